@@ -127,7 +127,7 @@ pub fn in_place<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Whether the system grants so many threads at once.
+/// True if the system grants so many threads at once.
 ///
 /// # Errors
 /// [`NotRun::NoThread`].
@@ -161,7 +161,7 @@ pub fn silently<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     outcome
 }
 
-/// Whether a panic of this thread becomes an error of the caller's.
+/// True if a panic of this thread becomes an error of the caller's.
 pub fn is_silent() -> bool {
     SILENT.try_with(Cell::get).unwrap_or_default()
 }

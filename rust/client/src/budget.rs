@@ -119,7 +119,7 @@ impl Budget {
         self.0.freed.notified().await;
     }
 
-    /// Whether an answer waits to be read.
+    /// True if an answer waits to be read.
     pub(crate) fn is_awaited(&self) -> bool {
         self.0.answers_waiting.load(Ordering::Relaxed) > 0
     }

@@ -27,7 +27,7 @@ pub(crate) struct CommittedStarts {
     pub(crate) log: Log,
     pub(crate) reach: Reach,
     pub(crate) runtime: Handle,
-    /// Whether the consumer is closed.
+    /// True if the consumer is closed.
     pub(crate) closed: watch::Receiver<bool>,
 }
 

@@ -41,9 +41,9 @@ pub enum GroupProtocol {
 pub struct ClientConfig {
     pub bootstrap_servers: Vec<(String, u16)>,
     pub security_protocol: SecurityProtocol,
-    /// What the client logs in with; `None` if `security.protocol` has no SASL.
+    /// Login of the client; `None` if `security.protocol` has no SASL.
     pub sasl: Option<Arc<Sasl>>,
-    /// What TLS connections are made with; `None` if `security.protocol` has none.
+    /// Parts of TLS connections; `None` if `security.protocol` has none.
     pub tls: Option<Arc<Tls>>,
     pub client_id: String,
     pub client_rack: Option<String>,

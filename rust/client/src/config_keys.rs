@@ -31,7 +31,7 @@ pub enum Kind {
 pub enum Role {
     /// All clients.
     All,
-    /// Those whose records have keys and values: consumers and producers.
+    /// Clients whose records have keys and values: consumers and producers.
     Records,
     /// Consumers.
     Consumer,

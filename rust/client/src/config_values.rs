@@ -19,7 +19,7 @@ pub struct ConfigError {
     pub message: String,
 }
 
-/// Whether the value of a setting is PEM, not the path of a file.
+/// True if the value of a setting is PEM, not the path of a file.
 fn takes_pem(name: &str) -> bool {
     ["pem", "chain", "certificates"].iter().any(|ending| name.ends_with(ending))
 }
@@ -88,7 +88,7 @@ impl Values {
         Ok(Self { values, secrets, given: names, warnings })
     }
 
-    /// Whether the user gave this setting, even with its default.
+    /// True if the user gave this setting, even with its default.
     pub(crate) fn is_given(&self, name: &str) -> bool {
         self.given.iter().any(|(known, _)| *known == name)
     }

@@ -40,14 +40,14 @@ pub struct GroupOffset {
     pub offset: i64,
     /// The leader epoch of the record before it, -1 unknown.
     pub leader_epoch: i32,
-    /// What the committer keeps with it.
+    /// Metadata that the committer keeps with it.
     pub metadata: String,
 }
 
-/// What became of each partition of a commit.
+/// Outcome of each partition of a commit.
 pub type Commits = BTreeMap<TopicPartition, Result<(), Fault>>;
 
-/// What is committed of each partition: `None` where nothing is.
+/// Committed offset of each partition; `None` where there is none.
 pub type Committed = BTreeMap<TopicPartition, Result<Option<GroupOffset>, Fault>>;
 
 /// Why an attempt failed.
@@ -56,9 +56,9 @@ pub(crate) enum Failure {
     Again {
         /// Name of the error, for the counters.
         name: &'static str,
-        /// What failed, for the error if there is no time for another attempt.
+        /// Failure, for the error if there is no time for another attempt.
         why: String,
-        /// Whether the group may have another coordinator now.
+        /// True if the group may have another coordinator now.
         moved: bool,
     },
     /// Every other attempt would fail too.
@@ -71,14 +71,14 @@ trait GroupCall: Send {
 
     fn group(&self) -> &str;
 
-    /// What is being done, for errors.
+    /// Name of the call, for errors.
     fn what(&self) -> String;
 
     /// One attempt. Partitions that it gets an outcome for are not asked about by the next.
     fn ask(&mut self, network: &Network, node: i32) -> impl Future<Output = Result<Self::Outcome, Failure>> + Send;
 }
 
-/// Which broker coordinates which group, as far as it is known, and how to find out.
+/// Coordinators of groups, as far as they are known, and the way to find them.
 #[derive(Clone)]
 pub(crate) struct Coordinators {
     config: Arc<ClientConfig>,
@@ -121,7 +121,7 @@ impl Coordinators {
         self.run(Commit { group, open: offsets, done: Commits::new(), began: RunInstant::now() }, timeout).await
     }
 
-    /// What a group has committed of these partitions, or of all.
+    /// Committed offsets of a group, for these partitions or all.
     ///
     /// # Errors
     /// [`ClientError::GroupDenied`], [`ClientError::TimedOut`] past `timeout`; what is wrong with single partitions

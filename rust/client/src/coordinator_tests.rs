@@ -36,7 +36,7 @@ struct Script {
     topics: BTreeMap<&'static str, ErrorCode>,
     /// Error of the group in the answers to OffsetFetch.
     fetch: Option<ErrorCode>,
-    /// What was asked.
+    /// Requests so far.
     asked: Vec<(ApiKey, i16)>,
 }
 

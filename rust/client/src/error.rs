@@ -224,7 +224,7 @@ pub enum ClientError {
         buffer_memory: usize,
         /// `max.block.ms`.
         max_block: Duration,
-        /// What is wrong with brokers, if something is.
+        /// Present trouble with brokers.
         last_error: Option<String>,
     },
     /// The producer was closed.

@@ -40,11 +40,11 @@ pub struct Kind {
     pub part: &'static str,
     /// The level of all events of this kind.
     pub level: Level,
-    /// Whether repetitions are counted instead of logged one by one.
+    /// True if repetitions are counted instead of logged one by one.
     pub is_limited: bool,
 }
 
-/// What an event is about, as far as it is about one. The group and `client.id` are those of the [`Log`].
+/// Subject of an event. The group and `client.id` are those of the [`Log`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fields {
     /// The broker as host:port.
@@ -115,7 +115,7 @@ pub struct Event {
     pub level: Level,
     /// The text.
     pub message: String,
-    /// What it is about.
+    /// Subject.
     pub fields: Fields,
     /// How often it was repeated since it was last told of; 0 for the first one.
     pub repeated: u64,
@@ -123,7 +123,7 @@ pub struct Event {
     pub at: SystemTime,
 }
 
-/// What was recorded since the last time.
+/// Events since the last drain.
 #[derive(Debug, Default)]
 pub struct Drained {
     /// The events, oldest first.
@@ -195,7 +195,7 @@ impl Log {
         let _ = self.0.on_event.set(hook);
     }
 
-    /// Whether somebody is told of events.
+    /// True if somebody is told of events.
     pub fn has_hook(&self) -> bool {
         self.0.on_event.get().is_some()
     }
@@ -205,7 +205,7 @@ impl Log {
         self.0.threshold.store(level, Ordering::Relaxed);
     }
 
-    /// Whether an event of `level` would be kept.
+    /// True if an event of `level` would be kept.
     pub fn wants(&self, level: Level) -> bool {
         level as u8 >= self.0.threshold.load(Ordering::Relaxed)
     }
@@ -269,12 +269,12 @@ impl Log {
         }
     }
 
-    /// Whether there is nothing to drain now.
+    /// True if there is nothing to drain now.
     pub fn is_empty(&self) -> bool {
         lock(&self.0.state).events.is_empty()
     }
 
-    /// Whether whoever asks has the only handle: nothing more will be recorded.
+    /// True if whoever asks has the only handle: nothing more will be recorded.
     pub fn is_abandoned(&self) -> bool {
         Arc::strong_count(&self.0) == 1
     }

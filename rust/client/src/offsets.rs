@@ -464,7 +464,7 @@ pub(crate) enum Missing {
     Leader,
 }
 
-/// Whether the partition's leader is known. A topic that answers have not known for `propagation` does not exist.
+/// True if the partition's leader is known. A topic that answers have not known for `propagation` does not exist.
 ///
 /// # Errors
 /// If the topic or partition does not exist or may not be read.

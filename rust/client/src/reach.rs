@@ -1,4 +1,4 @@
-//! Whether the brokers that a consumer reads from answer, and since when none does.
+//! Reachability of the brokers that a consumer reads from, and the time since which none answers.
 //!
 //! Whoever sends requests reports here; nothing is sent for this purpose. A broker that leads nothing of interest does not
 //! count, and neither does one of many: a consumer fails only if *no* broker serves what is assigned to it, or its group's
@@ -66,7 +66,7 @@ enum Standing {
 }
 
 impl Leader {
-    /// Whether the leader has a request that it may still answer in time, and nothing speaks against it.
+    /// True if the leader has a request that it may still answer in time, and nothing speaks against it.
     fn is_awaited(&self, due: Duration) -> bool {
         let in_time = self.asked.front().is_some_and(|asked| asked.elapsed() <= due + PATIENCE);
         in_time && matches!(self.standing, Standing::Answers | Standing::Connected)
@@ -104,7 +104,7 @@ impl Reach {
         state.unanswered.get_or_insert_with(Failure::begins_now);
     }
 
-    /// Whether the leader's last request failed, and no connection to it was made since: whoever sends the next request
+    /// True if the leader's last request failed, and no connection to it was made since: whoever sends the next request
     /// calls [`Self::connected`] once one is made.
     pub(crate) fn is_connection_awaited(&self, node: i32) -> bool {
         self.state().leaders.get(&node).is_some_and(|leader| leader.standing == Standing::Fails)
@@ -183,7 +183,7 @@ impl Reach {
         state.leaderless_since = None;
     }
 
-    /// Whether partitions are assigned and none of them has a leader.
+    /// True if partitions are assigned and none of them has a leader.
     pub(crate) fn set_leaderless(&self, leaderless: bool) {
         let mut state = self.state();
         state.leaderless_since = leaderless.then(|| state.leaderless_since.unwrap_or_else(RunInstant::now));

@@ -43,7 +43,7 @@ pub struct Range {
 /// Where each partition is read: first offset, and offset after the last.
 pub type Ranges = BTreeMap<TopicPartition, (i64, i64)>;
 
-/// What is read of each partition: spans of offsets in ascending order that do not overlap.
+/// Range to read of each partition: spans of offsets in ascending order that do not overlap.
 pub type Spans = BTreeMap<TopicPartition, Vec<(i64, i64)>>;
 
 /// For how long a log may be shorter than a range that is read from it. A broker that has just become the leader may

@@ -28,7 +28,7 @@ type PyAlteration = (String, String, Option<(u32, Vec<u8>, PySecret)>);
 /// An entity that has quotas: its name by type, `None` for the default of the type.
 type PyEntity = Vec<(String, Option<String>)>;
 
-/// What a type of an entity must be: the type, "name", "default" or "any", and the name.
+/// Condition on a type of an entity: the type, "name", "default" or "any", and the name.
 type PyComponent = (String, String, Option<String>);
 
 /// A delegation token: id, HMAC, owner, requester, renewers, timestamps of issue and expiry, and the latest expiry.

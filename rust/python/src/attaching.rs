@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use crate::runtime::park_for_ever;
 use crate::thread_exit::park_instead;
 
-/// Whether no thread may attach any more.
+/// True if no thread may attach any more.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
 /// How many threads have seen that they may attach, and wait for the GIL.

@@ -13,13 +13,13 @@ use crate::formats::ONLY_READ;
 use crate::registered::{SubjectLookup, referred};
 use crate::registry_source::Registry;
 
-/// What an Avro column was asked for with.
+/// Arguments of an Avro column.
 #[derive(Clone)]
 pub(crate) struct AvroGiven {
     pub(crate) reader: AvroSchema,
     /// The reader's schema, as it is registered.
     pub(crate) text: String,
-    /// Those that it refers to, as they are registered.
+    /// Referenced schemas, as they are registered.
     pub(crate) beside: Vec<NewReference>,
     pub(crate) schemas: Vec<(WriterKey, AvroSchema)>,
     /// The keys of those that are the reader's own.
@@ -32,12 +32,12 @@ pub(crate) struct AvroGiven {
 }
 
 impl AvroGiven {
-    /// Whether a registry, if there is one, is asked for the id of the schema that rows are written with.
+    /// True if a registry, if there is one, is asked for the id of the schema that rows are written with.
     pub(crate) fn is_registered(&self) -> bool {
         self.may_ask && (self.framing == Framing::Bare || (self.framing == Framing::Confluent && self.same.is_empty()))
     }
 
-    /// What values that are written name the schema by.
+    /// Framing of written values, which names the schema.
     pub(crate) fn key(&self) -> Result<WriterKey, &'static str> {
         match self.framing {
             Framing::Bare if self.schemas.len() == self.same.len() => Ok(WriterKey::Only),

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 thread_local! {
-    /// Whether the caller of what this thread does is gone.
+    /// True if the caller of what this thread does is gone.
     static CURRENT: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
@@ -39,7 +39,7 @@ impl CancellableCall {
     }
 }
 
-/// Whether nobody waits any more for what this thread does.
+/// True if nobody waits any more for what this thread does.
 pub(crate) fn is_cancelled() -> bool {
     CURRENT.with_borrow(|current| current.as_ref().is_some_and(|gone| gone.load(Ordering::Relaxed)))
 }

@@ -88,7 +88,7 @@ pub(crate) fn import(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchRea
     Err(argument_error(py, message))
 }
 
-/// What a frame exports. Its own errors are those of the argument, unless they are monedula's.
+/// Arrow stream that a data frame exports. Its own errors are those of the argument, unless they are monedula's.
 fn exported<'py>(data: &Bound<'py, PyAny>, method: &str) -> PyResult<Bound<'py, PyAny>> {
     let py = data.py();
     park_instead();
@@ -183,7 +183,7 @@ pub(crate) fn unreadable(py: Python<'_>, error: &ArrowError) -> PyErr {
     }
 }
 
-/// Whether pyarrow says so of a generator that Ctrl-C ended: a stream has only a text for an error, with Python's traceback.
+/// True if pyarrow says so of a generator that Ctrl-C ended: a stream has only a text for an error, with Python's traceback.
 fn is_interrupt(text: &str) -> bool {
     text.contains("Python exception") && text.lines().rev().find(|line| !line.is_empty()) == Some("KeyboardInterrupt")
 }

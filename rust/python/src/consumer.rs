@@ -249,7 +249,7 @@ impl ConsumerCore {
         py.detach(|| consumer.begin_until(until)).map_err(|error| to_py(py, error))
     }
 
-    /// Whether that loop has handed out all that it reads.
+    /// True if that loop has handed out all that it reads.
     fn until_reached(&self, py: Python<'_>) -> PyResult<bool> {
         let consumer = self.consumer.get()?;
         Ok(py.detach(|| consumer.is_until_reached()))
@@ -474,7 +474,7 @@ impl ConsumerCore {
 }
 
 impl ConsumerCore {
-    /// Whether there are events or completed commits to report to Python. True only once for completed commits.
+    /// True if there are events or completed commits to report to Python. True only once for completed commits.
     fn has_news(&self, consumer: &Consumer) -> bool {
         self.news.swap(false, Ordering::AcqRel) || consumer.has_events()
     }

@@ -156,7 +156,7 @@ pub(crate) fn py_health<'py>(py: Python<'py>, consumer: &Consumer) -> PyResult<B
     Ok(dict)
 }
 
-/// Whether the group membership ended with an error.
+/// True if the group membership ended with an error.
 fn has_ended(consumer: &Consumer) -> bool {
     consumer.group_status().is_some_and(|status| status.fatal.is_some())
 }

@@ -1,4 +1,4 @@
-//! What Python itself does for our classes: conversions (`monedula.reading._export`), and the errors that say to people
+//! Functions of the Python package that our classes call: conversions (`monedula.reading._export`), and the errors that say to people
 //! from other clients what to use (`monedula._migration_hints`).
 
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! What writes the rows of tables, whatever the format.
+//! Encoder of a table's rows, in any format.
 
 use arrow_array::{ArrayRef, LargeBinaryArray};
 use arrow_schema::DataType;
@@ -11,11 +11,11 @@ pub(crate) enum Encoder {
     Protobuf(ProtobufEncoder),
 }
 
-/// What a value has.
+/// Content of a value.
 pub(crate) enum Content<'e> {
     /// No fields.
     Value,
-    /// These fields.
+    /// A struct with these fields.
     Fields(Vec<&'e str>),
     /// The fields that its column has.
     AnyFields,
@@ -49,7 +49,7 @@ impl Encoder {
         }
     }
 
-    /// What stands before each value.
+    /// Framing before each value.
     pub(crate) fn frame(&self) -> &[u8] {
         match self {
             Self::Avro(encoder) => encoder.frame(),

@@ -279,7 +279,7 @@ pub(crate) fn exit_error(py: Python<'_>) -> PyErr {
     exception(py, "ClosedError", message, &PyDict::new(py)).unwrap_or_else(|failure| failure)
 }
 
-/// Whether it is one of monedula's exceptions.
+/// True if it is one of monedula's exceptions.
 pub(crate) fn is_own(py: Python<'_>, error: &PyErr) -> bool {
     let class = py.import("monedula.errors").and_then(|errors| errors.getattr("KafkaError"));
     class.is_ok_and(|class| error.matches(py, class).unwrap_or_default())

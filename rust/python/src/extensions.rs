@@ -1,6 +1,6 @@
 //! Arrow's extension types: columns that mean something else than what they are stored as.
 //!
-//! What has a plain type of the same meaning becomes that (`arrow.bool8`, and DuckDB's types that Arrow lacks). UUIDs and JSON
+//! Types with a plain equivalent become that (`arrow.bool8`, and DuckDB's types that Arrow lacks). UUIDs and JSON
 //! keep their types, which the encoders know. All others are refused: nobody here knows what their bytes mean.
 
 use std::sync::Arc;

@@ -271,7 +271,7 @@ impl ColumnSpec {
         Self { typed: TypedSpec { make: Arc::new(make), on_bad, flatten }, data_type, json, avro: None, protobuf: None }
     }
 
-    /// What writes the keys or values of rows; `name` says which. If a registry is to be asked for the schema's id, that is left
+    /// Encoder of the keys or values of rows; `name` says which. If a registry is to be asked for the schema's id, that is left
     /// open: see [`Self::registered`].
     pub(crate) fn written(
         &self,
@@ -310,7 +310,7 @@ impl ColumnSpec {
         Ok(self.written_with(avro, avro.reader.clone(), key))
     }
 
-    /// What writes the rows with the schema that a registry has for them, which is asked; `None` if the id is given, or there
+    /// Encoder with the schema that a registry has for the rows, which is asked; `None` if the id is given, or there
     /// is none.
     pub(crate) fn registered(&self, py: Python<'_>, place: SubjectLookup<'_>) -> PyResult<Option<Written>> {
         let flatten = self.typed.flatten;
@@ -334,7 +334,7 @@ impl ColumnSpec {
         Written { encoder: Encoder::Avro(encoder), flatten: self.typed.flatten }
     }
 
-    /// What decodes the column of a client, which may have a registry.
+    /// Decoder of a client's column; the client may have a registry.
     fn typed(&self, py: Python<'_>, registry: Option<&Arc<SchemaRegistry>>) -> PyResult<TypedSpec> {
         if let Some(JsonGiven { fields: None, .. }) = &self.json {
             let message = "Json() without a schema is for writing: the types of the columns that are read must be known \
@@ -363,7 +363,7 @@ impl ColumnSpec {
 /// Why rows are not written in Apicurio's and AWS Glue's framing.
 pub(crate) const ONLY_READ: &str = "values are read in this framing, and not written; give framing='confluent'";
 
-/// What stands before values, by the name that Python has for it.
+/// Framing of values, by Python's name for it.
 pub(crate) fn framing_of(py: Python<'_>, name: &str) -> PyResult<Framing> {
     Ok(match name {
         "bare" => Framing::Bare,
@@ -375,7 +375,7 @@ pub(crate) fn framing_of(py: Python<'_>, name: &str) -> PyResult<Framing> {
     })
 }
 
-/// What becomes of bad values: in the decoder, and of the records that it refuses.
+/// Treatment of bad values: in the decoder, and of the records that it refuses.
 fn behaviour(py: Python<'_>, mode: &str) -> PyResult<(Mode, OnBadValue)> {
     Ok(match mode {
         // Such a decoder refuses no value.

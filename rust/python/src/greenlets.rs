@@ -28,7 +28,7 @@ impl Pauses {
     }
 }
 
-/// Whether threads are greenlets. Most programs have not even loaded what could replace them.
+/// True if threads are greenlets. Most programs have not even loaded what could replace them.
 pub(crate) fn is_patched(py: Python<'_>) -> PyResult<bool> {
     let is_loaded =
         [pyo3::intern!(py, "gevent.monkey"), pyo3::intern!(py, "eventlet.patcher")].into_iter().any(|name| {
@@ -39,7 +39,7 @@ pub(crate) fn is_patched(py: Python<'_>) -> PyResult<bool> {
     Ok(is_loaded && module(py)?.call_method0("is_patched")?.extract::<bool>()?)
 }
 
-/// Whether other greenlets may run in this thread.
+/// True if other greenlets may run in this thread.
 pub(crate) fn has_hub(py: Python<'_>) -> PyResult<bool> {
     module(py)?.call_method0("has_hub")?.extract()
 }

@@ -30,7 +30,7 @@ type PyOffset = (PyPartition, i64, i32, String);
 /// A committed offset: offset, leader epoch or -1, metadata.
 type PyCommitted = (i64, i32, String);
 
-/// Whether the user has callbacks for assigned, revoked and lost partitions.
+/// Presence of the user's callbacks for assigned, revoked and lost partitions.
 type PyListens = (bool, bool, bool);
 
 /// A callback that Python must run now.

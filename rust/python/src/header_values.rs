@@ -1,4 +1,4 @@
-//! Which values the headers of a batch have, such as the trace contexts that its records carry.
+//! Values of the headers of a batch, such as the trace contexts that its records carry.
 
 use std::collections::HashSet;
 

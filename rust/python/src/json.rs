@@ -17,13 +17,13 @@ use crate::error::argument_error;
 use crate::registered::SubjectLookup;
 use crate::table::Table;
 
-/// What a column of JSON was asked for with.
+/// Arguments of a JSON column.
 #[derive(Clone)]
 pub(crate) struct JsonGiven {
     /// None if rows are written with the fields of their column.
     pub(crate) fields: Option<Fields>,
     pub(crate) options: JsonOptions,
-    /// What is said about the schema in a registry.
+    /// Options about the schema in a registry.
     pub(crate) schema: JsonSchemaGiven,
     /// Its id there, if that is known.
     pub(crate) id: Option<u32>,
@@ -45,7 +45,7 @@ impl JsonGiven {
         JsonEncoder::new(self.fields.as_ref(), key, self.options.clone())
     }
 
-    /// What writes rows with the id that a registry has for their schema.
+    /// Encoder with the id that a registry has for the rows' schema.
     pub(crate) fn registered(&self, py: Python<'_>, place: SubjectLookup<'_>) -> PyResult<JsonEncoder> {
         let refused = |reason: String| argument_error(py, format!("{}: {reason}", place.name));
         let JsonSchemaGiven { text, title, subject } = &self.schema;

@@ -41,13 +41,13 @@ const START: Duration = Duration::from_secs(1);
 /// then has as long again.
 const LAST_HANDLER: Duration = Duration::from_secs(2);
 
-/// What passes events on, in one process.
+/// Thread that passes events on, in one process.
 struct Forwarder {
     /// The logs, each with the part that has a level of its own, or "".
     logs: Mutex<Vec<(Log, &'static str)>>,
     rounds: Mutex<Rounds>,
     passed: Condvar,
-    /// Whether there are events for the thread; it parks otherwise.
+    /// True if there are events for the thread; it parks otherwise.
     thread: Thread,
     ends: AtomicBool,
     has_ended: Mutex<bool>,
@@ -67,7 +67,7 @@ struct Rounds {
 static FORWARDER: AtomicPtr<Forwarder> = AtomicPtr::new(null_mut());
 
 thread_local! {
-    /// Whether this thread is inside of `logging` with events: a handler that calls a client must not wait for itself.
+    /// True if this thread is inside of `logging` with events: a handler that calls a client must not wait for itself.
     static PASSES: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn follow(py: Python<'_>, log: &Log, part: &'static str) {
     watch(log, part);
 }
 
-/// Whether greenlets were in place of threads when a client called last.
+/// True if greenlets were in place of threads when a client called last.
 static IS_GREEN: AtomicBool = AtomicBool::new(false);
 
 fn notice_greenlets(py: Python<'_>) -> bool {
@@ -187,7 +187,7 @@ impl Forwarder {
         due_at
     }
 
-    /// What all logs have, and when there will be something again at the latest.
+    /// Events of all logs, and the latest time at which there will be further ones.
     fn drain(&self, is_end: bool) -> (Vec<(Log, Drained)>, Option<Instant>) {
         let (mut all, mut due_at) = (Vec::new(), None);
         lock(&self.logs).retain(|(log, _)| {
@@ -284,7 +284,7 @@ pub(crate) fn flush_last(py: Python<'_>) {
     }
 }
 
-/// Whether there was anything.
+/// Returns true if there was anything.
 fn pass_on_all_of(py: Python<'_>, log: &Log) -> bool {
     let drained = log.drain(false);
     let is_any = !drained.events.is_empty() || drained.lost > 0;
@@ -369,7 +369,7 @@ static BEGIN_TO_END: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static EMIT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static FOLLOWED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// What `monedula._logging` has by this name.
+/// Attribute of `monedula._logging`.
 fn function<'py>(py: Python<'py>, once: &PyOnceLock<Py<PyAny>>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     let found = || Ok::<_, PyErr>(py.import("monedula._logging")?.getattr(name)?.unbind());
     Ok(once.get_or_try_init(py, found)?.bind(py).clone())

@@ -15,7 +15,7 @@ use monedula_columns::{OutOfMemory, check_spare};
 /// The size of the reserve, some two hundred times the largest future of a call. Pages that were never used take no memory.
 const RESERVE_BYTES: usize = 2 << 20;
 
-/// What the reserve is divided into; also the largest alignment that it grants.
+/// Unit of the reserve; also the largest alignment that it grants.
 const GRANULE_BYTES: usize = 256;
 
 const GRANULES: usize = RESERVE_BYTES / GRANULE_BYTES;
@@ -36,7 +36,7 @@ struct ReserveAllocator {
     used: Mutex<UsedGranules>,
 }
 
-/// Which granules are in use.
+/// Granules in use.
 struct UsedGranules {
     granules: [bool; GRANULES],
     count: usize,

@@ -116,7 +116,7 @@ impl Operation {
 
 #[pymethods]
 impl Operation {
-    /// Whether the operation is done.
+    /// True if the operation is done.
     fn done(&self) -> PyResult<bool> {
         Ok(!locked(&self.parts.get()?.slot).is_under_way())
     }

@@ -1,4 +1,4 @@
-//! What is written of a panic.
+//! Text of a panic, for the log and for the error of the caller.
 
 use std::io::Write;
 use std::thread;

@@ -36,14 +36,14 @@ impl Source {
 /// A writer's schema, behind its id, and its GUID if it is named by that.
 pub(crate) type Writer = (u64, Option<PyBackedBytes>, Source);
 
-/// What a Protobuf column was asked for with.
+/// Arguments of a Protobuf column.
 #[derive(Clone)]
 pub(crate) struct ProtobufGiven {
     schema: ProtobufSchema,
     writers: Vec<(WriterKey, ProtobufSchema)>,
     framing: Framing,
     options: ProtobufOptions,
-    /// Whether values are framed as Confluent's where the client has a registry, which is asked then for writers' schemas.
+    /// True if values are framed as Confluent's where the client has a registry, which is asked then for writers' schemas.
     may_ask: bool,
     /// Of the context of the schemas that are asked for.
     subject: Option<Arc<str>>,
@@ -90,7 +90,7 @@ impl ProtobufGiven {
         Ok(Self { schema, writers: schemas, framing, options, may_ask, subject: subject.map(Into::into) })
     }
 
-    /// What makes decoders, and the type of their columns. If there is a registry, it may be asked.
+    /// Factory of decoders, and the type of their columns. If there is a registry, it may be asked.
     pub(crate) fn make(
         &self,
         py: Python<'_>,
@@ -117,7 +117,7 @@ impl ProtobufGiven {
         Ok((Arc::new(make), data_type))
     }
 
-    /// Whether a registry, if there is one, is asked for the id of the schema that rows are written with.
+    /// True if a registry, if there is one, is asked for the id of the schema that rows are written with.
     pub(crate) fn is_registered(&self) -> bool {
         self.may_ask && self.framing != Framing::Apicurio && self.own_key().is_none()
     }
@@ -127,10 +127,10 @@ impl ProtobufGiven {
         self.writers.iter().filter(|(_, writer)| writer.is_same(&self.schema)).map(|(key, _)| *key).max()
     }
 
-    /// What writes rows, if no registry is asked.
+    /// Encoder, if no registry is asked.
     ///
     /// # Errors
-    /// What is missing: with frames, the id of the schema must be known.
+    /// Missing argument: with frames, the id of the schema must be known.
     pub(crate) fn encoder(&self) -> Result<ProtobufEncoder, String> {
         let key = match self.framing {
             Framing::Confluent => self.own_key().ok_or(
@@ -147,7 +147,7 @@ impl ProtobufGiven {
         self.encoder_of(self.schema.clone(), key)
     }
 
-    /// What writes rows with the schema that a registry has for them.
+    /// Encoder with the schema that a registry has for the rows.
     pub(crate) fn registered(&self, py: Python<'_>, place: SubjectLookup<'_>) -> PyResult<ProtobufEncoder> {
         let message = self.schema.message();
         let subject = place.subject(py, self.subject.as_deref(), Some(message))?;

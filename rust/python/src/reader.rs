@@ -52,7 +52,7 @@ type PyLeader = (PyPartition, String, i32, i32);
 pub(crate) struct ReaderCore {
     reader: Own<Arc<Mutex<Reader>>>,
     schema: SchemaRef,
-    /// Which of the columns that are read make the batches; `None` for all.
+    /// Columns of the batches, among those that are read; `None` for all.
     shown: Option<Arc<[usize]>>,
     want: BatchLimits,
     /// Kept outside of the reader's lock: while a logging handler runs, another thread may run and wait for that lock.
@@ -216,7 +216,7 @@ impl ReaderCore {
         Ok(py.detach(|| lock(reader).progress()))
     }
 
-    /// What is read of each partition: `[((topic, partition), (first offset, offset after the last)), ...]`.
+    /// Range to read of each partition: `[((topic, partition), (first offset, offset after the last)), ...]`.
     fn ranges(&self, py: Python<'_>) -> PyResult<Vec<(PyPartition, (i64, i64))>> {
         let reader = self.reader.get()?;
         Ok(py.detach(|| {

@@ -15,7 +15,7 @@ use crate::runtime::asked;
 /// Where the schema of keys or values belongs.
 #[derive(Clone, Copy)]
 pub(crate) struct SubjectLookup<'a> {
-    /// Whether they are keys or values: `key` or `value`.
+    /// Part of the record: `key` or `value`.
     pub(crate) name: &'static str,
     pub(crate) topic: Option<&'a str>,
     pub(crate) registry: &'a Arc<SchemaRegistry>,

@@ -41,7 +41,7 @@ impl RegistryCore {
         Ok((found.id, found.version, found.schema.text, found.schema.references))
     }
 
-    /// What is answered at this path, or to a JSON text that is posted there, as JSON.
+    /// Answer at this path, or to a JSON text that is posted there, as JSON.
     #[pyo3(signature = (path, posted = None))]
     fn request(&self, py: Python<'_>, path: String, posted: Option<String>) -> PyResult<String> {
         let registry = Arc::clone(&self.0);

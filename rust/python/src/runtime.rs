@@ -47,13 +47,13 @@ struct Owned {
     consumers: Vec<Weak<Consumer>>,
     admins: Vec<Weak<Admin>>,
     producers: Vec<Weak<producer::Shared>>,
-    /// What is left of dropped producers.
+    /// Remains of dropped producers.
     left: Vec<Left>,
     /// The tasks in which dropped consumers leave their groups; each lasts at most a second.
     leaving: Vec<JoinHandle<()>>,
 }
 
-/// What is left of a dropped producer.
+/// Remains of a dropped producer: tasks that deliver its last records, and failures that nobody has seen.
 struct Left {
     /// Deliver its last records.
     tasks: Vec<JoinHandle<()>>,
@@ -78,7 +78,7 @@ const ARRIVALS: Duration = Duration::from_secs(1);
 /// the interpreter stops it: it may hold a lock of the program's, for which a later exit function waits.
 static ENDING: OnceLock<ThreadId> = OnceLock::new();
 
-/// Whether all clients have ended because the interpreter does: no wait of a daemon thread will have a result.
+/// True if all clients have ended because the interpreter does: no wait of a daemon thread will have a result.
 static HAVE_CLIENTS_ENDED: AtomicBool = AtomicBool::new(false);
 
 /// How long a thread that looks up names waits for the next one. When one ends, glibc keeps its stack for another thread, which
@@ -341,7 +341,7 @@ pub(crate) fn in_slices<T: Send>(
     }
 }
 
-/// What came of asking a registry, which is done on a thread of its own: other threads of Python run meanwhile, and Ctrl-C
+/// Answer of a registry, which is asked on a thread of its own: other threads of Python run meanwhile, and Ctrl-C
 /// ends the wait. So does the end of the task that waits for this thread's call: `Err` has the reason then.
 pub(crate) fn asked<T: Send + 'static>(
     py: Python<'_>,
@@ -367,7 +367,7 @@ pub(crate) fn asked<T: Send + 'static>(
 }
 
 thread_local! {
-    /// Whether a call of this thread has ended because the interpreter does.
+    /// True if a call of this thread has ended because the interpreter does.
     static HAS_HEARD_OF_THE_END: Cell<bool> = const { Cell::new(false) };
 }
 

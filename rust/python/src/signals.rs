@@ -32,7 +32,7 @@ pub(crate) fn put_off_any(py: Python<'_>, error: PyErr) {
     add_pending_call();
 }
 
-/// Whether a signal handler raised the error, and not the code that was called. Without memory to tell, it did not.
+/// True if a signal handler raised the error, and not the code that was called. Without memory to tell, it did not.
 pub(crate) fn is_of_signal_handler(py: Python<'_>, error: &PyErr) -> bool {
     let found = py.import("monedula._process.signals").and_then(|signals| signals.getattr("is_of_signal_handler"));
     // Beside the error: it has no traceback of its own before it is raised again.

@@ -32,7 +32,7 @@ const PIECE_ROWS: usize = 1 << 16;
 #[derive(Clone)]
 pub(crate) struct Written {
     pub(crate) encoder: Encoder,
-    /// Whether the columns of the table are the fields of a value.
+    /// True if the columns of the table are the fields of a value.
     pub(crate) flatten: bool,
 }
 
@@ -291,7 +291,7 @@ impl Made {
     }
 }
 
-/// Whether a column of this name, of a table whose values may have any fields, is the record's own, and all of it is sent:
+/// True if a column of this name, of a table whose values may have any fields, is the record's own, and all of it is sent:
 /// the key, and the topic, unless all rows have another one.
 fn is_surely_beside(name: &str, has_topic: bool) -> bool {
     name == KEY || (name == TOPIC && !has_topic)

@@ -38,7 +38,7 @@ words! {
 }
 
 words! {
-    /// Whether an ACL allows or denies, by Kafka's number.
+    /// Kafka's number of the permission: allow or deny.
     AclPermissionType, "type of permission" {
         1 = "any", 2 = "deny", 3 = "allow",
     }
@@ -61,14 +61,14 @@ pub struct Acl<Text> {
     pub host: Text,
     /// The operation.
     pub operation: AclOperation,
-    /// Whether it is allowed or denied.
+    /// Permission: allow or deny.
     pub permission_type: AclPermissionType,
 }
 
 /// An ACL: one permission of one principal on the resources that a pattern names.
 pub type AclBinding = Acl<String>;
 
-/// What ACLs are asked for.
+/// Filter of ACLs.
 pub type AclFilter = Acl<Option<String>>;
 
 impl fmt::Display for AclBinding {

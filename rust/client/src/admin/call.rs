@@ -29,7 +29,7 @@ pub type Items<K, V> = Vec<(K, Result<V, ClientError>)>;
 /// The answer of a broker, by item.
 pub(super) type Answers<K, V> = Vec<(K, Result<V, Refusal>)>;
 
-/// What a request of a kind of call brings.
+/// Result of one request of a call.
 pub(super) type CallResult<C> = Result<Answers<<C as ItemCall>::Key, <C as ItemCall>::Value>, Failure>;
 
 /// An error code in a response, for one item.
@@ -112,7 +112,7 @@ pub(super) trait ItemCall: Sized + Send + Sync + 'static {
         keys: &[Self::Key],
     ) -> impl Future<Output = CallResult<Self>> + Send;
 
-    /// Whether this error is retried, `after` so long.
+    /// True if this error is retried, `after` so long.
     fn passes(&self, code: ErrorCode, after: Duration) -> bool {
         match code {
             // A new topic reaches the brokers one after the other.
@@ -198,7 +198,7 @@ impl AdminContext {
     /// Sends requests until each item has its outcome.
     ///
     /// # Errors
-    /// What fails for all items: no broker has ever answered, a broker does not support the API, or there is no metadata
+    /// Failures for all items: no broker has ever answered, a broker does not support the API, or there is no metadata
     /// to find brokers by. Errors of single items, including [`ClientError::TimedOut`], are in the returned items.
     pub(super) async fn run<C: ItemCall>(
         &self,

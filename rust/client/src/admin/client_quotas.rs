@@ -23,7 +23,7 @@ pub struct QuotaEntity(pub BTreeMap<String, Option<String>>);
 /// Quotas by name, such as `producer_byte_rate`.
 pub type Quotas = BTreeMap<String, f64>;
 
-/// What one type of an entity must be, to be described.
+/// Condition on one type of an entity, for the entity to be described.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QuotaMatch {
     /// This name.

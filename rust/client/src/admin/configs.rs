@@ -41,9 +41,9 @@ pub struct ConfigEntry {
     pub source: i8,
     /// Kafka's number of the config's type, 0 if the broker does not report it.
     pub kind: i8,
-    /// Whether the value is a secret.
+    /// True if the value is a secret.
     pub sensitive: bool,
-    /// Whether it cannot be changed while the broker runs.
+    /// True if it cannot be changed while the broker runs.
     pub read_only: bool,
     /// The configs that the value may be taken from, highest precedence first.
     pub synonyms: Vec<ConfigSynonym>,

@@ -39,9 +39,9 @@ pub struct DelegationToken {
     pub hmac: Secret,
     /// Whose rights the token has.
     pub owner: Principal,
-    /// Who asked for it; `None` from brokers before 3.3.
+    /// Requester of the token; `None` from brokers before 3.3.
     pub requester: Option<Principal>,
-    /// Who may renew it beside its owner; empty in the answer to its creation.
+    /// Principals that may renew it beside its owner; empty in the answer to its creation.
     pub renewers: Vec<Principal>,
     /// When it was issued, in milliseconds since the epoch.
     pub issue_timestamp_ms: i64,

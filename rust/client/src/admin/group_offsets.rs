@@ -18,14 +18,14 @@ use crate::coordinator::{GroupOffset, check_group};
 use crate::error::{ClientError, Refused};
 use crate::net::network::NodeId;
 
-/// Which partitions an operation concerns.
+/// Partitions that an operation concerns.
 #[derive(Clone, Debug)]
 pub enum Which {
     /// All for which the group has committed an offset; for log directories, all replicas.
     All,
     /// All partitions of these topics.
     Topics(Vec<String>),
-    /// These partitions.
+    /// The listed partitions.
     Partitions(Vec<TopicPartition>),
 }
 
@@ -36,7 +36,7 @@ pub enum ResetTarget {
     At(OffsetSpec),
     /// The committed offset plus this many records (may be negative), within the log.
     Shift(i64),
-    /// These offsets, which must be within the log.
+    /// The listed offsets, which must be within the log.
     Offsets(BTreeMap<TopicPartition, i64>),
 }
 

@@ -25,7 +25,7 @@ use crate::net::network::NodeId;
 /// The protocol type of consumer groups.
 const CONSUMER: &str = "consumer";
 
-/// Which groups to list; an empty list does not filter.
+/// Groups to list; an empty list does not filter.
 #[derive(Clone, Debug, Default)]
 pub struct GroupFilter {
     /// States of groups.
@@ -183,7 +183,7 @@ impl AdminContext {
 
 struct ListGroups {
     filter: GroupFilter,
-    /// Whether the request to a broker failed at least once, so that its groups may have moved to another coordinator.
+    /// True if the request to a broker failed at least once, so that its groups may have moved to another coordinator.
     unrest: Arc<AtomicBool>,
 }
 

@@ -42,7 +42,7 @@ pub struct LogDirReplica {
     /// How many offsets its log end is behind the partition's high watermark (or, for a future
     /// replica, the current replica).
     pub offset_lag: i64,
-    /// Whether it is a future replica, which replaces the one in another directory of the same
+    /// True if it is a future replica, which replaces the one in another directory of the same
     /// broker once it has caught up.
     pub is_future: bool,
 }

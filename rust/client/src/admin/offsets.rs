@@ -15,7 +15,7 @@ use crate::error::ClientError;
 use crate::net::network::NodeId;
 use crate::offsets::{EARLIEST, LATEST, MAX_TIMESTAMP, MAX_TIMESTAMP_SINCE};
 
-/// Which offset of a partition to list.
+/// Offset of a partition to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OffsetSpec {
     /// The log start offset.

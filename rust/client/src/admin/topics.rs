@@ -64,7 +64,7 @@ pub struct NewPartitions {
 pub struct TopicDescription {
     /// Its topic id in Kafka's text form.
     pub topic_id: Option<String>,
-    /// Whether it is internal to Kafka, such as `__consumer_offsets`.
+    /// True if it is internal to Kafka, such as `__consumer_offsets`.
     pub internal: bool,
     /// Its partitions, by number.
     pub partitions: Vec<PartitionDescription>,

@@ -12,7 +12,7 @@ use crate::metrics::Metrics;
 use crate::net::network::Network;
 use crate::telemetry::{Counters, Figure, Telemetry, common_figures};
 
-/// What the figures are read from.
+/// Sources of the figures.
 struct Sources {
     config: Arc<ClientConfig>,
     network: Arc<Network>,

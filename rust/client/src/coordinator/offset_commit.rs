@@ -89,7 +89,7 @@ impl Commit {
     }
 }
 
-/// Whether an error in the answer to a commit is about its partition, not about the group.
+/// True if an error in the answer to a commit is about its partition, not about the group.
 fn is_of_partition(code: ErrorCode) -> bool {
     matches!(
         code,

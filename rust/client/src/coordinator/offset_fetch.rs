@@ -17,7 +17,7 @@ use crate::net::network::{Network, NodeId, Purpose};
 pub(super) struct Lookup {
     pub(super) group: String,
     pub(super) partitions: Option<Vec<TopicPartition>>,
-    /// Whether offsets that an open transaction may still change are refused (KIP-447).
+    /// True if offsets that an open transaction may still change are refused (KIP-447).
     pub(super) stable: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a call's failure says about whether it was sent.
+//! Failures of calls: whether the request was sent.
 
 use std::time::Duration;
 

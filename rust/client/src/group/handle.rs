@@ -54,7 +54,7 @@ pub(super) enum GroupCommand {
     Abandon,
 }
 
-/// What a membership is built from.
+/// Parts that a membership is built from.
 pub(crate) struct Parts {
     pub(crate) config: Arc<ClientConfig>,
     pub(crate) network: Arc<Network>,

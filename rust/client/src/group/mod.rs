@@ -48,7 +48,7 @@ pub enum Subscribed {
     ServerPattern(String),
 }
 
-/// Which rebalance callbacks the user has registered. The member does not wait for a callback that is not registered.
+/// Rebalance callbacks that the user has registered. The member does not wait for a callback that is not registered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Listens {
     /// Partitions were assigned.
@@ -70,7 +70,7 @@ impl Listens {
     }
 }
 
-/// Which offsets a commit covers.
+/// Offsets that a commit covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommitWhat {
     /// A batch is finished: its partitions are committed up to its end, as far as everything before it is finished too.
@@ -81,7 +81,7 @@ pub enum CommitWhat {
         /// The places of the batch's rows in the ledger, by partition.
         places: Vec<(TopicPartition, u64, OffsetAndEpoch)>,
     },
-    /// These offsets, regardless of what is finished.
+    /// The given offsets, regardless of what is finished.
     Offsets(BTreeMap<TopicPartition, CommitOffset>),
     /// Everything that this holder holds counts as finished; then all finished offsets are committed.
     Finished {

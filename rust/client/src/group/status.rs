@@ -123,17 +123,17 @@ pub struct GroupHealth {
     pub instance_id: Option<String>,
     /// The generation (classic) or the member epoch (KIP-848); -1 outside of the group.
     pub generation: i32,
-    /// Whether it is the group's leader; always false under KIP-848.
+    /// True if it is the group's leader; always false under KIP-848.
     pub leader: bool,
     /// The assignor of the group; under KIP-848 the one that the member requested.
     pub assignor: Option<String>,
-    /// Whether rebalances are eager or cooperative.
+    /// Rebalance protocol: eager or cooperative.
     pub protocol: Protocol,
     /// The subscribed topics; for a pattern that brokers match, the topics of owned partitions.
     pub topics: BTreeSet<Arc<str>>,
     /// The subscribed topics that do not exist.
     pub unknown_topics: BTreeSet<Arc<str>>,
-    /// Whether it is open of subscribed topics whether they exist: answers did not know them so far.
+    /// True if answers did not know the subscribed topics so far: they may not exist.
     pub has_doubtful_topics: bool,
     /// For how long no topic has matched the subscribed pattern; `None` for one that brokers match.
     pub unmatched: Option<Duration>,

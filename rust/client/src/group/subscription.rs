@@ -28,7 +28,7 @@ pub(crate) enum Subscription {
 pub(crate) struct Pattern {
     include: Regex,
     exclude: Option<Regex>,
-    /// Whether internal topics are left out.
+    /// True if internal topics are left out.
     no_internal: bool,
 }
 

@@ -66,7 +66,7 @@ pub(super) struct Task {
     inbox: mpsc::UnboundedReceiver<Event>,
     pub(super) subscription: Option<Subscription>,
     listens: Listens,
-    /// Whether the member was given the present subscription.
+    /// True if the member was given the present subscription.
     is_subscription_given: bool,
     /// The topics of the member's subscription, and (`counted`) what was last given to it about them.
     pub(super) subscribed: BTreeSet<Arc<str>>,
@@ -75,7 +75,7 @@ pub(super) struct Task {
     pub(super) known: Option<BTreeMap<Arc<str>, TopicInfo>>,
     pub(super) resolved: BTreeSet<Arc<str>>,
     pub(super) resolving: bool,
-    /// Whether the member was given topics since it last asked for an assignment.
+    /// True if the member was given topics since it last asked for an assignment.
     topics_changed: bool,
     /// All topics that the group subscribes to, while this member is the leader.
     led: BTreeSet<Arc<str>>,
@@ -177,7 +177,7 @@ impl Task {
         }
     }
 
-    /// Whether the coordinator answers. Another broker that says which one it is proves nothing about it.
+    /// True if the coordinator answers. Another broker that says which one it is proves nothing about it.
     fn note_coordinator(&self, outcome: &Result<Answer, CallError>) {
         match outcome {
             Ok(Answer::FindCoordinator { code: ErrorCode::None, .. }) => {}

@@ -52,7 +52,7 @@ mod tests {
 
     const COORDINATOR: Target = Target::Coordinator { node_id: 1 };
 
-    /// What comes of one poll.
+    /// Result of one poll.
     async fn polled<F: Future + Unpin>(future: &mut F) -> bool {
         std::future::poll_fn(|cx| Poll::Ready(std::pin::Pin::new(&mut *future).poll(cx).is_ready())).await
     }

@@ -110,7 +110,7 @@ impl Connection {
         self.shared.closed.load(Ordering::Acquire)
     }
 
-    /// Whether anything beyond the handshake was answered, or written where nothing is answered.
+    /// True if anything beyond the handshake was answered, or written where nothing is answered.
     pub(crate) fn has_served(&self) -> bool {
         self.shared.served.load(Ordering::Acquire)
     }

@@ -305,7 +305,7 @@ async fn an_answer_without_room_waits_unread_and_no_deadline_counts_meanwhile() 
     assert_eq!(gauge.outstanding_bytes(), read_bytes, "nothing of the second is read");
     drop(first);
     assert_eq!(&second.await.expect("joins").expect("there is room").as_slice()[4..], [7; 500]);
-    // What is asked for later has a deadline again.
+    // Later requests have a deadline again.
     let waiting = call(&connection);
     request(&mut brokers[1]).await;
     assert!(matches!(waiting.await.expect("joins"), Err(RequestError::TimedOut { .. })));

@@ -34,7 +34,7 @@ impl Dialer {
     /// Connects to one of the addresses of the name.
     ///
     /// # Errors
-    /// What failed, by address where there are several.
+    /// Failure, by address where there are several.
     pub(crate) async fn dial(self, host: &str, port: u16) -> Result<TcpStream, String> {
         let found = run_time::timeout(self.timeout, looked_up(host.to_owned(), port)).await;
         let found =

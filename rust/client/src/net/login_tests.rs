@@ -26,7 +26,7 @@ use crate::net::network::{Network, NodeId, Purpose};
 const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) const PASSWORD: &str = "canary";
 
-/// What the broker does. The default is what Kafka does.
+/// Behaviour of the broker. The default is Kafka's.
 #[derive(Default)]
 pub(super) struct Script {
     pub(super) lifetime_ms: i64,
@@ -74,7 +74,7 @@ impl Accounts for World {
     fn scram_credential(&self, hash: ScramHash, username: &str) -> Option<ScramCredential> {
         let credential = ScramCredential::from_password(hash, &PASSWORD.into(), b"salt", 4096);
         if self.script.knows_no_password {
-            // What a man in the middle knows: nothing but that somebody logs in.
+            // Knowledge of a man in the middle: nothing but that somebody logs in.
             let guess = ScramCredential::from_password(hash, &"guess".into(), b"salt", 4096);
             return Some(ScramCredential { server_key: guess.server_key, ..credential });
         }

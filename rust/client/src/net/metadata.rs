@@ -35,13 +35,13 @@ pub(crate) struct View {
     pub(crate) attempts: u64,
     /// Since when every attempt failed, and the last error.
     pub(crate) failing: Option<(RunInstant, String)>,
-    /// Whether the last answer was about all topics, and the view has all that match the filter.
+    /// True if the last answer was about all topics, and the view has all that match the filter.
     pub(crate) complete: bool,
     /// An error of the last attempt that no repetition mends.
     pub(crate) fatal: Option<ClientError>,
 }
 
-/// Whether a topic of that name, internal or not, is of interest.
+/// True if a topic of that name, internal or not, is of interest.
 pub(crate) type Filter = Arc<dyn Fn(&str, bool) -> bool + Send + Sync>;
 
 /// The topics that a Metadata request asks for.
@@ -104,7 +104,7 @@ impl Metadata {
         lock(&self.topics).len()
     }
 
-    /// What is wrong with a topic by the latest answers; `None` if nothing is, or if they do not say.
+    /// Present trouble with a topic by the latest answers; `None` if there is none, or if they do not say.
     pub(crate) fn trouble_of(&self, topic: &str) -> Option<String> {
         Some(match self.cluster().topics.get(topic)?.error {
             ErrorCode::None => return None,
@@ -297,7 +297,7 @@ impl Metadata {
         }
     }
 
-    /// Whether a topic of interest is to be asked for again after a backoff, as it was for `unresolved_for`: brokers did
+    /// True if a topic of interest is to be asked for again after a backoff, as it was for `unresolved_for`: brokers did
     /// not know it, or had no leader for it. Its creation takes a while to reach every broker, and it may also be created
     /// later. Java's consumer does the same.
     fn has_unresolved(&self, unresolved_for: Duration) -> bool {

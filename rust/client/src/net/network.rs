@@ -46,7 +46,7 @@ pub(crate) enum NodeId {
     Broker(i32),
 }
 
-/// What a connection is for. Brokers work on one request of a connection at a time: anything behind a fetch that waits
+/// Purpose of a connection. Brokers work on one request of a connection at a time: anything behind a fetch that waits
 /// for data would wait with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Purpose {
@@ -64,7 +64,7 @@ pub(crate) enum Purpose {
     Produce,
 }
 
-/// Whether a broker that a connection stands to offers an API.
+/// True if a broker that a connection stands to offers an API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// This one does.
@@ -100,11 +100,11 @@ pub(crate) struct Network {
     refusal: Mutex<Option<ClientError>>,
     /// Why there was nothing to log in with, since the last connection that was made.
     no_credentials: Mutex<Option<Box<AuthenticationError>>>,
-    /// Whether the brokers of the cluster were known at some time.
+    /// True if the brokers of the cluster were known at some time.
     is_reached: AtomicBool,
-    /// Whether a connection stood at some time.
+    /// True if a connection stood at some time.
     is_connected_once: AtomicBool,
-    /// Whether the client is closed. Nothing is connected to any more then.
+    /// True if the client is closed. Nothing is connected to any more then.
     closed: watch::Sender<bool>,
 }
 
@@ -203,7 +203,7 @@ impl Network {
         nodes
     }
 
-    /// Whether a connection to this node stands.
+    /// True if a connection to this node stands.
     pub(crate) fn is_connected(&self, node: NodeId) -> bool {
         let slots: Vec<SharedConnectionSlot> =
             lock(&self.slots).iter().filter(|((of, _), _)| *of == node).map(|(_, slot)| slot.clone()).collect();
@@ -212,7 +212,7 @@ impl Network {
         })
     }
 
-    /// Whether a broker asks for a pause at present (KIP-219).
+    /// True if a broker asks for a pause at present (KIP-219).
     pub(crate) fn is_throttled(&self) -> bool {
         let is_throttled = |slot: &SharedConnectionSlot| {
             slot.try_lock().is_ok_and(|slot| slot.link.as_ref().is_some_and(Link::is_throttled))
@@ -301,7 +301,7 @@ impl Network {
         slots.iter().filter(|slot| alive(slot)).count()
     }
 
-    /// Which of the brokers that connections stand to offers an API: `preferred` if it does.
+    /// A connected broker that offers an API: `preferred` if it does.
     pub(crate) fn standing(&self, api: ApiKey, preferred: NodeId) -> Standing {
         let slots = lock(&self.slots);
         let mut standing = Standing::Nothing;

@@ -124,7 +124,7 @@ async fn a_broker_behind_the_address_of_another_is_found_out() {
         let (_metadata, network) = client(&known, &other, &settings);
         let mut moved = brokers(&known);
         let ask = |node| network.call(node, Purpose::Control, 4..=12, Duration::ZERO, |_| MetadataRequest::default());
-        // Who says nothing of the cluster is asked nothing.
+        // A broker that says nothing of the cluster is asked nothing.
         network.set_brokers(&moved);
         ask(NodeId::Broker(1)).await.expect("an answer");
         // The right ones answer.

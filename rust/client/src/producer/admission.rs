@@ -1,4 +1,4 @@
-//! Which transaction a record may still enter. The accumulator checks this under its lock, and a transaction is closed under the same
+//! Admission of records to a transaction. The accumulator checks this under its lock, and a transaction is closed under the same
 //! lock: a record that was admitted is in a batch that the driver knows of before anything that follows the closing.
 //!
 //! Transactions have numbers. A record that had to wait names the transaction in which it was sent, and no other one admits it.
@@ -245,7 +245,7 @@ impl TransactionAdmission {
         }
     }
 
-    /// Whether no permit of the last transaction is held. Permits of earlier transactions may be held longer.
+    /// True if no permit of the last transaction is held. Permits of earlier transactions may be held longer.
     fn has_no_permits(&self) -> bool {
         let state = self.state();
         state.permits.values().all(|transaction| *transaction != self.transaction())

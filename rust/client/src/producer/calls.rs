@@ -13,7 +13,7 @@ use crate::tasks::caught;
 /// The outcome of a call of the session.
 pub(crate) type CallOutcome = (CallId, Result<Answer, CallFailure>);
 
-/// What a call needs.
+/// Parts that a call needs.
 #[derive(Clone)]
 pub(super) struct Calls {
     pub(super) network: Arc<Network>,

@@ -46,7 +46,7 @@ pub struct ProducerHealth {
     pub connections: usize,
     /// Brokers known from metadata.
     pub brokers: usize,
-    /// Whether metadata was ever received.
+    /// True if metadata was ever received.
     pub bootstrapped: bool,
     /// For how long no broker has answered Produce requests, or every attempt to get metadata has failed, with the last
     /// error.
@@ -289,7 +289,7 @@ impl Producer {
         std::mem::take(&mut *lock(&self.tasks))
     }
 
-    /// Whether it was closed.
+    /// True if it was closed.
     pub fn is_closed(&self) -> bool {
         self.accumulator.is_closed()
     }
@@ -304,7 +304,7 @@ impl Producer {
         &self.metrics
     }
 
-    /// What is wrong with topics or brokers just now, for the error of a wait that is over; `None` if nothing is.
+    /// Present trouble with topics or brokers, for the error of a wait that is over; `None` if there is none.
     pub fn trouble(&self) -> Option<String> {
         let topics = self.metadata.topic_troubles();
         let brokers = match topics.is_empty() {

@@ -129,7 +129,7 @@ impl Memory {
         woken.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Whether a refused reservation of `bytes` is worth another attempt. A topic that holds its share is refused
+    /// True if a refused reservation of `bytes` is worth another attempt. A topic that holds its share is refused
     /// although there is room. So something must have been released since, or some time must have passed, because
     /// another sender's refusal may have hidden a release.
     fn has_room(&self, bytes: usize, waiting_since: Instant) -> bool {

@@ -113,7 +113,7 @@ struct PackState {
     idle: Vec<CompressionBuffers>,
 }
 
-/// What a thread needs to compress; reused by later jobs.
+/// Compressor's buffers of a thread, reused by later jobs.
 #[derive(Default)]
 struct CompressionBuffers {
     compressor: Compressor,

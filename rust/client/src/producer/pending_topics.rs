@@ -22,7 +22,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// The partitions of a topic, from metadata.
 pub(crate) struct TopicPartitions {
     pub(super) count: u32,
-    /// Those that have a leader.
+    /// Partitions that have a leader.
     pub(super) led: Vec<u32>,
 }
 
@@ -35,7 +35,7 @@ impl TopicPartitions {
     }
 }
 
-/// What metadata says of a pending topic.
+/// State of a pending topic by metadata.
 pub(super) enum TopicStatus {
     /// Nothing new.
     Waiting,
@@ -70,7 +70,7 @@ pub(super) struct PendingTopics {
     timeout: Duration,
     /// In place of `timeout` while no broker has ever answered: the address is probably wrong.
     first_contact_timeout: Duration,
-    /// Whether a broker has ever answered.
+    /// True if a broker has ever answered.
     is_answered: bool,
 }
 
@@ -104,7 +104,7 @@ impl PendingTopics {
         self.topics.insert(topic, pending);
     }
 
-    /// Whether the topic is known, and only partitions of it are awaited.
+    /// True if the topic is known, and only partitions of it are awaited.
     pub(super) fn is_known(&self, topic: &str) -> bool {
         self.topics.get(topic).is_some_and(|pending| pending.answers_before.is_some())
     }
@@ -151,7 +151,7 @@ impl PendingTopics {
                 pending.attempts = pending.attempts.saturating_add(1);
                 pending.wait(now, self.first_wait);
             }
-            // What answers said before the record was sent does not count.
+            // Answers from before the record was sent do not count.
             let unknown_for = unknown.until.saturating_sub(unknown.since).min(after);
             if is_new && unknown_for >= self.propagation || after >= limit {
                 let attempts = pending.attempts;

@@ -33,7 +33,7 @@ pub struct QueueFront<T> {
     pub waited: Duration,
     /// The transaction in which it was sent.
     pub transaction: u64,
-    /// Whether that transaction was not aborted. It is checked again when the record is appended to a batch.
+    /// True if that transaction was not aborted. It is checked again when the record is appended to a batch.
     pub may_send: bool,
 }
 
@@ -108,7 +108,7 @@ impl<T: Clone> QueuedSends<T> {
         self.queues().len()
     }
 
-    /// Whether no record waits.
+    /// True if no record waits.
     pub fn is_empty(&self) -> bool {
         self.queues().is_empty()
     }

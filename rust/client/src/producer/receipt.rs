@@ -217,7 +217,7 @@ impl RecordFuture {
         self.outcome_in(&state)
     }
 
-    /// Whether the record's outcome is known.
+    /// True if the record's outcome is known.
     pub fn is_done(&self) -> bool {
         self.try_outcome().is_some()
     }

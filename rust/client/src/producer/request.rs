@@ -33,7 +33,7 @@ pub(crate) struct OutgoingRequest {
     pub(crate) acks: i16,
     pub(crate) timeout_ms: i32,
     pub(crate) transactional_id: Option<Arc<str>>,
-    /// Whether the transaction uses transaction version 2 (KIP-890).
+    /// True if the transaction uses transaction version 2 (KIP-890).
     pub(crate) version2: bool,
     pub(crate) batches: Vec<OutgoingBatch>,
 }

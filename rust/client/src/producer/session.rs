@@ -58,7 +58,7 @@ impl Session {
         }
     }
 
-    /// Whether the transaction uses transaction version 2 (KIP-890): transactional batches are then sent with Produce
+    /// True if the transaction uses transaction version 2 (KIP-890): transactional batches are then sent with Produce
     /// version 12 or later, else with 11 at most.
     pub(super) fn version2(&self) -> bool {
         self.machine.version2()
@@ -117,7 +117,7 @@ impl Session {
         self.handle(now, input)
     }
 
-    /// What holds records back, with why the session's own call failed, which they may wait for.
+    /// Reason that holds records back, with the failure of the session's own call, which they may wait for.
     pub(super) fn explain(&self, obstacle: Option<String>) -> Option<String> {
         joined(obstacle.into_iter().chain(self.machine.last_error().map(str::to_owned)))
     }

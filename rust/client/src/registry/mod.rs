@@ -171,7 +171,7 @@ impl SchemaRegistry {
         })
     }
 
-    /// What is answered at this path, or to a JSON text that is posted there, as JSON. Blocks, as `version` does.
+    /// Answer at this path, or to a JSON text that is posted there, as JSON. Blocks, as `version` does.
     ///
     /// # Errors
     ///

@@ -41,7 +41,7 @@ impl Jaas {
     /// Reads the text.
     ///
     /// # Errors
-    /// What is wrong with the text. The message contains no values.
+    /// Problem of the text. The message contains no values.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut tokens = Tokens { characters: text.chars().peekable() };
         let Some(Token::Text(name)) = tokens.next()? else {
@@ -114,7 +114,7 @@ struct Tokens<'t> {
 }
 
 impl Tokens<'_> {
-    /// Whether the next character but blanks opens a brace.
+    /// True if the next character but blanks opens a brace.
     fn is_before_brace(&self) -> bool {
         self.characters.clone().find(|character| !character.is_whitespace()) == Some('{')
     }

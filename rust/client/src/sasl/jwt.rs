@@ -49,7 +49,7 @@ pub(super) const PASSPHRASE: &str = "sasl.oauthbearer.assertion.private.key.pass
 /// Signs an assertion with a private key in PEM, which may be encrypted.
 ///
 /// # Errors
-/// What is wrong with the key.
+/// Problem of the key.
 pub(super) fn signed(
     algorithm: Algorithm,
     pem: &[u8],

@@ -32,7 +32,7 @@ pub(crate) struct Kerberos {
     /// The first part of the brokers' principal.
     service: String,
     identity: Identity,
-    /// Those that were got with the keytab. Without one the library reads the ticket cache for each login: someone else
+    /// Tickets that were got with the keytab. Without one the library reads the ticket cache for each login: someone else
     /// keeps it fresh.
     tickets: Option<Arc<Mutex<Tickets<Credential>>>>,
     at_once: Arc<Semaphore>,
@@ -44,7 +44,7 @@ pub(crate) struct Login {
     exchange: Option<Exchange<Context>>,
     /// The broker's host, for errors.
     host: String,
-    /// Which tickets it uses.
+    /// Tickets that it uses.
     number: u64,
 }
 
@@ -144,7 +144,7 @@ impl Login {
     /// ago may be for a key that the broker no longer has.
     pub(crate) fn refused(&self) -> bool {
         let Some(tickets) = &self.kerberos.tickets else { return false };
-        // Who holds them is getting new ones.
+        // The holder of the lock is getting new tickets.
         tickets.try_lock().map_or(true, |mut tickets| tickets.refused(self.number, now_ms()))
     }
 }

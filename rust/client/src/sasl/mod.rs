@@ -127,7 +127,7 @@ impl Sasl {
         }
     }
 
-    /// What to do about credentials that cannot be sent.
+    /// Advice about credentials that cannot be sent.
     pub(crate) fn advice_to_correct(&self) -> &'static str {
         match &self.means {
             Means::Token { .. } => "Correct the source of tokens: what it gives is sent as it is",
@@ -135,7 +135,7 @@ impl Sasl {
         }
     }
 
-    /// What to do about a refused login.
+    /// Advice about a refused login.
     pub(crate) fn advice(&self) -> &'static str {
         match (self.mechanism, &self.means) {
             (_, Means::Password { delegation_token: true, .. }) => {

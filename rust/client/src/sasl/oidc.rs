@@ -24,7 +24,7 @@ use super::token::{Token, TokenError, TokenSource, now_ms};
 
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
-/// What brokers do with a request of HTTP.
+/// Reaction of brokers to a request of HTTP.
 const NO_ANSWER: &str = "the connection was closed before an answer came; the URL may lead to a broker's port, where that of the \
                          identity provider's token endpoint is expected";
 
@@ -36,7 +36,7 @@ pub(super) struct OidcSource {
     pub(super) grant: Grant,
     pub(super) scope: Option<String>,
     pub(super) extensions: Vec<(String, String)>,
-    /// Whether it has ever answered.
+    /// True if it has ever answered.
     pub(super) is_reached: AtomicBool,
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Grant {
     ClientCredentials {
         id: String,
         secret: Secret,
-        /// Whether id and secret are form-encoded before they go into the header, as RFC 6749 requires and few
+        /// True if id and secret are form-encoded before they go into the header, as RFC 6749 requires and few
         /// providers expect.
         url_encode: bool,
     },

@@ -59,7 +59,7 @@ impl Sasl {
         Ok(Some(Self { mechanism, means }))
     }
 
-    /// Whether the client logs in with tokens, and has no source of them.
+    /// True if the client logs in with tokens, and has no source of them.
     pub(crate) fn lacks_tokens(&self) -> bool {
         matches!(self.means, Means::Token { is_named: false, .. })
     }

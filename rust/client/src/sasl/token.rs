@@ -51,7 +51,7 @@ pub trait TokenSource: fmt::Debug + Send + Sync {
     /// If there is no token.
     fn fetch(&self) -> Result<Token, TokenError>;
 
-    /// What to do about a [`TokenError::Refused`] of this source.
+    /// Advice about a [`TokenError::Refused`] of this source.
     fn advice(&self) -> &'static str {
         "Check the client's id, secret and scope, and the URL of the token endpoint"
     }
@@ -107,7 +107,7 @@ struct TokenState {
     is_running: bool,
 }
 
-/// What wakes the thread.
+/// Signals to the thread.
 #[derive(Debug, Default)]
 struct Wanted {
     state: Mutex<WantedState>,
@@ -303,7 +303,7 @@ fn keep(provider: &Weak<TokenProvider>, wanted: &Wanted) {
     let (mut failures, mut due) = (0, Instant::now());
     while wanted.wait(due) {
         let Some(provider) = provider.upgrade() else { return };
-        // Who wanted one may have asked while it was being fetched.
+        // Another caller may have asked while a token was being fetched.
         if Instant::now() >= due || usable(&provider.state.borrow()).is_none() {
             due = provider.attempt(&mut failures, &mut jitter);
         }

@@ -39,7 +39,7 @@ pub(crate) enum Figure {
     },
 }
 
-/// What the counts were at the last push that a broker accepted, from which rates, averages and deltas are computed.
+/// Counts at the last push that a broker accepted, from which rates, averages and deltas are computed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Window {
     counts: BTreeMap<&'static str, (u64, Duration)>,

@@ -37,13 +37,13 @@ use crate::net::network::{Network, NodeId, Purpose, Standing};
 /// Reads a client's figures.
 pub(crate) type ReadFigures = Box<dyn Fn() -> Vec<Figure> + Send + Sync>;
 
-/// What telemetry needs of its client.
+/// Parts of a client that telemetry needs.
 pub(crate) struct TelemetrySource {
     pub(crate) network: Arc<Network>,
     pub(crate) metadata: Arc<Metadata>,
     pub(crate) log: Log,
     pub(crate) read: ReadFigures,
-    /// What describes the client, by the names of Kafka's own: `client_rack`, `group_id` and so on.
+    /// Attributes of the client, by the names of Kafka's own: `client_rack`, `group_id` and so on.
     pub(crate) attributes: Vec<(&'static str, String)>,
 }
 

@@ -9,7 +9,7 @@ pub(crate) enum Number {
     Double(f64),
 }
 
-/// What kind of metric it is.
+/// Kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetricKind {
     /// The value of now.

@@ -129,7 +129,7 @@ fn write_headers(entries: &StructArray, out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-/// Whether JSON that stands in a line as it is means these bytes and nothing else. `null` would be no value, a text in
+/// True if JSON that stands in a line as it is means these bytes and nothing else. `null` would be no value, a text in
 /// quotes the text without them, and a line has neither line breaks nor the spaces around a value.
 fn is_unambiguous(text: &str) -> bool {
     let is_padded = text.trim_matches([' ', '\t', '\r', '\n']).len() < text.len();

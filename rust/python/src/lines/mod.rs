@@ -27,7 +27,7 @@ trait Format: Default {
     fn write_row(&mut self, columns: &[Column<'_>], row: usize, out: &mut Vec<u8>);
 }
 
-/// These rows of a batch, or of Arrow data with its columns, as JSON, one object per line, in UTF-8. The rows ascend.
+/// Writes rows of a batch, or of Arrow data with its columns, as JSON, one object per line, in UTF-8. The rows ascend.
 #[pyfunction]
 pub(crate) fn json_lines<'py>(
     batch: &Bound<'py, PyAny>,

@@ -35,7 +35,7 @@ struct Rows {
     /// The number of the first row that was not taken, and the error.
     untaken: Option<(u64, ClientError)>,
     callbacks: Arc<Callbacks>,
-    /// Whether the failures were seen.
+    /// True if the failures were seen.
     is_seen: AtomicBool,
     /// The report as a Python object, built once.
     made: OnceLock<Py<PyAny>>,
@@ -71,7 +71,7 @@ impl BatchFuture {
 
 #[pymethods]
 impl BatchFuture {
-    /// Whether the outcome of every row is known.
+    /// True if the outcome of every row is known.
     fn done(&self) -> PyResult<bool> {
         Ok(self.rows.get()?.report.is_done())
     }

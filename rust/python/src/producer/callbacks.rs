@@ -55,7 +55,7 @@ pub(super) fn forget(future: &Bound<'_, PyAny>, callback: &Bound<'_, PyAny>) -> 
     future.py().import("monedula._asyncio.futures")?.call_method1("forget", (future, callback))?.extract()
 }
 
-/// What is wrong with brokers, if something is.
+/// Present trouble with brokers.
 pub(crate) type TroubleSource = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// The callbacks of one producer.
@@ -188,7 +188,7 @@ impl Callbacks {
         }
     }
 
-    /// Whether the caller is a callback.
+    /// True if the caller is a callback.
     pub(crate) fn is_current(&self) -> bool {
         self.state().thread == Some(std::thread::current().id())
     }

@@ -32,7 +32,7 @@ pub(crate) struct SendFuture {
 struct FutureParts {
     sending: Sending,
     callbacks: Arc<Callbacks>,
-    /// Whether the record's failure was seen.
+    /// True if the record's failure was seen.
     is_seen: AtomicBool,
 }
 
@@ -102,7 +102,7 @@ impl SendFuture {
 
 #[pymethods]
 impl SendFuture {
-    /// Whether the record's outcome is known.
+    /// True if the record's outcome is known.
     fn done(&self) -> PyResult<bool> {
         Ok(self.parts()?.sending.is_done())
     }

@@ -61,13 +61,13 @@ pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<Seconds>, trou
     made.unwrap_or_else(|failure| failure)
 }
 
-/// What `Producer` and `AsyncProducer` share; see `monedula.Producer`.
+/// Base class of `Producer` and `AsyncProducer`; see `monedula.Producer`.
 #[pyclass(subclass, frozen, module = "monedula._monedula")]
 pub(crate) struct ProducerCore {
     shared: Own<Arc<Shared>>,
-    /// Whether `send` blocks until there is room; if not, the record is queued.
+    /// True if `send` blocks until there is room; if not, the record is queued.
     waits: bool,
-    /// Whether records go through `_send_or_queue`, in Python: to a partitioner that is a Python function, or
+    /// True if records go through `_send_or_queue`, in Python: to a partitioner that is a Python function, or
     /// behind records that wait.
     may_queue: AtomicBool,
 }

@@ -20,7 +20,7 @@ pub(crate) struct QueuedFuture {
 enum QueuedFutureState {
     Queued(Vec<Waker>),
     Sent(RecordFuture),
-    /// It was not sent, and never will be.
+    /// The record was not sent, and never will be.
     Failed(Py<PyBaseException>),
 }
 

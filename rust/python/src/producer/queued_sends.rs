@@ -106,7 +106,7 @@ impl QueuedSendsCore {
         })
     }
 
-    /// What is wrong with topics or brokers just now; `None` if nothing is.
+    /// Present trouble with topics or brokers; `None` if there is none.
     fn trouble(&self) -> PyResult<Option<String>> {
         Ok(self.shared.get()?.producer.trouble())
     }

@@ -30,7 +30,7 @@ pub(super) struct Pending {
     pub(super) reply: oneshot::Sender<Reply>,
 }
 
-/// What a connection's handle and its task share: the requests in flight, and when what happened.
+/// State that a connection's handle and its task share: the requests in flight, and the times of events.
 pub(super) struct SharedConnection {
     pub(super) broker: String,
     pub(super) limits: Limits,
@@ -40,13 +40,13 @@ pub(super) struct SharedConnection {
     pub(super) held: Mutex<Option<VecDeque<Held>>>,
     pub(super) answer_max_bytes: AtomicUsize,
     pub(super) closed: AtomicBool,
-    /// Whether the connection was of use: something beyond the handshake was answered, or written where nothing is
+    /// True if the connection was of use: something beyond the handshake was answered, or written where nothing is
     /// answered.
     pub(super) served: AtomicBool,
-    /// Whether an answer has come that there is no room for: while it waits, no deadline counts.
+    /// True if an answer has come that there is no room for: while it waits, no deadline counts.
     pub(super) waits_for_room: AtomicBool,
     pub(super) closing: Notify,
-    /// Whether the client closes it on purpose, and abandons what is in flight.
+    /// True if the client closes it on purpose, and abandons what is in flight.
     pub(super) is_closed_by_client: AtomicBool,
     pub(super) ended: Notify,
     pub(super) times: Mutex<Times>,
@@ -63,12 +63,12 @@ pub(super) struct Times {
     pub(super) close_reason: Option<String>,
 }
 
-/// Whether it is part of making a connection: of no use in itself.
+/// True if it is part of making a connection: of no use in itself.
 pub(super) fn is_set_up(api: ApiKey) -> bool {
     matches!(api, ApiKey::ApiVersions | ApiKey::SaslHandshake | ApiKey::SaslAuthenticate)
 }
 
-/// Whether the size of an answer depends on what brokers have, and not only on what was asked. The answers to all others
+/// True if the size of an answer depends on what brokers have, and not only on what was asked. The answers to all others
 /// are small beside any limit.
 fn may_be_large(api: ApiKey) -> bool {
     !matches!(
@@ -182,7 +182,7 @@ impl SharedConnection {
         Some(RequestError::OtherProtocol { broker: self.broker.clone(), key, reason: reason.into() })
     }
 
-    /// Whether a length beyond the limit may be that of an answer. A server that answers the handshake with so much is
+    /// True if a length beyond the limit may be that of an answer. A server that answers the handshake with so much is
     /// no broker.
     pub(super) fn may_be_too_large(&self, bytes: i32) -> bool {
         bytes > 0 && self.pending().front().is_some_and(|first| !is_set_up(first.api))

@@ -1,4 +1,4 @@
-//! What goes over a connection: requests in pieces, answers in buffers of the pool.
+//! Frames of a connection: requests in pieces, answers in buffers of the pool.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -35,10 +35,10 @@ impl Deref for Frame {
     }
 }
 
-/// What is known of an answer when it is asked for.
+/// Expectations of an answer when its request is sent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expected {
-    /// What it may take beyond `request.timeout.ms`: the time for which the broker is asked to wait.
+    /// Time beyond `request.timeout.ms`: as long as the broker is asked to wait.
     pub(crate) extra: Duration,
     /// Memory that was kept for it. A larger answer is read when the budget has room.
     pub(crate) room: Option<Room>,
@@ -84,6 +84,6 @@ pub(super) async fn write_pieces(write: &mut WriteHalf, Pieces(pieces): Pieces) 
             }
         }
     }
-    // What is encrypted may wait below; without TLS this does nothing.
+    // Encrypted bytes may wait below; without TLS this does nothing.
     write.flush().await
 }

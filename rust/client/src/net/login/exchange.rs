@@ -14,7 +14,7 @@ pub(super) enum Exchange {
     Kerberos(KerberosLogin),
 }
 
-/// What comes next.
+/// Next step of the exchange.
 pub(super) enum Next {
     Send(Secret),
     /// The exchange has succeeded on this side.

@@ -64,7 +64,7 @@ impl<'a, T> InTurn<'a, T> {
 }
 
 impl Network {
-    /// What the n-th of the known brokers and bootstrap addresses answers, or one of those behind it if that is silent. The
+    /// Answer of the n-th of the known brokers and bootstrap addresses, or of one behind it if that is silent. The
     /// first failure counts where no other had to be asked. `None` if no broker is known.
     pub(crate) async fn any_of<'a, T, E, F>(&self, attempt: u32, ask: impl Fn(NodeId) -> F) -> Option<Result<T, E>>
     where

@@ -38,7 +38,7 @@ impl Awaited {
 }
 
 impl Link {
-    /// Whether the broker wants no request over it for now (KIP-219).
+    /// True if the broker wants no request over it for now (KIP-219).
     pub(super) fn is_throttled(&self) -> bool {
         self.connection.throttled_until().is_some_and(|until| until > Instant::now())
     }

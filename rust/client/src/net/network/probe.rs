@@ -1,4 +1,4 @@
-//! What a port speaks that ends connections without a word.
+//! Probe of a port that ends connections without a word: the protocol that it speaks.
 //!
 //! A broker drops what it does not understand: a TLS handshake on a port without TLS, a request on one that wants a login.
 //! A broker that is starting, or a proxy without one behind it, does the same. So the client asks over a connection of its

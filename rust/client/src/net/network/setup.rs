@@ -121,7 +121,7 @@ impl Deadline {
     }
 }
 
-/// What one system call of an encrypted connection reads at most: fetches bring a lot at once.
+/// Most bytes that one system call of an encrypted connection reads: fetches bring a lot at once.
 fn ciphertext_buffer_bytes(purpose: Purpose) -> usize {
     if purpose == Purpose::Fetch { 256 << 10 } else { 16 << 10 }
 }

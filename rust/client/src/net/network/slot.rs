@@ -122,7 +122,7 @@ impl Network {
         }
     }
 
-    /// What a failed attempt to connect means for the client: what would fail again is kept, and told to all.
+    /// Records a failed attempt to connect: an error that would come again is kept, and told to all.
     ///
     /// A port that speaks another protocol than the settings say is a mistake in them. Where the cluster was reached
     /// before, its brokers may be changing theirs, one after the other.

@@ -1,4 +1,4 @@
-//! What is wrong with brokers, for errors that must say what happened where: addresses that cannot be connected to, and
+//! Trouble with brokers, for errors that must say what happened where: addresses that cannot be connected to, and
 //! answers that are owed.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::run_time::{self, RunInstant};
 /// A broker that has not answered for so long owes the answer, and one that is not connected to is told of.
 const OWED: Duration = Duration::from_secs(1);
 
-/// What is wrong with brokers, or what they were asked for, when a wait was over.
+/// Trouble with brokers, or requests that they owe, when a wait was over.
 pub(crate) struct Owed(Option<String>);
 
 impl Owed {
@@ -80,7 +80,7 @@ impl Network {
         ClientError::Unreachable { after, reasons }
     }
 
-    /// What is wrong with the brokers just now, for the error of a wait that is over: each address that could not be
+    /// Present trouble with the brokers, for the error of a wait that is over: each address that could not be
     /// connected to, and each that owes an answer. `None` if nothing is.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.trouble_within(OWED)
@@ -106,7 +106,7 @@ impl Network {
         (!reasons.is_empty()).then(|| reasons.join("; "))
     }
 
-    /// What brokers owe a wait that is over: what is wrong with them, or else what was waited for just now.
+    /// Reason for a wait's end: trouble with brokers, or else the requests that were waited for.
     pub(crate) fn owed(&self) -> Owed {
         Owed(self.trouble().or_else(|| self.trouble_within(Duration::ZERO)))
     }

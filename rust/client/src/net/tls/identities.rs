@@ -1,4 +1,4 @@
-//! Which of the client's certificates a broker is shown that asks for one.
+//! Choice of the client's certificate that is shown to a broker that asks for one.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -39,7 +39,7 @@ impl ResolvesClientCert for Identities {
     }
 }
 
-/// Whether one of the authorities with these names, in DER, has issued a certificate of the chain.
+/// True if one of the authorities with these names, in DER, has issued a certificate of the chain.
 fn is_issued_by(certified: &CertifiedKey, named: &[&[u8]]) -> bool {
     certified.cert.iter().any(|certificate| {
         X509Certificate::from_der(certificate).is_ok_and(|(_, parsed)| named.contains(&parsed.issuer().as_raw()))

@@ -55,7 +55,7 @@ struct Print {
     changed_at: Option<SystemTime>,
     bytes: u64,
     hash: [u8; 32],
-    /// Whether the file was modified so recently that only its hash would show another change within the same tick of
+    /// True if the file was modified so recently that only its hash would show another change within the same tick of
     /// the clock.
     is_young: bool,
 }
@@ -317,7 +317,7 @@ fn certified_key(
     if belongs { Ok(certified) } else { Err(InconsistentKeys::KeyMismatch.into()) }
 }
 
-/// Whether a text that should be PEM is the path of a file instead.
+/// True if a text that should be PEM is the path of a file instead.
 fn is_path(text: &Secret) -> bool {
     const BEGINNINGS: [&str; 5] = ["/", "./", "../", "~", "file:"];
     const ENDINGS: [&str; 7] = [".pem", ".crt", ".cer", ".key", ".p12", ".pfx", ".jks"];

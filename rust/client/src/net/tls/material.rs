@@ -66,7 +66,7 @@ pub(super) struct Entry {
     pub(super) key: PrivateKeyDer<'static>,
 }
 
-/// What a file or setting holds.
+/// Content of a file or setting.
 #[derive(Default)]
 pub(super) struct Material {
     /// Of PEM all certificates, of a keystore those that stand alone.
@@ -110,7 +110,7 @@ impl Material {
 /// Reads the bytes in the format that they show.
 ///
 /// # Errors
-/// What is wrong, and what to do about it; also if the format is not the one that the user `expects`.
+/// Problem, and advice about it; also if the format is not the one that the user `expects`.
 pub(super) fn read(bytes: &[u8], expects: Option<Format>, passwords: Passwords<'_>) -> Result<Material, Problem> {
     let format = Format::of(bytes)?;
     if let Some(expected) = expects.filter(|&expected| expected != format) {

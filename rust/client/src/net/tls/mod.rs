@@ -175,7 +175,7 @@ impl Tls {
 /// The private key of a PEM, for other purposes than TLS. `setting` is the one that has its password.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Problem, for the error.
 pub(crate) fn private_key(
     pem: &[u8],
     password: Option<&[u8]>,
@@ -193,14 +193,14 @@ pub(crate) fn private_key(
 /// The certificates of a PEM, for other purposes than TLS with brokers.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Problem, for the error.
 pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let found = material::read(pem, Some(Format::Pem), Passwords::default()).map_err(|Problem(what)| what)?;
     let certificates = found.all_certificates();
     if certificates.is_empty() { Err("there is no certificate in it".into()) } else { Ok(certificates) }
 }
 
-/// What a broker's certificate must be for. A name is sent to the broker as well (SNI), an address is not; the dot at
+/// Name or address that a broker's certificate must be for. A name is sent to the broker as well (SNI), an address is not; the dot at
 /// the end of a fully qualified name is in neither.
 fn server_name(host: &str) -> Option<ServerName<'static>> {
     ServerName::try_from(host.strip_suffix('.').unwrap_or(host).to_owned()).ok()

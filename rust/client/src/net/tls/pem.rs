@@ -17,7 +17,7 @@ const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
 const DASHES: &str = "-----";
 
-/// Whether there is a block somewhere.
+/// True if there is a block somewhere.
 pub(super) fn is_one(bytes: &[u8]) -> bool {
     bytes.windows(BEGIN.len()).any(|window| window == BEGIN.as_bytes())
 }

@@ -12,7 +12,7 @@ use super::material::{Entry, Material, Passwords, Problem};
 const MOST_KEYS: usize = 64;
 const LONGEST_CHAIN: usize = 16;
 
-/// Whether the DER sequence begins with the version of PKCS#12.
+/// True if the DER sequence begins with the version of PKCS#12.
 pub(super) fn is_one(bytes: &[u8]) -> bool {
     let header = match bytes.get(1) {
         Some(length) if *length < 0x80 => 2,

@@ -48,7 +48,7 @@ pub(super) struct IdentitySources {
     pub(super) key_password: Option<Secret>,
 }
 
-/// What is checked of a broker's certificate (`ssl.endpoint.identification.algorithm`,
+/// Checks of a broker's certificate (`ssl.endpoint.identification.algorithm`,
 /// `enable.ssl.certificate.verification`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verification {

@@ -119,7 +119,7 @@ impl Wire {
     }
 }
 
-/// Whether the broker has closed the connection: what it sent before can still be read.
+/// True if the broker has closed the connection: what it sent before can still be read.
 fn is_closed(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
 

@@ -1,4 +1,4 @@
-//! What the tests of TLS share: certificates made on the spot, and a server that has them.
+//! Fixtures of the tests of TLS: certificates made on the spot, and a server that has them.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;

@@ -228,7 +228,7 @@ async fn a_directory_of_authorities_is_read_whole() {
     }
 }
 
-/// What a listener that is not TLS at all makes of it.
+/// Reaction of a listener that is not TLS at all.
 async fn reach_other(answer: &'static [u8]) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("binds");
     let port = listener.local_addr().expect("bound").port();

@@ -16,7 +16,7 @@ use crate::error::ClientError;
 /// How many rows of a table may wait for their topics' metadata: a row that waits costs more memory than its bytes.
 const MAX_ROWS_AWAITING_METADATA: u64 = 16 << 10;
 
-/// What all rows of a chunk share.
+/// Columns and defaults of all rows of a chunk.
 struct Source<'a, 'b> {
     values: &'a Values<'b>,
     report: &'a Arc<Report>,
@@ -286,7 +286,7 @@ impl Accumulator {
     }
 }
 
-/// Whether an error concerns all records, so that no other row could be sent either.
+/// True if an error concerns all records, so that no other row could be sent either.
 fn fails_all(error: &ClientError) -> bool {
     matches!(error, ClientError::ProducerClosed | ClientError::Transaction(_) | ClientError::Delivery(_))
 }

@@ -14,7 +14,7 @@ use super::super::pending_topics::TopicPartitions;
 use crate::error::ClientError;
 use crate::lock::lock;
 
-/// What the accumulator knows of a topic.
+/// Topic as the accumulator knows it.
 pub(super) enum Topic {
     /// Its partitions are not known yet.
     Unknown(Mutex<AwaitingMetadata>),

@@ -1,4 +1,4 @@
-//! What happens to topics, and to the records that wait for them: a topic becomes known, grows, is missing, is
+//! Events of topics, and of the records that wait for them: a topic becomes known, grows, is missing, is
 //! forgotten.
 
 use std::sync::atomic::Ordering;

@@ -11,7 +11,7 @@ use crate::error::ClientError;
 use crate::log::kinds;
 use crate::net::network::{Owed, joined};
 
-/// What held back the records that the end finds.
+/// Reason that held back the records that the end finds.
 struct Obstacles {
     owed: Owed,
     /// Why metadata is not to be had.

@@ -87,7 +87,7 @@ impl Columns {
         Self { added, ..self }
     }
 
-    /// Whether rows name their partitions.
+    /// True if rows name their partitions.
     pub fn has_partition(&self) -> bool {
         self.partition.is_some()
     }
@@ -124,7 +124,7 @@ fn unknown(name: &str) -> String {
     )
 }
 
-/// Whether pandas wrote this column for an index without a name that only numbers the rows, as that of a filtered frame.
+/// True if pandas wrote this column for an index without a name that only numbers the rows, as that of a filtered frame.
 ///
 /// # Errors
 /// It is one of several levels, or has other labels than whole numbers: these would be lost.
@@ -214,7 +214,7 @@ impl<'b> Values<'b> {
         }
     }
 
-    /// Whether one of these rows may be refused; if not, none of them has to be checked.
+    /// True if one of these rows may be refused; if not, none of them has to be checked.
     pub(crate) fn may_refuse(&self, rows: &Range<usize>) -> bool {
         self.partition.is_some()
             || self.headers.as_ref().is_some_and(|headers| headers.lacks_keys || !headers.are_texts(rows))
@@ -277,7 +277,7 @@ impl<'b, O: ArrowNativeType> Offsets<'b, O> {
         }
     }
 
-    /// Whether the bytes of each of these rows are UTF-8. All rows are checked at once.
+    /// True if the bytes of each of these rows are UTF-8. All rows are checked at once.
     fn are_texts(&self, rows: &Range<usize>) -> bool {
         let offsets = &self.offsets[rows.start..=rows.end];
         let first = offsets[0].as_usize();
@@ -343,7 +343,7 @@ impl<'b> Bytes<'b> {
         matches!(self, Self::Null)
     }
 
-    /// Whether the column's type says that its bytes are UTF-8. Not every library checks that they are.
+    /// True if the column's type says that its bytes are UTF-8. Not every library checks that they are.
     fn is_text(&self) -> bool {
         match self {
             Self::Short(Offsets { is_text, .. }) | Self::Long(Offsets { is_text, .. }) => *is_text,
@@ -353,7 +353,7 @@ impl<'b> Bytes<'b> {
         }
     }
 
-    /// Whether the bytes of these rows are UTF-8. Those below nulls may count, too.
+    /// True if the bytes of these rows are UTF-8. Those below nulls may count, too.
     fn are_texts(&self, rows: &Range<usize>) -> bool {
         match self {
             Self::Null => true,
@@ -377,7 +377,7 @@ pub(crate) struct Headers<'b> {
     pairs: Option<&'b NullBuffer>,
     keys: Bytes<'b>,
     values: Bytes<'b>,
-    /// Whether a pair has no key, in a row or below a null.
+    /// True if a pair has no key, in a row or below a null.
     lacks_keys: bool,
 }
 
@@ -433,7 +433,7 @@ impl<'b> Headers<'b> {
         }
     }
 
-    /// Whether the keys of these rows' headers are UTF-8, and values that are texts.
+    /// True if the keys of these rows' headers are UTF-8, and values that are texts.
     fn are_texts(&self, rows: &Range<usize>) -> bool {
         if rows.is_empty() {
             return true;
@@ -512,7 +512,7 @@ pub(crate) struct Times<'b> {
     /// Ticks per millisecond, and milliseconds per tick.
     divisor: i64,
     factor: i64,
-    /// Whether a time is before 1970, in a row or below a null.
+    /// True if a time is before 1970, in a row or below a null.
     has_early: bool,
 }
 

@@ -65,7 +65,7 @@ impl Report {
         self.change(|state| state.sealed = true);
     }
 
-    /// Whether the outcome of every row is known.
+    /// True if the outcome of every row is known.
     pub fn is_done(&self) -> bool {
         self.state().is_done()
     }

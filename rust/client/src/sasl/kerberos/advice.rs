@@ -1,4 +1,4 @@
-//! What to do about a failure.
+//! Advice about failures of Kerberos.
 
 use monedula_gssapi::Cause;
 

@@ -3,7 +3,7 @@
 
 use monedula_gssapi::{Context, GssError, Initiated};
 
-/// What the exchange needs of a context.
+/// Operations of a context that the exchange needs.
 pub(super) trait SecurityContext {
     fn initiate(&mut self, token: &[u8]) -> Result<Initiated, GssError>;
     fn unwrap(&mut self, message: &[u8]) -> Result<Vec<u8>, GssError>;
@@ -39,7 +39,7 @@ impl From<GssError> for ExchangeError {
     }
 }
 
-/// What comes next.
+/// Next step of the exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Send(Vec<u8>),
@@ -52,7 +52,7 @@ const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// The bit of the offer that says: no protection.
 const NO_LAYER: u8 = 1;
 
-/// What is chosen of the offer: no protection, and so no size of protected messages. No authorization id follows, so the
+/// Choice from the offer: no protection, and so no size of protected messages. No authorization id follows, so the
 /// broker takes the principal of the ticket (RFC 4752, 3.1), as it would the same name, which is what Java's client sends.
 const CHOICE: [u8; 4] = [NO_LAYER, 0, 0, 0];
 

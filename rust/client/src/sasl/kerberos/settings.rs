@@ -32,7 +32,7 @@ const OPTIONS: [&str; 15] = [
     "clearPass",
 ];
 
-/// What the settings say of Kerberos.
+/// Settings of Kerberos.
 pub(in crate::sasl) fn kerberos(
     values: &Values,
     jaas: Option<&Jaas>,

@@ -40,7 +40,7 @@ impl<C> Tickets<C> {
         Self { renewal, jitter: Jitter::new(super::now_ms().unsigned_abs()), held: None, number: 0 }
     }
 
-    /// Those that are held, or new ones; and their number. If new ones cannot be had, valid ones go on serving.
+    /// Tickets that are held, or new ones; and their number. If new ones cannot be had, valid ones go on serving.
     pub(super) fn current<E>(
         &mut self,
         now_ms: i64,
