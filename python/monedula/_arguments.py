@@ -183,7 +183,7 @@ def topic_names(topics: Iterable[object], instead: str, instead_of_pattern: str 
 
 
 def loses_values(topics: object) -> bool:
-    """Whether it is a dict whose values would be dropped where names are taken.
+    """Return true for a dict whose values would be dropped where names are taken.
 
     Those of what an `Admin` returns about topics, such as `list_topics()`, are no positions.
     """
@@ -194,12 +194,12 @@ def loses_values(topics: object) -> bool:
 
 
 def is_name(topic: str) -> bool:
-    """Whether a topic may have this name."""
+    """Return true if a topic may have this name."""
     return len(topic) <= _LONGEST_NAME and _CHARACTERS.issuperset(topic) and topic not in (".", "..")
 
 
 def is_pair(value: object) -> bool:
-    """Whether `value` is meant as one `(topic, partition)`, even if the partition is wrongly a str of digits."""
+    """Return true if `value` is meant as one `(topic, partition)`, even if the partition is wrongly a str of digits."""
     if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[0], str):
         return False
     second = value[1]

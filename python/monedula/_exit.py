@@ -1,4 +1,4 @@
-"""What this package does when the interpreter exits."""
+"""End of the package when the interpreter exits."""
 
 import threading
 

@@ -24,7 +24,7 @@ def patience(timeout: float, is_end: bool) -> float:
 
 
 def late_flush(timeout: float | None, last_error: str | None) -> dict[str, Any]:
-    """What the error says of a `flush()` that ended while records still waited for room."""
+    """Arguments of the error of a `flush()` that ended while records still waited for room."""
     because = "" if last_error is None else f"; the last attempt: {last_error}"
     message = f"flush() did not end within {timeout} s: records still wait for room{because}"
     return {"message": message, "retriable": True, "last_error": last_error}

@@ -38,11 +38,11 @@ class Callbacks:
             self._task = None
 
     def is_current(self) -> bool:
-        """Whether the current task is that of the running callback."""
+        """Return true if the current task is that of the running callback."""
         return self._task is not None and asyncio.current_task() is self._task
 
     def has_started_this(self) -> bool:
-        """Whether the running callback has started this task or thread, as `asyncio.wait_for` and `gather` do."""
+        """Return true if the running callback has started this task or thread, as `asyncio.wait_for` and `gather` do."""
         return self._task is not None and not self._task.done() and _CALLBACK.get() is self._task
 
     async def _run(self, call: Callable[[], object], ended: Callable[[bool], object]) -> None:

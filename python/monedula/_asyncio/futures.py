@@ -14,10 +14,10 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class Awaited(Protocol):
-    """What a loop can wait for: a future or an operation of the core."""
+    """A future or an operation of the core, for which a loop can wait."""
 
     def done(self) -> bool:
-        """Whether the result is known."""
+        """Return true once the result is known."""
 
     def _wake(self, waker: LoopWaker, number: int) -> None: ...
 

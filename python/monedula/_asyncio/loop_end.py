@@ -19,7 +19,7 @@ class LoopEnd:
     def __init__(self, owner: "ref[_O]", call: Callable[[_O], Awaitable[object]]) -> None:
         self._is_over = False
         self._waiting = self._wait(owner, call)
-        # Up to its yield, where nothing is awaited: a loop knows those generators that were begun in it.
+        # Run up to its yield, where nothing is awaited: a loop closes the generators that were begun in it.
         with suppress(StopIteration):
             self._waiting.asend(None).send(None)
 

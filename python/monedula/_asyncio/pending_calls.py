@@ -21,7 +21,7 @@ class PendingCall:
         self._pending = pending
         self.name = name
         self.in_executor: asyncio.Future[Any] | None = None
-        """What `in_thread` runs, once the coroutine has started."""
+        """Future of the thread's work, once the coroutine has started."""
 
     def begin(self) -> None:
         """Note that the coroutine has started, which is all that the transaction waits for.

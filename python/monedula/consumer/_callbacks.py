@@ -17,7 +17,7 @@ class CallsBack(GroupVerbs):
     _calling_back: int | None = None
     """The thread in which a rebalance callback runs."""
     _leaves_unfinished = False
-    """Whether `close` leaves unfinished what its thread holds, so that it is read again."""
+    """True if `close` leaves the rows that its thread holds unfinished, so that they are read again."""
 
     def _call_back(self, pending: PendingCallback) -> None:
         call, failed = self._listeners.of(pending), True
@@ -33,7 +33,7 @@ class CallsBack(GroupVerbs):
         return self._calling_back == get_ident()
 
     def _finisher(self) -> int | None:
-        """Whose batches `commit()` finishes: `None` for those of this thread.
+        """Holder whose batches `commit()` finishes: `None` for this thread.
 
         Nobody's in a callback of a `close` that leaves them unfinished: processing them has failed, or goes on.
         """

@@ -22,7 +22,7 @@ class CommitFuture:
         self._callbacks: list[Callable[[CommitFuture], object]] = []
 
     def done(self) -> bool:
-        """Whether the commit has succeeded or failed."""
+        """Return true once the commit has succeeded or failed."""
         return self._operation.done()
 
     def result(self, timeout: float | None = None) -> dict[TopicPartition, int]:

@@ -33,11 +33,11 @@ class Letter:
 
     @property
     def partition(self) -> TopicPartition:
-        """Where it is from."""
+        """Topic, partition and offset of the record."""
         return TopicPartition(cast("str", self.record.topic), cast("int", self.record.partition))
 
     def advice(self) -> str:
-        """What to do if it cannot be written."""
+        """Advice for the case that it cannot be written."""
         next_offset = cast("int", self.record.offset) + 1
         return (
             f"this is about the dead letter of {self.record.topic} [{self.record.partition}] at offset "
@@ -162,7 +162,7 @@ class LettersWait:
 
 
 class RefusedRecords:
-    """Where the records of a consumer go that cannot be decoded. The first of them has the producer opened.
+    """Dead letters of a consumer: records that cannot be decoded. The first of them has the producer opened.
 
     Args:
         core: the consumer's.
@@ -210,7 +210,7 @@ class RefusedRecords:
         self._waiting.appendleft(waiting)
 
     def is_waiting(self) -> bool:
-        """Whether a batch waits for its dead letters while no call is in progress that waits with it."""
+        """Return true if a batch waits for its dead letters while no call in progress waits with it."""
         return bool(self._waiting)
 
     def check_written(self, timeout: float) -> None:

@@ -37,7 +37,7 @@ class Listeners(NamedTuple):
     lost: Listener | None = None
 
     def kinds(self) -> tuple[bool, bool, bool]:
-        """Whether there is a callback for assigned, for revoked and for lost partitions."""
+        """Presence of a callback for assigned, for revoked and for lost partitions."""
         return self.assigned is not None, self.revoked is not None, self.lost is not None
 
     def of(self, pending: PendingCallback) -> Callable[[], object]:
@@ -75,7 +75,7 @@ class GroupVerbs(Unpicklable):
     _on_event: EventHook | None = None
     _named: set[str] | None = set()  # noqa: RUF012 - replaced, never changed
     _awaits = False
-    """Whether listeners may be coroutine functions."""
+    """True if listeners may be coroutine functions."""
 
     def _open(
         self,
@@ -246,7 +246,7 @@ class GroupVerbs(Unpicklable):
         self._member.enforce_rebalance(reason, seconds("after", after))
 
     def _is_calling_back(self) -> bool:
-        """Whether a rebalance callback makes this call."""
+        """Return true if a rebalance callback makes this call."""
         raise NotImplementedError
 
     def _refuse_in_callback(self, name: str) -> None:

@@ -24,7 +24,7 @@ def _log(callback: object, error: BaseException) -> None:
 
 
 def _advice(callback: object) -> str:
-    """What to write, for a callback of another client: those have an error and a message for arguments."""
+    """Advice for a callback of another client, which takes an error and a message."""
     from inspect import signature
 
     try:

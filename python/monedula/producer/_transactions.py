@@ -29,7 +29,7 @@ DECIDED_SECONDS = 1.0
 
 
 class Consumer(Protocol):
-    """What a transaction needs of a `monedula.Consumer` or `AsyncConsumer`.
+    """Part of a `monedula.Consumer` or `AsyncConsumer` that a transaction needs.
 
     Neither can be imported here: consumers have producers of their own, for dead letters.
     """
@@ -239,7 +239,7 @@ class Transactions(TransactionBase):
         except BaseException as error:
             if isinstance(error, Exception) and not is_of_signal_handler(error):
                 raise
-            # It may have begun nevertheless. Another attempt is answered after the first one, and asks no broker.
+            # The transaction may have begun nevertheless. Another attempt is answered after the first one, and asks no broker.
             with suppress(KafkaError):
                 self._transactions.run("begin", None).outcome()
             self._abort_for(error, None)
@@ -414,7 +414,7 @@ class AsyncTransactions(TransactionBase):
         except BaseException as error:
             if isinstance(error, Exception) and not is_of_signal_handler(error):
                 raise
-            # It may have begun nevertheless. Another attempt is answered after the first one, and asks no broker.
+            # The transaction may have begun nevertheless. Another attempt is answered after the first one, and asks no broker.
             with suppress(KafkaError):
                 self._transactions.run("begin", None).outcome()
             await self._abort_for(error, None)
@@ -481,7 +481,7 @@ def _seconds_to_abort(error: BaseException) -> float | None:
 
 
 def _is_refused(failure: KafkaError | None) -> bool:
-    """Whether an abort failed so because the transaction is being committed, or is over."""
+    """Return true if an abort failed because the transaction is being committed, or is over."""
     return isinstance(failure, TransactionError) and not isinstance(failure, ProducerFencedError)
 
 

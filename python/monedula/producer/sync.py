@@ -35,7 +35,7 @@ LAST_WORDS_SECONDS = 5.0
 
 
 class ProducerBase(Unpicklable, ProducerCore):
-    """What `Producer` and `AsyncProducer` share."""
+    """Base class of `Producer` and `AsyncProducer`."""
 
     _waits = True
     _names: ClientNames
@@ -43,7 +43,7 @@ class ProducerBase(Unpicklable, ProducerCore):
     _queued: QueuedSendsCore
     _of_subjects: "dict[str, Typed]"
     _tables: set[CancellableCall]
-    """Those that threads are sending, which may wait for a registry."""
+    """Calls whose rows threads are sending, which may wait for a registry."""
     _is_closed = False
 
     def __new__(
@@ -179,7 +179,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         return self._of_subjects[wanted]
 
     def _rows_until_closed(self, call: CancellableCall, *arguments: Any) -> BatchFuture:
-        """As `_rows`, whose wait for a registry ends when the producer is closed."""
+        """Call `_rows`; its wait for a registry ends when the producer is closed."""
         self._tables.add(call)
         if self._is_closed:
             call.cancel()
