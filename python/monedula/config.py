@@ -62,7 +62,7 @@ class HiddenValues(dict[str, str]):
 
 
 def is_secret(key: str) -> bool:
-    """Return true if the value of a setting is a password or a key; also of one that is not known, which may be misspelled."""
+    """Return true if the value of a setting is a password or a key; unknown names may be misspelled secrets."""
     return _SECRET_NAMES.search(key.strip().replace("_", ".").lower()) is not None
 
 

@@ -42,7 +42,7 @@ class Callbacks:
         return self._task is not None and asyncio.current_task() is self._task
 
     def has_started_this(self) -> bool:
-        """Return true if the running callback has started this task or thread, as `asyncio.wait_for` and `gather` do."""
+        """Return true if the running callback has started this task or thread, as `asyncio.wait_for` does."""
         return self._task is not None and not self._task.done() and _CALLBACK.get() is self._task
 
     async def _run(self, call: Callable[[], object], ended: Callable[[bool], object]) -> None:

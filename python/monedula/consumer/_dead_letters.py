@@ -33,7 +33,7 @@ class Letter:
 
     @property
     def partition(self) -> TopicPartition:
-        """Topic, partition and offset of the record."""
+        """Topic and partition of the record."""
         return TopicPartition(cast("str", self.record.topic), cast("int", self.record.partition))
 
     def advice(self) -> str:

@@ -239,7 +239,7 @@ class Transactions(TransactionBase):
         except BaseException as error:
             if isinstance(error, Exception) and not is_of_signal_handler(error):
                 raise
-            # The transaction may have begun nevertheless. Another attempt is answered after the first one, and asks no broker.
+            # The transaction may have begun. Another attempt is answered after the first one, and asks no broker.
             with suppress(KafkaError):
                 self._transactions.run("begin", None).outcome()
             self._abort_for(error, None)
@@ -414,7 +414,7 @@ class AsyncTransactions(TransactionBase):
         except BaseException as error:
             if isinstance(error, Exception) and not is_of_signal_handler(error):
                 raise
-            # The transaction may have begun nevertheless. Another attempt is answered after the first one, and asks no broker.
+            # The transaction may have begun. Another attempt is answered after the first one, and asks no broker.
             with suppress(KafkaError):
                 self._transactions.run("begin", None).outcome()
             await self._abort_for(error, None)
