@@ -260,7 +260,7 @@ admin = monedula.Admin(bootstrap_servers=servers)
 admin.list_topics()
 child = os.fork()
 if child == 0:
-    signal.alarm(20)
+    signal.alarm(120)
     for use in (admin.list_topics, admin.close, lambda: admin.group_lag("etl")):
         try:
             use()

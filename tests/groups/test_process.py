@@ -53,7 +53,7 @@ while not batch:
     batch = consumer.poll(timeout=10)
 child = os.fork()
 if child == 0:
-    signal.alarm(20)
+    signal.alarm(120)
     calls = [
         consumer.poll, consumer.commit, consumer.keep_alive, consumer.committed, consumer.close, consumer.health,
         lambda: consumer.subscribe("orders"), lambda: consumer.commit(batch), lambda: consumer.rebalance_wanted,

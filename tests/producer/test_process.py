@@ -36,7 +36,7 @@ def wait_until(condition):
 def in_child(work):
     child = os.fork()
     if child == 0:
-        signal.alarm(20)  # a child that hangs dies of it, which the parent sees
+        signal.alarm(120)  # a child that hangs dies of it, which the parent sees
         work()
         sys.exit(7)  # through the interpreter's own end, hooks and all
     _, status = os.waitpid(child, 0)

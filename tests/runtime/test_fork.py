@@ -21,7 +21,7 @@ def read_all(consumer):
 def in_child(work):
     child = os.fork()
     if child == 0:
-        signal.alarm(20)  # a child that hangs dies of it, which the parent sees
+        signal.alarm(120)  # a child that hangs dies of it, which the parent sees
         work()
         sys.exit(7)  # through the interpreter's own end, hooks and all
     _, status = os.waitpid(child, 0)
@@ -189,7 +189,7 @@ def test_a_commit_that_was_under_way_at_the_fork_is_the_parents(use: str) -> Non
         held.wait(1)
         child = os.fork()
         if child == 0:
-            signal.alarm(20)
+            signal.alarm(120)
             try:
                 future.{use}
             except monedula.errors.ForkError:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 import monedula
 import pytest
@@ -229,6 +230,92 @@ print("used")
 @pytest.mark.parametrize("client", ["admin", "consumer", "producer"])
 def test_clients_without_memory_end_with_an_error(broker: Broker, client: str, spare_bytes: int) -> None:
     assert run(LIMIT + USE, broker.bootstrap_servers, client, spare_bytes) == "used\n"
+
+
+COMPRESSED = """
+consumer = monedula.Consumer(settings)
+consumer.assign("small")
+assert consumer.poll(timeout=30)
+limit(int(sys.argv[3]))
+lacks = MemoryError, monedula.errors.ClosedError, monedula.errors.NoThreadError
+for _ in range(5):
+    try:
+        consumer.assign(sys.argv[2])
+        consumer.poll(timeout=0.5)
+    except lacks:
+        pass
+lift()
+with monedula.Consumer(settings) as consumer:
+    consumer.assign(sys.argv[2])
+    rows = 0
+    while rows < 20:
+        rows += len(consumer.poll(timeout=30))
+print(rows)
+"""
+
+
+@pytest.mark.parametrize("spare_bytes", [0, 400_000, 1 << 20])
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_batch_without_memory_to_be_decompressed_is_read_later(
+    broker: Broker, codec: Literal["gzip", "snappy", "lz4", "zstd"], spare_bytes: int
+) -> None:
+    topic = f"compressed-{codec}-{spare_bytes}"
+    broker.create_topic(topic)
+    broker.append(topic, [bytes([index]) * 21_000 for index in range(20)], compression=codec)
+    assert run(LIMIT + COMPRESSED, broker.bootstrap_servers, topic, spare_bytes) == "20\n"
+
+
+# glibc maps 64 MiB for the arena of each further thread: within them the limit is not felt.
+ONE_ARENA = """import os, sys
+if os.environ.get("MALLOC_ARENA_MAX") != "1":
+    os.environ["MALLOC_ARENA_MAX"] = "1"
+    os.execv(sys.executable, sys.orig_argv)
+"""
+LIST_MANY = """
+admin = monedula.Admin(settings)
+topic = sys.argv[2]
+assert topic in admin.list_topics(timeout=30)
+lacks = MemoryError, monedula.KafkaError
+limit(int(sys.argv[3]))
+for _ in range(5):
+    try:
+        admin.describe_topics(topic, timeout=2)
+    except lacks:
+        pass
+lift()
+print(len(admin.describe_topics(topic, timeout=30).partitions))
+admin.close()
+"""
+
+
+@pytest.mark.parametrize("spare_bytes", [100_000, 400_000, 2 << 20])
+def test_lists_without_memory_end_no_process(broker: Broker, spare_bytes: int) -> None:
+    topic = f"many-{spare_bytes}"
+    broker.create_topic(topic, partitions=5000)
+    assert run(LIMIT + LIST_MANY, broker.bootstrap_servers, topic, spare_bytes, before=ONE_ARENA) == "5000\n"
+
+
+ASYNC_POLL = """
+async def main():
+    consumer = monedula.AsyncConsumer(settings)
+    consumer.assign("small")
+    assert await consumer.poll(timeout=30)
+    limit(0)
+    began = time.monotonic()
+    try:
+        await consumer.poll(timeout=0.2)
+    except (MemoryError, monedula.errors.NoThreadError):
+        pass
+    took = time.monotonic() - began
+    lift()
+    await consumer.close()
+    print(took < 20)
+asyncio.run(main())
+"""
+
+
+def test_a_poll_of_asyncio_ends_where_no_thread_can_wait_for_it(broker: Broker) -> None:
+    assert run(LIMIT + ASYNC_POLL, broker.bootstrap_servers) == "True\n"
 
 
 HUGE_BYTES = 8 << 20

@@ -73,7 +73,7 @@ future = producer.send("orders", b"of the parent")
 assert asked.wait(30)
 child = os.fork()
 if child == 0:
-    signal.alarm(20)
+    signal.alarm(120)
     try:
         producer.send("orders", b"of the child")
         os._exit(3)

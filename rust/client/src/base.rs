@@ -57,7 +57,7 @@ impl ClientBase {
         seed: u64,
     ) -> Option<Arc<Telemetry>> {
         self.config.metrics_push.then(|| {
-            let parts = telemetry::Parts {
+            let parts = telemetry::TelemetrySource {
                 network: self.network.clone(),
                 metadata: self.metadata.clone(),
                 log: self.log.clone(),

@@ -1,11 +1,14 @@
 //! Decompression ahead of the walk, on other threads: cuts fetched bytes into segments and inflates each of them.
 
+use std::panic::resume_unwind;
+
 use bytes::Bytes;
 use monedula_protocol::compression::{Compression, CompressionError};
 use monedula_protocol::records::{BATCH_HEADER_BYTES, BatchHeader, Batches, Tail};
 
 use crate::crc32c::crc32c;
 use crate::error::WalkErrorKind;
+use crate::memory::OutOfMemory;
 use crate::pool::{BufferPool, PooledVec};
 use crate::walker::{Scratch, WalkOptions};
 
@@ -253,6 +256,7 @@ impl Output<'_> {
         match self.scratch.decompressor.decompress(batch.header.compression(), input, output, start, limit) {
             Ok(written) => Ok(Some(written)),
             Err(CompressionError::OutputLimit { .. }) if room < self.options.max_decompressed_bytes => Ok(None),
+            Err(CompressionError::NoMemory { .. }) => resume_unwind(Box::new(OutOfMemory { bytes: input.len() })),
             Err(error) => Err(error.into()),
         }
     }

@@ -44,7 +44,7 @@ pub use builder::BatchBuilder;
 pub use crc32c::crc32c;
 pub use error::{WalkError, WalkErrorKind};
 pub use inflate::{Inflated, inflate, segments};
-pub use memory::{OutOfMemory, check_spare};
+pub use memory::{OutOfMemory, check_spare, is_refusable, refusable};
 pub use payload::{NoRoom, PayloadWriter};
 pub use pool::{BufferPool, PoolGauge, PooledVec};
 pub use schema::{ColumnSet, ColumnSetError};

@@ -1,6 +1,7 @@
 //! Allocation of a pool's buffers: from the heap, or mapped if they are large.
 
 use std::alloc::{Layout, alloc_zeroed};
+use std::cell::Cell;
 
 use memmap2::MmapMut;
 
@@ -31,6 +32,24 @@ const SPARE_BYTES: usize = 256 << 10;
 /// [`OutOfMemory`].
 pub fn check_spare() -> Result<(), OutOfMemory> {
     MmapMut::map_anon(SPARE_BYTES).map(drop).map_err(|_| OutOfMemory { bytes: SPARE_BYTES })
+}
+
+thread_local! {
+    static HANDLES_REFUSAL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `allocate`, whose caller handles a refusal. An allocator that keeps memory for requests that cannot be refused does not
+/// spend it on this one.
+pub fn refusable<T>(allocate: impl FnOnce() -> T) -> T {
+    let before = HANDLES_REFUSAL.replace(true);
+    let allocated = allocate();
+    HANDLES_REFUSAL.set(before);
+    allocated
+}
+
+/// True inside of [`refusable`].
+pub fn is_refusable() -> bool {
+    HANDLES_REFUSAL.get()
 }
 
 /// 16 bytes with the alignment that Arrow needs for its widest type. It is also the system allocator's own alignment,
@@ -85,7 +104,7 @@ impl Memory {
         // `Box::new_zeroed_slice` would abort the process if there is no memory.
         let layout = Layout::array::<Line>(lines).map_err(|_| lack)?;
         // SAFETY: the layout is not empty.
-        let memory = unsafe { alloc_zeroed(layout) }.cast::<Line>();
+        let memory = refusable(|| unsafe { alloc_zeroed(layout) }).cast::<Line>();
         if memory.is_null() {
             return Err(lack);
         }

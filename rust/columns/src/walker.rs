@@ -2,10 +2,11 @@
 //! batches and aborted transactions, and appends the records to a builder. It stops and resumes at any record.
 
 use std::collections::VecDeque;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use monedula_protocol::compression::{Compression, Decompressor, MAX_OUTPUT_BYTES};
+use monedula_protocol::compression::{Compression, CompressionError, Decompressor, MAX_OUTPUT_BYTES, OutputBuffer};
 use monedula_protocol::records::{
     BATCH_HEADER_BYTES, BatchHeader, ControlRecordType, RecordFault, Records, control_record,
 };
@@ -16,6 +17,7 @@ use crate::builder::BatchBuilder;
 use crate::crc32c::crc32c;
 use crate::error::{WalkError, WalkErrorKind};
 use crate::inflate::{Inflated, Located, Trouble, locate};
+use crate::memory::{OutOfMemory, refusable};
 use crate::records::{BadRecord, Cursor, Lacking, Source, Stop, append, skip_below};
 
 /// How a walk checks, filters and decompresses batches.
@@ -33,6 +35,23 @@ impl Default for WalkOptions {
     /// CRCs verified, read_uncommitted, and [`MAX_OUTPUT_BYTES`].
     fn default() -> Self {
         Self { check_crcs: true, read_committed: false, max_decompressed_bytes: MAX_OUTPUT_BYTES }
+    }
+}
+
+/// Output of a decompression. Unwinds with [`OutOfMemory`] if there is no memory for it.
+struct RefusableBuffer(Vec<u8>);
+
+impl OutputBuffer for RefusableBuffer {
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+
+    fn grow(&mut self, min_len: usize) {
+        let more = min_len.saturating_sub(self.0.len());
+        if refusable(|| self.0.try_reserve_exact(more)).is_err() {
+            resume_unwind(Box::new(OutOfMemory { bytes: min_len }));
+        }
+        self.0.resize(self.0.len() + more, 0);
     }
 }
 
@@ -470,11 +489,13 @@ fn decompress(
     options: &WalkOptions,
     scratch: &mut Scratch,
 ) -> Result<Payload, WalkErrorKind> {
-    let mut output = std::mem::take(&mut scratch.payload);
-    let input = &batch[BATCH_HEADER_BYTES..];
-    let written =
-        scratch.decompressor.decompress(header.compression(), input, &mut output, 0, options.max_decompressed_bytes)?;
-    Ok(Payload::Owned(output, written))
+    let mut output = RefusableBuffer(std::mem::take(&mut scratch.payload));
+    let (input, limit) = (&batch[BATCH_HEADER_BYTES..], options.max_decompressed_bytes);
+    let written = scratch.decompressor.decompress(header.compression(), input, &mut output, 0, limit);
+    if let Err(CompressionError::NoMemory { .. }) = written {
+        resume_unwind(Box::new(OutOfMemory { bytes: input.len() }));
+    }
+    Ok(Payload::Owned(output.0, written?))
 }
 
 #[cfg(test)]

@@ -280,6 +280,7 @@ impl ConsumerCore {
             consumer.enter(holder);
             consumer.waits()
         });
+        let api_timeout = consumer.config().default_api_timeout;
         let (consumer, news) = (Arc::downgrade(consumer), self.news.clone());
         let waiting = async move {
             let _waits = waits;
@@ -287,7 +288,10 @@ impl ConsumerCore {
                 // Only a weak reference between the slices: waiting for a batch must not keep a dropped consumer alive.
                 let Some(consumer) = consumer.upgrade() else { return Err(ClientError::Closed) };
                 let news = news.clone();
-                let waited = blocking::run_patiently(Duration::MAX, move || {
+                // Without a thread it ends as well: the caller may be who has to release memory or threads.
+                let patience =
+                    want.deadline.map_or(api_timeout, |deadline| deadline.saturating_duration_since(Instant::now()));
+                let waited = blocking::run_patiently(patience, move || {
                     let until = Instant::now() + SLICE;
                     let until = want.deadline.map_or(until, |deadline| until.min(deadline));
                     consumer.ready(&want, until)

@@ -115,7 +115,8 @@ fn start() -> Option<&'static Forwarder> {
     let (ours, thread) = std::sync::mpsc::channel::<&'static Forwarder>();
     let run = move || {
         if let Ok(forwarder) = thread.recv() {
-            forwarder.run();
+            // Attached once, for a thread state that stays: CPython up to 3.13 crashes where it has no memory for another.
+            attached(|py| py.detach(|| forwarder.run()));
         }
     };
     let started = blocking::start_thread(blocking::named("monedula-log"), run).ok()?;

@@ -10,24 +10,25 @@ use std::sync::Mutex;
 
 use monedula_client::error::ClientError;
 use monedula_client::lock::lock;
-use monedula_columns::{OutOfMemory, check_spare};
+use monedula_columns::{OutOfMemory, check_spare, is_refusable};
 
-/// The size of the reserve, some two hundred times the largest future of a call. Pages that were never used take no memory.
-const RESERVE_BYTES: usize = 2 << 20;
+/// The size of the reserve. Pages that were never used take no memory.
+const RESERVE_BYTES: usize = 16 << 20;
 
 /// Unit of the reserve; also the largest alignment that it grants.
-const GRANULE_BYTES: usize = 256;
+const GRANULE_BYTES: usize = 1024;
 
 const GRANULES: usize = RESERVE_BYTES / GRANULE_BYTES;
 
-/// The size up to which a request may use the reserve; above, a refusal is passed on to who asked.
-const SMALL_BYTES: usize = 64 << 10;
+/// The size up to which a request may use the reserve: the lists of a topic with twenty thousand partitions. A larger one that
+/// cannot be refused ends the process.
+const MOST_BYTES: usize = 4 << 20;
 
 #[global_allocator]
 static ALLOCATOR: ReserveAllocator =
     ReserveAllocator { reserve: UnsafeCell::new(Reserve([0; RESERVE_BYTES])), used: Mutex::new(UsedGranules::NONE) };
 
-#[repr(align(256))]
+#[repr(align(1024))]
 struct Reserve([u8; RESERVE_BYTES]);
 
 /// The system's allocator; where it refuses a small request, the reserve grants it.
@@ -95,10 +96,10 @@ impl ReserveAllocator {
         (pointer as usize).wrapping_sub(self.start() as usize) < RESERVE_BYTES
     }
 
-    /// Memory of the reserve; null if it has none, or if so many bytes are not small. What is free is zeroed.
+    /// Memory of the reserve; null if it has none, for very many bytes, and for who can do without. What is free is zeroed.
     #[cold]
     fn grant(&self, layout: Layout) -> *mut u8 {
-        if layout.size() > SMALL_BYTES || layout.align() > GRANULE_BYTES {
+        if layout.size() > MOST_BYTES || layout.align() > GRANULE_BYTES || is_refusable() {
             return null_mut();
         }
         let first = lock(&self.used).take(granules(layout));

@@ -11,7 +11,7 @@ use monedula_protocol::api::Request;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
 
-use super::Shared;
+use super::AdminContext;
 use super::progress::{ItemNumber, NumberedCall};
 use crate::coordinator::{Failure, again, unanswered, unreadable};
 use crate::error::{ClientError, Refused, RequestError};

@@ -14,7 +14,7 @@ use monedula_engine::cluster::Cluster;
 use monedula_protocol::error_code::ErrorCode;
 use tokio::task::JoinSet;
 
-use super::Shared;
+use super::AdminContext;
 use super::call::{Asking, Recipient, Refusal, Subject, refused_of};
 use crate::coordinator::{Failure, again};
 use crate::error::ClientError;
@@ -22,7 +22,7 @@ use crate::log::kinds;
 use crate::net::network::{NodeId, Owed};
 
 /// An item, by its index in the call.
-pub(super) type Item = usize;
+pub(super) type ItemNumber = usize;
 
 /// [`super::call::ItemCall`] by item numbers.
 pub(super) trait NumberedCall: Send + Sync {

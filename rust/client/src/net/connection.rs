@@ -23,7 +23,7 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::{mpsc, oneshot};
 
 use self::gate::Held;
-use self::pending::{Pending, Shared, is_set_up};
+use self::pending::{Pending, SharedConnection, is_set_up};
 use self::wire::write_pieces;
 pub(crate) use self::wire::{Expected, Frame, Pieces, Reply};
 use crate::error::RequestError;
@@ -59,7 +59,7 @@ const FAREWELL: Duration = Duration::from_millis(500);
 
 /// A handle to the connection's tasks; the connection ends when the last is dropped.
 pub(crate) struct Connection {
-    shared: Arc<Shared>,
+    shared: Arc<SharedConnection>,
     outgoing: mpsc::UnboundedSender<Outgoing>,
     next_correlation_id: AtomicI32,
 }
@@ -69,7 +69,7 @@ impl Connection {
     pub(crate) fn start(stream: impl Into<Transport>, broker: String, limits: Limits) -> Self {
         let (read, write) = stream.into().split();
         let (outgoing, requests) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared::new(broker, limits));
+        let shared = Arc::new(SharedConnection::new(broker, limits));
         tokio::spawn(run(Ending(shared.clone()), read, write, requests));
         Self { shared, outgoing, next_correlation_id: AtomicI32::new(0) }
     }
@@ -227,7 +227,7 @@ impl Connection {
 
 /// Held by the connection's task: whatever ends the task, a panic or the end of its runtime too, closes the connection,
 /// so that nobody waits on it for ever.
-struct Ending(Arc<Shared>);
+struct Ending(Arc<SharedConnection>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
@@ -299,7 +299,7 @@ async fn run(
 }
 
 /// Why nothing more comes. A connection that ends between two answers was closed; the rest was cut.
-fn ended(shared: &Shared, error: &std::io::Error, is_within_answer: bool) -> RequestError {
+fn ended(shared: &SharedConnection, error: &std::io::Error, is_within_answer: bool) -> RequestError {
     if let Some(refusal) = alert_after_handshake(&shared.broker, error) {
         return refusal;
     }
@@ -317,7 +317,12 @@ fn ended(shared: &Shared, error: &std::io::Error, is_within_answer: bool) -> Req
 }
 
 /// Reads into all of `into`; `begun` says whether an answer has begun before it.
-async fn fill(shared: &Shared, read: &mut ReadHalf, into: &mut [u8], begun: bool) -> Result<(), RequestError> {
+async fn fill(
+    shared: &SharedConnection,
+    read: &mut ReadHalf,
+    into: &mut [u8],
+    begun: bool,
+) -> Result<(), RequestError> {
     let mut filled = 0;
     while filled < into.len() {
         let outcome = match read.read(&mut into[filled..]).await {
@@ -329,7 +334,7 @@ async fn fill(shared: &Shared, read: &mut ReadHalf, into: &mut [u8], begun: bool
     Ok(())
 }
 
-async fn read_frames(shared: &Shared, read: &mut ReadHalf) -> RequestError {
+async fn read_frames(shared: &SharedConnection, read: &mut ReadHalf) -> RequestError {
     loop {
         match read_frame(shared, read).await {
             Ok(frame) => {
@@ -342,7 +347,7 @@ async fn read_frames(shared: &Shared, read: &mut ReadHalf) -> RequestError {
     }
 }
 
-async fn read_frame(shared: &Shared, read: &mut ReadHalf) -> Result<Frame, RequestError> {
+async fn read_frame(shared: &SharedConnection, read: &mut ReadHalf) -> Result<Frame, RequestError> {
     let mut prefix = [0; 4];
     fill(shared, read, &mut prefix, false).await?;
     let limits = &shared.limits;

@@ -77,6 +77,12 @@ pub enum CompressionError {
         /// The fault in the bytes.
         reason: String,
     },
+    /// The codec's context cannot be allocated.
+    #[error("no memory to decompress {codec} data")]
+    NoMemory {
+        /// The codec of the call.
+        codec: Compression,
+    },
     /// The output would exceed its limit.
     #[error("{compressed_bytes} bytes of {codec} data decompress to more than the allowed {limit_bytes} bytes")]
     OutputLimit {

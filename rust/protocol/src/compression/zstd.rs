@@ -19,6 +19,9 @@ const SKIPPABLE_MASK: u32 = 0xFFFF_FFF0;
 const MAX_BLOCK_BYTES: usize = 128 << 10;
 /// The error code `ZSTD_error_dstSize_tooSmall`; the library returns error codes negated.
 const DESTINATION_TOO_SMALL: usize = 70;
+/// The error code `ZSTD_error_memory_allocation`. Data that finds no memory is not corrupt: it can be read later.
+const NO_MEMORY_CODE: usize = 64;
+const NO_MEMORY: CompressionError = CompressionError::NoMemory { codec: Compression::Zstd };
 
 #[derive(Default)]
 pub(super) struct Context {
@@ -36,7 +39,7 @@ impl Context {
         let mut wanted = self.first_room(input, sink)?.min(most);
         let decoder = match &mut self.decoder {
             Some(decoder) => decoder,
-            none => none.insert(DCtx::try_create().ok_or_else(|| sink.corrupt("no memory for a zstd context"))?),
+            none => none.insert(DCtx::try_create().ok_or(NO_MEMORY)?),
         };
         loop {
             let (_, room) = sink.room(wanted);
@@ -47,6 +50,7 @@ impl Context {
                     self.ratio = written / input.len().max(1) + 1;
                     return Ok(());
                 }
+                Err(code) if code.wrapping_neg() == NO_MEMORY_CODE => return Err(NO_MEMORY),
                 Err(code) if code.wrapping_neg() != DESTINATION_TOO_SMALL => {
                     return Err(sink.corrupt(zstd_safe::get_error_name(code)));
                 }

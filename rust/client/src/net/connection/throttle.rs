@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Connection;
-use super::pending::Shared;
+use super::pending::SharedConnection;
 use crate::log::{Entry, kinds};
 
 /// Longest wait for a broker. Quotas that are far exceeded, and garbage, ask for hours: the next request is sent after

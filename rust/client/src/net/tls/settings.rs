@@ -101,7 +101,7 @@ fn one_of(values: &Values, paths: &[&'static str], inline: &[&'static str]) -> R
         Some((key, MaterialLocation::Inline(text)))
     };
     let mut found = paths.iter().filter_map(of_path).chain(inline.iter().filter_map(of_inline));
-    let Some((key, place)) = found.next() else { return Ok(None) };
+    let Some((key, location)) = found.next() else { return Ok(None) };
     if let Some((other, _)) = found.next() {
         return Err(error(values, key, format!("{} says the same; give one of them", values.name_of(other))));
     }
