@@ -1,4 +1,4 @@
-//! The walk over one partition's fetched bytes: it finds batches, checks their CRCs, decompresses them, hides control
+//! Walk over one partition's fetched bytes: it finds batches, checks their CRCs, decompresses them, hides control
 //! batches and aborted transactions, and appends the records to a builder. It stops and resumes at any record.
 
 use std::collections::VecDeque;
@@ -18,12 +18,12 @@ use crate::error::{WalkError, WalkErrorKind};
 use crate::inflate::{Inflated, Located, Trouble, locate};
 use crate::records::{BadRecord, Cursor, Lacking, Source, Stop, append, skip_below};
 
-/// How a walk checks, filters and decompresses batches.
+/// Settings by which a walk checks, filters and decompresses batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalkOptions {
-    /// Whether each batch's CRC-32C is verified (`check.crcs`).
+    /// Verifies each batch's CRC-32C (`check.crcs`).
     pub check_crcs: bool,
-    /// Whether records of aborted transactions are hidden (`isolation.level=read_committed`).
+    /// Hides records of aborted transactions (`isolation.level=read_committed`).
     pub read_committed: bool,
     /// Hard limit on the uncompressed size of one batch, in bytes.
     pub max_decompressed_bytes: usize,
@@ -41,7 +41,7 @@ impl Default for WalkOptions {
 pub struct Scratch {
     pub(crate) decompressor: Decompressor,
     payload: Vec<u8>,
-    /// Uncompressed by compressed size of the last inflated segment, rounded up; the guess for the next one.
+    /// Ratio of uncompressed to compressed size in the last inflated segment, rounded up: the guess for the next one.
     pub(crate) segment_ratio: usize,
 }
 
@@ -61,14 +61,14 @@ impl Scratch {
     }
 }
 
-/// Why a walk returned.
+/// Reason why a walk returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walked {
-    /// The builder is full, by rows or by bytes. Unwalked bytes may remain.
+    /// Builder full, by rows or by bytes. Unwalked bytes may remain.
     Full,
-    /// All bytes that were fed are walked, or the end of a bounded walk is reached.
+    /// All fed bytes walked, or the end of a bounded walk reached.
     Drained,
-    /// The next record cannot be decoded before something has arrived that [`PartitionWalker::awaited`] knows.
+    /// Next record not decodable before the arrival of [`PartitionWalker::awaited`].
     Awaits,
 }
 
@@ -122,7 +122,7 @@ impl ChunkSource {
     }
 }
 
-/// The batch that the walk is within.
+/// Batch that the walk is within.
 struct OpenBatch {
     header: BatchHeader,
     payload: Payload,
@@ -133,7 +133,7 @@ struct OpenBatch {
 }
 
 enum Payload {
-    /// In the fetched bytes or in a buffer of `inflate`; the payload starts at this byte.
+    /// Part of the fetched bytes, or of a buffer of `inflate`; the payload starts at this byte.
     Shared(Bytes, usize),
     /// Decompressed by this walker, with the payload's length. The vector returns to the scratch at the end of the
     /// batch.
@@ -209,7 +209,7 @@ impl PartitionWalker {
         self.leader_epoch
     }
 
-    /// The leader epochs that began in what was walked since the last call, each with its first offset.
+    /// Leader epochs that began in the batches walked since the last call, each with its first offset.
     pub fn take_epochs(&mut self) -> Vec<(i64, i32)> {
         std::mem::take(&mut self.epochs)
     }
@@ -233,8 +233,8 @@ impl PartitionWalker {
         open + self.chunks.iter().map(|chunk| chunk.source.pending_bytes()).sum::<usize>()
     }
 
-    /// Whether the walker holds a batch that it decompressed itself and has not walked to its end. No memory budget
-    /// counts that buffer.
+    /// Returns true if the walker holds a batch that it decompressed itself and has not walked to its end. No memory
+    /// budget counts that buffer.
     pub fn holds_payload(&self) -> bool {
         self.open.as_ref().is_some_and(|open| matches!(open.payload, Payload::Owned(..)))
     }
@@ -247,7 +247,7 @@ impl PartitionWalker {
         }
     }
 
-    /// What the last walk waits for, if it returned [`Walked::Awaits`].
+    /// Arrival that the last walk waits for, if it returned [`Walked::Awaits`].
     pub fn awaited(&mut self) -> Option<Arc<Awaited>> {
         self.awaited.take()
     }
@@ -384,7 +384,7 @@ impl PartitionWalker {
         Ok(false)
     }
 
-    /// Moves to a record that cannot be decoded: behind those that compaction has removed before it.
+    /// Moves to a record that cannot be decoded, past the offsets that compaction has removed before it.
     fn bad_value(&mut self, record: BadRecord) -> WalkError {
         let BadRecord { offset, column, bad } = record;
         self.position = self.position.max(offset);
