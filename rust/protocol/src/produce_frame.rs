@@ -35,7 +35,7 @@ pub struct TopicBatches<'a> {
     pub partitions: Vec<(i32, [u8; BATCH_HEADER_BYTES], usize)>,
 }
 
-/// A frame without the bytes of the records.
+/// A frame without the bytes of its records.
 #[derive(Clone, Debug)]
 pub struct Gaps {
     /// The bytes of the frame around the records.
@@ -45,7 +45,7 @@ pub struct Gaps {
 }
 
 impl ProduceFrame<'_> {
-    /// Encodes the frame of this request, without the records. Its length prefix counts them.
+    /// Encodes the frame of this request, without the records. Its length prefix includes them.
     ///
     /// # Errors
     /// A version that is not supported, or a total length that exceeds a frame's 32-bit length.
