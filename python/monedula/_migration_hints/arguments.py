@@ -1,4 +1,4 @@
-"""Arguments of other clients' methods that have our methods' names, by method, with what to give instead.
+"""Arguments that methods of the same name have in other clients, by method, with the replacement.
 
 A class stands for its own call.
 """

@@ -1,6 +1,6 @@
-"""Settings of other clients that are none here, by dotted name, with what to use instead.
+"""Settings of other clients that do not exist here, by dotted name, with the replacement.
 
-From Java's consumer, producer and admin client, librdkafka and confluent-kafka, aiokafka and kafka-python. Settings
+Covers Java's consumer, producer and admin client, librdkafka and confluent-kafka, aiokafka and kafka-python. Settings
 that this client has under the same name, or under an alias, are in the core's table (`monedula.config_keys()`).
 """
 

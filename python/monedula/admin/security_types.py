@@ -45,7 +45,7 @@ CLUSTER = "kafka-cluster"
 class AclBinding:
     """An ACL: one permission of one principal.
 
-    What a newer broker has beyond the words of the types here is called `unknown_` with Kafka's number; it can be sent
+    Values of a newer broker that the types here do not name are called `unknown_` with Kafka's number; they can be sent
     back to the broker.
 
     Examples:
@@ -113,10 +113,10 @@ class ScramUpsertion:
         iterations: int = 4096,
         salt: bytes | None = None,
     ) -> None:
-        # Checked by the call, so that no traceback has a frame with the password in it.
+        # Checked here, so that no traceback has a frame with the password in it.
         for name, value in (("user", user), ("mechanism", mechanism), ("iterations", iterations), ("salt", salt)):
             object.__setattr__(self, name, value)
-        # If the next line raises, a tool that shows locals shows this object.
+        # Set first: if the next line raises, a tool that shows locals shows this object.
         object.__setattr__(self, "password", Secret(b""))
         try:
             object.__setattr__(self, "password", Secret(password))

@@ -99,7 +99,7 @@ class Avro(Typed):
             framing = _of_registry(writer, schemas, framing)
         given_framing = framing
         framing, writers = _writers(writer, schemas, framing)
-        # A registry knows schemas by what Confluent's framing names them by, and Apicurio's speaks the same API.
+        # Ask a registry for Confluent's framing, and for Apicurio's, whose registry has the same API.
         may_ask = framing in ("confluent", "apicurio") or (given_framing is None and writer is None and schemas is None)
         beside = [_schema_text(f"references[{index}]", each) for index, each in enumerate(references)]
         self._arguments: dict[str, Any] = {
@@ -137,13 +137,13 @@ class Avro(Typed):
 
     @property
     def reader(self) -> str:
-        """The text of the reader's schema."""
+        """Text of the reader's schema."""
         text: str = self._given
         return text
 
     @property
     def references(self) -> tuple[str, ...]:
-        """The schemas that the reader's refers to."""
+        """Schemas that the reader's schema refers to."""
         texts: tuple[str, ...] = self._arguments["references"]
         return texts
 
@@ -155,7 +155,7 @@ class Avro(Typed):
 
 
 def _of_registry(writer: object, schemas: object, framing: Framing | None) -> Framing:
-    """The framing of what a registry knows, after a check of what is said beside it."""
+    """Return the framing of values from a registry, after a check that the other arguments do not contradict it."""
     if framing not in (None, "confluent", "apicurio") or writer is not None or isinstance(schemas, list | tuple):
         raise ArgumentError(
             "subject is for framing='confluent' and 'apicurio', the values of which name their schema by its id"
@@ -171,7 +171,7 @@ _Writer = tuple[int, bytes | None, str]
 
 
 def _writers(writer: Any, schemas: Any, framing: Framing | None) -> tuple[Framing, list[_Writer]]:
-    """The framing, and the schemas of the writers."""
+    """Return the framing, and the schemas of the writers."""
     if framing not in (None, *get_args(Framing)):
         raise ArgumentError(f"framing={framing!r}: expected 'bare', 'confluent', 'single_object', 'apicurio' or 'glue'")
     if framing == "glue" and not isinstance(schemas, Mapping):

@@ -125,7 +125,7 @@ class Json(Typed):
         )
 
     def of_id(self, number: int) -> Self:
-        """The same for writing with its schema by the id `number`, for which no registry is asked then."""
+        """Return a copy that writes its schema under the id `number`, without requests to the registry."""
         made = type(self)(self._given, **{**self._arguments, "version": None})
         made.spec = made.spec.with_id(number)
         return made
@@ -139,7 +139,7 @@ class Json(Typed):
 
 
 def _document(text: str, references: list[tuple[str, str]]) -> Any:
-    """A JSON Schema of a registry, with those that it refers to in it."""
+    """Combine a registry's JSON Schema with the schemas that it refers to."""
     from monedula.formats.schemas.json_schema import bundled
 
     try:
@@ -149,25 +149,25 @@ def _document(text: str, references: list[tuple[str, str]]) -> Any:
 
 
 def registered_columns(text: str, references: list[tuple[str, str]]) -> Any:
-    """The columns of a registry's JSON Schema, for the core, which writes rows with a subject's newest.
+    """Return the columns of a registry's JSON Schema, for the core, which writes rows with a subject's latest version.
 
     Raises:
-        ArgumentError: if it is none whose values are columns.
+        ArgumentError: if its values are not objects with columns.
     """
     return _arrow(_document(text, references))
 
 
 def _json_schema(schema: Any) -> dict[str, Any] | None:
-    """The JSON Schema that is given, or `None` if it is a schema of another kind."""
+    """Return the given JSON Schema, or `None` for a schema of another kind."""
     from monedula.formats.schemas.sources import document_of
 
     return document_of(schema)
 
 
 def _check_fields(schema: Any, mode: Mode, corrupt_record: str) -> None:
-    """Refuse a schema without fields, and one whose field for the text of bad values cannot have it.
+    """Refuse a schema without fields, and one whose field for the text of bad values has another type than string.
 
-    A schema of another library, which is there where pyarrow is not, is left to the core.
+    Schemas of other libraries, which may exist without pyarrow, are left to the core.
     """
     if not hasattr(schema, "names"):
         return
@@ -185,7 +185,7 @@ def _check_fields(schema: Any, mode: Mode, corrupt_record: str) -> None:
 
 
 def _arrow(schema: Any) -> Any:
-    """The schema as an object with `__arrow_c_schema__`. Without pyarrow only such an object will do."""
+    """Convert the schema to an object with `__arrow_c_schema__`. Without pyarrow, only such an object is accepted."""
     if find_spec("pyarrow") is not None:
         from monedula.formats.schemas import schema_of
 

@@ -156,12 +156,12 @@ class Protobuf(Typed):
 
     @property
     def source(self) -> bytes | dict[str, str]:
-        """The schema: descriptors, or texts by the names of their files."""
+        """Schema: descriptors, or texts by the names of their files."""
         source: bytes | dict[str, str] = self._given
         return source
 
     def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
-        # The schema itself has no name in a registry.
+        # Registries give no name to the schema itself, so use the subject's.
         texts = {**dict(references), self._arguments["subject"]: text}
         given = {**self._arguments, "version": None}
         if number is not None:
@@ -170,7 +170,7 @@ class Protobuf(Typed):
 
 
 def _fields(fields: Any) -> tuple[str, ...]:
-    """The paths of the fields that become columns."""
+    """Check the paths of the fields that become columns."""
     if isinstance(fields, str) or not isinstance(fields, Sequence) or not all(isinstance(each, str) for each in fields):
         raise ArgumentError(f"fields={fields!r}: expected the names of fields, such as ['id', 'items.price']")
     paths = tuple(fields)
@@ -181,7 +181,7 @@ def _fields(fields: Any) -> tuple[str, ...]:
 
 
 def _writers(schemas: Any, framing: object) -> list[tuple[int, bytes | None, _Source]]:
-    """The writers' schemas by their ids or GUIDs."""
+    """Check the writers' schemas, given by their ids or GUIDs."""
     if schemas is None:
         return []
     if framing == "bare":
@@ -195,7 +195,7 @@ def _writers(schemas: Any, framing: object) -> list[tuple[int, bytes | None, _So
 
 
 def _source(name: str, schema: Any) -> tuple[_Source, str | None]:
-    """A schema as a `FileDescriptorSet` or as texts, and the name of the message if it is one's."""
+    """Convert a schema to a `FileDescriptorSet` or to texts, with the name of the message if a class was given."""
     if schema is None:
         raise ArgumentError(f"{name}: give descriptors, .proto text, a class or module of protoc's, or subject=")
     if isinstance(schema, str):
@@ -226,15 +226,15 @@ def _source(name: str, schema: Any) -> tuple[_Source, str | None]:
 
 
 def _descriptors(name: str, given: bytes) -> bytes:
-    """The bytes of a `FileDescriptorSet`, unless they are the text of a file."""
-    # Descriptors have lengths and tags in them, which are no letters.
+    """Return the bytes of a `FileDescriptorSet`, unless they are the text of a file."""
+    # Descriptors contain lengths and tags, which are control characters.
     if b"{" in given and not any(byte < 0x20 and byte not in b"\t\n\v\f\r" for byte in given):
         raise ArgumentError(f"{name}: these bytes are the text of a .proto file: give it as str, as of read_text()")
     return given
 
 
 def _read_descriptors(schema: Any) -> bytes | None:
-    """The bytes of a `FileDescriptorSet`, or of one with a `FileDescriptorProto`, if the schema is such a message."""
+    """Serialize a `FileDescriptorSet` or `FileDescriptorProto` to the bytes of a set; `None` for other objects."""
     if isinstance(schema, type):
         return None
     full_name = getattr(getattr(schema, "DESCRIPTOR", None), "full_name", None)
@@ -247,13 +247,13 @@ def _read_descriptors(schema: Any) -> bytes | None:
 
 
 def _restorable(name: str, schema: Any) -> Any:
-    """A schema in a form that can be pickled and given again."""
+    """Convert a schema to a form that can be pickled and passed again."""
     source, _ = _source(name, schema)
     return source if isinstance(source, bytes) else dict(source)
 
 
 def _descriptor_set(file: Any) -> bytes:
-    """A file and all that it imports, each behind its own imports, as one `FileDescriptorSet`."""
+    """Serialize a file and all its imports, each after its own imports, as one `FileDescriptorSet`."""
     texts: dict[str, bytes] = {}
 
     def add(each: Any) -> None:

@@ -147,7 +147,7 @@ def _part(subject: str) -> str:
 def _body(schema: Any, kind: str, references: Sequence[tuple[str, str, int]], is_stable: bool = False) -> str:
     text = schema if isinstance(schema, str) else text_of(schema, kind)
     if is_stable and kind == "AVRO":
-        # What is no schema is the registry's to refuse.
+        # Invalid schemas are left to the registry to refuse.
         text = stable_avro(text) or text
     body: dict[str, Any] = {"schema": text}
     if kind != "AVRO":
@@ -160,12 +160,12 @@ def _body(schema: Any, kind: str, references: Sequence[tuple[str, str, int]], is
 
 
 def text_of(schema: Any, kind: str) -> str:
-    """The text of a schema that is given in another form.
+    """Return the text of a schema that is given in another form.
 
     Raises:
-        ArgumentError: if it has none.
+        ArgumentError: if there is no text for it.
     """
-    # Imported here: whoever registers texts needs none of it.
+    # Imported here, since those who register texts do not need it.
 
     if isinstance(schema, Avro) and not schema.is_of_registry and kind == "AVRO":
         return schema.reader

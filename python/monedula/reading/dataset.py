@@ -38,7 +38,7 @@ def dataset(config: Settings, topics: Topics, **options: Unpack[ScanOptions]) ->
     finally:
         del config  # no traceback shows passwords as locals
     installed("pyarrow", "arrow")
-    # It needs pyarrow, an optional extra.
+    # Imported here, because it needs pyarrow, an optional extra.
     from monedula.reading._arrow_dataset import TopicDataset
 
     return TopicDataset(source)

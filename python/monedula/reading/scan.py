@@ -37,7 +37,7 @@ def scan(config: Settings, topics: Topics, **options: Unpack[ScanOptions]) -> "p
     finally:
         del config  # no traceback shows passwords as locals
     installed("polars", "polars")
-    # It needs polars, an optional extra.
+    # Imported here, because it needs polars, an optional extra.
     from monedula.reading._polars_source import lazy_frame
 
     return lazy_frame(source)

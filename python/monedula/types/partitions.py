@@ -19,7 +19,7 @@ def _told(plain: Callable[..., TopicPartition]) -> Callable[..., TopicPartition]
         try:
             return plain(*arguments, **keywords)
         except TypeError as error:
-            # The class comes first. In confluent-kafka's an offset is the third argument.
+            # Explain confluent-kafka's form: its class takes an offset as the third argument.
             if len(arguments) < 4 and not keywords.keys() & {"offset", "metadata", "leader_epoch"}:
                 raise
             advice = "it has no offset; here an offset stands beside it, as in {('orders', 0): 42}"

@@ -1,4 +1,4 @@
-"""Times as text: one parser for Python's calls and for the command line."""
+"""Times as text: one parser for Python and for the command line."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -25,7 +25,7 @@ _DAYS_BACK = {"today": 0, "yesterday": 1}
 
 
 def time_of(text: str) -> datetime | None:
-    """The time that a text names, or `None` if it names none.
+    """Parse the text of a time; `None` if it is none.
 
     "yesterday" and "today" are the beginning of that day, in local time. A time without a zone is local time.
     """
