@@ -52,10 +52,10 @@ _EXPECTED = "expected a token, or (token, expiry in seconds since 1970[, princip
 
 
 _EARLIEST_EXPIRY = 1e9
-"""In 2001: an earlier time was meant as a duration."""
+"""Limit in 2001: an earlier time must have been meant as a duration."""
 
 _LATEST_EXPIRY = 1e11
-"""In the year 5138: a later time was meant in milliseconds, or in something finer."""
+"""Limit in the year 5138: a later time must have been meant in milliseconds or a finer unit."""
 
 
 def _check_expiry(expiry: object) -> None:

@@ -17,7 +17,7 @@ class Property(NamedTuple):
     value: str
     """The value. As in Java, blanks at its end are kept, because they may belong to a password."""
     is_separated: bool
-    """Whether `=` or `:` stands between them."""
+    """True if `=` or `:` is between key and value."""
 
 
 def properties(text: str) -> Iterator[Property]:

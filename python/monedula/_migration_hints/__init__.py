@@ -26,7 +26,7 @@ _ARGUMENTS = {
     "on_event": "Consumer(settings, on_event=f)",
     "value": "Consumer(settings, value=monedula.Json(schema))",
 }
-"""Arguments of our own clients that stand in the dict of settings."""
+"""Arguments of our own clients, for users who put them into the dict of settings."""
 
 
 def refuse_settings(names: Iterable[str]) -> None:
@@ -68,7 +68,7 @@ def no_attribute(of: object, name: str, kind: type | None = None) -> AttributeEr
     advice = None if name.startswith("_") else _advice_on(kind, name)
     if advice is not None:
         return AttributeError(f"{plain}; here: {advice}")
-    # With these arguments, Python suggests the attribute with the most similar name.
+    # Python suggests the attribute with the most similar name if it gets these arguments.
     return AttributeError(plain, name=name, obj=of)
 
 
@@ -99,7 +99,7 @@ def no_name(module: str, name: str, *, is_imported: bool, elsewhere: Iterable[st
 
     advice = NAMES.get(name) or (f"{elsewhere}.{name}" if elsewhere else None)
     if advice is None:
-        # With these arguments, Python suggests the most similar name.
+        # Python suggests the most similar name if it gets these arguments.
         return AttributeError(plain, name=name, obj=modules[module])
     if is_imported:
         return ImportError(f"cannot import name {name!r} from {module!r}; here: {advice}", name=module)

@@ -102,4 +102,4 @@ ARGUMENTS: dict[str, dict[str, str]] = {
 ALONE: dict[str, str] = {
     "seek": "seek(('orders', 0), 42), with the position as the second argument",
 }
-"""Methods that take one argument elsewhere and two here."""
+"""Methods that take one argument in other clients, but two here."""

@@ -37,7 +37,7 @@ PREFIXES: dict[str, str] = {
     "ssl.engine.": _NOT_TLS.format("engine"),
     "ssl.provider": _NOT_TLS.format("provider"),
 }
-"""By the beginning of the name."""
+"""Prefixes of names, with the replacement."""
 
 SETTINGS: dict[str, str] = {
     "api.version": _VERSIONS,
@@ -194,4 +194,4 @@ SETTINGS: dict[str, str] = {
     "value.format": "Consumer(settings, value=monedula.Json(schema)); the option is the Spark source's",
     "value.serializer": "send() takes bytes and texts; send_batch(table, topic, value=monedula.Avro(schema)) encodes",
 }
-"""By the whole name."""
+"""Full names, with the replacement."""

@@ -8,7 +8,8 @@ import os
 from threading import Condition, local
 
 _PATIENCE_SECONDS = 1.0
-"""How long a fork waits for a handler, which may be slow or may wait for the thread that forks; and one for a fork."""
+"""Time that a fork waits for a log handler, which may be slow or wait for the forking thread; and a handler for a
+fork."""
 
 # Imported first, because its hooks hold its lock during a fork, so they have to run after the hooks of this module.
 assert logging

@@ -24,7 +24,7 @@ Q = TypeVar("Q", bound=tuple[str, int, int])
 """A replica as a dict key: topic, partition and broker."""
 
 Errors = Literal["raise", "return"]
-"""Whether the errors of single items are raised, or returned with the results of the others."""
+"""Errors of single items: raised, or returned with the results of the others."""
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 

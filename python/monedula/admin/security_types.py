@@ -11,7 +11,7 @@ AclResourceType = Literal["any", "topic", "group", "cluster", "transactional_id"
 """The type of a resource. `"any"` is for filters only. `"user"` (KIP-373) is a user for whom others create tokens."""
 
 AclPatternType = Literal["any", "match", "literal", "prefixed"]
-"""How a name is compared (KIP-290). `"any"` and `"match"` are for filters only."""
+"""The comparison of names (KIP-290). `"any"` and `"match"` are for filters only."""
 
 AclOperation = Literal[
     "any",
@@ -33,7 +33,7 @@ AclOperation = Literal[
 """An operation. `"any"` is for filters only; `"all"` is every operation on the resource."""
 
 AclPermissionType = Literal["any", "deny", "allow"]
-"""Whether an ACL allows or denies; `"deny"` wins. `"any"` is for filters only."""
+"""The effect of an ACL; `"deny"` wins over `"allow"`. `"any"` is for filters only."""
 
 ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 
@@ -176,11 +176,11 @@ class DelegationToken:
     renewers: tuple[str, ...]
     """The principals that may renew it besides its owner."""
     issue_timestamp: int
-    """When it was issued, in milliseconds since 1970."""
+    """The time at which it was issued, in milliseconds since 1970."""
     expiry_timestamp: int
-    """When it expires unless it is renewed, in milliseconds since 1970."""
+    """The time at which it expires unless it is renewed, in milliseconds since 1970."""
     max_timestamp: int
-    """Until when it can be renewed, in milliseconds since 1970."""
+    """The time until which it can be renewed, in milliseconds since 1970."""
 
     @property
     def password(self) -> Secret:

@@ -11,7 +11,7 @@ _EXPECTED = """expected {"7": "old.avsc", "9": {...}}: schemas by their ids or G
 
 
 _MAX_DIGITS = 30
-"""More than any id has: Python refuses to make numbers of very many digits."""
+"""Limit above the digits of any id: Python refuses to parse integers of very many digits."""
 
 
 def schemas_by_id(given: str, read: Callable[[str], Any]) -> dict[int | str, Any] | list[Any]:

@@ -10,10 +10,10 @@ from monedula.config import RawSettings
 from monedula.errors import ArgumentError
 
 Mode = Literal["fail", "null", "drop"]
-"""What becomes of a record that cannot be decoded."""
+"""Treatment of records that cannot be decoded."""
 
 RegistryFraming = Literal["bare", "confluent", "apicurio", "glue"]
-"""What stands before a value of JSON or Protobuf."""
+"""Framing of JSON or Protobuf values."""
 
 _BOOTSTRAP = ("bootstrap.servers", "metadata.broker.list")
 
@@ -24,10 +24,10 @@ class Typed:
     """Decoding of keys or values: the base of `Json`, `Avro` and `Protobuf`."""
 
     _DEFAULTS: ClassVar[Mapping[str, Any]] = {}
-    """The arguments that are shown, with what they are if they are left out."""
+    """Arguments that `repr` shows, with their defaults."""
 
     _KIND: ClassVar[str] = ""
-    """The language of its schemas, as registries call it."""
+    """Name of the schema language in registries."""
 
     _given: Any
     _arguments: dict[str, Any]
@@ -90,7 +90,7 @@ class Typed:
         return self.of_version(*self.version_in(registry))
 
     def version_in(self, registry: RegistryCore | None) -> tuple[int, str, list[tuple[str, str]]]:
-        """Request the version of its subject in this `registry`: the schema's id, its text, and its references.
+        """The version of its subject in this `registry`: the schema's id, its text, and its references.
 
         Raises:
             ArgumentError: if there is no registry.

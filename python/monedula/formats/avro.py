@@ -9,7 +9,7 @@ from monedula.errors import ArgumentError
 from monedula.formats._typed import Mode, Typed, behaviour_of, check_subject, option_texts, schema_key
 
 Framing = Literal["bare", "confluent", "single_object", "apicurio", "glue"]
-"""What stands before an Avro value and names the schema that it was written with."""
+"""Framing of Avro values: bytes before a value, or a header, that name the writer's schema."""
 
 
 class Avro(Typed):
@@ -164,10 +164,10 @@ def _of_registry(writer: object, schemas: object, framing: Framing | None) -> Fr
 
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-"""The schemas that are one word, which is no JSON."""
+"""Schemas that are one word, and not JSON."""
 
 _Writer = tuple[int, bytes | None, str]
-"""A writer's schema: its id or position, its GUID if it is named by that, and its text."""
+"""Writer's schema: its id or position, its GUID if it is named by that, and its text."""
 
 
 def _writers(writer: Any, schemas: Any, framing: Framing | None) -> tuple[Framing, list[_Writer]]:

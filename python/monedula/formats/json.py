@@ -20,7 +20,7 @@ from monedula.formats._typed import (
 )
 
 CORRUPT_RECORD = "_corrupt_record"
-"""The field that gets the text of a bad value, as in Spark."""
+"""Field for the text of bad values, as in Spark."""
 
 
 class Json(Typed):

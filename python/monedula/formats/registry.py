@@ -27,20 +27,20 @@ class RegisteredSchema:
     subject: str
     version: int
     id: int
-    """By which values name it, in the subject's context."""
+    """The id by which values name the schema, in the subject's context."""
     kind: str
     """`"AVRO"`, `"PROTOBUF"` or `"JSON"`."""
     schema: str
-    """Its text."""
+    """The text of the schema."""
     references: tuple[tuple[str, str, int], ...] = ()
-    """The schemas that it refers to: a name, and the subject and version that are meant."""
+    """The schemas that it refers to: the name, subject and version of each."""
 
 
 class SchemaRegistry:
     """A schema registry that speaks Confluent's API: `SchemaRegistry({"schema.registry.url": ...})`.
 
-    It takes the settings of a consumer, of which those that begin with `schema.registry.` are used. Every call waits
-    for the registry's answer, as long as `schema.registry.request.timeout.ms` and `schema.registry.max.retries` allow.
+    The settings are a consumer's, of which only those that begin with `schema.registry.` are used. Every call waits for
+    the registry's answer, as long as `schema.registry.request.timeout.ms` and `schema.registry.max.retries` allow.
 
     Raises:
         ConfigError: if a setting is wrong.

@@ -125,8 +125,8 @@ class _TracedConsumer(ConsumerBase):
 class Consumer(_TracedConsumer, monedula.Consumer):
     """A `monedula.Consumer` with a span for each batch of `poll` and `batches`, and for each `commit`.
 
-    What the program does with records and batches has spans by `process` and `traced`. Spans have links to those that
-    sent the records if the consumer reads headers (`headers=True`).
+    Spans for the processing of records and batches are made by `process` and `traced`. Spans have links to the spans
+    that sent the records if the consumer reads headers (`headers=True`).
 
     Args:
         config: as of `monedula.Consumer`.

@@ -9,12 +9,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 VERSION = "1.45.0"
-"""The version of the conventions that the names are of."""
+"""Version of the conventions that define the names."""
 
 SCHEMA_URL = f"https://opentelemetry.io/schemas/{VERSION}"
 
 OPT_IN_VARIABLE = "OTEL_SEMCONV_STABILITY_OPT_IN"
-"""With `messaging/dup` in it, attributes that were renamed have their earlier names too."""
+"""Environment variable: with `messaging/dup` in it, renamed attributes get their earlier names, too."""
 
 
 class Attribute(NamedTuple):
@@ -22,7 +22,7 @@ class Attribute(NamedTuple):
 
     name: str
     earlier: str | None = None
-    """Its name up to version 1.44, if that was another one."""
+    """Name up to version 1.44, if that was another one."""
 
 
 SYSTEM = Attribute("messaging.system.name", "messaging.system")

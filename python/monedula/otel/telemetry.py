@@ -21,7 +21,7 @@ from monedula.types.reports import BatchReport
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 Headers = list[tuple[str, bytes]]
 What = Record | Batch | Sequence[Record]
-"""What is processed: a record, a batch, or several records."""
+"""Argument of `process`: a record, a batch, or several records."""
 
 
 class Telemetry:
@@ -288,7 +288,7 @@ class Sending:
         self.added = added
         """The headers with the context of the span."""
         self.headers = headers
-        """The record's headers, with these among them."""
+        """The record's headers, including `added`."""
         self.began = Began()
 
     def refused(self, error: BaseException) -> None:
@@ -308,7 +308,7 @@ class Sending:
 
 
 _MEASURED = (c.OPERATION_NAME, c.OPERATION_TYPE, c.SYSTEM, c.DESTINATION, c.GROUP, c.SERVER_ADDRESS, c.SERVER_PORT)
-"""The attributes that metrics have besides the error: those that take few values."""
+"""Attributes of metrics besides the error: those with few different values."""
 
 
 def _common(operation: c.Operation, names: ClientNames) -> dict[c.Attribute, c.Value | None]:

@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     Client = Union[Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, LagListener, Producer]  # noqa: UP007 - quoted names
 
 Detail = Literal["client", "topic", "partition"]
-"""How finely figures of partitions are told apart."""
+"""Labels by which the figures of partitions are told apart."""
 
 CLIENT_LABELS = ("role", "client_id", "group")
 
 Labels = tuple[str, ...]
 Sums = dict[tuple[str, Labels], float]
-"""Values by the name of the family, and the values of its labels."""
+"""Values by the name of the family and the values of its labels."""
 
 
 class Collector(PrometheusCollector):
     """A collector for `prometheus_client`, over any number of clients.
 
-    It reads `metrics()` and `health()` of each client at each scrape. It has no thread, sends no request, and keeps no
-    client alive. Figures of clients with the same labels are summed up; of durations the longest counts. The counts of
-    a client that was garbage-collected stay in the sums, as of the last scrape, so that no counter ever decreases. A
-    forked process begins anew, without the clients of its parent.
+    The collector reads `metrics()` and `health()` of each client at each scrape. It has no thread, sends no request,
+    and keeps no client alive. Figures of clients with the same labels are summed up; of durations the longest counts.
+    The counts of a client that was garbage-collected stay in the sums, as of the last scrape, so that no counter ever
+    decreases. A forked process begins anew, without the clients of its parent.
 
     Args:
         clients: consumers, producers and admin clients, synchronous or for asyncio; a `LagListener` of Spark, whose
@@ -91,7 +91,7 @@ class Collector(PrometheusCollector):
         return [_family(name, labels, {}) for name, labels in self._label_names().items()]
 
     def collect(self) -> Iterator[Metric]:
-        """Collect the current figures."""
+        """The current figures, by family."""
         self._forget_parent()
         with self._lock:
             counters, gauges = self._sums()
@@ -231,10 +231,10 @@ def _family(name: str, label_names: Labels, values: Mapping[Labels, float]) -> M
 
 
 _FIRST = {"monedula_certificate_expiry_timestamp_seconds"}
-"""Gauges of which the smallest counts where clients have the same labels."""
+"""Gauges of which the smallest value is shown for clients with the same labels."""
 
 _LARGEST = {family.name for family in FAMILIES if family.name.endswith(("_seconds", "_seconds_max"))} - _FIRST
-"""Gauges of durations, of which the largest counts."""
+"""Gauges of durations, of which the largest value is shown."""
 
 
 def _combine(gauges: Sums, more: Sums) -> None:

@@ -16,9 +16,9 @@ class Family(NamedTuple):
     """A metric family with one value for each client."""
 
     name: str
-    """Without `_total`, which Prometheus appends to counters."""
+    """Name without `_total`, which Prometheus appends to counters."""
     source: str
-    """The key in `metrics()`, or of a gauge in `health()`, whose group has keys that begin with `group.`."""
+    """Key in `metrics()`, or for a gauge in `health()`; with the prefix `group.`, a key of its `group`."""
     kind: Kind
     roles: tuple[Role, ...]
     help: str
@@ -130,7 +130,7 @@ FAMILIES: tuple[Family, ...] = (
         ("batches_in_flight", "batches_in_flight", "Record batches without an answer."),
     ),
 )
-"""Every family of one value for each client."""
+"""Families with one value for each client."""
 
 LEFT_OUT = frozenset(
     {
@@ -162,7 +162,7 @@ OTHER_HELP: Mapping[str, str] = {
     QUEUED_RECORDS: "Records fetched and not handed out.",
     QUEUED_BYTES: "Bytes fetched and not handed out.",
 }
-"""What the families with further labels mean."""
+"""Help texts of the families with further labels."""
 
 
 def metric_names(detail: str = "partition") -> set[str]:

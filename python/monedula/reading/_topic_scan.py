@@ -21,7 +21,7 @@ KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "t
 
 _SMALL_ROWS = 10_000
 _SMALL_FETCH = (("fetch.max.bytes", 64 << 10), ("max.partition.fetch.bytes", 64 << 10))
-"""Fetches of a read for a few rows; a batch that is larger arrives all the same."""
+"""Limits of the fetches for a read of few rows; a larger batch still arrives whole."""
 
 
 class ScanOptions(TypedDict, total=False):

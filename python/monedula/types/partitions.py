@@ -52,8 +52,8 @@ class OffsetAndMetadata(NamedTuple):
 
 
 Position = int | str | datetime
-"""Where to start: an offset; `"earliest"`; `"latest"`; `"committed"`, the committed offset of the group `group.id`; or
-a time, for the first record that is not older: an aware datetime, or a text such as `"1h ago"`, `"yesterday"`,
+"""A start: an offset; `"earliest"`; `"latest"`; `"committed"`, the committed offset of the group `group.id`; or a time,
+for the first record that is not older: an aware datetime, or a text such as `"1h ago"`, `"yesterday"`,
 `"2026-11-21T10:00:00Z"`."""
 
 Assignment = (
@@ -72,4 +72,4 @@ Offsets = Mapping[tuple[str, int], Offset] | Mapping[TopicPartition, Offset]
 """Offsets to commit: the offset of the next record to read, or `OffsetAndMetadata`, or `(offset, metadata)`."""
 
 Until = str | datetime
-"""Where a loop ends: `"latest"`, or a time: an aware datetime, or a text such as `"today"` or `"1h ago"`."""
+"""The end of a loop: `"latest"`, or a time: an aware datetime, or a text such as `"today"` or `"1h ago"`."""

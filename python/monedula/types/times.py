@@ -10,7 +10,7 @@ TIME_TEXTS = (
 """The texts that name a time, for messages."""
 
 EXPECTED_TIME = f"an aware datetime, or a text: {TIME_TEXTS}"
-"""What a time may be, for messages."""
+"""Accepted forms of a time, for messages."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AGO = re.compile(r"(?:-(\d+)\s*([a-z]+)|(\d+)\s*([a-z]+)\s+ago)")

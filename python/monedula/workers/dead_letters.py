@@ -15,13 +15,13 @@ from monedula.producer.sync import Producer
 from monedula.workers.lanes import Item
 
 LetterProducer = Producer | AsyncProducer
-"""What writes dead letters: that of the kind of its consumer."""
+"""Producer of dead letters, of the same kind (synchronous or not) as the consumer."""
 
 PREFIX = "__dlq.errors."
-"""How the names of the headers begin."""
+"""Prefix of the headers' names."""
 
 NEEDED = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
-"""The columns that a dead letter is made of."""
+"""Columns that a dead letter consists of."""
 
 _LONGEST_MESSAGE = 4096
 

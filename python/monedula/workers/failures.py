@@ -11,10 +11,10 @@ from monedula.errors import ArgumentError
 from monedula.workers.lanes import Task
 
 Verdict = Literal["retry", "dead_letter", "skip", "stop"]
-"""Try again; write a dead letter and go on; go on without; end the run with the handler's exception."""
+"""Retry; write a dead letter and continue; continue without; end the run with the handler's exception."""
 
 OnError = Callable[[Any, Exception, int], Any]
-"""Called with the handler's argument, its exception, and the number of attempts; returns a `Verdict` or `None`."""
+"""Callback with the handler's argument, its exception, and the number of attempts; returns a `Verdict` or `None`."""
 
 _VERDICTS = ("retry", "dead_letter", "skip", "stop")
 

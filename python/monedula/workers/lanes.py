@@ -13,7 +13,7 @@ from monedula._monedula import Record
 from monedula.workers.parts import Part
 
 Order = Literal["key", "partition", "none"]
-"""What is handled in the order of the log: records with the same key, all of a partition, or none."""
+"""Records handled in log order: those with the same key, all of a partition, or none."""
 
 
 class Item(NamedTuple):
@@ -35,7 +35,7 @@ class Lane:
         self.shared = shared
         self.items: deque[Item] = deque()
         self.is_offered = False
-        """Whether it stands in the queue, or a handler has records of it."""
+        """True if the lane is in the queue, or a handler has records of it."""
 
 
 class Task:
@@ -59,11 +59,11 @@ class Assigned:
     def __init__(self) -> None:
         self.parts: deque[Part] = deque()
         self.rows = 0
-        """How many rows came so far."""
+        """Number of rows so far."""
         self.begun = -1
-        """The highest number of a row that was begun."""
+        """Highest number of a row that was started."""
         self.frozen = False
-        """Whether only rows before the highest one that was begun are begun."""
+        """True if only rows before the highest one started may start."""
         self.keyed: dict[bytes | None, Lane] = {}
         self.unordered = Lane(self, None, shared=True)
 

@@ -14,23 +14,23 @@ from monedula.workers.parts import Part
 from monedula.workers.plans import Plan
 
 BYTES_AT_ONCE = 32 << 20
-"""The most bytes that are taken from the consumer at once."""
+"""Limit on the bytes taken from the consumer at once."""
 
 ROWS_AT_ONCE = 1_000
-"""The most rows that are taken from the consumer at once: a part stays in memory until its last row is finished."""
+"""Limit on the rows taken from the consumer at once: a part stays in memory until its last row is finished."""
 
 POLL_SECONDS = 0.1
-"""How long the consumer waits for records before the run looks after rebalances and finished records."""
+"""Time that the consumer waits for records before the run handles rebalances and finished records."""
 
 FULL_SECONDS = 0.05
-"""How long a run that has enough records waits before it runs callbacks."""
+"""Time that a run with enough records waits before it runs callbacks."""
 
 LEASE_SECONDS = 0.05
-"""After how long a record is begun that came while the lease was over."""
+"""Delay of a record that arrived after the lease was over."""
 
 
 COMMIT_SECONDS = 5.0
-"""How long the last commit may take if handlers have used up the grace, and after Ctrl-C or a cancellation."""
+"""Time for the last commit if handlers have used up the grace, and after Ctrl-C or a cancellation."""
 
 
 class Figures:
@@ -85,24 +85,24 @@ class Run:
         self.figures = figures or Figures()
         self.is_under_way = True
         self.failure: BaseException | None = None
-        """Why the run ends: what a handler raised, or the writing of a dead letter."""
+        """Error that ends the run: raised by a handler, or by the writing of a dead letter."""
         self._unwritten: BaseException | None = None
-        """The failure, if it is about the writing of a dead letter."""
+        """Copy of `failure` if the writing of a dead letter caused it."""
         self.bound = bound
         # Make the run the holder of its batches, not a thread or task: batches that it holds when it ends are read
         # again.
         self.holder = new_holder()
         self.limit = 1 if plan.batch_size is None else plan.batch_size
         self.since: dict[int, float] = {}
-        """When each handler that runs now was called, by the number of its worker."""
+        """Start time of each running handler, by the number of its worker."""
         self.is_ending = False
-        """Whether a record whose handler fails gets one more attempt only, and at once: the run was woken up."""
+        """True once the run was woken up: a record whose handler fails gets only one more attempt, at once."""
         self.report: Callable[[], None] = self._report
-        """Tells the consumer what is finished. Called by a `close` in another thread, or in a handler, too."""
+        """Reports the progress to the consumer. Also called by a `close` in another thread or in a handler."""
         self.has_ended = False
-        """Whether no handler is waited for any longer: what one says now is for nobody."""
+        """True once no handler is waited for any longer: later results are ignored."""
         self.left_behind = False
-        """Whether rows were given up that this consumer may still own."""
+        """True if rows were given up that this consumer may still own."""
         self._member = member
         self._wanted_since: dict[tuple[str, int], float] = {}
 
@@ -294,10 +294,10 @@ class Ending:
 
     def __init__(self, run: Run, error: BaseException | None) -> None:
         self.serves = error is None or isinstance(error, WakeupError)
-        """Whether rebalance callbacks are called meanwhile."""
+        """True if rebalance callbacks are called meanwhile."""
         self._run = run
         self._is_cut = error is not None and not isinstance(error, Exception)
-        """Whether it ends by Ctrl-C or by a cancelled task: whoever did that does not wait for long."""
+        """True if Ctrl-C or a cancelled task ends the run: whoever did that expects a quick end."""
         self._deadline: float | None = None
         if error is not None or run.failure is not None:
             self._set_deadline()

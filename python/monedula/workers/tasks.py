@@ -18,7 +18,7 @@ from monedula.workers.lanes import Task
 from monedula.workers.runs import FULL_SECONDS, LEASE_SECONDS, POLL_SECONDS, Ending, Run, RunConsumer, first_error
 
 TURNS = 32
-"""After how many records a worker whose handler never suspends lets others have their turn."""
+"""Number of records after which a worker yields to others if its handler never suspends."""
 
 
 class TaskConsumer(RunConsumer, Protocol):
@@ -46,15 +46,15 @@ class TaskRun:
         self._run = run
         self._letters = letters
         self._idle: deque[asyncio.Future[None]] = deque()
-        """Of workers that wait for a record."""
+        """Futures of workers that wait for a record."""
         self._reader: asyncio.Future[None] | None = None
-        """Of the caller's task, while it waits for room or for the end."""
+        """Future of the caller's task, while it waits for room or for the end."""
         self._ended = False
         self._ending: Ending | None = None
         self._cancels = False
-        """Whether the run itself cancels the tasks of handlers."""
+        """True while the run itself cancels the tasks of handlers."""
         self._cut: RuntimeError | None = None
-        """The failure of the run, if somebody else cancelled one of its tasks."""
+        """Failure of the run, if other code cancelled one of its tasks."""
 
     async def run(self) -> None:
         """Read until the end, and wait for the handlers.

@@ -46,7 +46,7 @@ class ThreadRun:
         self._available = threading.Condition(self._lock)
         """Notified of records that may be handled, and of the end."""
         self._changed = threading.Condition(self._lock)
-        """Notified when the caller's thread has something to do: there is room, or all is handled."""
+        """Notified when the caller's thread has work: there is room, or all is handled."""
         self._idle = 0
         self._reader_waits = False
         self._ended = False

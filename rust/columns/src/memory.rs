@@ -64,7 +64,7 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// At least `bytes` bytes of zeros.
+    /// Allocates at least `bytes` bytes of zeros.
     ///
     /// # Errors
     /// [`OutOfMemory`] if the allocation fails, as under a memory limit (Spark sets one for its workers). Rust's own

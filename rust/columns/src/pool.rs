@@ -228,7 +228,7 @@ impl PooledVec {
             Some(memory) => memory,
             None => {
                 shared.make_room_for(bytes);
-                // Under a memory limit of the process, freeing the idle buffers may make enough room.
+                // Retry after freeing the idle buffers, which may make enough room under a memory limit of the process.
                 Memory::try_zeroed(bytes).or_else(|_| {
                     shared.free_idle();
                     Memory::try_zeroed(bytes)

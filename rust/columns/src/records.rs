@@ -132,7 +132,7 @@ pub(crate) fn append(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, bu
     let payload_left = payload.len() - cursor.position;
     let records_left = (header.record_count as usize).saturating_sub(cursor.index as usize);
     let fixed_bytes = builder.fixed_row_bytes(source.topic);
-    // If the whole batch fits however its bytes are divided among records, no record needs its own limit check.
+    // Skip the limit check of each record if the whole batch fits, however its bytes are divided among records.
     let all_fits = records_left <= builder.rows_left()
         && payload_left.saturating_add(records_left.saturating_mul(fixed_bytes)) <= builder.bytes_left();
     let walk = Walk { header, payload, first_row, end_offset: source.end_offset };

@@ -46,7 +46,7 @@ pub enum Reason {
     NotFramed(&'static str),
     /// Bytes after the frame that are not compressed in the way the frame says.
     BadCompression,
-    /// This many bytes after the end of the compressed data.
+    /// Bytes after the end of the compressed data; holds their number.
     BehindCompressed(usize),
     /// Header with the id of a schema in Apicurio's registry, of this length instead of an id's.
     BadHeader(usize),

@@ -133,7 +133,7 @@ impl Failure {
             // Expired key, failed pre-authentication, or an answer of the KDC that cannot be decrypted.
             23 | 24 | 31 | 210 if self.call.starts_with("gss_acquire_cred") => Cause::WrongKey,
             32 => Cause::Expired,
-            // Not yet valid, or too great a skew in a ticket or in the KDC's answer.
+            // Ticket not yet valid, or too great a skew in a ticket or in the KDC's answer.
             33 | 37 | 148 => Cause::ClockSkew,
             // KDC busy; none known for the realm, none that answers, none that can be resolved.
             29 | 154 | 156 | 220 => Cause::NoKdc,

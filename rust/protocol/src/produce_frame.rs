@@ -18,7 +18,7 @@ pub struct ProduceFrame<'a> {
     /// The replicas that must have the records before the broker responds: 0 none, 1 the leader, -1 all in-sync
     /// replicas.
     pub acks: i16,
-    /// How long the broker may wait for these replicas, in milliseconds.
+    /// Longest time that the broker waits for these replicas, in milliseconds.
     pub timeout_ms: i32,
     /// The batches by topic.
     pub topics: &'a [TopicBatches<'a>],

@@ -15,7 +15,7 @@ _TOKEN = re.compile(
 _WORD = re.compile(r"\w*[^\W\d]\w*\Z")
 
 MAX_DEPTH = 64
-"""How deep types may be nested: the limit of the decoder."""
+"""Limit on the nesting of types: the decoder's."""
 
 _UNSUPPORTED = {
     "char": "use string",
@@ -40,7 +40,7 @@ _ELSEWHERE = {
     "dict": "struct<name: string> or map<string, string>",
     "record": "struct<name: string>",
 }
-"""Types of Arrow, polars, Python and SQL databases, and what they are in Spark's DDL."""
+"""Types of Arrow, polars, Python and SQL databases, with their names in Spark's DDL."""
 
 
 def _hint(word: str) -> str:

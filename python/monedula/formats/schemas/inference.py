@@ -175,8 +175,7 @@ def _decimal_of_number(text: str) -> _Decimal | None:
 
 
 def _decimal_of_text(text: str) -> _Decimal | None:
-    """Return the decimal type of a text without its commas, as in Spark; `None` if the scale exceeds the digits
-    (0.001)."""
+    """Return the decimal type of a text, as in Spark without its commas; `None` if its scale exceeds its digits."""
     found = _digits(text.replace(",", ""))
     return _Decimal(*found) if found is not None and 0 <= found[1] <= found[0] <= _MAX_PRECISION else None
 

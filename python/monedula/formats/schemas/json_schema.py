@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _MEMBERS = ("oneOf", "anyOf")
 MAX_COLUMNS = 10_000
-"""As of Avro and Protobuf: a few `$ref` can stand for more than any memory holds."""
+"""Same limit as for Avro and Protobuf: a few `$ref` can expand to more than fits into memory."""
 _MAX_READ = 10 * MAX_COLUMNS
 _EXPECTED: dict[str, tuple[type | tuple[type, ...], str]] = {
     "type": ((str, list, tuple, Mapping), "a name or a list"),

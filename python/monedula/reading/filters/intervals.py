@@ -13,7 +13,7 @@ NONE: Intervals = ()
 
 OPERATORS = ("==", "!=", "<", "<=", ">", ">=")
 MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""The operator that says the same with the operands exchanged."""
+"""Equivalent operators for exchanged operands."""
 
 
 def compared(operator: str, value: int | Fraction) -> Intervals:

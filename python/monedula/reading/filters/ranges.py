@@ -14,10 +14,10 @@ from monedula.reading.filters.intervals import ALL, MAX, intersection
 from monedula.types.partitions import TopicPartition
 
 Bounds = dict[TopicPartition, tuple[int, int]]
-"""By partition the first offset, and the offset after the last one."""
+"""First offset, and the offset after the last one, by partition."""
 
 Found = tuple[int, int] | None
-"""A record that was found: its offset and timestamp in ms; `None` if there is none."""
+"""Offset and timestamp in ms of a record; `None` if there is none."""
 
 
 class Lookups(Protocol):
@@ -31,26 +31,26 @@ class Lookups(Protocol):
 
 
 Span = tuple[int, int]
-"""The first of some offsets, and the one after the last."""
+"""First offset, and the offset after the last one."""
 
 _NEAR_OFFSETS = 10_000
-"""Spans with fewer offsets between them are read as one. A fetch brings more than is wanted, up to
-`max.partition.fetch.bytes`, and the next span costs another one: that much lies between, if records are not large."""
+"""Spans with fewer offsets between them are read as one. A fetch returns up to `max.partition.fetch.bytes` anyway,
+which covers such a gap unless records are large, and the next span would cost another fetch."""
 
 _MAX_TIMES = 16
-"""The most ranges of times that are looked up one by one: each takes two requests."""
+"""Limit on the ranges of times that are looked up one by one: each takes two requests."""
 
 _MAX_SPANS = 100
-"""The most spans of a partition. One is read after another, each with a fetch that takes a round trip."""
+"""Limit on the spans of a partition. They are read one after another, each with a fetch that takes a round trip."""
 
 
 class Plan(NamedTuple):
     """Offsets to read, and the rows of them to keep."""
 
     spans: dict[TopicPartition, list[Span]]
-    """In ascending order. A partition of which nothing is needed has an empty one."""
+    """Spans in ascending order; an empty list for a partition that is not needed."""
     kept: dict[TopicPartition, list[Box]]
-    """Partitions that are missing here are kept whole."""
+    """Boxes of the rows to keep. Partitions that are missing here are kept whole."""
 
     @property
     def bounds(self) -> Bounds:
@@ -132,7 +132,7 @@ def _has_all(box: Box, span: Span) -> bool:
 
 
 Question = tuple[TopicPartition, int | None]
-"""A partition and a time in ms; `None` where nothing is to be looked up."""
+"""Partition and a time in ms; `None` for no lookup."""
 
 
 def _first_ms(box: Box) -> int | None:

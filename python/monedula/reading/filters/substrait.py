@@ -15,7 +15,7 @@ from monedula.reading.filters.tuples import compare_texts
 
 _OPERATORS = {"equal": "==", "not_equal": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _LITERALS = {1: "bool", 2: "int", 3: "int", 5: "int", 7: "int", 10: "f32", 11: "f64", 12: "text", 14: "us", 27: "us"}
-"""The fields of a literal that have a value, and its kind. Both kinds of timestamps are microseconds."""
+"""Fields of a literal that hold a value, with its kind. Both kinds of timestamps are microseconds."""
 _NULL = 29
 _NAIVE = 14
 

@@ -52,7 +52,7 @@ pub enum AvroReason {
     OutOfRange(&'static str),
     /// Values nested too deep.
     TooDeep,
-    /// This many bytes after the end of the value.
+    /// Bytes after the end of the value; holds their number.
     TrailingBytes(usize),
     /// Value that can be decoded behind a frame of Confluent's, but is configured without; holds the fault without the
     /// frame, and the schema id.
@@ -63,7 +63,7 @@ pub enum AvroReason {
     NotFramed(&'static str),
     /// Bytes after the frame that are not compressed in the way the frame says.
     BadCompression,
-    /// This many bytes after the end of the compressed data.
+    /// Bytes after the end of the compressed data; holds their number.
     BehindCompressed(usize),
     /// Header with the id of a schema in Apicurio's registry, of this length instead of an id's.
     BadHeader(usize),

@@ -76,7 +76,7 @@ pub(crate) struct Features {
 }
 
 impl Features {
-    /// These, else the enclosing scope's.
+    /// Features of `self`, else the enclosing scope's.
     pub(crate) fn within(self, around: Self) -> Self {
         let or = |own: u64, around| if own == 0 { around } else { own };
         Self {

@@ -15,7 +15,7 @@ impl TagReader {
     pub(crate) fn new(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let offset = reader.position();
         let left = reader.unsigned_varint()?;
-        // Each field takes at least one byte for its tag and one for its size.
+        // A tag and a size take at least one byte each.
         if left as usize > reader.remaining() / 2 {
             return Err(WireError::LengthBeyondFrame {
                 place: Place::default(),
