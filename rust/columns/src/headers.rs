@@ -20,7 +20,6 @@ pub(crate) struct HeadersColumn {
     children: usize,
 }
 
-/// The parts of a finished [`HeadersColumn`].
 pub(crate) struct HeaderParts {
     pub(crate) list_offsets: PooledVec,
     pub(crate) nulls: Option<NullBuffer>,

@@ -266,7 +266,6 @@ impl Output<'_> {
         self.written += written;
         let ratio = written / batch.bytes.len().max(1) + 1;
         self.scratch.segment_ratio = self.scratch.segment_ratio.max(ratio);
-        // Drops the fetched bytes.
         self.batches.push(Ok(Located { bytes: Bytes::new(), ..batch }));
     }
 

@@ -19,7 +19,6 @@ use crate::typed_rows::TypedRows;
 pub(crate) struct Cursor {
     /// Start of the next record in the payload.
     pub(crate) position: usize,
-    /// Number of records read.
     pub(crate) index: u32,
     previous_delta: i32,
 }
@@ -193,7 +192,6 @@ fn append_typed(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, builder
 /// memory would cost more than a branch per field.
 const MAX_ROOMY_BYTES: usize = 1 << 20;
 
-/// The walk of one batch into rows.
 struct Walk<'a> {
     header: &'a BatchHeader,
     payload: &'a [u8],
@@ -261,7 +259,6 @@ impl Walk<'_> {
     }
 }
 
-/// The offset of a record.
 pub(crate) fn offset_of(header: &BatchHeader, record: &RawRecord<'_>) -> i64 {
     header.base_offset + i64::from(record.offset_delta)
 }

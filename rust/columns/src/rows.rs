@@ -129,7 +129,6 @@ impl<'b> AnyRows<'b> {
         }
     }
 
-    /// The pool of the columns.
     pub(crate) fn pool(&self) -> &BufferPool {
         self.pool
     }

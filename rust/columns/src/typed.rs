@@ -265,7 +265,6 @@ pub struct RefusedRows {
     pub causes: Vec<Cause>,
 }
 
-/// One typed column of a builder.
 pub(crate) struct TypedField {
     pub(crate) column: Box<dyn TypedColumn>,
     pub(crate) on_bad: OnBadValue,
@@ -319,14 +318,12 @@ impl TypedColumns {
         fields.map(|field| field.column.bytes()).sum::<usize>() + self.refused.as_ref().map_or(0, |rows| rows.bytes())
     }
 
-    /// Cuts every column back to `rows` rows.
     pub(crate) fn truncate(&mut self, rows: usize) {
         for field in [&mut self.key, &mut self.value].into_iter().flatten() {
             field.column.truncate(rows);
         }
     }
 
-    /// Number of refused records.
     pub(crate) fn refused_rows(&self) -> usize {
         self.causes.len()
     }

@@ -31,9 +31,7 @@ pub(crate) struct Appended {
     pub(crate) rows: usize,
     /// Bytes of the rows.
     pub(crate) bytes: usize,
-    /// Bytes of the refused records.
     pub(crate) refused_bytes: usize,
-    /// The offset of the first row.
     pub(crate) first_offset: Option<i64>,
 }
 
@@ -54,7 +52,6 @@ impl<'b> TypedRows<'b> {
         Self { source, typed, bytes_before, refused_before, beside, rows: 0, kept: 0, first_offset: None }
     }
 
-    /// Finishes the rows.
     pub(crate) fn finish(self) -> Appended {
         let refused_bytes = refused_bytes(self.typed) - self.refused_before;
         let typed_bytes = self.typed.bytes() - self.bytes_before - refused_bytes;

@@ -122,7 +122,6 @@ impl ChunkSource {
     }
 }
 
-/// Batch that the walk is within.
 struct OpenBatch {
     header: BatchHeader,
     payload: Payload,

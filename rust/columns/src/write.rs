@@ -120,7 +120,6 @@ pub(crate) struct ByteColumn {
     pub(crate) validity: Validity,
 }
 
-/// The parts of a finished [`ByteColumn`].
 pub(crate) struct ByteParts {
     pub(crate) offsets: PooledVec,
     pub(crate) data: PooledVec,
@@ -136,7 +135,6 @@ impl ByteColumn {
         self.data_len
     }
 
-    /// Reserves room for this many more bytes.
     pub(crate) fn reserve_data(&mut self, additional: usize) {
         self.data.reserve(self.data_len, additional + SLACK_BYTES);
     }

@@ -17,7 +17,6 @@ use crate::nested::{Lists, Maps, Structs};
 /// Limit on the nesting of field types, since decoding recurses as deep.
 const MAX_TYPE_DEPTH: usize = 64;
 
-/// A growing column.
 pub(crate) enum Column {
     Boolean(Bits),
     Int8(Fixed<1>),

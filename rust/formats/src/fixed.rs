@@ -13,7 +13,6 @@ use monedula_columns::{BufferPool, Growing, Validity};
 
 use crate::column::Finishing;
 
-/// Values of `WIDTH` bytes each.
 pub(crate) struct Fixed<const WIDTH: usize> {
     values: Growing,
     validity: Validity,

@@ -41,7 +41,6 @@ impl Caches {
         }
     }
 
-    /// Destroys a cache.
     pub(crate) fn destroy(&self, name: &CStr) {
         self.with_context(|context| {
             let mut cache = null_mut();

@@ -206,7 +206,6 @@ impl Library {
         Err(GssError::Failed(Failure { call, major, minor, message }))
     }
 
-    /// Text of a status.
     fn text(&self, status: u32, of: i32) -> String {
         // One status may have several texts; the limit guards against a library that never ends.
         const MOST: usize = 8;

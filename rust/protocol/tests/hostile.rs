@@ -93,7 +93,6 @@ macro_rules! decoders {
 
 for_each_message!(decoders);
 
-/// Golden messages with their decoders.
 fn golden() -> &'static [(&'static Decoder, GoldenCase)] {
     static GOLDEN: OnceLock<Vec<(&Decoder, GoldenCase)>> = OnceLock::new();
     GOLDEN.get_or_init(|| {

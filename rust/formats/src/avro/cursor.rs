@@ -9,7 +9,6 @@ use crate::varint::short_varint;
 /// Limit on the nesting of skipped values. Decoded values are only as deep as the columns.
 const MAX_DEPTH: usize = 1_000;
 
-/// Position in a value.
 pub(crate) struct Cursor<'v> {
     bytes: &'v [u8],
     pub(crate) at: usize,
@@ -29,7 +28,6 @@ impl<'v> Cursor<'v> {
         self.bytes.len() - self.at
     }
 
-    /// Reads this many bytes.
     #[inline(always)]
     pub(crate) fn take(&mut self, length: usize) -> Decoded<&'v [u8]> {
         match self.bytes.get(self.at..).and_then(|rest| rest.get(..length)) {

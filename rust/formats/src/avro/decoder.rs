@@ -256,7 +256,6 @@ impl AvroDecoder {
         }
     }
 
-    /// Index of the writer with this key.
     fn find(&mut self, key: WriterKey) -> Decoded<usize> {
         let place = match self.writers.binary_search_by_key(&key, |(known, _)| *known) {
             Ok(found) => return Ok(found),

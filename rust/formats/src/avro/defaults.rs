@@ -8,7 +8,6 @@ use crate::varint::put_zigzag;
 
 /// Limit on the nesting of a default: that of a record within itself is endless.
 const MAX_DEPTH: usize = 64;
-/// Limit on the size of a default.
 const MAX_BYTES: usize = 1 << 20;
 
 /// Appends the value to `out`. Each nested value takes one of `steps_left`: trying the branches of recursive unions

@@ -43,7 +43,6 @@ pub enum WriterKey {
 
 const APICURIO: &str = "a zero byte and the id of a schema in Apicurio's registry, which no header has either";
 const GLUE: &str = "a three, 00 or 05, and the UUID of a schema's version, as AWS Glue's serializers write";
-/// Length of AWS Glue's frame.
 const GLUE_BYTES: usize = 18;
 const ZLIB: u8 = 5;
 
@@ -56,7 +55,6 @@ pub(crate) type Named = Result<(WriterKey, usize), AvroReason>;
 pub(crate) struct Unframed<'v> {
     pub(crate) key: WriterKey,
     pub(crate) bytes: Cow<'v, [u8]>,
-    /// Start of the value in the bytes.
     pub(crate) start: usize,
 }
 

@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 
 use super::error::BadSchema;
 
-/// Limit on the types of a schema.
 const MAX_TYPES: usize = 10_000;
 
 /// Index of a type in its schema.
@@ -66,7 +65,6 @@ pub(crate) enum Logical {
 /// Name of a record, enum or fixed.
 #[derive(Debug, Clone)]
 pub(crate) struct Name {
-    /// Full name, with the namespace.
     pub(crate) full: Box<str>,
     pub(crate) aliases: Vec<Box<str>>,
 }
@@ -92,7 +90,6 @@ fn short(full: &str) -> &str {
     full.rsplit_once('.').map_or(full, |(_, short)| short)
 }
 
-/// A field of a record.
 #[derive(Debug, Clone)]
 pub(crate) struct Field {
     pub(crate) name: Box<str>,
@@ -195,7 +192,6 @@ impl Kind {
         }
     }
 
-    /// Name of a named type.
     pub(crate) fn name(&self) -> Option<&Name> {
         match self {
             Self::Record { name, .. } | Self::Enum { name, .. } | Self::Fixed { name, .. } => Some(name),

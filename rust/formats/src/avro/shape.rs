@@ -46,7 +46,6 @@ pub(crate) enum Member {
     Cut,
 }
 
-/// Column of a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Boolean,

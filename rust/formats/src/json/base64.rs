@@ -25,7 +25,6 @@ pub(crate) fn decode(text: &str, into: &mut Vec<u8>) -> Option<()> {
     }
 }
 
-/// Appends bytes as base64.
 pub(crate) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digit = |bits: u32| DIGITS[(bits & 63) as usize];

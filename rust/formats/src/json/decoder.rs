@@ -287,7 +287,6 @@ impl JsonDecoder {
     }
 }
 
-/// A decoded row.
 struct Made {
     /// First fault that left a null in it.
     bad: Option<BadValue>,

@@ -71,7 +71,6 @@ pub(crate) struct Row<'o> {
 
 /// Result of decoding a row.
 pub(crate) struct Outcome {
-    /// First fault.
     pub(crate) first: Option<BadValue>,
     /// True if the row ended before its text did.
     pub(crate) ended: bool,

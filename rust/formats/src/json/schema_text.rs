@@ -80,7 +80,6 @@ fn kind(data_type: &DataType, text: &mut String) {
     });
 }
 
-/// Appends a name as JSON.
 fn name(name: &str, text: &mut String) {
     let mut out = Vec::new();
     super::encoder::text(name.as_bytes(), &mut out);

@@ -88,7 +88,6 @@ impl Features {
     }
 }
 
-/// Field number of the features in `FieldOptions`.
 const FIELD_FEATURES: u32 = 21;
 
 /// Returns true if these bytes are one `FileDescriptorProto`, not a set of them.

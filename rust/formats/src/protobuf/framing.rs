@@ -30,14 +30,12 @@ pub(crate) enum By {
     Name,
 }
 
-/// Content of a frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame<'v> {
     pub(crate) key: WriterKey,
     pub(crate) by: By,
     /// Name of the message, in the frame's own encoding.
     pub(crate) named: &'v [u8],
-    /// Start of the message.
     pub(crate) start: usize,
 }
 
@@ -134,7 +132,6 @@ fn name_of_ref<'v>(cursor: &mut Cursor<'v>) -> Decoded<&'v [u8]> {
     Ok(name)
 }
 
-/// Decodes a message's indexes.
 fn numbers(indexes: &[u8]) -> Vec<u32> {
     let mut numbers = Vec::new();
     let read = read(&mut Cursor::new(indexes, 0), |number| numbers.push(number));

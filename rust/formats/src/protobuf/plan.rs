@@ -33,14 +33,11 @@ pub(crate) enum Step {
     Fixed32AsLong,
     UInt64AsDecimal,
     Fixed64AsDecimal,
-    /// Enum by name.
     Enum(Arc<Enum>),
     /// Enum by number; holds a closed enum, whose unknown numbers are skipped.
     EnumNumber(Option<Arc<Enum>>),
     Message(Box<MessagePlan>),
-    /// `google.protobuf.Timestamp`
     Timestamp,
-    /// `google.protobuf.Duration`
     Duration,
     /// Message around one value, such as `google.protobuf.Int32Value`.
     Wrapper(Box<Self>),

@@ -336,7 +336,6 @@ impl Row<'_> {
     }
 }
 
-/// Content of a part.
 pub(super) fn content<'v>(cursor: &Cursor<'v>, part: &Part) -> &'v [u8] {
     cursor.bytes.get(part.start..part.end.unwrap_or(part.start)).unwrap_or_default()
 }

@@ -46,7 +46,6 @@ fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
     Ok(tokens)
 }
 
-/// Length of a quoted text.
 fn quoted(text: &str, quote: char) -> Option<usize> {
     let mut is_escaped = false;
     for (at, letter) in text.char_indices().skip(1) {
@@ -427,7 +426,6 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Sets a feature that affects decoding.
 fn set_feature(features: &mut Features, name: &str, value: &str) {
     match (name, value) {
         ("field_presence", "EXPLICIT") => features.presence = 1,

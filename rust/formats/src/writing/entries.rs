@@ -9,7 +9,6 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 use super::texts::placed;
 use super::{Bounds, Fault, Ints, Texts, Written};
 
-/// The entries of a column of maps.
 #[derive(Debug)]
 pub(crate) struct Entries<'a> {
     bounds: Bounds<'a>,
@@ -18,7 +17,6 @@ pub(crate) struct Entries<'a> {
     pub(crate) keys: Keys<'a>,
 }
 
-/// The keys of a column of maps.
 #[derive(Debug)]
 pub(crate) enum Keys<'a> {
     Texts(Texts<'a>),
@@ -37,7 +35,6 @@ enum Key<'k> {
     Number(i128),
 }
 
-/// Columns of keys and values.
 pub(crate) struct KeysAndValues<'a> {
     pub(crate) keys: &'a ArrayRef,
     pub(crate) values: &'a ArrayRef,
@@ -62,7 +59,6 @@ impl<'a> Entries<'a> {
         Some((Self { bounds, nulls, keys: Keys::of(keys) }, KeysAndValues { keys, values }))
     }
 
-    /// Entries of a row.
     pub(crate) fn get(&self, row: usize) -> Written<Range<usize>> {
         let range = self.bounds.get(row);
         if let Some(nulls) = &self.nulls
@@ -130,7 +126,6 @@ impl<'a> Keys<'a> {
         found.or_else(booleans).unwrap_or(Self::Others)
     }
 
-    /// Returns true if the keys are texts.
     pub(crate) fn are_texts(&self) -> bool {
         match self {
             Self::Texts(_) => true,

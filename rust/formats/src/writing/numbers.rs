@@ -14,7 +14,6 @@ use arrow_schema::{DataType, TimeUnit};
 
 use super::{Fault, Written};
 
-/// Integers.
 #[derive(Debug)]
 pub(crate) enum Ints<'a> {
     I8(&'a [i8]),
@@ -118,7 +117,6 @@ fn inexact(value: impl std::fmt::Display, kind: &str) -> Box<Fault> {
     Fault::new(format!("{value} is no {kind}: it would be rounded; cast the column first, or make the field wider"))
 }
 
-/// Floats.
 #[derive(Debug)]
 pub(crate) enum Floats<'a> {
     F16(&'a PrimitiveArray<Float16Type>),
@@ -291,7 +289,6 @@ impl<'a> Decimals<'a> {
         Some(Self { array, scale, wanted_scale: i8::try_from(wanted_scale).ok()?, precision })
     }
 
-    /// Unscaled value of a row.
     fn unscaled(&self, row: usize) -> i256 {
         match self.array.data_type() {
             DataType::Decimal32(..) => i256::from_i128(self.array.as_primitive::<Decimal32Type>().value(row).into()),

@@ -11,7 +11,6 @@ use monedula_columns::text_of;
 
 use super::{Fault, Written};
 
-/// A column of bytes or of texts.
 #[derive(Debug)]
 pub(crate) struct Texts<'a> {
     values: Values<'a>,
@@ -31,12 +30,10 @@ enum Values<'a> {
 }
 
 impl<'a> Texts<'a> {
-    /// A column of texts.
     pub(crate) fn of_texts(array: &'a ArrayRef) -> Option<Self> {
         Some(Self { values: Values::of_texts(array)?, are_texts: true })
     }
 
-    /// A column of bytes or of texts.
     pub(crate) fn of_bytes(array: &'a ArrayRef) -> Option<Self> {
         Self::of_texts(array).or_else(|| Some(Self { values: Values::of_bytes(array)?, are_texts: false }))
     }

@@ -40,7 +40,6 @@ pub(crate) fn one(reader: &str, writer: &str, value: &[u8]) -> Result<String, Av
     Ok(shown(&array))
 }
 
-/// Values of a column in one line.
 pub(crate) fn shown(array: &ArrayRef) -> String {
     let shown = format!("{array:?}");
     let lines: Vec<_> = shown.lines().skip(2).filter(|line| *line != "]").map(str::trim).collect();

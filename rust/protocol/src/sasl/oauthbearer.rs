@@ -53,7 +53,6 @@ fn quoted(text: &str) -> String {
     json
 }
 
-/// Client side.
 #[derive(Debug)]
 pub(super) struct Client(ClientState);
 
@@ -109,7 +108,6 @@ impl Client {
     }
 }
 
-/// Broker side.
 #[derive(Debug, Default)]
 pub(super) struct Server {
     refusal: Option<String>,

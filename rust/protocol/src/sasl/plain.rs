@@ -6,7 +6,6 @@ use super::server::{Accounts, Authenticated, ServerStep};
 use super::{Mechanism, readable};
 use crate::secret::Secret;
 
-/// Client side.
 #[derive(Debug)]
 pub(super) struct Client {
     ended: bool,

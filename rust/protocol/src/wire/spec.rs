@@ -7,11 +7,9 @@ use crate::error::{Place, WireError};
 /// Encoding of a value: the message's version, and what depends on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Format {
-    /// The version of the message.
     pub(crate) version: i16,
     /// True if lengths are compact and structures end in tagged fields (KIP-482).
     pub(crate) flexible: bool,
-    /// True if the value may be null.
     pub(crate) nullable: bool,
 }
 
@@ -74,7 +72,6 @@ impl Spec {
         Self { name, versions: versions.into(), nullable: None, tag: None, ignorable: false, inflexible: false }
     }
 
-    /// Allows null in these versions.
     #[inline]
     pub(crate) fn nullable(self, versions: impl Into<Versions>) -> Self {
         Self { nullable: Some(versions.into()), ..self }

@@ -6,7 +6,6 @@ const MAX_BYTES: usize = 5;
 /// Reason why a varint could not be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum VarintError {
-    /// Bytes that end within the varint.
     Truncated,
     /// Varint that does not fit in 32 bits.
     TooLong,
@@ -39,7 +38,6 @@ fn read_long(bytes: &[u8]) -> Result<(u32, usize), VarintError> {
     Err(VarintError::Truncated)
 }
 
-/// Appends `value`.
 #[inline]
 pub(super) fn write(mut value: u32, bytes: &mut Vec<u8>) {
     while value >= 0x80 {

@@ -13,7 +13,6 @@ pub(crate) struct GoldenCase {
     pub(crate) json: Value,
 }
 
-/// The lines of a golden file.
 pub(crate) fn lines(file: &str) -> Vec<Value> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
     let path = directory.join(file).with_extension("jsonl");
@@ -21,7 +20,6 @@ pub(crate) fn lines(file: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The cases of a message.
 pub(crate) fn cases(message: &str) -> Vec<GoldenCase> {
     let case = |line: &Value| GoldenCase {
         version: number(line, "version"),

@@ -19,7 +19,6 @@ const MAX_STEPS: usize = 100_000;
 /// Limit on the nesting of columns: encoding recurses as deep, and a recursive schema accepts any depth.
 const MAX_DEPTH: usize = 64;
 
-/// Limit on the values of a default.
 const MAX_DEFAULT_VALUES: usize = 100_000;
 
 pub(super) struct Binder<'s> {

@@ -21,7 +21,6 @@ use crate::writing::{Unwritable, frame, values};
 pub struct AvroEncoder {
     schema: AvroSchema,
     options: AvroOptions,
-    /// Frame before each value.
     frame: Vec<u8>,
     /// True if the value is bytes without their length, as Confluent's serializers write top-level bytes.
     is_raw: bool,

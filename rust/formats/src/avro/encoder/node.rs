@@ -23,7 +23,6 @@ pub(super) struct Node<'a> {
 pub(super) enum Null {
     /// Error: no value of this type is null.
     Refused(Box<str>),
-    /// Branch of the union.
     Branch(i64),
     /// No bytes, as for the type null.
     Nothing,
@@ -31,7 +30,6 @@ pub(super) enum Null {
 
 #[derive(Debug)]
 pub(super) enum Values<'a> {
-    /// Nulls only.
     Nulls,
     /// Same bytes for each row: the default of a field without a column.
     Constant(Vec<u8>),

@@ -27,7 +27,6 @@ pub struct JsonEncoder {
     /// Fields of the objects; `None` for the column's own.
     fields: Option<Fields>,
     options: JsonOptions,
-    /// Frame before each value.
     frame: Vec<u8>,
 }
 

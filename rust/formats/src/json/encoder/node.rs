@@ -14,7 +14,6 @@ pub(super) struct Node<'a> {
     pub(super) values: Values<'a>,
 }
 
-/// A field of an object.
 #[derive(Debug)]
 pub(super) struct Member<'a> {
     pub(super) name: Box<str>,
@@ -25,7 +24,6 @@ pub(super) struct Member<'a> {
 
 #[derive(Debug)]
 pub(super) enum Values<'a> {
-    /// Nulls only.
     Nulls,
     Booleans(BooleanBuffer),
     /// Integers within the range of the type that they are decoded as.

@@ -187,7 +187,6 @@ fn days_of(year: i64, month: i64, day: i64) -> Option<i64> {
     Some(since_year_1 - 719_162)
 }
 
-/// The offset of a zone in seconds.
 fn zone_offset(zone: &[u8]) -> Option<i64> {
     if zone == b"Z" {
         return Some(0);

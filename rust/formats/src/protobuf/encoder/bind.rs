@@ -139,7 +139,6 @@ impl Binder<'_> {
         Ok(Form::Map(Box::new(map)))
     }
 
-    /// Binds one value of a field.
     fn node<'a>(
         &self,
         field: &Field,

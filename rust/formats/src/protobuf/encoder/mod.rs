@@ -20,7 +20,6 @@ use crate::writing::{Unwritable, frame, values};
 #[derive(Debug, Clone)]
 pub struct ProtobufEncoder {
     schema: ProtobufSchema,
-    /// Frame before each message.
     frame: Vec<u8>,
     /// Signed columns are taken for unsigned numbers of the same bits.
     unsigned_as_signed: bool,

@@ -18,7 +18,6 @@ pub(super) enum Root<'a> {
     Placed(Vec<usize>, Box<Self>),
 }
 
-/// Columns of a message.
 #[derive(Debug)]
 pub(super) struct Message<'a> {
     /// Fields, ascending by number.
@@ -27,7 +26,6 @@ pub(super) struct Message<'a> {
     pub(super) oneofs: Vec<Vec<usize>>,
 }
 
-/// Column of a field.
 #[derive(Debug)]
 pub(super) struct Member<'a> {
     pub(super) name: Box<str>,
@@ -41,7 +39,6 @@ pub(super) struct Member<'a> {
 /// Number of values of a field in a row.
 #[derive(Debug)]
 pub(super) enum Form<'a> {
-    /// No value: all rows are null.
     Nothing,
     /// One value, and true if a zero is omitted.
     One(Node<'a>, bool),
@@ -73,7 +70,6 @@ pub(super) struct Node<'a> {
 
 #[derive(Debug)]
 pub(super) enum Values<'a> {
-    /// Nulls only.
     Nulls,
     Bool(BooleanBuffer),
     Int32(Ints<'a>),
@@ -95,7 +91,6 @@ pub(super) enum Values<'a> {
     Double(Floats<'a>),
     /// Integers as floats; true for f64.
     Whole(Ints<'a>, bool),
-    /// Bytes or texts.
     Bytes(Texts<'a>),
     /// UUIDs, written as texts.
     Uuid(Texts<'a>),

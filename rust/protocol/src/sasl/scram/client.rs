@@ -12,7 +12,6 @@ use crate::secret::Secret;
 /// Base64 of `n,,`: no channel binding.
 const CHANNEL_BINDING: &str = "biws";
 
-/// Client side.
 #[derive(Debug)]
 pub(in crate::sasl) struct Client {
     hash: ScramHash,
@@ -22,12 +21,10 @@ pub(in crate::sasl) struct Client {
 
 #[derive(Debug)]
 enum ScramClientState {
-    /// First message sent.
     AwaitsServerFirst {
         nonce: String,
         first_bare: String,
     },
-    /// Keys being derived.
     Derives {
         first_bare: String,
         server_first: String,

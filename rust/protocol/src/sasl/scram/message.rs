@@ -4,7 +4,6 @@ use crate::base64;
 use crate::sasl::{Mechanism, SaslError};
 use crate::secret::Secret;
 
-/// The client's first message.
 #[derive(Debug)]
 pub(super) struct ClientFirst<'a> {
     /// The header before the bare message.
@@ -18,7 +17,6 @@ pub(super) struct ClientFirst<'a> {
     pub(super) delegation_token: bool,
 }
 
-/// The server's first message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ServerFirst<'a> {
     pub(super) nonce: &'a str,
@@ -27,7 +25,6 @@ pub(super) struct ServerFirst<'a> {
     pub(super) iterations: u64,
 }
 
-/// The client's last message.
 #[derive(Debug)]
 pub(super) struct ClientFinal<'a> {
     pub(super) channel_binding: Vec<u8>,
@@ -37,7 +34,6 @@ pub(super) struct ClientFinal<'a> {
     pub(super) without_proof: &'a str,
 }
 
-/// The server's last message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ServerFinal<'a> {
     Signature(Secret),

@@ -8,7 +8,6 @@ use crate::sasl::server::{Accounts, Authenticated, ServerStep};
 use crate::sasl::{NONCE_BYTES, readable};
 use crate::secret::Secret;
 
-/// Broker side.
 #[derive(Debug)]
 pub(in crate::sasl) struct Server {
     hash: ScramHash,
