@@ -167,7 +167,7 @@ def _made(kind: type, foreign: dict[str, str]) -> Callable[..., None]:
                 raise no_argument(kind.__name__, named)
             method(self, *arguments, **keywords)
         finally:
-            keywords.clear()  # no traceback shows passwords as locals
+            keywords.clear()  # keeps passwords out of tracebacks that show locals
 
     return init
 

@@ -84,7 +84,7 @@ class AdminBase(Unpicklable):
         try:
             raw = raw_settings(config, settings, in_place_of_text="topics go into its methods")
         finally:
-            del config, settings  # no traceback shows passwords as locals
+            del config, settings  # keeps passwords out of tracebacks that show locals
         self._names = names_in(raw)
         self._core = AdminCore(raw)
         self._security = self._core.security()

@@ -51,7 +51,7 @@ class SchemaRegistry:
         try:
             raw = config if isinstance(config, RawSettings) else raw_settings(config, settings, example=_EXAMPLE)
         finally:
-            del config, settings  # no traceback shows passwords as locals
+            del config, settings  # keeps passwords out of tracebacks that show locals
         self.core = registry_core(raw)
 
     def subjects(self) -> list[str]:

@@ -38,7 +38,7 @@ class _TracedProducer(ProducerBase):
         try:
             made = super().__new__(cls, config, partitioner=partitioner, **settings)
         finally:
-            del config, settings  # no traceback shows passwords as locals
+            del config, settings  # keeps passwords out of tracebacks that show locals
         made._telemetry = telemetry or Telemetry()
         return made
 
@@ -97,7 +97,7 @@ class _TracedConsumer(ConsumerBase):
         try:
             super().__init__(config, *arguments, **settings)
         finally:
-            del config, settings  # no traceback shows passwords as locals
+            del config, settings  # keeps passwords out of tracebacks that show locals
 
     def process(self, what: What) -> AbstractContextManager[Span]:
         """A span for the processing of records, as by `Telemetry.process`.

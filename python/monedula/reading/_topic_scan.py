@@ -52,7 +52,7 @@ class TopicScan:
         try:
             self._raw = raw_settings(config, {}, in_place_of_text=TOPICS_SECOND)
         finally:
-            del config  # no traceback shows passwords as locals
+            del config  # keeps passwords out of tracebacks that show locals
         self._headers = headers
         self._late_ms = lateness_ms(max_lateness)
         self._ranges: list[Range] = []

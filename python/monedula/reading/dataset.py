@@ -36,7 +36,7 @@ def dataset(config: Settings, topics: Topics, **options: Unpack[ScanOptions]) ->
         check_options("dataset", options)
         source = TopicScan(config, topics, **options)
     finally:
-        del config  # no traceback shows passwords as locals
+        del config  # keeps passwords out of tracebacks that show locals
     installed("pyarrow", "arrow")
     # Imported here, because it needs pyarrow, an optional extra.
     from monedula.reading._arrow_dataset import TopicDataset

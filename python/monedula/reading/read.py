@@ -99,7 +99,7 @@ def read(
     try:
         raw = raw_settings(config, {}, in_place_of_text=TOPICS_SECOND)
     finally:
-        del config  # no traceback shows passwords as locals
+        del config  # keeps passwords out of tracebacks that show locals
     ranges = [
         (topic, partition, bound_of(start, topic, partition, "start"), bound_of(end, topic, partition, "end"))
         for topic, partition in targets(topics, start, end)
@@ -159,7 +159,7 @@ def read_range(
             value=value,
         )
     finally:
-        del config  # no traceback shows passwords as locals
+        del config  # keeps passwords out of tracebacks that show locals
 
 
 class RecordStream(Unpicklable):

@@ -35,7 +35,7 @@ def scan(config: Settings, topics: Topics, **options: Unpack[ScanOptions]) -> "p
         check_options("scan", options)
         source = TopicScan(config, topics, **options)
     finally:
-        del config  # no traceback shows passwords as locals
+        del config  # keeps passwords out of tracebacks that show locals
     installed("polars", "polars")
     # Imported here, because it needs polars, an optional extra.
     from monedula.reading._polars_source import lazy_frame

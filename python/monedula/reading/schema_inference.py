@@ -111,7 +111,7 @@ def infer(
             if reason is not None and first_bad is None:
                 first_bad = BadRecord(topic, partition, offset, reason)
     finally:
-        del config  # no traceback shows passwords as locals
+        del config  # keeps passwords out of tracebacks that show locals
     try:
         schema = inference.schema()
     except NoSchemaError as error:
