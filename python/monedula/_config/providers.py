@@ -1,4 +1,4 @@
-r"""Config providers (KIP-297, KIP-421): settings whose values stand in the environment or in a file.
+r"""Config providers (KIP-297, KIP-421): settings whose values are taken from the environment or from a file.
 
 `${env:NAME}` is an environment variable, `${file:/run/secrets/kafka.properties:password}` an entry of a properties
 file, `${directory:/run/secrets:password}` the contents of a file. They are opt-in: the setting `config.providers` names

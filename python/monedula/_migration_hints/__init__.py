@@ -36,7 +36,7 @@ def refuse_settings(names: Iterable[str]) -> None:
         names: settings that are not known here, as the user wrote them.
 
     Raises:
-        ConfigError: with what to use instead.
+        ConfigError: with the replacement.
     """
     for name in names:
         if name in _ARGUMENTS:

@@ -1,4 +1,4 @@
-"""`Results`: a dict of what succeeded, with the errors of what failed. `TableResults`: the same, also as a table."""
+"""`Results`: a dict of results, with the errors of the items that failed. `TableResults`: the same, also as a table."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar

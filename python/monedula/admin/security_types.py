@@ -133,7 +133,7 @@ class ScramDeletion:
 
 
 class QuotaName(Enum):
-    """Stands for names of entities in quotas."""
+    """Placeholders for the names of entities in quotas."""
 
     DEFAULT = "default"
     """The default quota, for entities that have none of their own."""

@@ -72,7 +72,7 @@ class Typed:
 
         Raises:
             ArgumentError: if the settings name no registry, or the schema cannot be read.
-            SchemaRegistryError: if the registry does not have it, or cannot be asked.
+            SchemaRegistryError: if the registry does not have it, or the request fails.
         """
         if not self._is_of_registry:
             return self
@@ -85,7 +85,7 @@ class Typed:
 
         Raises:
             ArgumentError: if there is no registry, or the schema cannot be read.
-            SchemaRegistryError: if the registry does not have it, or cannot be asked.
+            SchemaRegistryError: if the registry does not have it, or the request fails.
         """
         return self.of_version(*self.version_in(registry))
 
@@ -94,7 +94,7 @@ class Typed:
 
         Raises:
             ArgumentError: if there is no registry.
-            SchemaRegistryError: if the registry does not have it, or cannot be asked.
+            SchemaRegistryError: if the registry does not have it, or the request fails.
         """
         if registry is None:
             raise ArgumentError("the settings name no registry: schema.registry.url is not given")

@@ -62,7 +62,7 @@ class SchemaRegistry:
         """The numbers of a subject's versions.
 
         Raises:
-            SchemaRegistryError: if there is no such subject, or the registry cannot be asked.
+            SchemaRegistryError: if there is no such subject, or the request fails.
         """
         return sorted(map(int, _expect(list, self._ask(f"/subjects/{_part(subject)}/versions"))))
 
@@ -70,7 +70,7 @@ class SchemaRegistry:
         """A version of a subject, the latest if no number is given.
 
         Raises:
-            SchemaRegistryError: if there is no such subject or version, or the registry cannot be asked.
+            SchemaRegistryError: if there is no such subject or version, or the request fails.
         """
         number = "latest" if version is None else version
         found = _expect(dict, self._ask(f"/subjects/{_part(subject)}/versions/{number}"))
@@ -100,7 +100,7 @@ class SchemaRegistry:
             The schema's id.
 
         Raises:
-            SchemaRegistryError: if the registry refuses it, with its reasons, or cannot be asked.
+            SchemaRegistryError: if the registry refuses it, with its reasons, or the request fails.
             ArgumentError: if `schema` is none of these.
         """
         body = _body(schema, kind, references, is_stable=True)

@@ -72,10 +72,10 @@ def read(
         where: a condition on `topic`, `partition`, `offset` and `timestamp`, which decides what is fetched. Only the
             records that meet it are returned. It is a tuple such as `("timestamp", ">=", "1h ago")`; a list of tuples,
             all of which must hold; a list of such lists, one of which must hold; or an expression of pyarrow or polars.
-        max_lateness: the most by which a record's timestamp is before that of any record ahead of it in its partition,
-            in seconds or as `timedelta`. Only with it an upper bound of `timestamp` ends the read early; records that
-            are later than it says may be missed then.
-        columns: names of the columns of a batch; all but `headers` if left out.
+        max_lateness: the most by which a record's timestamp can be before the timestamp of an earlier record in its
+            partition, in seconds or as `timedelta`. Only with it, an upper bound on `timestamp` ends the read early;
+            records that are later than it says may then be missed.
+        columns: names of the columns of a batch; by default all but `headers`.
         headers: whether to add the `headers` column.
         max_rows: the most rows of a batch.
         max_bytes: the most bytes of a batch's columns.

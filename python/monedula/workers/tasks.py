@@ -60,7 +60,7 @@ class TaskRun:
         """Read until the end, and wait for the handlers.
 
         Raises:
-            Exception: what a handler raised that is not retried, with a note; errors of reading and committing.
+            Exception: an exception of a handler that is not retried, with a note; errors of reading and committing.
         """
         loop = asyncio.get_running_loop()
         workers = [loop.create_task(self._work(number)) for number in range(self._run.plan.concurrency)]

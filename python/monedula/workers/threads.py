@@ -56,7 +56,7 @@ class ThreadRun:
         """Read until the end, and wait for the handlers.
 
         Raises:
-            Exception: what a handler raised that is not retried, with a note; errors of reading and committing.
+            Exception: an exception of a handler that is not retried, with a note; errors of reading and committing.
         """
         workers = [
             threading.Thread(target=self._work, args=(number,), name=f"monedula-worker-{number}", daemon=True)
