@@ -327,7 +327,7 @@ impl PartitionWalker {
                     let kind = WalkErrorKind::Lacks { column, reason };
                     return Err(self.error(Trouble { next_offset: Some(offset + 1), kind }));
                 }
-                // The walk of a batch goes on behind such a record.
+                // Continue with the records behind this one.
                 Stop::Passed => continue,
             };
             let trouble = Trouble::in_batch(&open.header, kind);

@@ -42,7 +42,7 @@ pub struct ProtobufPlan {
     options: ProtobufOptions,
 }
 
-/// A writer's schema, whose root is the message with the name of the column's.
+/// A writer's schema, rooted at the message of the same name as the column's.
 #[derive(Debug)]
 struct Writer(ProtobufSchema);
 
@@ -83,7 +83,7 @@ impl ProtobufPlan {
         Ok(Self { schema, message, data_type, framing, writers: given, late: None, options })
     }
 
-    /// Adds a source of the schemas that were not given. Each must declare a message with the name of the column's.
+    /// Adds a source of the schemas that were not given. Each must declare a message of the same name as the column's.
     #[must_use]
     pub fn asking(self, source: Arc<dyn SchemaSource<ProtobufSchema>>) -> Self {
         Self { late: Some(WriterSchemaCache::new(source)), ..self }

@@ -37,7 +37,7 @@ pub enum Unwritable {
     },
 }
 
-/// Fault of a row, on its way out of nested values, each of which prepends its part of the path.
+/// Fault of a row that is passed up through nested values, each of which prepends its part of the path.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) path: String,

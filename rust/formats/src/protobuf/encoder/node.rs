@@ -286,7 +286,7 @@ impl Values<'_> {
             Self::Timestamp(times, units) => {
                 let ticks = times.get(row)?;
                 let (seconds, rest) = (ticks.div_euclid(*units), ticks.rem_euclid(*units));
-                // Years 1 to 9999.
+                // Range of `google.protobuf.Timestamp`: years 1 to 9999.
                 if !(-62_135_596_800..253_402_300_800).contains(&seconds) {
                     return Err(beyond(ticks, "google.protobuf.Timestamp"));
                 }
@@ -295,7 +295,7 @@ impl Values<'_> {
             Self::Duration(times, units) => {
                 let ticks = times.get(row)?;
                 let (seconds, rest) = (ticks / units, ticks % units);
-                // Ten thousand years.
+                // Range of `google.protobuf.Duration`: ten thousand years.
                 if !(-315_576_000_000..=315_576_000_000).contains(&seconds) {
                     return Err(beyond(ticks, "google.protobuf.Duration"));
                 }
