@@ -1,1 +1,1 @@
-"""Where the values of settings come from: properties files, providers, tokens."""
+"""Sources of settings' values: properties files, providers, tokens."""

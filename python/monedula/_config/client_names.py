@@ -1,11 +1,11 @@
-"""What telemetry calls a client: its `client.id`, its group, and where it was told to begin."""
+"""Names of a client in telemetry: its `client.id`, its group, and its bootstrap server."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 
 class ClientNames(NamedTuple):
-    """What tells a client from others."""
+    """Names that tell a client from others."""
 
     client_id: str = "monedula"
     group: str | None = None
@@ -14,7 +14,7 @@ class ClientNames(NamedTuple):
 
 
 def names_in(raw: Iterable[tuple[str, str]]) -> ClientNames:
-    """The names in settings of the core's form."""
+    """Extract the names from settings in the core's form."""
     settings = {key.strip().replace("_", "."): value for key, value in raw}
     servers = settings.get("bootstrap.servers", settings.get("metadata.broker.list", "")).split(",")
     return ClientNames(
@@ -32,6 +32,6 @@ def _address(server: str) -> tuple[str, int | None] | None:
 
 
 def names_of(client: object) -> ClientNames:
-    """The names of a consumer, a producer or an admin client."""
+    """Return the names of a consumer, a producer or an admin client."""
     names = getattr(client, "_names", None)
     return names if isinstance(names, ClientNames) else ClientNames()

@@ -22,10 +22,10 @@ _ADDRESS = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.(?:vpce\.)?amazon
 
 
 class MskIam:
-    """Signs tokens with the credentials that botocore finds, or with those of a role.
+    """Signer of tokens, with the credentials that botocore finds, or with those of a role.
 
-    There is one session for the life of the client, and the name of a role's session stays the same: Kafka takes no
-    other principal when a client logs in again, and the session's name is part of the principal.
+    There is one session for the life of the client, and the name of a role's session stays the same: Kafka refuses
+    another principal when a client logs in again, and the session's name is part of the principal.
     """
 
     def __init__(self, settings: Mapping[str, str], options: Mapping[str, str]) -> None:
@@ -64,7 +64,7 @@ class MskIam:
         return DeferredRefreshableCredentials(fetcher.fetch_credentials, "assume-role")
 
     def __call__(self) -> tuple[str, float]:
-        """A token, and its expiry in seconds since 1970."""
+        """Return a token, and its expiry in seconds since 1970."""
         import time
 
         from botocore.auth import SigV4QueryAuth
@@ -84,7 +84,7 @@ class MskIam:
 
 
 def region_of(bootstrap_servers: str, session: Any) -> str:
-    """The region of the cluster, by the brokers' names, else by AWS's own settings.
+    """Return the region of the cluster, from the brokers' names, else from AWS's own settings.
 
     Raises:
         ConfigError: if neither names it.
@@ -100,5 +100,5 @@ def region_of(bootstrap_servers: str, session: Any) -> str:
 
 
 def session_name() -> str:
-    """A name for the session of a role: the same for all tokens of this process."""
+    """Return a name for the session of a role: the same for all tokens of this process."""
     return re.sub(r"[^\w+=,.@-]", "-", f"monedula-{socket.gethostname()}-{os.getpid()}")[:64]

@@ -10,7 +10,7 @@ NAMES = ("sasl.oauthbearer.token.provider", "sasl.oauth.token.provider", "oauth.
 
 
 class TokenSource:
-    """Asks the user's code for a token. The core calls it on a thread of its own, one call at a time."""
+    """Source of tokens from the user's code. The core calls it on a thread of its own, one call at a time."""
 
     def __init__(self, provider: Any, config: str) -> None:
         self._provider = provider
@@ -20,7 +20,7 @@ class TokenSource:
         return "<TokenSource>"  # the user's object may show its secrets
 
     def fetch(self) -> tuple[str, float | None, list[tuple[str, str]]]:
-        """A token, when it ends (seconds since 1970; `None`: as its claim `exp` says), and its SASL extensions.
+        """Return a token, its expiry (seconds since 1970; `None` for its claim `exp`), and its SASL extensions.
 
         Raises:
             TypeError: if the user's code returned something else.
@@ -44,7 +44,7 @@ class TokenSource:
         if extensions is not None and not isinstance(extensions, Mapping):
             raise TypeError(f"the token provider returned {_kind(extensions)} for the extensions; {_EXPECTED}")
         pairs = [(str(name), str(value)) for name, value in (extensions or {}).items()]
-        # A token that was read from a file may end with a line break.
+        # Tokens read from a file may end with a line break.
         return token.strip(), None if expiry is None else float(expiry), pairs
 
 
@@ -52,17 +52,17 @@ _EXPECTED = "expected a token, or (token, expiry in seconds since 1970[, princip
 
 
 _EARLIEST_EXPIRY = 1e9
-"""In 2001: an earlier time was meant as a duration."""
+"""Limit in 2001: an earlier time must have been meant as a duration."""
 
 _LATEST_EXPIRY = 1e11
-"""In the year 5138: a later time was meant in milliseconds, or in something finer."""
+"""Limit in the year 5138: a later time must have been meant in milliseconds or a finer unit."""
 
 
 def _check_expiry(expiry: object) -> None:
     if isinstance(expiry, bool) or not isinstance(expiry, (int, float)):
         raise TypeError(f"the token provider returned {_kind(expiry)} for the expiry; {_EXPECTED}")
     returned = f"the token provider returned {expiry} for the expiry"
-    if not expiry >= _EARLIEST_EXPIRY:  # NaN too
+    if not expiry >= _EARLIEST_EXPIRY:  # also refuses NaN
         advice = "add time.time() to it" if expiry > 0 else "such as time.time() + 3600"
         raise TypeError(f"{returned}, which looks like a duration; give seconds since 1970: {advice}")
     if _LATEST_EXPIRY <= expiry < math.inf:
@@ -70,7 +70,7 @@ def _check_expiry(expiry: object) -> None:
 
 
 def _kind(value: object) -> str:
-    # Not the value: it may be the token.
+    # Hide the value, which may be the token.
     return "an empty text" if isinstance(value, str) else f"a value of type {type(value).__name__}"
 
 
@@ -83,8 +83,8 @@ def _how_to_ask(provider: Any, config: str) -> Callable[[], Any]:
     try:
         inspect.signature(provider).bind()
     except TypeError:
-        return lambda: provider(config)  # as confluent-kafka calls it: with sasl.oauthbearer.config
-    except ValueError:  # a function in C may have no signature
+        return lambda: provider(config)  # confluent-kafka passes the setting sasl.oauthbearer.config
+    except ValueError:  # functions in C may have no signature
         return lambda: provider(config)
     return provider  # type: ignore[no-any-return]
 
@@ -93,7 +93,7 @@ def _awaited(value: Any) -> Any:
     if not inspect.isawaitable(value):
         return value
 
-    import asyncio  # only here: if it is not in use, its import costs more than everything else
+    import asyncio  # imported here: if unused, its import costs more than everything else
 
     async def wait() -> Any:
         return await value

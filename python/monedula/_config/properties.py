@@ -17,11 +17,11 @@ class Property(NamedTuple):
     value: str
     """The value. As in Java, blanks at its end are kept, because they may belong to a password."""
     is_separated: bool
-    """Whether `=` or `:` stands between them."""
+    """True if `=` or `:` is between key and value."""
 
 
 def properties(text: str) -> Iterator[Property]:
-    """The entries, by the rules of `java.util.Properties.load`.
+    """Parse the entries, by the rules of `java.util.Properties.load`.
 
     Raises:
         ValueError: for a backslash and `u` that four hexadecimal digits do not follow. The message does not show the
@@ -36,7 +36,7 @@ def properties(text: str) -> Iterator[Property]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines without comments; a line that ends with a backslash is joined with the next."""
+    """Yield lines without comments; a line that ends with a backslash is joined with the next."""
     begun, first = "", 0
     for number, raw in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
         line = raw.lstrip(_BLANKS)
@@ -78,7 +78,7 @@ def _unescaped(text: str, line: int) -> str:
             parts.append(_character(digits, line))
         else:
             parts.append(_ESCAPED.get(escaped, escaped))
-    # The two surrogates of one character, written as two escapes.
+    # Two escapes may be the surrogates of one character.
     return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -1,4 +1,4 @@
-r"""Config providers (KIP-297, KIP-421): settings whose values stand in the environment or in a file.
+r"""Config providers (KIP-297, KIP-421): settings whose values are taken from the environment or from a file.
 
 `${env:NAME}` is an environment variable, `${file:/run/secrets/kafka.properties:password}` an entry of a properties
 file, `${directory:/run/secrets:password}` the contents of a file. They are opt-in: the setting `config.providers` names
@@ -26,21 +26,21 @@ _CLASSES = {
 _BY_NAME = {"env": "env", "file": "file", "dir": "directory", "directory": "directory"}
 _PACKAGE = "org.apache.kafka.common.config.provider."
 _PARAMETERS = {"env": {"allowlist.pattern"}, "file": {"allowed.paths"}, "directory": {"allowed.paths"}}
-# Java's pattern: provider, then path or nothing, then key.
+# Same pattern as Java's: provider, then path or nothing, then key.
 _VARIABLE = re.compile(r"\$\{([^}:]*):(?:([^}]*):)?([^}]*)\}")
 _MAX_FILE_BYTES = 1 << 20
 
 
 def resolved(settings: Iterable[tuple[str, str]], find: Callable[[str], str] = str) -> list[tuple[str, str]]:
-    """The settings with the values of their variables, and without the settings of config providers.
+    """Resolve the variables in settings, and remove the settings of config providers.
 
-    Only a provider that `config.providers` names is used. A variable of `env`, `file` or `directory` that is not named
-    there is refused: the text itself would be sent as a password. An empty `config.providers` takes all values as they
-    are, and so is what a provider brings.
+    Only providers that `config.providers` names are used. A variable of `env`, `file` or `directory` that is not named
+    there is refused, since its text would be sent as a password. An empty `config.providers` takes all values as they
+    are; values from a provider are taken as they are, too.
 
     Args:
         settings: names and values.
-        find: where a file is that is named by a relative path; from the working directory by default.
+        find: locates a file with a relative path; in the working directory by default.
 
     Raises:
         ConfigError: a provider is not known, not named or not allowed, or a variable has no value. Values are never
@@ -56,12 +56,12 @@ def resolved(settings: Iterable[tuple[str, str]], find: Callable[[str], str] = s
 
 
 def has_variables(value: str) -> bool:
-    """Whether a value may have variables, if `config.providers` is set."""
+    """Return true if a value may have variables, if `config.providers` is set."""
     return _VARIABLE.search(value) is not None
 
 
 class _Provider:
-    """A provider that `config.providers` names."""
+    """Provider that `config.providers` names."""
 
     def __init__(self, name: str, kind: str, parameters: Mapping[str, str], find: Callable[[str], str]) -> None:
         self.name = name
@@ -81,7 +81,7 @@ class _Provider:
         self._paths = None if allowed is None else [_absolute(each) for each in allowed.split(",") if each.strip()]
 
     def value(self, path: str, key: str) -> str:
-        """The value of a variable.
+        """Look up the value of a variable.
 
         Raises:
             LookupError: it has no value; the message says why.
@@ -166,7 +166,7 @@ def _provider(name: str, own: Mapping[str, str], find: Callable[[str], str]) -> 
 
 
 def _refuse_unnamed(settings: Iterable[tuple[str, str]], named: Iterable[str]) -> None:
-    """Refuse variables of providers that exist and are not used.
+    """Refuse variables of known providers that are not enabled.
 
     Raises:
         ConfigError: a value has one. It is not shown, nor is the variable's name.
@@ -194,7 +194,7 @@ def _replaced(key: str, value: str, providers: Mapping[str, _Provider]) -> str:
     def value_of(found: re.Match[str]) -> str:
         name, path, of = found[1], found[2] or "", found[3]
         if name not in providers:
-            return found[0]  # as in Java
+            return found[0]  # unknown providers stay text, as in Java
         return providers[name].value(path, of)
 
     try:
@@ -208,5 +208,5 @@ def _dotted(key: str) -> str:
 
 
 def _absolute(path: str) -> Path:
-    """The path without `..`. Links are followed only when the file is opened: secrets of Kubernetes are links."""
+    """Return the path without `..`. Links are followed only on opening: Kubernetes mounts secrets as links."""
     return Path(os.path.abspath(path.strip()))  # noqa: PTH100 (`Path.absolute` leaves `..` as it is)

@@ -1,10 +1,10 @@
-"""Texts that come from outside of Python."""
+"""Checks of texts from outside of Python."""
 
 
 def is_utf8(text: str) -> bool:
-    """Whether a text can be written as UTF-8.
+    """Return true if a text can be encoded as UTF-8.
 
-    Bytes of an environment variable or an argument that are no UTF-8 are lone surrogates in Python's text. The error
-    that Python raises for them holds the text, which may be a password.
+    Invalid UTF-8 in an environment variable or an argument becomes lone surrogates in Python's text. Python's own error
+    for them contains the text, which may be a password.
     """
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)

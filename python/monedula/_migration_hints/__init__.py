@@ -1,7 +1,7 @@
-"""What people who come from another client are told: where its settings, methods and arguments are here.
+"""Advice for users of other clients: the equivalents of their settings, methods and arguments.
 
-`settings` and `calls` are the tables; `docs/migration/` shows the same in full. They are imported with the first name
-that is not known, so nobody else pays for them.
+`settings` and `calls` are the tables; `docs/migration/` shows the same in full. They are imported on the first unknown
+name, so nobody else pays for them.
 """
 
 import re
@@ -26,7 +26,7 @@ _ARGUMENTS = {
     "on_event": "Consumer(settings, on_event=f)",
     "value": "Consumer(settings, value=monedula.Json(schema))",
 }
-"""Arguments of our own clients that stand in the dict of settings."""
+"""Arguments of our own clients, for users who put them into the dict of settings."""
 
 
 def refuse_settings(names: Iterable[str]) -> None:
@@ -36,7 +36,7 @@ def refuse_settings(names: Iterable[str]) -> None:
         names: settings that are not known here, as the user wrote them.
 
     Raises:
-        ConfigError: with what to use instead.
+        ConfigError: with the replacement.
     """
     for name in names:
         if name in _ARGUMENTS:
@@ -49,14 +49,14 @@ def refuse_settings(names: Iterable[str]) -> None:
 
 
 def advice_for(name: str) -> str | None:
-    """What to use in place of a setting of another client, by its dotted name; `None` if no client has it."""
+    """Return the replacement for a setting of another client, by its dotted name; `None` if no client has it."""
     from monedula._migration_hints.settings import PREFIXES, SETTINGS
 
     return SETTINGS.get(name) or next((told for prefix, told in PREFIXES.items() if name.startswith(prefix)), None)
 
 
 def no_attribute(of: object, name: str, kind: type | None = None) -> AttributeError:
-    """The error of an attribute that an object of ours does not have, with what to use if another client has it.
+    """Make the error of an attribute that our object does not have, with the replacement if another client has it.
 
     Args:
         of: the object.
@@ -68,7 +68,7 @@ def no_attribute(of: object, name: str, kind: type | None = None) -> AttributeEr
     advice = None if name.startswith("_") else _advice_on(kind, name)
     if advice is not None:
         return AttributeError(f"{plain}; here: {advice}")
-    # With these, Python names the attribute that is spelled most like it.
+    # Python suggests the attribute with the most similar name if it gets these arguments.
     return AttributeError(plain, name=name, obj=of)
 
 
@@ -78,19 +78,19 @@ def _advice_on(kind: type, name: str) -> str | None:
     table = CALLS.get(kind.__name__.removeprefix("Async"), {})
     snake = _CAMEL.sub(lambda letter: f"_{letter[1].lower()}", name)
     if snake != name and hasattr(kind, snake):
-        return snake  # a method of Java
+        return snake  # a method of Java's client
     return table.get(name) or table.get(snake)
 
 
 def no_name(module: str, name: str, *, is_imported: bool, elsewhere: Iterable[str] = ()) -> Exception:
-    """The error of a name that a module of ours does not have, with what to use if another client has it.
+    """Make the error of a name that our module does not have, with the replacement if another client has it.
 
     Args:
         module: the module.
         name: the name.
-        is_imported: whether it is asked for by `from monedula import name`, which replaces an `AttributeError` by an
-            error without the hint.
-        elsewhere: full names of what other modules have.
+        is_imported: true for `from monedula import name`, which replaces an `AttributeError` by an error without the
+            hint.
+        elsewhere: full names of the objects in other modules.
     """
     plain = f"module {module!r} has no attribute {name!r}"
     if name.startswith("_"):
@@ -99,7 +99,7 @@ def no_name(module: str, name: str, *, is_imported: bool, elsewhere: Iterable[st
 
     advice = NAMES.get(name) or (f"{elsewhere}.{name}" if elsewhere else None)
     if advice is None:
-        # With these, Python names the one that is spelled most like it.
+        # Python suggests the most similar name if it gets these arguments.
         return AttributeError(plain, name=name, obj=modules[module])
     if is_imported:
         return ImportError(f"cannot import name {name!r} from {module!r}; here: {advice}", name=module)
@@ -107,7 +107,7 @@ def no_name(module: str, name: str, *, is_imported: bool, elsewhere: Iterable[st
 
 
 def no_argument(method: str, keywords: Iterable[str]) -> TypeError:
-    """The error of keywords that a method of the core does not take; there is at least one."""
+    """Make the error of keywords that a method of the core does not take; there is at least one."""
     from monedula._migration_hints.arguments import ARGUMENTS
 
     name = next(iter(keywords))
@@ -118,10 +118,10 @@ def no_argument(method: str, keywords: Iterable[str]) -> TypeError:
 
 
 def tells(kind: type[T]) -> type[T]:
-    """A class decorator: attributes and arguments of other clients raise an error that says what to use here.
+    """Decorate a class so that attributes and arguments of other clients raise an error with the replacement.
 
-    Attributes raise `AttributeError`, as any other that does not exist; arguments raise `TypeError`, as any other that
-    a method does not take. Neither is in `dir()` or in a signature.
+    Attributes raise `AttributeError` and arguments raise `TypeError`, as other unknown ones do. Neither is in `dir()`
+    or in a signature.
     """
     from monedula._migration_hints.arguments import ARGUMENTS
 
@@ -133,7 +133,7 @@ def tells(kind: type[T]) -> type[T]:
     if hasattr(kind, "__aenter__"):
         for name in ("__enter__", "__exit__"):
             setattr(kind, name, _refusal("supports no `with`; here: use `async with`"))
-    setattr(kind, "__getattr__", missing)  # noqa: B010 - unseen by type checkers, which would take any attribute then
+    setattr(kind, "__getattr__", missing)  # noqa: B010 - unseen by type checkers, which would accept any attribute then
     for each in kind.__mro__[:-1]:
         if not each.__module__.startswith("monedula."):
             continue
@@ -145,7 +145,7 @@ def tells(kind: type[T]) -> type[T]:
 
 
 def asynchronous(kind: type[T]) -> type[T]:
-    """A class decorator for asynchronous iterators: a plain `for` raises an error that says what to write."""
+    """Decorate an asynchronous iterator so that a plain `for` raises an error with advice."""
     setattr(kind, "__iter__", _refusal("is for asyncio; here: use `async for`"))  # noqa: B010 - unseen by type checkers
     return kind
 
@@ -167,7 +167,7 @@ def _made(kind: type, foreign: dict[str, str]) -> Callable[..., None]:
                 raise no_argument(kind.__name__, named)
             method(self, *arguments, **keywords)
         finally:
-            keywords.clear()  # no traceback shows passwords as locals
+            keywords.clear()  # keeps passwords out of tracebacks that show locals
 
     return init
 

@@ -1,4 +1,4 @@
-"""Arguments of other clients' methods that have our methods' names, by method, with what to give instead.
+"""Arguments that methods of the same name have in other clients, by method, with the replacement.
 
 A class stands for its own call.
 """
@@ -102,4 +102,4 @@ ARGUMENTS: dict[str, dict[str, str]] = {
 ALONE: dict[str, str] = {
     "seek": "seek(('orders', 0), 42), with the position as the second argument",
 }
-"""Methods that take one argument elsewhere and two here."""
+"""Methods that take one argument in other clients, but two here."""

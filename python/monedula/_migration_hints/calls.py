@@ -1,4 +1,4 @@
-"""Methods and attributes of other clients that have another name here, by our class, with what to use."""
+"""Methods and attributes of other clients that have another name here, by our class, with the replacement."""
 
 _CREDENTIALS = (
     "make a new client with the new password; tokens that change come from the function of the setting "

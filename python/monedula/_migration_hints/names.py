@@ -1,4 +1,4 @@
-"""Names that other clients have for what one imports, and what to import here."""
+"""Importable names of other clients, and what to import here."""
 
 _POSITION = "a position is {}, in assign({{('orders', 0): {}}}) and in seek(('orders', 0), {})"
 _CALLBACKS = "subscribe(topics, on_assigned=f, on_revoked=f, on_lost=f) takes functions"

@@ -1,6 +1,6 @@
-"""Settings of other clients that are none here, by dotted name, with what to use instead.
+"""Settings of other clients that do not exist here, by dotted name, with the replacement.
 
-From Java's consumer, producer and admin client, librdkafka and confluent-kafka, aiokafka and kafka-python. Settings
+Covers Java's consumer, producer and admin client, librdkafka and confluent-kafka, aiokafka and kafka-python. Settings
 that this client has under the same name, or under an alias, are in the core's table (`monedula.config_keys()`).
 """
 
@@ -37,7 +37,7 @@ PREFIXES: dict[str, str] = {
     "ssl.engine.": _NOT_TLS.format("engine"),
     "ssl.provider": _NOT_TLS.format("provider"),
 }
-"""By the beginning of the name."""
+"""Prefixes of names, with the replacement."""
 
 SETTINGS: dict[str, str] = {
     "api.version": _VERSIONS,
@@ -194,4 +194,4 @@ SETTINGS: dict[str, str] = {
     "value.format": "Consumer(settings, value=monedula.Json(schema)); the option is the Spark source's",
     "value.serializer": "send() takes bytes and texts; send_batch(table, topic, value=monedula.Avro(schema)) encodes",
 }
-"""By the whole name."""
+"""Full names, with the replacement."""

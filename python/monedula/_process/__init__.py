@@ -1,1 +1,1 @@
-"""The process around the clients: forks, signals, threads and greenlets."""
+"""Process-wide concerns of clients: forks, signals, threads and greenlets."""

@@ -1,6 +1,6 @@
-"""No fork while a thread of this package writes to the log.
+"""Prevention of forks while a thread of this package writes to the log.
 
-A stream has a lock that no fork renews: a child that was forked while another thread wrote would wait for it for ever.
+A stream's lock is not reset by a fork: a child that was forked while another thread wrote would wait for it for ever.
 """
 
 import logging
@@ -8,14 +8,15 @@ import os
 from threading import Condition, local
 
 _PATIENCE_SECONDS = 1.0
-"""How long a fork waits for a handler, which may be slow or may wait for the thread that forks; and one for a fork."""
+"""Time that a fork waits for a log handler, which may be slow or wait for the forking thread; and a handler for a
+fork."""
 
-# Imported first: its hooks hold its lock during a fork, so they have to run after those of this module.
+# Imported first, because its hooks hold its lock during a fork, so they have to run after the hooks of this module.
 assert logging
 
 
 class _Writing:
-    """As a context, in which a thread writes to the log: forks wait for its end."""
+    """Context in which a thread writes to the log: forks wait for its end."""
 
     def __init__(self) -> None:
         self._own = local()
@@ -46,13 +47,13 @@ class _Writing:
             self._changed.wait_for(lambda: self._writers <= own, _PATIENCE_SECONDS)
 
     def after_fork(self) -> None:
-        """Let others write."""
+        """Let other threads write."""
         with self._changed:
             self._forks -= 1
             self._changed.notify_all()
 
     def in_child(self) -> None:
-        """Forget the parent's other threads, one of which may hold the lock."""
+        """Reset in a child: the parent's other threads, one of which may hold the lock, do not exist here."""
         self._changed = Condition()
         self._writers = 1 if getattr(self._own, "depth", 0) else 0
         self._forks = 0

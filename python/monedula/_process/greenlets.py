@@ -1,4 +1,4 @@
-"""Programs whose threads gevent or eventlet have replaced with greenlets, of which one that blocks stops all others."""
+"""Detection of gevent and eventlet, which replace threads by greenlets: one that blocks stops all others."""
 
 import sys
 from collections.abc import Callable
@@ -6,12 +6,12 @@ from typing import Any
 
 
 def is_patched() -> bool:
-    """Whether `threading.Thread` starts greenlets now."""
+    """Return true if `threading.Thread` starts greenlets now."""
     return _gevent() is not None or _eventlet() is not None
 
 
 def has_hub() -> bool:
-    """Whether other greenlets run in this thread while this one waits in `pause`."""
+    """Return true if other greenlets run in this thread while this one waits in `pause`."""
     if _gevent() is not None:
         local, greenlet = sys.modules["gevent._hub_local"], sys.modules["greenlet"]
         hub = local.get_hub_if_exists()
@@ -30,7 +30,7 @@ def pause(seconds: float) -> None:
 
 
 def start_new_thread() -> Callable[..., int] | None:
-    """The function that starts threads of the system, where `threading` does not any more; else `None`."""
+    """Return the function that starts system threads, if `threading` does not any more; else `None`."""
     monkey, patcher = _gevent(), _eventlet()
     if monkey is not None:
         return monkey.get_original("_thread", "start_new_thread")  # type: ignore[no-any-return]

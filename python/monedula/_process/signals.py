@@ -1,13 +1,13 @@
-"""Exceptions of signal handlers, which come out of whatever Python code runs at that moment."""
+"""Exceptions of signal handlers, which surface in whatever Python code runs at that moment."""
 
 from types import FrameType, TracebackType
 
 
 def is_of_signal_handler(error: BaseException, trace: TracebackType | None = None) -> bool:
-    """Whether a signal handler raised it, below the caller: it is not about the code that it came out of.
+    """Return true if a signal handler raised the error, below the caller: the interrupted code is not its cause.
 
     Python calls a handler with the frame that it interrupts. No other function is called with its caller's frame, so
-    handlers are known by that, also those that were replaced meanwhile. That of Ctrl-C has no frame of its own.
+    this identifies handlers, also those that were replaced meanwhile. The handler of Ctrl-C has no frame of its own.
 
     Args:
         error: the exception.
@@ -24,7 +24,7 @@ def is_of_signal_handler(error: BaseException, trace: TracebackType | None = Non
 
 
 def error_to_raise(error: BaseException | None, raised: BaseException) -> BaseException:
-    """Of an error and one that was raised after it: the first, unless a signal handler raised the other."""
+    """Choose from an error and one raised after it: the first, unless a signal handler raised the second."""
     return raised if error is None or is_of_signal_handler(raised) else error
 
 

@@ -1,4 +1,4 @@
-"""The client's own threads, in which code of the user's runs."""
+"""Threads of the client that run the user's code."""
 
 from collections.abc import Callable
 from threading import Thread
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def start(function: Callable[..., object], *arguments: object, name: str) -> None:
-    """Call `function` in a daemon thread of the system, also where `threading` starts greenlets.
+    """Call `function` in a daemon thread of the system, even if `threading` starts greenlets.
 
-    A greenlet in its place would never be left: the core waits in it, and with it every other one.
+    Greenlets cannot be used: the core blocks in the call, which would stop all of them.
 
     Raises:
-        NoThreadError: the system grants none.
+        NoThreadError: if the system grants none.
     """
     original = start_new_thread()
     try:
@@ -33,7 +33,7 @@ def in_executor(call: Callable[[], Any]) -> "asyncio.Future[Any]":
     """Call `call` in the executor of the running loop.
 
     Raises:
-        NoThreadError: the system grants it no thread.
+        NoThreadError: if the system grants it no thread.
     """
     import asyncio
 
@@ -45,7 +45,7 @@ def in_executor(call: Callable[[], Any]) -> "asyncio.Future[Any]":
     try:
         return asyncio.get_running_loop().run_in_executor(None, unless_refused)
     except RuntimeError as error:
-        # The executor has queued the call nevertheless, and would do it with the next one.
+        # The executor has queued the call nevertheless, and would run it with the next one, so mark it as refused.
         is_refused = True
         if "start new thread" not in str(error):  # the executor was shut down
             raise
@@ -53,7 +53,7 @@ def in_executor(call: Callable[[], Any]) -> "asyncio.Future[Any]":
 
 
 def no_thread(name: str, error: BaseException) -> NoThreadError:
-    """The error of a thread that could not be started."""
+    """Make the error of a thread that could not be started."""
     limits = "a limit of threads (ulimit -u, pids.max of a container) or of memory (ulimit -v) is reached"
     why = f"the system grants no thread for {name} ({error}): {limits}. The same call may succeed later"
     return NoThreadError(why, retriable=True)

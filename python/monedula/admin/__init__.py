@@ -132,7 +132,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # type checkers would take any name
+if not TYPE_CHECKING:  # type checkers would accept any name
 
     def __getattr__(name: str) -> object:
         from sys import _getframe

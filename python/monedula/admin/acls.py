@@ -1,4 +1,4 @@
-"""ACLs: who may do what."""
+"""ACLs: the permissions of principals."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,6 +1,6 @@
-"""Checks of the admin methods' arguments, and their conversion into the core's form.
+"""Checks of the admin methods' arguments, and their conversion to the core's form.
 
-The functions raise `ArgumentError` for a value that they do not take.
+The functions raise `ArgumentError` for a value that they do not accept.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ Q = TypeVar("Q", bound=tuple[str, int, int])
 """A replica as a dict key: topic, partition and broker."""
 
 Errors = Literal["raise", "return"]
-"""Whether the errors of single items are raised, or returned with the results of the others."""
+"""Errors of single items: raised, or returned with the results of the others."""
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
@@ -46,7 +46,7 @@ RESOURCE_TYPES: dict[str, int] = {"topic": 2, "broker": 4, "broker_logger": 8, "
 
 @dataclass(frozen=True, slots=True)
 class TopicDefaults:
-    """The values for topics to create that are given by name."""
+    """Values for new topics that are given by name."""
 
     partitions: int | None
     replication_factor: int | None
@@ -54,7 +54,7 @@ class TopicDefaults:
 
 
 def new_topic(topic: object, defaults: TopicDefaults) -> NewTopic:
-    """A topic to create as a `NewTopic`; one that is given by name gets the default values."""
+    """Convert a new topic to a `NewTopic`; one that is given by name gets the default values."""
     if isinstance(topic, NewTopic):
         return topic
     _refuse_foreign(topic)
@@ -64,7 +64,7 @@ def new_topic(topic: object, defaults: TopicDefaults) -> NewTopic:
 def raw_topic(
     topic: NewTopic,
 ) -> tuple[str, int | None, int | None, list[tuple[int, list[int]]], list[tuple[str, str]]]:
-    """A topic to create in the core's form: name, partitions, replication factor, brokers by partition, settings."""
+    """Convert a new topic to the core's form: name, partitions, replication factor, brokers by partition, settings."""
     numbers = topic.partitions, topic.replication_factor
     if topic.assignments is not None and numbers != (None, None):
         raise ArgumentError(
@@ -83,7 +83,7 @@ def raw_topic(
 
 
 def raw_change(name: str, change: Change) -> tuple[str, str, str | None]:
-    """A change of a setting in the core's form: name, operation, value."""
+    """Convert a change of a setting to the core's form: name, operation, value."""
     setting = raw_name(name, "setting")
     match change:
         case None:
@@ -107,19 +107,19 @@ def _text(name: str, value: object) -> str:
 
 
 def is_resource(resource: object) -> bool:
-    """Whether it is a pair of a resource type and a name."""
+    """Return true for a pair of a resource type and a name."""
     return isinstance(resource, tuple) and len(resource) == 2 and resource[0] in RESOURCE_TYPES
 
 
 def raw_resource_type(name: str) -> int:
-    """A resource type in the core's form."""
+    """Convert a resource type to the core's form."""
     if name not in RESOURCE_TYPES:
         raise ArgumentError(f"{name!r} is no type of a resource: expected one of {', '.join(RESOURCE_TYPES)}")
     return RESOURCE_TYPES[name]
 
 
 def raw_resource(resource: object) -> tuple[int, str]:
-    """A resource in the core's form: the number of its type, and its name."""
+    """Convert a resource to the core's form: the number of its type, and its name."""
     if isinstance(resource, str):
         return RESOURCE_TYPES["topic"], raw_name(resource, "topic")
     if not isinstance(resource, tuple) or len(resource) != 2 or resource[0] not in RESOURCE_TYPES:
@@ -139,7 +139,7 @@ def raw_resource(resource: object) -> tuple[int, str]:
 def raw_which(
     topics: str | Iterable[str] | None, partitions: Iterable[tuple[str, int]] | None
 ) -> tuple[list[str] | None, list[tuple[str, int]] | None]:
-    """The arguments `topics` and `partitions`, of which only one may be given."""
+    """Check the arguments `topics` and `partitions`, of which only one may be given."""
     if topics is not None and partitions is not None:
         raise ArgumentError("give topics or partitions, not both")
     return (
@@ -149,7 +149,7 @@ def raw_which(
 
 
 def raw_spec(at: object) -> tuple[str, int]:
-    """An `OffsetSpec` in the core's form: its kind, and the timestamp in milliseconds (else 0)."""
+    """Convert an `OffsetSpec` to the core's form: its kind, and the timestamp in milliseconds (else 0)."""
     if isinstance(at, str) and at in ("earliest", "latest", "max_timestamp"):
         return at, 0
     if is_time(at) or whole_number(at) is not None:
@@ -160,7 +160,7 @@ def raw_spec(at: object) -> tuple[str, int]:
 
 
 def raw_target(to: object) -> tuple[tuple[str, int], list[tuple[tuple[str, int], int]]]:
-    """A `Target` in the core's form: its kind with a number, and the offsets by partition if these are given."""
+    """Convert a `Target` to the core's form: its kind with a number, and the offsets by partition, if given."""
     if isinstance(to, Mapping):
         if set(to) == {"shift"}:
             by = whole_number(to["shift"])
@@ -172,7 +172,8 @@ def raw_target(to: object) -> tuple[tuple[str, int], list[tuple[tuple[str, int],
         return raw_spec(to), []
     number = whole_number(to)
     if number is not None:
-        # A number was a time here and is an offset everywhere else: a group that was reset to an offset began anew.
+        # Ambiguous numbers are refused: here a number once was a time, so a group that was reset to an offset began
+        # anew.
         raise ArgumentError(
             f"{number} may be an offset or a time: give {{('orders', 0): {number}}} for an offset, by partition, or "
             f"'@{number}' for milliseconds since 1970"
@@ -184,12 +185,12 @@ def raw_target(to: object) -> tuple[tuple[str, int], list[tuple[tuple[str, int],
 
 
 def is_time(value: object) -> bool:
-    """Whether `value` is a datetime, or a text that names a time."""
+    """Return true for a datetime, or a text of a time."""
     return isinstance(value, datetime) or (isinstance(value, str) and time_of(value) is not None)
 
 
 def as_topics(topics: object) -> list[object]:
-    """One topic or several, as a list."""
+    """Check one topic or several; returns a list."""
     if isinstance(topics, (str, NewTopic)):
         return [topics]
     _refuse_foreign(topics)
@@ -202,14 +203,14 @@ def as_topics(topics: object) -> list[object]:
 
 
 def raw_brokers(brokers: object) -> list[int]:
-    """The broker ids of a partition's replicas."""
+    """Check the broker ids of a partition's replicas."""
     if isinstance(brokers, str) or not isinstance(brokers, Iterable):
         raise ArgumentError(f"{brokers!r}: expected the ids of brokers, the preferred leader first, such as [1, 2]")
     return [raw_number(broker, "broker") for broker in brokers]
 
 
 def raw_offset(offset: object) -> int:
-    """An offset."""
+    """Check an offset."""
     number = whole_number(offset)
     if number is None or number < 0:
         raise ArgumentError(f"{offset!r} is no offset: expected a whole number, 0 or more")
@@ -217,7 +218,7 @@ def raw_offset(offset: object) -> int:
 
 
 def raw_number(value: object, what: str, least: int = 0) -> int:
-    """An integer from `least` to 2^31 - 1."""
+    """Check an integer from `least` to 2^31 - 1."""
     number = whole_number(value)
     if number is None or not least <= number < 1 << 31:
         raise ArgumentError(f"{value!r} is no {what}: expected a whole number, {least} or more")
@@ -225,14 +226,14 @@ def raw_number(value: object, what: str, least: int = 0) -> int:
 
 
 def raw_replica(replica: object) -> tuple[tuple[str, int], int]:
-    """A replica in the core's form: its partition and its broker."""
+    """Convert a replica to the core's form: its partition and its broker."""
     if not isinstance(replica, tuple) or len(replica) != 3:
         raise ArgumentError(f"{replica!r} is no replica: expected (topic, partition, broker), such as ('orders', 0, 1)")
     return raw_partition(replica[:2]), raw_number(replica[2], "broker")
 
 
 def raw_name(name: object, what: str) -> str:
-    """A name that is not empty."""
+    """Check that a name is not empty."""
     if not isinstance(name, str) or not name:
         raise ArgumentError(f"{name!r} is no {what}: expected a name")
     if not is_utf8(name):
@@ -241,14 +242,14 @@ def raw_name(name: object, what: str) -> str:
 
 
 def as_several(given: Any, expected: str) -> list[Any]:
-    """The items of an iterable, as a list."""
+    """Return the items of an iterable as a list."""
     if not isinstance(given, Iterable):
         raise ArgumentError(f"{given!r}: expected {expected}")
     return list(given)
 
 
 def raw_names(names: object, what: str) -> list[str]:
-    """One name or several, as a list without duplicates."""
+    """Check one name or several; returns a list without duplicates."""
     if isinstance(names, str):
         return [raw_name(names, what)]
     if not isinstance(names, Iterable):
@@ -265,7 +266,7 @@ def check_distinct(names: list[str], what: str) -> None:
 
 
 def as_mapping(value: object, example: str) -> Mapping[Any, Any]:
-    """`value` if it is a dict."""
+    """Check that `value` is a dict."""
     if not isinstance(value, Mapping):
         raise ArgumentError(f"{value!r}: expected a dict such as {example}")
     return value

@@ -1,4 +1,4 @@
-"""What `Admin` and `AsyncAdmin` share: their base class, and the decorator that makes one function a method of both."""
+"""Base class of `Admin` and `AsyncAdmin`, and the decorator that makes one function a method of both."""
 
 from collections.abc import Callable, Coroutine
 from inspect import signature
@@ -25,10 +25,10 @@ class Call(NamedTuple, Generic[T]):
 
 
 class Method(Generic[Arguments, T]):
-    """Decorates a function that checks its arguments and returns a `Call`; both clients have it as a method.
+    """Decorator of a function that checks its arguments and returns a `Call`; both clients have it as a method.
 
-    `__get__` tells type checkers the method's type in each client. At runtime `with_methods` gives each client an
-    ordinary function in its place, for `help()`, `inspect` and subclasses.
+    For type checkers, `__get__` has the method's type in each client. At runtime, `with_methods` replaces it in each
+    client by an ordinary function, for `help()`, `inspect` and subclasses.
     """
 
     def __init__(self, call: Callable[Concatenate[Any, Arguments], Call[T]]) -> None:
@@ -51,7 +51,7 @@ class Method(Generic[Arguments, T]):
 
 
 def with_methods(wrap: Callable[[Function], Function]) -> Callable[[C], C]:
-    """Decorates a client: each `Method` of its bases becomes a function that `wrap` made."""
+    """Decorate a client: each `Method` of its bases becomes a function made by `wrap`."""
 
     def decorate(client: C) -> C:
         for base in client.__mro__:
@@ -64,7 +64,7 @@ def with_methods(wrap: Callable[[Function], Function]) -> Callable[[C], C]:
 
 
 def _described(method: Function, call: Function, client: type) -> Function:
-    """`method` with the name, docstring and signature of `call`; its return type is that of the `Call`."""
+    """Give `method` the name, docstring and signature of `call`, with the return type of the `Call`."""
     described = signature(call)
     (result,) = get_args(described.return_annotation)
     method.__name__, method.__qualname__ = call.__name__, f"{client.__qualname__}.{call.__name__}"
@@ -83,17 +83,17 @@ class AdminBase(Unpicklable):
         try:
             raw = raw_settings(config, settings, in_place_of_text="topics go into its methods")
         finally:
-            del config, settings  # no traceback shows passwords as locals
+            del config, settings  # keeps passwords out of tracebacks that show locals
         self._names = names_in(raw)
         self._core = AdminCore(raw)
         self._security = self._core.security()
 
     def metrics(self) -> dict[str, int]:
-        """Counters since the client was created, such as connections, requests and bytes."""
+        """Return counters since the client was created, such as connections, requests and bytes."""
         return dict(self._core.metrics())
 
     def _check_open(self) -> None:
-        """Raise if it was closed: the block of a `with` would only fail later.
+        """Raise if the client is closed; else the block of a `with` would only fail later.
 
         Raises:
             ClosedError: if it is closed.

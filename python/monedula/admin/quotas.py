@@ -1,4 +1,4 @@
-"""Client quotas: how much users, client ids and addresses may use."""
+"""Client quotas: limits on users, client ids and addresses."""
 
 import math
 from collections.abc import Mapping

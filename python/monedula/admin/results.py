@@ -1,4 +1,4 @@
-"""`Results`: a dict of what succeeded, with the errors of what failed. `TableResults`: the same, also as a table."""
+"""`Results`: a dict of results, with the errors of the items that failed. `TableResults`: the same, also as a table."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
@@ -57,13 +57,13 @@ R = TypeVar("R", bound=Results[Any, Any])
 
 
 def left_out(results: R, codes: tuple[str, ...]) -> R:
-    """The results without errors of these codes, which the caller wants to ignore."""
+    """Return the results without errors of these codes, which the caller wants to ignore."""
     results.errors = {key: error for key, error in results.errors.items() if error.code not in codes}
     return results
 
 
 def answered(results: R, errors: str) -> R:
-    """The results; with `errors="raise"` their errors are raised.
+    """Return the results; with `errors="raise"`, raise their errors.
 
     Raises:
         KafkaError: the error of the only item; `AdminErrors` if there are several items.
@@ -81,5 +81,5 @@ def answered(results: R, errors: str) -> R:
 def of_items(
     results: type[R], key: Callable[[Any], Any], value: Callable[[Any, Any], Any], errors: str
 ) -> Callable[[Items], R]:
-    """How the core's result for several items becomes `results`, by functions for the item and for its value."""
+    """Convert the core's result for several items to `results`, by functions for the item and for its value."""
     return lambda answer: answered(results(*items(answer, key, value)), errors)

@@ -86,7 +86,7 @@ def _raw(alteration: object) -> _Raw:
     if isinstance(alteration, ScramDeletion):
         return raw_name(alteration.user, "user"), alteration.mechanism, None
     if not isinstance(alteration, ScramUpsertion):
-        # Not its repr: it may be a password.
+        # Hide the value, which may be a password.
         raise ArgumentError(f"a {type(alteration).__name__}: expected a ScramUpsertion or a ScramDeletion")
     user = raw_name(alteration.user, "user")
     if not alteration.password:

@@ -11,7 +11,7 @@ AclResourceType = Literal["any", "topic", "group", "cluster", "transactional_id"
 """The type of a resource. `"any"` is for filters only. `"user"` (KIP-373) is a user for whom others create tokens."""
 
 AclPatternType = Literal["any", "match", "literal", "prefixed"]
-"""How a name is compared (KIP-290). `"any"` and `"match"` are for filters only."""
+"""The comparison of names (KIP-290). `"any"` and `"match"` are for filters only."""
 
 AclOperation = Literal[
     "any",
@@ -33,7 +33,7 @@ AclOperation = Literal[
 """An operation. `"any"` is for filters only; `"all"` is every operation on the resource."""
 
 AclPermissionType = Literal["any", "deny", "allow"]
-"""Whether an ACL allows or denies; `"deny"` wins. `"any"` is for filters only."""
+"""The effect of an ACL; `"deny"` wins over `"allow"`. `"any"` is for filters only."""
 
 ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 
@@ -45,7 +45,7 @@ CLUSTER = "kafka-cluster"
 class AclBinding:
     """An ACL: one permission of one principal.
 
-    What a newer broker has beyond the words of the types here is called `unknown_` with Kafka's number; it can be sent
+    Values of a newer broker that the types here do not name are called `unknown_` with Kafka's number; they can be sent
     back to the broker.
 
     Examples:
@@ -113,10 +113,10 @@ class ScramUpsertion:
         iterations: int = 4096,
         salt: bytes | None = None,
     ) -> None:
-        # Checked by the call, so that no traceback has a frame with the password in it.
+        # Checked here, so that no traceback has a frame with the password in it.
         for name, value in (("user", user), ("mechanism", mechanism), ("iterations", iterations), ("salt", salt)):
             object.__setattr__(self, name, value)
-        # If the next line raises, a tool that shows locals shows this object.
+        # Set first: if the next line raises, a tool that shows locals shows this object.
         object.__setattr__(self, "password", Secret(b""))
         try:
             object.__setattr__(self, "password", Secret(password))
@@ -133,7 +133,7 @@ class ScramDeletion:
 
 
 class QuotaName(Enum):
-    """Stands for names of entities in quotas."""
+    """Placeholders for the names of entities in quotas."""
 
     DEFAULT = "default"
     """The default quota, for entities that have none of their own."""
@@ -176,11 +176,11 @@ class DelegationToken:
     renewers: tuple[str, ...]
     """The principals that may renew it besides its owner."""
     issue_timestamp: int
-    """When it was issued, in milliseconds since 1970."""
+    """The time at which it was issued, in milliseconds since 1970."""
     expiry_timestamp: int
-    """When it expires unless it is renewed, in milliseconds since 1970."""
+    """The time at which it expires unless it is renewed, in milliseconds since 1970."""
     max_timestamp: int
-    """Until when it can be renewed, in milliseconds since 1970."""
+    """The time until which it can be renewed, in milliseconds since 1970."""
 
     @property
     def password(self) -> Secret:

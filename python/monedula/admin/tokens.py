@@ -41,9 +41,9 @@ class TokenMethods(AdminBase):
         If a response is lost, the request is sent again: then there are two tokens, and the first is never returned.
 
         Args:
-            owner: the principal whose rights the token has, such as `"User:anna"`; whoever is logged in if left out.
-                For another one (KIP-373, Kafka 3.3 on), the permission CREATE_TOKENS on that user is needed.
-            renewers: principals that may renew the token beside its owner.
+            owner: the principal whose rights the token has, such as `"User:anna"`; by default the one that is logged
+                in. For another one (KIP-373, Kafka 3.3 on), the permission CREATE_TOKENS on that user is needed.
+            renewers: principals that may renew the token besides its owner.
             max_lifetime: until when it can be renewed, in seconds or as a timedelta; the broker's
                 `delegation.token.max.lifetime.ms` at most, and if left out.
             timeout: seconds.
@@ -77,7 +77,7 @@ class TokenMethods(AdminBase):
 
         Raises:
             BrokerError: `DELEGATION_TOKEN_NOT_FOUND`; `DELEGATION_TOKEN_EXPIRED`; `DELEGATION_TOKEN_OWNER_MISMATCH` if
-                whoever is logged in may not renew it.
+                the logged-in principal may not renew it.
         """
         hmac, period_ms = _hmac(token), _milliseconds(period, "period", _BROKERS_CHOICE)
         return Call(self._security.renew_delegation_token(timeout, hmac, period_ms), int)
@@ -88,7 +88,7 @@ class TokenMethods(AdminBase):
     ) -> Call[int | None]:
         """Delete a token, or let it expire earlier; returns when it expires, in milliseconds since 1970.
 
-        `None` is returned for a token that was gone when a request, whose response was lost, was sent again.
+        `None` is returned if the response was lost, and the token was gone when the request was sent again.
 
         Args:
             token: the token or its HMAC.
@@ -111,7 +111,7 @@ class TokenMethods(AdminBase):
         """The tokens by token id; also as a table, which leaves the HMACs out.
 
         Args:
-            owners: only tokens of these principals, such as `"User:anna"`; if left out, all that whoever is logged in
+            owners: only tokens of these principals, such as `"User:anna"`; by default all that the logged-in principal
                 owns, may renew, or has the permission DESCRIBE for.
             timeout: seconds.
 

@@ -59,14 +59,14 @@ class NewPartitions:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """For `alter_configs`: adds a value to a setting that is a list."""
+    """An element to add to a setting that is a list, for `alter_configs`."""
 
     value: str
 
 
 @dataclass(frozen=True, slots=True)
 class Subtract:
-    """For `alter_configs`: removes a value from a setting that is a list."""
+    """An element to remove from a setting that is a list, for `alter_configs`."""
 
     value: str
 
@@ -99,7 +99,7 @@ class CreatedTopic:
 
     name: str
     topic_id: str | None
-    """`None` from brokers before 2.8, which have no topic ids, and with `validate_only`."""
+    """The topic id; `None` from brokers before 2.8, which have no topic ids, and with `validate_only`."""
     partitions: int | None
     replication_factor: int | None
     configs: Mapping[str, str | None]
@@ -113,7 +113,7 @@ class TopicListing:
     name: str
     topic_id: str | None
     internal: bool
-    """Whether it is one of Kafka's internal topics."""
+    """True for one of Kafka's internal topics."""
     partitions: int
     replication_factor: int
     """The number of replicas of the first partition."""
@@ -149,7 +149,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """One of the sources that a setting can have its value from; the first one that is set counts."""
+    """A source that a setting can have its value from; the first one that is set counts."""
 
     name: str
     value: str | None
@@ -167,7 +167,7 @@ class ConfigEntry:
     """The source of the value: `"topic"`, `"broker"` or `"all brokers"` (set dynamically), `"broker file"`,
     `"default"`, `"group"`, `"broker_logger"`, `"client_metrics"` or `"unknown"`."""
     is_default: bool
-    """Whether the setting is not set for this resource itself."""
+    """True if the setting is not set for this resource itself."""
     is_sensitive: bool
     is_read_only: bool
     type: str
@@ -185,7 +185,7 @@ class GroupListing:
     state: str
     """The state, such as `"Stable"` or `"Empty"`; empty from brokers before 2.6."""
     type: str
-    """`"classic"` or `"consumer"` (KIP-848), or another type of the broker; empty from brokers before 3.8."""
+    """The type: `"classic"` or `"consumer"` (KIP-848), or another type of the broker; empty from brokers before 3.8."""
     protocol_type: str
     """The protocol type of the members, such as `"consumer"`; empty for a group that only has committed offsets."""
     coordinator: int
@@ -276,7 +276,7 @@ class LogDirReplica:
     offset_lag: int
     """The number of offsets that it is behind the partition's log."""
     is_future: bool
-    """Whether it is to replace the replica in another log directory of the same broker."""
+    """True if it is to replace the replica in another log directory of the same broker."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Functions that turn the core's tuples into the dataclasses of `monedula.admin.types`."""
+"""Conversion of the core's tuples to the dataclasses of `monedula.admin.types`."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -87,12 +87,12 @@ def partition(raw: tuple[str, int]) -> TopicPartition:
 
 
 def same(_: object, raw: Any) -> Any:
-    """The core's value, unchanged."""
+    """Return the core's value unchanged."""
     return raw
 
 
 def nothing(_: object, __: object) -> None:
-    """No value, for calls that have no result but their success."""
+    """Return `None`, for calls without a result other than their success."""
 
 
 def created(name: str, raw: Any) -> CreatedTopic:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-if not TYPE_CHECKING:  # type checkers would take any name
+if not TYPE_CHECKING:  # type checkers would accept any name
 
     def __getattr__(name: str) -> object:
         """Import `schemas` on first use: it needs pyarrow."""

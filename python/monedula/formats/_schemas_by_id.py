@@ -1,4 +1,4 @@
-"""Writers' schemas by their ids, as an option of the command line and of Spark has them: JSON, as text or in a file."""
+"""Writers' schemas by id, for options of the command line and of Spark: JSON, as text or in a file."""
 
 import json
 from collections.abc import Callable
@@ -11,18 +11,18 @@ _EXPECTED = """expected {"7": "old.avsc", "9": {...}}: schemas by their ids or G
 
 
 _MAX_DIGITS = 30
-"""More than any id has: Python refuses to make numbers of very many digits."""
+"""Limit above the digits of any id: Python refuses to parse integers of very many digits."""
 
 
 def schemas_by_id(given: str, read: Callable[[str], Any]) -> dict[int | str, Any] | list[Any]:
-    """The schemas by their ids or GUIDs; a list of them for `framing="single_object"`.
+    """Return the schemas by their ids or GUIDs; a list of them for `framing="single_object"`.
 
     Args:
         given: a JSON object, or the name of a file with one. Its values are schemas, or texts for `read`.
         read: makes a schema of its text, or of the name of its file.
 
     Raises:
-        ArgumentError: if it is none of these.
+        ArgumentError: if it is in another form.
     """
     is_text = given.lstrip().startswith(("{", "["))
     try:
@@ -51,6 +51,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _key(text: str) -> int | str:
-    """An id as a number; what only looks like one is refused with the GUIDs, as `07` beside `7`."""
+    """Convert an id to a number. Texts such as `07`, next to `7`, stay texts, which are refused as no GUIDs."""
     is_number = text.isascii() and text.isdecimal() and len(text) < _MAX_DIGITS and (text == "0" or text[0] != "0")
     return int(text) if is_number else text

@@ -1,4 +1,4 @@
-"""`Typed`, the base of `Json`, `Avro` and `Protobuf`, and the checks of arguments that they share."""
+"""`Typed`, the base of `Json`, `Avro` and `Protobuf`, and their common checks of arguments."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -10,10 +10,10 @@ from monedula.config import RawSettings
 from monedula.errors import ArgumentError
 
 Mode = Literal["fail", "null", "drop"]
-"""What becomes of a record that cannot be decoded."""
+"""Treatment of records that cannot be decoded."""
 
 RegistryFraming = Literal["bare", "confluent", "apicurio", "glue"]
-"""What stands before a value of JSON or Protobuf."""
+"""Framing of JSON or Protobuf values."""
 
 _BOOTSTRAP = ("bootstrap.servers", "metadata.broker.list")
 
@@ -21,13 +21,13 @@ _MODES_OF_SPARK = {"PERMISSIVE": "null", "DROPMALFORMED": "drop", "FAILFAST": "f
 
 
 class Typed:
-    """How keys or values are decoded: the base of `Json`, `Avro` and `Protobuf`."""
+    """Decoding of keys or values: the base of `Json`, `Avro` and `Protobuf`."""
 
     _DEFAULTS: ClassVar[Mapping[str, Any]] = {}
-    """The arguments that are shown, with what they are if they are left out."""
+    """Arguments that `repr` shows, with their defaults."""
 
     _KIND: ClassVar[str] = ""
-    """The language of its schemas, as registries call it."""
+    """Name of the schema language in registries."""
 
     _given: Any
     _arguments: dict[str, Any]
@@ -36,43 +36,43 @@ class Typed:
 
     @property
     def flatten(self) -> bool:
-        """Whether the fields are columns of their own."""
+        """True if the fields are columns of their own."""
         flatten: bool = self._arguments["flatten"]
         return flatten
 
     @property
     def drops(self) -> bool:
-        """Whether records that cannot be decoded are left out."""
+        """True if records that cannot be decoded are left out."""
         return bool(self._arguments["mode"] == "drop")
 
     @property
     def subject(self) -> str | None:
-        """The subject of a registry that is named, or `None`."""
+        """Subject in a registry, or `None`."""
         subject: str | None = self._arguments["subject"]
         return subject
 
     @property
     def dead_letter(self) -> str | None:
-        """The topic of records that cannot be decoded, or `None`."""
+        """Topic for records that cannot be decoded, or `None`."""
         topic: str | None = self._arguments["dead_letter"]
         return topic
 
     @property
     def identity(self) -> str:
-        """A text that only those have in common that are the same in all arguments; `repr` does not show all."""
+        """Text that is equal only for objects with equal arguments; `repr` does not show all of them."""
         return f"{type(self).__name__}({self._given!r}, {self._arguments!r})"
 
     @property
     def is_of_registry(self) -> bool:
-        """Whether the reader's schema is still to be asked for."""
+        """True if the reader's schema has yet to be requested from the registry."""
         return self._is_of_registry
 
     def pinned(self, settings: RawSettings) -> Self:
-        """The same with the schema of its subject, which the registry of the settings is asked for; waits for it.
+        """Return a copy with the schema of its subject, requested from the registry of the settings; waits for it.
 
         Raises:
             ArgumentError: if the settings name no registry, or the schema cannot be read.
-            SchemaRegistryError: if the registry does not have it, or cannot be asked.
+            SchemaRegistryError: if the registry does not have it, or the request fails.
         """
         if not self._is_of_registry:
             return self
@@ -81,20 +81,20 @@ class Typed:
         return self._with_schema(text, references)
 
     def of_subject(self, registry: RegistryCore | None) -> Self:
-        """The same for writing: with the schema of its subject in this `registry`, and its id.
+        """Return a copy for writing: with the schema of its subject in this `registry`, and the schema's id.
 
         Raises:
             ArgumentError: if there is no registry, or the schema cannot be read.
-            SchemaRegistryError: if the registry does not have it, or cannot be asked.
+            SchemaRegistryError: if the registry does not have it, or the request fails.
         """
         return self.of_version(*self.version_in(registry))
 
     def version_in(self, registry: RegistryCore | None) -> tuple[int, str, list[tuple[str, str]]]:
-        """The version of its subject in this `registry`: the schema's id, its text, and those that it refers to.
+        """The version of its subject in this `registry`: the schema's id, its text, and its references.
 
         Raises:
             ArgumentError: if there is no registry.
-            SchemaRegistryError: if the registry does not have it, or cannot be asked.
+            SchemaRegistryError: if the registry does not have it, or the request fails.
         """
         if registry is None:
             raise ArgumentError("the settings name no registry: schema.registry.url is not given")
@@ -103,7 +103,7 @@ class Typed:
         return number, text, references
 
     def of_version(self, number: int, text: str, references: list[tuple[str, str]]) -> Self:
-        """The same for writing with a schema of a registry.
+        """Return a copy for writing with a schema of a registry.
 
         Args:
             number: its id there.
@@ -116,13 +116,13 @@ class Typed:
         return self._with_schema(text, references, number)
 
     def of_id(self, number: int) -> Self:
-        """The same for writing with its schema by the id `number`, for which no registry is asked then."""
+        """Return a copy that writes its schema under the id `number`, without requests to the registry."""
         kind: type[Any] = type(self)
         made: Self = kind(self._given, **{**self._arguments, "version": None, "schemas": {number: self._given}})
         return made
 
     def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
-        """The same with a schema of a registry, and those that it refers to, with their names; for writing, its id."""
+        """Return a copy with a schema of a registry, the named schemas that it refers to, and, for writing, its id."""
         raise NotImplementedError
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -142,7 +142,7 @@ def _restored(kind: type[Any], given: Any, arguments: dict[str, Any]) -> Typed:
 
 
 def behaviour_of(mode: object, dead_letter: str | None) -> str:
-    """What becomes of records that cannot be decoded, as the core has it."""
+    """Combine `mode` and `dead_letter` to the core's treatment of records that cannot be decoded."""
     if mode not in ("fail", "null", "drop"):
         here = _MODES_OF_SPARK.get(str(mode).upper())
         also = "" if here is None else f"; Spark's {str(mode).upper()} is {here!r}"
@@ -156,39 +156,39 @@ def behaviour_of(mode: object, dead_letter: str | None) -> str:
 
 
 def registry_core(settings: RawSettings) -> RegistryCore:
-    """The schema registry of the settings.
+    """Make the client of the schema registry in the settings.
 
     Raises:
         ConfigError: if a setting is wrong.
         ArgumentError: if the settings name no registry.
     """
     if not {name.replace("_", ".") for name, *_ in settings} & {*_BOOTSTRAP}:
-        # No broker is asked, but settings have one.
+        # Settings must name a broker, although none is contacted.
         given, settings = settings, RawSettings([*settings, (_BOOTSTRAP[0], "localhost:9092")])
         settings.token_source = given.token_source
     return RegistryCore(settings)
 
 
 def pinned(settings: RawSettings, given: Typed | None) -> Typed | None:
-    """How keys or values are decoded, with the schema of its subject if it names one."""
+    """Return the decoding of keys or values, with the schema of its subject if it names one."""
     return given.pinned(settings) if isinstance(given, Typed) else given
 
 
 def check_framing(framing: object) -> None:
-    """Refuse a framing that values of JSON and Protobuf have not.
+    """Refuse a framing that is not one of a registry's, for values of JSON and Protobuf.
 
     Raises:
-        ArgumentError: if it is none of them.
+        ArgumentError: if the framing is unknown.
     """
     if framing not in (None, *get_args(RegistryFraming)):
         raise ArgumentError(f"framing={framing!r}: expected 'bare', 'confluent', 'apicurio' or 'glue'")
 
 
 def framing_of_subject(framing: RegistryFraming | None) -> RegistryFraming:
-    """The framing of values whose reader's schema is that of a subject.
+    """Return the framing of values if a subject has the reader's schema.
 
     Raises:
-        ArgumentError: if no registry knows what values of the given one name their schema by.
+        ArgumentError: if values of this framing do not name their schema by an id that a registry knows.
     """
     if framing not in (None, "confluent", "apicurio"):
         raise ArgumentError(
@@ -198,10 +198,10 @@ def framing_of_subject(framing: RegistryFraming | None) -> RegistryFraming:
 
 
 def check_subject(subject: object, version: object, schema: object) -> None:
-    """Refuse what is no subject of a registry, and no version of one.
+    """Refuse an invalid subject or version.
 
     Raises:
-        ArgumentError: if it is none, or a schema is given beside a version.
+        ArgumentError: if either is invalid, or a schema is given with a version.
     """
     if not isinstance(subject, str) or not subject.strip():
         said = "version is that of a subject: give subject=" if subject is None else f"subject={subject!r}"
@@ -213,10 +213,10 @@ def check_subject(subject: object, version: object, schema: object) -> None:
 
 
 def schema_key(key: object, framing: object = "confluent") -> tuple[int, bytes | None]:
-    """What values of a framing name their schema by: its id, or its GUID.
+    """Convert the id or GUID by which values of a framing name their schema.
 
     Raises:
-        ArgumentError: if it is neither, or not what this framing has.
+        ArgumentError: if it is neither, or not supported by this framing.
     """
     if framing == "apicurio":
         if type(key) is int and 0 <= key < 1 << 63:
@@ -240,17 +240,17 @@ def _id_or_guid(key: object) -> tuple[int, bytes | None]:
 
 
 def option_texts(options: Mapping[str, str | bool | int] | None) -> dict[str, str]:
-    """Options as the core has them, of which some are numbers."""
+    """Convert options, some of which are numbers, to texts for the core."""
     return {
         name: str(value) if type(value) is int else option_text(name, value) for name, value in option_pairs(options)
     }
 
 
 def option_pairs(options: Mapping[str, Any] | None) -> Iterable[tuple[str, Any]]:
-    """The options by their names.
+    """Check the options, given by name.
 
     Raises:
-        ArgumentError: if they are given in another form than a dict, or a name is no text.
+        ArgumentError: if they are no dict, or a name is no text.
     """
     if options is None:
         return ()
@@ -271,10 +271,10 @@ def option_text(name: str, value: object) -> str:
 
 
 def check_columns(columns: Sequence[str] | None, key: object, value: object) -> None:
-    """Refuse fields of keys and values among the columns of Kafka, with what to write.
+    """Refuse fields of keys and values among the names of Kafka's columns, with advice.
 
     Raises:
-        ArgumentError: if there is one.
+        ArgumentError: if there is such a name.
     """
     for name, given in (("key", key), ("value", value)):
         if isinstance(given, Typed) and columns is not None:
@@ -298,7 +298,7 @@ def _short(given: object) -> str:
 
 
 def _hint(given: object) -> str:
-    """What else to say if it is a function, as other clients take, or no decoder at all."""
+    """Return advice for a function, which other clients take, or another object that is no decoder."""
     if callable(given) and not (isinstance(given, type) and issubclass(given, Typed)):
         return (
             "; a function would be called for each record: decode the column of bytes with it, or encode what is sent"
@@ -307,7 +307,7 @@ def _hint(given: object) -> str:
 
 
 def spec_of(name: str, given: object) -> ColumnSpec | None:
-    """The core's form of `key=` or `value=`.
+    """Convert `key=` or `value=` to the core's form.
 
     Raises:
         ArgumentError: if it is neither `None` nor a `Typed`, or the fields of keys are to be flattened.

@@ -9,52 +9,52 @@ from monedula.errors import ArgumentError
 from monedula.formats._typed import Mode, Typed, behaviour_of, check_subject, option_texts, schema_key
 
 Framing = Literal["bare", "confluent", "single_object", "apicurio", "glue"]
-"""What stands before an Avro value and names the schema that it was written with."""
+"""Framing of Avro values: bytes before a value, or a header, that name the writer's schema."""
 
 
 class Avro(Typed):
     """Avro values, decoded into a column: `Consumer(..., value=Avro(schema))`.
 
-    As with `Json`, there is neither a Python object for a value nor a binary column. Every value is read by the schema
-    that it was written with, and becomes what the reader's schema asks for: fields that the reader's lacks are skipped,
-    those that the writer's lacks have their defaults, and aliases and numbers are resolved as in Avro's specification.
-    A schema is its JSON text, or that text as `json.loads` returns it.
+    Values become neither Python objects nor a binary column, as with `Json`. Every value is decoded by the schema that
+    it was written with, and resolved to the reader's schema as in Avro's specification: fields that the reader's lacks
+    are skipped, fields that the writer's lacks get their defaults, and aliases and promotions of numbers apply. A
+    schema is its JSON text, or that text as `json.loads` returns it.
 
-    With Confluent's framing, and `schema.registry.url` in the settings of the consumer or read, the schemas of values
-    are asked for there by the ids that values name, in the background: a partition waits for an unknown one, and the
-    others go on. Where the registry fails, `SchemaRegistryError` is raised, and a poll a second later asks again.
+    Values in Confluent's framing name their schema by an id. If the settings of the consumer or read have
+    `schema.registry.url`, unknown schemas are requested there in the background: their partition waits, and the others
+    continue. If the registry fails, `SchemaRegistryError` is raised, and a poll a second later tries again.
 
     Types are those of Spark's `from_avro`: a union with null is the other type, int with long is long, float with
     double is double, and other unions are structs with the fields `member0`, `member1` and so on, of which one is not
     null. An enum is a string, a fixed is binary. A schema that is no record is a column of its own type, as for keys.
 
     Args:
-        schema: the reader's schema. Without it, that of `writer`, or of `schemas` the one with the highest id, or the
-            last if they have no ids. One of them, or `subject`, is needed where a registry is asked, too.
+        schema: the reader's schema. By default `writer`, or from `schemas` the one with the highest id, or the last if
+            they have no ids. One of these or `subject` is needed even with a registry.
         writer: the schema that all values were written with, if it is not `schema`; only for `framing="bare"`.
         schemas: the schemas that values were written with: for Confluent's framing by their ids or GUIDs in a registry,
             as `{7: schema, "89791762-2336-4186-9674-299b90a802e2": schema}`; for single-object encoding a list, since
-            their fingerprints say which is meant.
-        framing: what stands before a value: `"bare"` is nothing, `"confluent"` a zero byte and the schema's id, or a
-            one and its GUID, there or in the header `__value_schema_id` or `__key_schema_id`; `"single_object"` is
-            `C3 01` and the schema's fingerprint; `"apicurio"` a zero byte and an id of four or eight bytes, or an id in
-            the header `apicurio.value.contentId` or `apicurio.value.globalId`; `"glue"` what AWS Glue's serializers
-            write, with the UUID of the schema's version, compressed or not. Default confluent if `schemas` has ids, or
-            if there is neither `schemas` nor `writer` and the client's settings have `schema.registry.url`;
-            single-object if `schemas` is a list; else bare.
-        mode: what becomes of a record that cannot be decoded, as of one with an unknown id. `"fail"` raises
-            `DecodeError`, and the position stays at the record. `"null"` keeps it with nulls in all fields. `"drop"`
-            leaves it out; `metrics()` counts those in `records_dropped`.
-        dead_letter: in place of a mode, the topic to which such records are written, as with `Json`.
+            values name them by fingerprint.
+        framing: how a value names its schema: `"bare"` not at all; `"confluent"` by a zero byte and the schema's id, or
+            a one and its GUID, before the value or in the header `__value_schema_id` or `__key_schema_id`;
+            `"single_object"` by `C3 01` and the schema's fingerprint; `"apicurio"` by a zero byte and an id of four or
+            eight bytes, or by an id in the header `apicurio.value.contentId` or `apicurio.value.globalId`; `"glue"` as
+            AWS Glue's serializers do, by the UUID of the schema's version, compressed or not. Default confluent if
+            `schemas` has ids, or if there is neither `schemas` nor `writer` and the client's settings have
+            `schema.registry.url`; single-object if `schemas` is a list; else bare.
+        mode: treatment of records that cannot be decoded, such as those with an unknown id. `"fail"` raises
+            `DecodeError`, and the position stays at the record. `"null"` keeps the record with nulls in all fields.
+            `"drop"` leaves it out; `metrics()` counts such records in `records_dropped`.
+        dead_letter: the topic to which such records are written, in place of a mode, as with `Json`.
         flatten: whether the fields are columns of their own, in place of one struct column; only for `value=`.
         options: options of Spark's `from_avro` by their names: `recursiveFieldMaxDepth`,
             `enableStableIdentifiersForUnionType`, `stableIdentifierPrefixForUnionType`.
         subject: a subject of the registry, such as `"orders-value"`, in place of `schema`: the reader's schema is its
-            latest version, or `version`. It is asked for once, when the consumer or read is made, and stays as long as
-            that lives. Of a subject in a context, `":.context:orders-value"`, the ids of values are those of the
-            context; beside `schema` this is all that it says.
+            latest version, or `version`. It is requested once, when the consumer or read is made, and kept as long as
+            that exists. With a subject in a context, `":.context:orders-value"`, the ids of values belong to that
+            context; together with `schema`, the subject only names the context.
         version: the number of a version of `subject`.
-        references: the schemas that `schema` refers to by name, each behind those that it refers to itself.
+        references: the schemas that `schema` refers to by name, each after those that it refers to itself.
 
     Raises:
         ArgumentError: if a schema cannot be read, a writer's schema cannot be read by the reader's, or arguments
@@ -99,7 +99,7 @@ class Avro(Typed):
             framing = _of_registry(writer, schemas, framing)
         given_framing = framing
         framing, writers = _writers(writer, schemas, framing)
-        # A registry knows schemas by what Confluent's framing names them by, and Apicurio's speaks the same API.
+        # Ask a registry for Confluent's framing, and for Apicurio's, whose registry has the same API.
         may_ask = framing in ("confluent", "apicurio") or (given_framing is None and writer is None and schemas is None)
         beside = [_schema_text(f"references[{index}]", each) for index, each in enumerate(references)]
         self._arguments: dict[str, Any] = {
@@ -137,13 +137,13 @@ class Avro(Typed):
 
     @property
     def reader(self) -> str:
-        """The text of the reader's schema."""
+        """Text of the reader's schema."""
         text: str = self._given
         return text
 
     @property
     def references(self) -> tuple[str, ...]:
-        """The schemas that the reader's refers to."""
+        """Schemas that the reader's schema refers to."""
         texts: tuple[str, ...] = self._arguments["references"]
         return texts
 
@@ -155,7 +155,7 @@ class Avro(Typed):
 
 
 def _of_registry(writer: object, schemas: object, framing: Framing | None) -> Framing:
-    """The framing of what a registry knows, after a check of what is said beside it."""
+    """Return the framing of values from a registry, after a check that the other arguments do not contradict it."""
     if framing not in (None, "confluent", "apicurio") or writer is not None or isinstance(schemas, list | tuple):
         raise ArgumentError(
             "subject is for framing='confluent' and 'apicurio', the values of which name their schema by its id"
@@ -164,14 +164,14 @@ def _of_registry(writer: object, schemas: object, framing: Framing | None) -> Fr
 
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-"""The schemas that are one word, which is no JSON."""
+"""Schemas that are one word, and not JSON."""
 
 _Writer = tuple[int, bytes | None, str]
-"""A writer's schema: its id or position, its GUID if it is named by that, and its text."""
+"""Writer's schema: its id or position, its GUID if it is named by that, and its text."""
 
 
 def _writers(writer: Any, schemas: Any, framing: Framing | None) -> tuple[Framing, list[_Writer]]:
-    """The framing, and the schemas of the writers."""
+    """Return the framing, and the schemas of the writers."""
     if framing not in (None, *get_args(Framing)):
         raise ArgumentError(f"framing={framing!r}: expected 'bare', 'confluent', 'single_object', 'apicurio' or 'glue'")
     if framing == "glue" and not isinstance(schemas, Mapping):

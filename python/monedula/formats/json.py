@@ -20,44 +20,43 @@ from monedula.formats._typed import (
 )
 
 CORRUPT_RECORD = "_corrupt_record"
-"""The field that gets the text of a bad value, as in Spark."""
+"""Field for the text of bad values, as in Spark."""
 
 
 class Json(Typed):
-    """JSON objects, decoded into a struct column: `Consumer(..., value=Json(schema))`; or written of one.
+    """JSON objects, decoded into a struct column, `Consumer(..., value=Json(schema))`, or encoded from one.
 
-    The values never become Python objects, nor a binary column: fields are decoded from the fetched bytes into Arrow.
-    Fields that the schema does not name are skipped. What counts as a value of a type is as in Spark's `from_json`.
+    Values become neither Python objects nor a binary column: fields are decoded from the fetched bytes into Arrow.
+    Fields that the schema does not name are skipped. Values are parsed by the rules of Spark's `from_json`.
 
     Args:
         schema: the fields, in any form that `monedula.formats.schemas.schema_of` takes: a pyarrow or polars schema,
             Spark's DDL such as `"id bigint, user string"`, or a JSON Schema. Types: boolean, int8 to int64, float32,
             float64, decimal128, string, binary, date32, timestamp("us"), struct, list, and map with string keys. Every
-            field is nullable, since any may be missing. Without pyarrow, an object with `__arrow_c_schema__`. It may be
-            left out for writing: the fields are then those of the table.
-        mode: what becomes of a record that cannot be decoded. `"fail"` raises `DecodeError`, and the position stays at
-            the record. `"null"` keeps it: bad fields are null, and a field named `corrupt_record` in the schema, of
-            type string, has the whole text. `"drop"` leaves it out; `metrics()` counts those in `records_dropped`.
-        dead_letter: in place of a mode, the topic to which such records are written, with their bytes, headers and
-            timestamp, and headers that say where they are from and why (`__dlq.errors.*`, KIP-1191). A batch is
-            returned once the brokers have acknowledged them, so no offset is committed before.
+            field is nullable, since any may be missing. Without pyarrow, an object with `__arrow_c_schema__`. If it is
+            left out, for writing, the fields are the table's.
+        mode: treatment of records that cannot be decoded. `"fail"` raises `DecodeError`, and the position stays at the
+            record. `"null"` keeps the record: bad fields are null, and a string field named `corrupt_record` in the
+            schema has the whole text. `"drop"` leaves it out; `metrics()` counts such records in `records_dropped`.
+        dead_letter: the topic to which such records are written, in place of a mode, with their bytes, headers and
+            timestamp, and headers for their origin and error (`__dlq.errors.*`, KIP-1191). A batch is returned once the
+            brokers have acknowledged them, so no offset is committed before.
         flatten: whether the fields are columns of their own, in place of one struct column; only for `value=`.
         corrupt_record: the field for the text of bad values; only with `mode="null"`.
-        framing: what stands before a value: `"bare"`, the default, is nothing; `"confluent"` a zero byte and the
-            schema's id in a registry, or a one and its GUID, there or in the header `__value_schema_id` or
-            `__key_schema_id`; `"apicurio"` and `"glue"` what Apicurio's and AWS Glue's serializers write, as with
-            `Avro`. For reading, any id will do, and no registry is asked. For writing, which is Confluent's alone,
-            `schema.registry.url` is needed: the JSON Schema is registered there, `schema` if it is one, else that of
-            the fields.
+        framing: how a value names its schema: `"bare"`, the default, not at all; `"confluent"` by a zero byte and the
+            schema's id in a registry, or a one and its GUID, before the value or in the header `__value_schema_id` or
+            `__key_schema_id`; `"apicurio"` and `"glue"` as Apicurio's and AWS Glue's serializers do, see `Avro`. For
+            reading, any id is accepted, and no registry is needed. For writing, only Confluent's is supported, with
+            `schema.registry.url`: the JSON Schema is registered there, `schema` if it is one, else that of the fields.
         subject: a subject of the registry, such as `"orders-value"`, in place of `schema`: the fields are those of its
-            latest version, or of `version`, as with `Avro`. Beside `schema` it is where that is registered.
+            latest version, or of `version`, as with `Avro`. Together with `schema`, it is where that is registered.
         version: the number of a version of `subject`.
-        options: options of Spark's `from_json` and `to_json` by their names, such as
-            `{"timestampFormat": "dd.MM.yyyy HH:mm"}`, or `{"ignoreNullFields": False}` for writing, and
-            `{"envelope": "debezium"}`, which takes the row out of Debezium's envelope.
+        options: options of Spark's `from_json` and `to_json` by their names, such as `{"timestampFormat": "dd.MM.yyyy
+            HH:mm"}`, or `{"ignoreNullFields": False}` for writing, and `{"envelope": "debezium"}`, which extracts the
+            row from Debezium's envelope.
 
     Raises:
-        ArgumentError: if the schema has a type that no value is decoded to, an option is not supported, or arguments
+        ArgumentError: if the schema has a type that is not supported, an option is not supported, or arguments
             contradict each other.
 
     Examples:
@@ -125,7 +124,7 @@ class Json(Typed):
         )
 
     def of_id(self, number: int) -> Self:
-        """The same for writing with its schema by the id `number`, for which no registry is asked then."""
+        """Return a copy that writes its schema under the id `number`, without requests to the registry."""
         made = type(self)(self._given, **{**self._arguments, "version": None})
         made.spec = made.spec.with_id(number)
         return made
@@ -139,7 +138,7 @@ class Json(Typed):
 
 
 def _document(text: str, references: list[tuple[str, str]]) -> Any:
-    """A JSON Schema of a registry, with those that it refers to in it."""
+    """Combine a registry's JSON Schema with the schemas that it refers to."""
     from monedula.formats.schemas.json_schema import bundled
 
     try:
@@ -149,25 +148,25 @@ def _document(text: str, references: list[tuple[str, str]]) -> Any:
 
 
 def registered_columns(text: str, references: list[tuple[str, str]]) -> Any:
-    """The columns of a registry's JSON Schema, for the core, which writes rows with a subject's newest.
+    """Return the columns of a registry's JSON Schema, for the core, which writes rows with a subject's latest version.
 
     Raises:
-        ArgumentError: if it is none whose values are columns.
+        ArgumentError: if its values are not objects with columns.
     """
     return _arrow(_document(text, references))
 
 
 def _json_schema(schema: Any) -> dict[str, Any] | None:
-    """The JSON Schema that is given, or `None` if it is a schema of another kind."""
+    """Return the given JSON Schema, or `None` for a schema of another kind."""
     from monedula.formats.schemas.sources import document_of
 
     return document_of(schema)
 
 
 def _check_fields(schema: Any, mode: Mode, corrupt_record: str) -> None:
-    """Refuse a schema without fields, and one whose field for the text of bad values cannot have it.
+    """Refuse a schema without fields, and one whose field for the text of bad values has another type than string.
 
-    A schema of another library, which is there where pyarrow is not, is left to the core.
+    Schemas of other libraries, which may exist without pyarrow, are left to the core.
     """
     if not hasattr(schema, "names"):
         return
@@ -185,7 +184,7 @@ def _check_fields(schema: Any, mode: Mode, corrupt_record: str) -> None:
 
 
 def _arrow(schema: Any) -> Any:
-    """The schema as an object with `__arrow_c_schema__`. Without pyarrow only such an object will do."""
+    """Convert the schema to an object with `__arrow_c_schema__`. Without pyarrow, only such an object is accepted."""
     if find_spec("pyarrow") is not None:
         from monedula.formats.schemas import schema_of
 

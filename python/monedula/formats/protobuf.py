@@ -25,46 +25,47 @@ _Source = bytes | list[tuple[str, str]]
 class Protobuf(Typed):
     """Protobuf messages, decoded into a struct column: `Consumer(..., value=Protobuf(schema))`.
 
-    As with `Json` and `Avro`, there is neither a Python object for a value nor a binary column, and neither `protoc`
-    nor Google's package is needed. Fields are known by their numbers: those that the schema has not are skipped, and
-    those that a message has not are null or their type's zero. So values of older and newer schemas are read by one.
+    Values become neither Python objects nor a binary column, as with `Json` and `Avro`, and neither `protoc` nor
+    Google's package is needed. Fields are matched by number: those that the schema lacks are skipped, and those that a
+    message lacks are null or their type's zero. So one schema reads values of older and newer ones.
 
     A schema is one of
 
     - the bytes of a `FileDescriptorSet`, as `protoc --include_imports --descriptor_set_out=FILE` writes it, or that
       message itself
-    - the text of a `.proto` file, or several by the names that they import each other by, the last of which has the
-      message: `{"common.proto": text, "order.proto": text}`; Google's own, as of `Timestamp`, need not be given
+    - the text of a `.proto` file, or a dict of several by the names that they are imported by, the last of which has
+      the message: `{"common.proto": text, "order.proto": text}`; Google's own, such as that of `Timestamp`, can be left
+      out
     - a class that `protoc` has generated, such as `order_pb2.Order`, or a module of them, such as `order_pb2`
 
-    uint32 and uint64 are unsigned columns, an enum is a string (an unknown number its digits), `Timestamp` a
-    timestamp in UTC, `Duration` a duration, both in microseconds, a wrapper such as `Int32Value` the value in it,
-    `Any` a struct. Of a oneof, each member is a field, of which one at most is not null. Repeated fields and maps are
-    never null. A message in itself is refused, unless `recursive.fields.max.depth` says how deep columns go.
+    uint32 and uint64 are unsigned columns, an enum is a string (an unknown number its digits), `Timestamp` a timestamp
+    in UTC, `Duration` a duration, both in microseconds, a wrapper such as `Int32Value` the value in it, `Any` a struct.
+    Each member of a oneof is a field, and at most one of them is not null. Repeated fields and maps are never null. A
+    recursive message is refused, unless `recursive.fields.max.depth` limits the depth of its columns.
 
-    With Confluent's framing, and `schema.registry.url` in the settings of the consumer or read, the schemas that values
-    were written with are asked for there, as with `Avro`. Each must have a message of the same name, which the frame
-    names by its place there, and its fields must be written as `schema` has them: a type may be another one that is
-    written alike, such as int64 for int32.
+    Values in Confluent's framing name their schema by an id. If the settings of the consumer or read have
+    `schema.registry.url`, unknown schemas are requested there, as with `Avro`. Each must have a message of the same
+    name, which the frame names by its index there, and must encode its fields as `schema` does: types may differ if
+    they have the same encoding, such as int64 and int32.
 
     Args:
         schema: the schema, in one of these forms; or `subject`.
         message: the full name of the message, as `"shop.Order"`. Not needed for a class, or if the last file of the
             schema declares one message only.
-        schemas: for values with a frame, the schemas that they were written with, by their ids or GUIDs in a
-            registry. Without it and a registry, any id will do, and a frame must name the message by the number or name
-            that it has in `schema`. With it, other ids are refused, or asked for where there is a registry, and the
-            number is that of the message of the same name there.
-        framing: what stands before a message: `"bare"` is nothing, `"confluent"` a zero byte and the schema's id, or
-            a one and its GUID, there or in the header `__value_schema_id` or `__key_schema_id`, and then the number
-            of the message in its file; `"apicurio"` an id as with `Avro`, and then the name of the message, or the
-            name in the header `apicurio.protobuf.type`; `"glue"` what AWS Glue's serializers write, with the UUID of
-            the schema's version and the number of the message, compressed or not. Default confluent with `schemas` or
-            `subject`, or if the client's settings have `schema.registry.url`; else bare.
-        mode: what becomes of a record that cannot be decoded. `"fail"` raises `DecodeError`, and the position stays
-            at the record. `"null"` keeps it with nulls in all fields. `"drop"` leaves it out; `metrics()` counts
-            those in `records_dropped`.
-        dead_letter: in place of a mode, the topic to which such records are written, as with `Json`.
+        schemas: for values with a frame, the schemas that they were written with, by their ids or GUIDs in a registry.
+            Without them and a registry, any id is accepted, and a frame must name the message by its index or name in
+            `schema`. With them, other ids are refused, or requested if there is a registry, and the index is that of
+            the message of the same name in the writer's schema.
+        framing: how a value names its schema and message: `"bare"` not at all; `"confluent"` by a zero byte and the
+            schema's id, or a one and its GUID, before the value or in the header `__value_schema_id` or
+            `__key_schema_id`, and then by the message's index in its file; `"apicurio"` by an id as with `Avro`, and
+            then by the message's name, or its name in the header `apicurio.protobuf.type`; `"glue"` as AWS Glue's
+            serializers do, by the UUID of the schema's version and the message's index, compressed or not. Default
+            confluent with `schemas` or `subject`, or if the client's settings have `schema.registry.url`; else bare.
+        mode: treatment of records that cannot be decoded. `"fail"` raises `DecodeError`, and the position stays at the
+            record. `"null"` keeps the record with nulls in all fields. `"drop"` leaves it out; `metrics()` counts such
+            records in `records_dropped`.
+        dead_letter: the topic to which such records are written, in place of a mode, as with `Json`.
         flatten: whether the fields are columns of their own, in place of one struct column; only for `value=`.
         options: options of Spark's `from_protobuf` by their names: `emit.default.values` (here `true`: a missing
             field of proto3 is zero, `""` or `false`, unless it is `optional`; with `false` it is null, as in Spark by
@@ -72,10 +73,10 @@ class Protobuf(Typed):
             `recursive.fields.max.depth`, `retain.empty.message.types` (here `true`: a message without fields is a
             struct without fields); and `unsigned.as.signed` (of monedula alone): unsigned numbers become signed ones
             of the same bits, as in Spark by default, and are written from int32 and int64 of these bits.
-        fields: the fields that become columns, as `["id", "items.price"]`, in this order; all if it is left out. The
-            others are skipped.
+        fields: the fields that become columns, as `["id", "items.price"]`, in this order; all by default. The others
+            are skipped.
         subject: a subject of the registry, such as `"orders-value"`, in place of `schema`: the reader's schema is its
-            latest version, or `version`, as with `Avro`. Beside `schema` it says the context of the ids of values.
+            latest version, or `version`, as with `Avro`. Together with `schema`, it only names the context of the ids.
         version: the number of a version of `subject`.
 
     Raises:
@@ -156,12 +157,12 @@ class Protobuf(Typed):
 
     @property
     def source(self) -> bytes | dict[str, str]:
-        """The schema: descriptors, or texts by the names of their files."""
+        """Schema: descriptors, or texts by the names of their files."""
         source: bytes | dict[str, str] = self._given
         return source
 
     def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
-        # The schema itself has no name in a registry.
+        # Registries give no name to the schema itself, so use the subject's.
         texts = {**dict(references), self._arguments["subject"]: text}
         given = {**self._arguments, "version": None}
         if number is not None:
@@ -170,7 +171,7 @@ class Protobuf(Typed):
 
 
 def _fields(fields: Any) -> tuple[str, ...]:
-    """The paths of the fields that become columns."""
+    """Check the paths of the fields that become columns."""
     if isinstance(fields, str) or not isinstance(fields, Sequence) or not all(isinstance(each, str) for each in fields):
         raise ArgumentError(f"fields={fields!r}: expected the names of fields, such as ['id', 'items.price']")
     paths = tuple(fields)
@@ -181,7 +182,7 @@ def _fields(fields: Any) -> tuple[str, ...]:
 
 
 def _writers(schemas: Any, framing: object) -> list[tuple[int, bytes | None, _Source]]:
-    """The writers' schemas by their ids or GUIDs."""
+    """Check the writers' schemas, given by their ids or GUIDs."""
     if schemas is None:
         return []
     if framing == "bare":
@@ -195,7 +196,7 @@ def _writers(schemas: Any, framing: object) -> list[tuple[int, bytes | None, _So
 
 
 def _source(name: str, schema: Any) -> tuple[_Source, str | None]:
-    """A schema as a `FileDescriptorSet` or as texts, and the name of the message if it is one's."""
+    """Convert a schema to a `FileDescriptorSet` or to texts, with the name of the message if a class was given."""
     if schema is None:
         raise ArgumentError(f"{name}: give descriptors, .proto text, a class or module of protoc's, or subject=")
     if isinstance(schema, str):
@@ -226,15 +227,15 @@ def _source(name: str, schema: Any) -> tuple[_Source, str | None]:
 
 
 def _descriptors(name: str, given: bytes) -> bytes:
-    """The bytes of a `FileDescriptorSet`, unless they are the text of a file."""
-    # Descriptors have lengths and tags in them, which are no letters.
+    """Return the bytes of a `FileDescriptorSet`, unless they are the text of a file."""
+    # Descriptors contain lengths and tags, which are control characters.
     if b"{" in given and not any(byte < 0x20 and byte not in b"\t\n\v\f\r" for byte in given):
         raise ArgumentError(f"{name}: these bytes are the text of a .proto file: give it as str, as of read_text()")
     return given
 
 
 def _read_descriptors(schema: Any) -> bytes | None:
-    """The bytes of a `FileDescriptorSet`, or of one with a `FileDescriptorProto`, if the schema is such a message."""
+    """Serialize a `FileDescriptorSet` or `FileDescriptorProto` to the bytes of a set; `None` for other objects."""
     if isinstance(schema, type):
         return None
     full_name = getattr(getattr(schema, "DESCRIPTOR", None), "full_name", None)
@@ -247,13 +248,13 @@ def _read_descriptors(schema: Any) -> bytes | None:
 
 
 def _restorable(name: str, schema: Any) -> Any:
-    """A schema in a form that can be pickled and given again."""
+    """Convert a schema to a form that can be pickled and passed again."""
     source, _ = _source(name, schema)
     return source if isinstance(source, bytes) else dict(source)
 
 
 def _descriptor_set(file: Any) -> bytes:
-    """A file and all that it imports, each behind its own imports, as one `FileDescriptorSet`."""
+    """Serialize a file and all its imports, each after its own imports, as one `FileDescriptorSet`."""
     texts: dict[str, bytes] = {}
 
     def add(each: Any) -> None:

@@ -27,20 +27,20 @@ class RegisteredSchema:
     subject: str
     version: int
     id: int
-    """By which values name it, in the subject's context."""
+    """The id by which values name the schema, in the subject's context."""
     kind: str
     """`"AVRO"`, `"PROTOBUF"` or `"JSON"`."""
     schema: str
-    """Its text."""
+    """The text of the schema."""
     references: tuple[tuple[str, str, int], ...] = ()
-    """The schemas that it refers to: a name, and the subject and version that are meant."""
+    """The schemas that it refers to: the name, subject and version of each."""
 
 
 class SchemaRegistry:
     """A schema registry that speaks Confluent's API: `SchemaRegistry({"schema.registry.url": ...})`.
 
-    It takes the settings of a consumer, of which those that begin with `schema.registry.` are used. Every call waits
-    for the registry's answer, as long as `schema.registry.request.timeout.ms` and `schema.registry.max.retries` allow.
+    The settings are a consumer's, of which only those that begin with `schema.registry.` are used. Every call waits for
+    the registry's answer, as long as `schema.registry.request.timeout.ms` and `schema.registry.max.retries` allow.
 
     Raises:
         ConfigError: if a setting is wrong.
@@ -51,7 +51,7 @@ class SchemaRegistry:
         try:
             raw = config if isinstance(config, RawSettings) else raw_settings(config, settings, example=_EXAMPLE)
         finally:
-            del config, settings  # no traceback shows passwords as locals
+            del config, settings  # keeps passwords out of tracebacks that show locals
         self.core = registry_core(raw)
 
     def subjects(self) -> list[str]:
@@ -62,7 +62,7 @@ class SchemaRegistry:
         """The numbers of a subject's versions.
 
         Raises:
-            SchemaRegistryError: if there is no such subject, or the registry cannot be asked.
+            SchemaRegistryError: if there is no such subject, or the request fails.
         """
         return sorted(map(int, _expect(list, self._ask(f"/subjects/{_part(subject)}/versions"))))
 
@@ -70,7 +70,7 @@ class SchemaRegistry:
         """A version of a subject, the latest if no number is given.
 
         Raises:
-            SchemaRegistryError: if there is no such subject or version, or the registry cannot be asked.
+            SchemaRegistryError: if there is no such subject or version, or the request fails.
         """
         number = "latest" if version is None else version
         found = _expect(dict, self._ask(f"/subjects/{_part(subject)}/versions/{number}"))
@@ -100,7 +100,7 @@ class SchemaRegistry:
             The schema's id.
 
         Raises:
-            SchemaRegistryError: if the registry refuses it, with its reasons, or cannot be asked.
+            SchemaRegistryError: if the registry refuses it, with its reasons, or the request fails.
             ArgumentError: if `schema` is none of these.
         """
         body = _body(schema, kind, references, is_stable=True)
@@ -147,7 +147,7 @@ def _part(subject: str) -> str:
 def _body(schema: Any, kind: str, references: Sequence[tuple[str, str, int]], is_stable: bool = False) -> str:
     text = schema if isinstance(schema, str) else text_of(schema, kind)
     if is_stable and kind == "AVRO":
-        # What is no schema is the registry's to refuse.
+        # Invalid schemas are left to the registry to refuse.
         text = stable_avro(text) or text
     body: dict[str, Any] = {"schema": text}
     if kind != "AVRO":
@@ -160,12 +160,12 @@ def _body(schema: Any, kind: str, references: Sequence[tuple[str, str, int]], is
 
 
 def text_of(schema: Any, kind: str) -> str:
-    """The text of a schema that is given in another form.
+    """Return the text of a schema that is given in another form.
 
     Raises:
-        ArgumentError: if it has none.
+        ArgumentError: if there is no text for it.
     """
-    # Imported here: whoever registers texts needs none of it.
+    # Imported here, since those who register texts do not need it.
 
     if isinstance(schema, Avro) and not schema.is_of_registry and kind == "AVRO":
         return schema.reader

@@ -8,9 +8,9 @@
         with consumer.process(record):
             ...
 
-The clients are those of monedula, with spans and metrics by the semantic conventions for messaging; `conventions` has
-their version and every name. What becomes of spans and metrics is the affair of the SDK that the program sets up.
-Programs that do not import this module pay nothing for it.
+The clients are monedula's, with spans and metrics by the semantic conventions for messaging; `conventions` has their
+version and every name. The export of spans and metrics is up to the SDK that the program sets up. Programs that do not
+import this module pay nothing for it.
 """
 
 from monedula.otel import conventions as conventions

@@ -1,4 +1,4 @@
-"""The clients with telemetry: `Producer`, `AsyncProducer`, `Consumer` and `AsyncConsumer`, as those of monedula."""
+"""Clients with telemetry: `Producer`, `AsyncProducer`, `Consumer` and `AsyncConsumer`, as in monedula."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 class _TracedProducer(ProducerBase):
-    """What the producers with telemetry share."""
+    """Common base of the producers with telemetry."""
 
     _telemetry: Telemetry
 
@@ -38,11 +38,11 @@ class _TracedProducer(ProducerBase):
         try:
             made = super().__new__(cls, config, partitioner=partitioner, **settings)
         finally:
-            del config, settings  # no traceback shows passwords as locals
+            del config, settings  # keeps passwords out of tracebacks that show locals
         made._telemetry = telemetry or Telemetry()
         return made
 
-    # Type checkers see the signatures of the base class, and so do `help()` and editors.
+    # Hidden from type checkers, `help()` and editors, which show the signatures of the base class.
     if not TYPE_CHECKING:
 
         @wraps(ProducerBase.send)
@@ -88,7 +88,7 @@ class AsyncProducer(_TracedProducer, monedula.AsyncProducer):
 
 
 class _TracedConsumer(ConsumerBase):
-    """What the consumers with telemetry share."""
+    """Common base of the consumers with telemetry."""
 
     def __init__(
         self, config: Settings | None = None, /, *arguments: Any, telemetry: Telemetry | None = None, **settings: Any
@@ -97,7 +97,7 @@ class _TracedConsumer(ConsumerBase):
         try:
             super().__init__(config, *arguments, **settings)
         finally:
-            del config, settings  # no traceback shows passwords as locals
+            del config, settings  # keeps passwords out of tracebacks that show locals
 
     def process(self, what: What) -> AbstractContextManager[Span]:
         """A span for the processing of records, as by `Telemetry.process`.
@@ -125,8 +125,8 @@ class _TracedConsumer(ConsumerBase):
 class Consumer(_TracedConsumer, monedula.Consumer):
     """A `monedula.Consumer` with a span for each batch of `poll` and `batches`, and for each `commit`.
 
-    What the program does with records and batches has spans by `process` and `traced`. Spans have links to those that
-    sent the records if the consumer reads headers (`headers=True`).
+    Spans for the processing of records and batches are made by `process` and `traced`. Spans have links to the spans
+    that sent the records if the consumer reads headers (`headers=True`).
 
     Args:
         config: as of `monedula.Consumer`.
@@ -147,7 +147,7 @@ class Consumer(_TracedConsumer, monedula.Consumer):
 
         @wraps(monedula.Consumer.records)
         def records(self, *arguments, **keywords):
-            # Records are read ahead in batches, and a batch that is read ahead is not received yet.
+            # Untraced, because records are read ahead in batches, and a batch that is read ahead is not received yet.
             return monedula.Consumer.records(_Untraced(self), *arguments, **keywords)
 
         @wraps(monedula.Consumer.commit)
@@ -184,7 +184,7 @@ class AsyncConsumer(_TracedConsumer, monedula.AsyncConsumer):
 
 
 class _Untraced:
-    """A consumer whose `batches()` makes no spans, for `records()`."""
+    """Consumer whose `batches()` makes no spans, for `records()`."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -253,7 +253,7 @@ async def _committed_async(consumer: Any, committing: Coroutine[Any, Any, Result
 
 
 class _AsyncBatches:
-    """The iterator of `AsyncConsumer.batches()` with a span for each batch."""
+    """Iterator of `AsyncConsumer.batches()` with a span for each batch."""
 
     def __init__(self, consumer: AsyncConsumer, batches: AsyncIterator[Batch]) -> None:
         self._consumer = consumer
@@ -262,7 +262,7 @@ class _AsyncBatches:
     def __aiter__(self) -> Self:
         return self
 
-    # Not a coroutine function: the task that calls this is the holder of the batch.
+    # Not a coroutine function, so that the calling task is the holder of the batch.
     def __anext__(self) -> Coroutine[Any, Any, Batch]:
         taking: Any = self._batches.__anext__()
         return _received_async(self._consumer, taking)

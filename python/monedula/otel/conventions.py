@@ -1,6 +1,6 @@
-"""The names of OpenTelemetry's semantic conventions for messaging, in one table.
+"""Names of OpenTelemetry's semantic conventions for messaging, in one table.
 
-The conventions are in development: names change from version to version. What changes is changed here.
+The conventions are in development: names change from version to version, and only this file has to follow.
 """
 
 import os
@@ -9,20 +9,20 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 VERSION = "1.45.0"
-"""The version of the conventions that the names are of."""
+"""Version of the conventions that define the names."""
 
 SCHEMA_URL = f"https://opentelemetry.io/schemas/{VERSION}"
 
 OPT_IN_VARIABLE = "OTEL_SEMCONV_STABILITY_OPT_IN"
-"""With `messaging/dup` in it, attributes that were renamed have their earlier names too."""
+"""Environment variable: with `messaging/dup` in it, renamed attributes get their earlier names, too."""
 
 
 class Attribute(NamedTuple):
-    """The name of an attribute."""
+    """Name of an attribute."""
 
     name: str
     earlier: str | None = None
-    """Its name up to version 1.44, if that was another one."""
+    """Name up to version 1.44, if that was another one."""
 
 
 SYSTEM = Attribute("messaging.system.name", "messaging.system")
@@ -60,7 +60,7 @@ ATTRIBUTES = (
 
 
 class Operation(NamedTuple):
-    """An operation: its name, which begins the names of spans, and its type."""
+    """An operation: its name, with which the names of spans begin, and its type."""
 
     name: str
     type: str
@@ -100,14 +100,14 @@ Values = Mapping[Attribute, Value | None]
 
 
 class Namer:
-    """Gives attributes their names, as the environment asks for."""
+    """Translation of attributes to their names, in the version that the environment selects."""
 
     def __init__(self) -> None:
         given = os.environ.get(OPT_IN_VARIABLE, "")
         self.duplicates = "messaging/dup" in (part.strip() for part in given.split(","))
 
     def named(self, values: Values) -> dict[str, Value]:
-        """The values by name; those that are `None` are left out."""
+        """Return the values by name, without those that are `None`."""
         named: dict[str, Value] = {}
         for attribute, value in values.items():
             if value is None:

@@ -21,11 +21,11 @@ from monedula.types.reports import BatchReport
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 Headers = list[tuple[str, bytes]]
 What = Record | Batch | Sequence[Record]
-"""What is processed: a record, a batch, or several records."""
+"""Argument of `process`: a record, a batch, or several records."""
 
 
 class Telemetry:
-    """How clients are traced and measured; one for all clients of a program, or one for each.
+    """Tracing and measuring of clients; one object for all clients of a program, or one for each.
 
     Args:
         tracer_provider: makes the spans; OpenTelemetry's global one if left out.
@@ -136,7 +136,7 @@ class Telemetry:
     def _begin_send(
         self, names: ClientNames, topic: object, headers: Any = None, more: c.Values = c.NOTHING
     ) -> "Sending":
-        """Begin the span of a `send` or `send_batch`."""
+        """Start the span of a `send` or `send_batch`."""
         fields = propagate.get_global_textmap().fields
         given = _pairs(headers)
         own = None if given is None else [(key, value) for key, value in given if key in fields]
@@ -219,7 +219,7 @@ class Telemetry:
         }
 
     def _key(self, key: object) -> str | None:
-        """The key of a record as an attribute: only if asked for, and if it is text."""
+        """Return the key of a record as an attribute, if enabled and if it is text."""
         if not self.keys:
             return None
         if isinstance(key, (bytes, bytearray)):
@@ -243,7 +243,7 @@ class Telemetry:
         return list(links.values())
 
     def _carriers(self, what: Batch | Sequence[Record]) -> Iterable[Iterable[tuple[str, Any]]]:
-        """The headers of each record; of a batch each combination of headers that a propagator reads, once."""
+        """Return the headers of each record; for a batch, each combination of headers that propagators read, once."""
         if not isinstance(what, Batch):
             return (record.headers or [] for record in what)
         names = sorted(propagate.get_global_textmap().fields - {"baggage"})
@@ -263,7 +263,7 @@ class Telemetry:
 
 
 class Began:
-    """When an operation began."""
+    """Start time of an operation."""
 
     __slots__ = ("_counter", "at")
 
@@ -272,12 +272,12 @@ class Began:
         self._counter = perf_counter()
 
     def seconds(self) -> float:
-        """The seconds since then."""
+        """Return the seconds since then."""
         return perf_counter() - self._counter
 
 
 class Sending:
-    """A `send` or `send_batch` whose outcome is not known yet."""
+    """A `send` or `send_batch` with a pending outcome."""
 
     __slots__ = ("_telemetry", "added", "began", "headers", "span", "values")
 
@@ -288,7 +288,7 @@ class Sending:
         self.added = added
         """The headers with the context of the span."""
         self.headers = headers
-        """The record's headers, with these among them."""
+        """The record's headers, including `added`."""
         self.began = Began()
 
     def refused(self, error: BaseException) -> None:
@@ -308,7 +308,7 @@ class Sending:
 
 
 _MEASURED = (c.OPERATION_NAME, c.OPERATION_TYPE, c.SYSTEM, c.DESTINATION, c.GROUP, c.SERVER_ADDRESS, c.SERVER_PORT)
-"""The attributes that metrics have besides the error: those that take few values."""
+"""Attributes of metrics besides the error: those with few different values."""
 
 
 def _common(operation: c.Operation, names: ClientNames) -> dict[c.Attribute, c.Value | None]:
@@ -349,7 +349,7 @@ def _text(value: object) -> str | None:
 
 
 def _pairs(headers: Any) -> Sequence[tuple[Any, Any]] | None:
-    """The pairs of a record's headers; `None` if they are not valid, which `send` will say."""
+    """Return the pairs of a record's headers; `None` if they are invalid, which `send` will report."""
     if headers is None:
         return []
     if isinstance(headers, Mapping):

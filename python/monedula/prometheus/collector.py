@@ -1,4 +1,4 @@
-"""`Collector`: reads the figures of clients when Prometheus asks for them."""
+"""`Collector`: reads the figures of clients at each scrape by Prometheus."""
 
 import os
 import sys
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     Client = Union[Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, LagListener, Producer]  # noqa: UP007 - quoted names
 
 Detail = Literal["client", "topic", "partition"]
-"""How finely figures of partitions are told apart."""
+"""Labels by which the figures of partitions are told apart."""
 
 CLIENT_LABELS = ("role", "client_id", "group")
 
 Labels = tuple[str, ...]
 Sums = dict[tuple[str, Labels], float]
-"""Values by the name of the family, and the values of its labels."""
+"""Values by the name of the family and the values of its labels."""
 
 
 class Collector(PrometheusCollector):
     """A collector for `prometheus_client`, over any number of clients.
 
-    It reads `metrics()` and `health()` of each client at each scrape. It has no thread, sends no request, and keeps no
-    client alive. Figures of clients with the same labels are summed up; of durations the longest counts. The counts of
-    a client that was garbage-collected stay in the sums, as of the last scrape, so that no counter ever decreases. A
-    forked process begins anew, without the clients of its parent.
+    The collector reads `metrics()` and `health()` of each client at each scrape. It has no thread, sends no request,
+    and keeps no client alive. Figures of clients with the same labels are summed up; of durations the longest counts.
+    The counts of a client that was garbage-collected stay in the sums, as of the last scrape, so that no counter ever
+    decreases. A forked process begins anew, without the clients of its parent.
 
     Args:
         clients: consumers, producers and admin clients, synchronous or for asyncio; a `LagListener` of Spark, whose
@@ -81,17 +81,17 @@ class Collector(PrometheusCollector):
         with self._lock:
             for client in clients:
                 known = self._clients.get(id(client))
-                if known is not None and known[0]() is not client:  # another one was there, and is gone
+                if known is not None and known[0]() is not client:  # the id was that of another client, now gone
                     _add(self._gone, known[1])
                     known = None
                 self._clients[id(client)] = known or (ref(client), {})
 
     def describe(self) -> Iterable[Metric]:
-        """The families without values, from which a registry sees that they are registered already."""
+        """Return the families without values, by which a registry detects duplicate registrations."""
         return [_family(name, labels, {}) for name, labels in self._label_names().items()]
 
     def collect(self) -> Iterator[Metric]:
-        """The figures of now."""
+        """The current figures, by family."""
         self._forget_parent()
         with self._lock:
             counters, gauges = self._sums()
@@ -103,7 +103,7 @@ class Collector(PrometheusCollector):
                 yield _family(name, label_names, values[name])
 
     def _forget_parent(self) -> None:
-        # The lock may have been held by another thread of the parent at the fork.
+        # Make a new lock: in a forked child, another thread of the parent may have held the old one.
         if self._process != os.getpid():
             self._begin()
 
@@ -140,7 +140,7 @@ class Collector(PrometheusCollector):
 
 
 class _Figures:
-    """The figures of one client."""
+    """Figures of one client."""
 
     def __init__(self, client: Any, detail: Detail) -> None:
         role = role_of(client)
@@ -180,7 +180,7 @@ class _Figures:
 
 
 class _QueryFigures:
-    """The figures of the queries that a listener of Spark hears of, as of their last micro-batch."""
+    """Figures of the queries that a Spark listener observes, as of their last micro-batch."""
 
     def __init__(self, listener: "LagListener", detail: Detail) -> None:
         self.counters: Sums = {}
@@ -198,13 +198,13 @@ class _QueryFigures:
 
 
 def _is_lag_listener(client: object) -> bool:
-    """Whether it is a listener of Spark; where none was made, nothing of Spark is imported."""
+    """Return true for a Spark listener. If none was created, nothing of Spark is imported."""
     module = sys.modules.get("monedula.spark.listener")
     return module is not None and isinstance(client, module.LagListener)
 
 
 def role_of(client: object) -> Role:
-    """Whether a client consumes, produces or administers.
+    """Return the role of a client: it consumes, produces or administers.
 
     Raises:
         ArgumentError: if it is not a client of monedula.
@@ -231,10 +231,10 @@ def _family(name: str, label_names: Labels, values: Mapping[Labels, float]) -> M
 
 
 _FIRST = {"monedula_certificate_expiry_timestamp_seconds"}
-"""Gauges of which the smallest counts where clients have the same labels."""
+"""Gauges of which the smallest value is shown for clients with the same labels."""
 
 _LARGEST = {family.name for family in FAMILIES if family.name.endswith(("_seconds", "_seconds_max"))} - _FIRST
-"""Gauges of durations, of which the largest counts."""
+"""Gauges of durations, of which the largest value is shown."""
 
 
 def _combine(gauges: Sums, more: Sums) -> None:

@@ -1,4 +1,4 @@
-"""The table of metric families: what Prometheus shows, and where in `metrics()` and `health()` it stands."""
+"""Table of metric families: names in Prometheus, and their sources in `metrics()` and `health()`."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
@@ -13,12 +13,12 @@ PRODUCER: tuple[Role, ...] = ("producer",)
 
 
 class Family(NamedTuple):
-    """A metric family of one value for each client."""
+    """A metric family with one value for each client."""
 
     name: str
-    """Without `_total`, which Prometheus appends to counters."""
+    """Name without `_total`, which Prometheus appends to counters."""
     source: str
-    """The key in `metrics()`, or of a gauge in `health()`, whose group has keys that begin with `group.`."""
+    """Key in `metrics()`, or for a gauge in `health()`; with the prefix `group.`, a key of its `group`."""
     kind: Kind
     roles: tuple[Role, ...]
     help: str
@@ -130,7 +130,7 @@ FAMILIES: tuple[Family, ...] = (
         ("batches_in_flight", "batches_in_flight", "Record batches without an answer."),
     ),
 )
-"""Every family of one value for each client."""
+"""Families with one value for each client."""
 
 LEFT_OUT = frozenset(
     {
@@ -162,18 +162,18 @@ OTHER_HELP: Mapping[str, str] = {
     QUEUED_RECORDS: "Records fetched and not handed out.",
     QUEUED_BYTES: "Bytes fetched and not handed out.",
 }
-"""What the families with further labels mean."""
+"""Help texts of the families with further labels."""
 
 
 def metric_names(detail: str = "partition") -> set[str]:
-    """The names of all samples that the collector can return."""
+    """Return the names of all samples that the collector can return."""
     single = {family.name + ("_total" if family.kind == "counter" else "") for family in FAMILIES}
     others = set(OTHER_HELP) - ({POSITION, LOG_END_OFFSET} if detail != "partition" else set())
     return single | (others - {RETRIED_ERRORS}) | {f"{RETRIED_ERRORS}_total"}
 
 
 def value_of(family: Family, metrics: Mapping[str, float], health: Mapping[str, Any]) -> float | None:
-    """The value of a family for a client; `None` if it has none, such as a lease without a membership."""
+    """Return the value of a family for a client; `None` if it has none, such as a lease without a membership."""
     if family.source in metrics:
         return metrics[family.source]
     holder: Mapping[str, Any] | None = health

@@ -1,8 +1,8 @@
-"""The `Dataset` of pyarrow behind `monedula.dataset`, which DuckDB takes as a table.
+"""The pyarrow `Dataset` behind `monedula.dataset`, which DuckDB takes as a table.
 
-DuckDB calls `scanner(columns=..., filter=...)` of whatever is a `pyarrow.dataset.Dataset`. None of Arrow's own kinds
-of datasets calls Python for its rows. So for Arrow's C++ code the object is a dataset of one file that does not exist:
-what does not call its methods gets an error from there, and never takes a topic for an empty one.
+DuckDB calls `scanner(columns=..., filter=...)` of any `pyarrow.dataset.Dataset`, but none of Arrow's own kinds of
+datasets calls Python for its rows. So for Arrow's C++ code, this object is a dataset of one file that does not exist:
+code that bypasses the methods here gets an error, and never takes a topic for an empty one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -39,7 +39,7 @@ class TopicDataset(ds.FileSystemDataset):
         filter: Any = None,  # noqa: A002
         **options: Any,
     ) -> ds.Scanner:
-        """A scanner of the rows that meet `filter`, with these columns; options as for every dataset."""
+        """Scan the rows that meet `filter`, with these columns; options as for every dataset."""
         every = filter if self._filter is None else self._filter if filter is None else self._filter & filter
         condition, compared = (Unknown(""), set()) if every is None else of_pyarrow(every, self.schema)
         names = self._columns(columns, compared)
@@ -50,7 +50,7 @@ class TopicDataset(ds.FileSystemDataset):
         return ds.Scanner.from_batches(batches, columns=columns, filter=every, **known)
 
     def filter(self, expression: Any) -> "TopicDataset":
-        """The dataset of the rows that meet the expression, and all expressions before."""
+        """Return the dataset of the rows that meet the expression, and all filters before."""
         both = expression if self._filter is None else self._filter & expression
         return TopicDataset(self._source, both)
 
@@ -71,28 +71,28 @@ class TopicDataset(ds.FileSystemDataset):
         return ds.Scanner.from_batches(batches, columns=columns).head(num_rows)
 
     def count_rows(self, filter: Any = None, **options: Any) -> int:  # type: ignore[override]  # noqa: A002
-        """The number of rows that meet the filter; keys and values are decoded for it only if bad ones are dropped."""
+        """Return the number of rows that meet the filter. Values are decoded for it only if bad records are dropped."""
         batches = self.scanner(columns=["partition"], filter=filter, **options).to_batches()
         return sum(batch.num_rows for batch in batches)
 
     def replace_schema(self, *arguments: Any, **options: Any) -> NoReturn:
-        """Not possible: the columns are those of Kafka's records."""
+        """Refuse: the columns are fixed by Kafka's records."""
         raise _not_possible("replace_schema", arguments, options)
 
     def get_fragments(self, *arguments: Any, **options: Any) -> NoReturn:
-        """Not possible: there are no files."""
+        """Refuse: there are no files."""
         raise _not_possible("get_fragments", arguments, options)
 
     def join(self, *arguments: Any, **options: Any) -> NoReturn:
-        """Not possible: join tables."""
+        """Refuse: join tables."""
         raise _not_possible("join", arguments, options)
 
     def join_asof(self, *arguments: Any, **options: Any) -> NoReturn:
-        """Not possible: join tables."""
+        """Refuse: join tables."""
         raise _not_possible("join_asof", arguments, options)
 
     def sort_by(self, *arguments: Any, **options: Any) -> NoReturn:
-        """Not possible: sort tables."""
+        """Refuse: sort tables."""
         raise _not_possible("sort_by", arguments, options)
 
     def __reduce__(self) -> NoReturn:
@@ -102,7 +102,7 @@ class TopicDataset(ds.FileSystemDataset):
         return f"<monedula dataset of {', '.join(self._source.topics)}>"
 
     def _columns(self, columns: Any, compared: "set[str] | None") -> list[str]:
-        """The columns to read: all, if expressions are to be computed of them, or the filter is not understood."""
+        """Choose the columns to read: all, if expressions are computed from them, or the filter is not understood."""
         if columns is None or isinstance(columns, dict) or compared is None:
             return list(self.schema.names)
         for name in columns:

@@ -1,4 +1,4 @@
-"""Arrow data as objects of pyarrow, pandas and polars: one way for `Batch`, `RecordStream` and `Table`."""
+"""Conversion of Arrow data to pyarrow, pandas and polars, shared by `Batch`, `RecordStream` and `Table`."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def to_pyarrow(data: Any) -> Any:
-    """A `pyarrow.RecordBatch` of a batch, a `pyarrow.Table` of everything else.
+    """Make a `pyarrow.RecordBatch` of a batch, or a `pyarrow.Table` of any other Arrow data.
 
     Raises:
         ModuleNotFoundError: without pyarrow.
@@ -35,7 +35,7 @@ def to_polars(data: Any) -> Any:
 
 
 def no_array(data: object) -> TypeError:
-    """The error of `__array__`, by which `pandas.DataFrame(data)` would make one column of batches."""
+    """Make the error of `__array__`, without which `pandas.DataFrame(data)` would make one column of batches."""
     kind = type(data).__name__
     return TypeError(
         f"a {kind} is a table, not an array: use its to_pandas(), which pandas.DataFrame.from_arrow() does as well; "
@@ -44,7 +44,7 @@ def no_array(data: object) -> TypeError:
 
 
 def installed(name: str, extra: str) -> Any:
-    """The module `name`.
+    """Import the module `name`.
 
     Raises:
         ModuleNotFoundError: if it is not installed; says which extra brings it.

@@ -34,7 +34,7 @@ def lazy_frame(source: TopicScan) -> pl.LazyFrame:
 
 
 class _Frames:
-    """What polars calls for the frames of a query."""
+    """Callback of polars that yields the frames of a query."""
 
     def __init__(self, source: TopicScan, names: list[str]) -> None:
         self._source = source
@@ -45,7 +45,7 @@ class _Frames:
     ) -> Iterator[pl.DataFrame]:
         shown = self._names if with_columns is None else with_columns
         compared = [] if predicate is None else predicate.meta.root_names()
-        # Some column is needed to count rows by.
+        # Read at least one column, to count rows by.
         read = [name for name in self._names if name in shown or name in compared] or ["partition"]
         missing = n_rows
         if missing == 0:

@@ -1,4 +1,4 @@
-"""`TopicScan`, behind `scan` and `dataset`: it reads as much of topics as a query needs when it runs."""
+"""`TopicScan`, the base of `scan` and `dataset`: it reads only the parts of topics that a query needs, when it runs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -21,11 +21,11 @@ KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "t
 
 _SMALL_ROWS = 10_000
 _SMALL_FETCH = (("fetch.max.bytes", 64 << 10), ("max.partition.fetch.bytes", 64 << 10))
-"""Fetches of a read for a few rows; a batch that is larger arrives all the same."""
+"""Limits of the fetches for a read of few rows; a larger batch still arrives whole."""
 
 
 class ScanOptions(TypedDict, total=False):
-    """What `scan` and `dataset` take beside the settings and the topics. They say what each is."""
+    """Options of `scan` and `dataset`, which document them."""
 
     start: Edge
     end: Edge
@@ -36,7 +36,7 @@ class ScanOptions(TypedDict, total=False):
 
 
 class TopicScan:
-    """What a query reads: settings, topics and their ends, from which any number of reads is begun."""
+    """Source of a query: settings, topics and their ends, from which any number of reads can start."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class TopicScan:
         try:
             self._raw = raw_settings(config, {}, in_place_of_text=TOPICS_SECOND)
         finally:
-            del config  # no traceback shows passwords as locals
+            del config  # keeps passwords out of tracebacks that show locals
         self._headers = headers
         self._late_ms = lateness_ms(max_lateness)
         self._ranges: list[Range] = []
@@ -64,17 +64,17 @@ class TopicScan:
         key, value = pinned(self._raw, key), pinned(self._raw, value)
         self._specs = {"key": spec_of("key", key), "value": spec_of("value", value)}
         self._decoded = {name: spec for name, spec in (("key", key), ("value", value)) if spec is not None}
-        # Bad settings are an error here and not when the query runs; this connects to nothing.
+        # Bad settings must fail here, not when the query runs; this connects to nothing.
         with self.empty() as stream:
             self.names = stream.schema.names
         self._fields = [name for name in self.names if name not in KAFKA_COLUMNS]
 
     def empty(self) -> RecordStream:
-        """No batches, with the schema of those that have every column."""
+        """Return a stream without batches that has the schema of all columns."""
         return RecordStream(ReaderCore(self._raw, None, self._headers, 1, 1, self._specs["key"], self._specs["value"]))
 
     def read(self, condition: Condition, columns: Sequence[str], max_rows: int = MAX_ROWS) -> RecordStream:
-        """The rows that may meet the condition, in batches of these columns, and perhaps others."""
+        """Read a superset of the rows that meet the condition, in batches of these columns."""
         core = self._core(self._raw, condition, columns, max_rows)
         try:
             begin(core, self._plan(core, condition))
@@ -84,7 +84,7 @@ class TopicScan:
         return RecordStream(core)
 
     def read_first(self, rows: int, columns: Sequence[str]) -> Iterator[Batch]:
-        """The first rows, and perhaps a few more; little else is fetched."""
+        """Read the first rows, and perhaps a few more, with little other data fetched."""
         condition = Unknown("")
         raw = self._raw if rows > _SMALL_ROWS else _with_small_fetches(self._raw)
         core = self._core(raw, condition, columns, max(min(rows, MAX_ROWS), 1))
@@ -98,17 +98,17 @@ class TopicScan:
         needed = {name for name, spec in specs.items() if spec is not None} | columns_of(condition)
         names = [name for name in KAFKA_COLUMNS if name in columns]
         if not names:
-            # The fields stand in place of the value.
+            # Flattened fields replace the value.
             names = ["value"]
         return ReaderCore(raw, names, False, max_rows, MAX_BYTES, specs["key"], specs["value"], sorted(needed))
 
     def _spec(self, column: str, columns: Sequence[str]) -> ColumnSpec | None:
-        """How a column is decoded if these columns are asked for; `None` if it need not be decoded."""
+        """Return the decoding of a column for a query of these columns; `None` if it need not be decoded."""
         given, spec = self._decoded.get(column), self._specs[column]
         if given is None or spec is None:
             return None
         if given.drops:
-            # Which records are left out must not depend on what is asked for.
+            # Decode all fields, since dropped records must not depend on the query's columns.
             return spec
         if not given.flatten:
             return spec if column in columns else None
@@ -124,7 +124,7 @@ class TopicScan:
 
 def _with_small_fetches(raw: RawSettings) -> RawSettings:
     given = {key.strip().replace("_", ".") for key, _ in raw}
-    # librdkafka's names of the same settings are aliases here.
+    # Aliases include librdkafka's names of the same settings.
     if given & {"fetch.max.bytes", "max.partition.fetch.bytes", "fetch.message.max.bytes", "fetch.min.bytes"}:
         return raw
     small = RawSettings([*raw, *((key, str(value)) for key, value in _SMALL_FETCH)])
@@ -133,7 +133,7 @@ def _with_small_fetches(raw: RawSettings) -> RawSettings:
 
 
 def check_options(function: str, options: ScanOptions) -> None:
-    """Refuse options that are none, with what to use if another library has them.
+    """Refuse unknown options, with advice for those of other libraries.
 
     Raises:
         TypeError: if there is one.

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 def dataset(config: Settings, topics: Topics, **options: Unpack[ScanOptions]) -> "pyarrow.dataset.Dataset":
     """Topics as a `Dataset` of pyarrow, which DuckDB queries by the name of the variable: `SELECT ... FROM orders`.
 
-    Nothing is read, and no broker is asked, before a query runs; it reads what the topics hold then. DuckDB hands over
-    the columns and conditions of the query: only these columns are decoded, and conditions on `topic`, `partition`,
-    `offset` and `timestamp` decide which partitions and offsets are fetched.
+    Nothing is read, and no broker is contacted, before a query runs; it reads the topics' contents at that time. DuckDB
+    passes the columns and conditions of the query: only these columns are decoded, and conditions on `topic`,
+    `partition`, `offset` and `timestamp` decide which partitions and offsets are fetched.
 
     Args:
         config: settings, as for `Consumer`.
@@ -36,9 +36,9 @@ def dataset(config: Settings, topics: Topics, **options: Unpack[ScanOptions]) ->
         check_options("dataset", options)
         source = TopicScan(config, topics, **options)
     finally:
-        del config  # no traceback shows passwords as locals
+        del config  # keeps passwords out of tracebacks that show locals
     installed("pyarrow", "arrow")
-    # It needs pyarrow, an optional extra.
+    # Imported here, because it needs pyarrow, an optional extra.
     from monedula.reading._arrow_dataset import TopicDataset
 
     return TopicDataset(source)

@@ -72,10 +72,10 @@ def read(
         where: a condition on `topic`, `partition`, `offset` and `timestamp`, which decides what is fetched. Only the
             records that meet it are returned. It is a tuple such as `("timestamp", ">=", "1h ago")`; a list of tuples,
             all of which must hold; a list of such lists, one of which must hold; or an expression of pyarrow or polars.
-        max_lateness: the most by which a record's timestamp is before that of any record ahead of it in its partition,
-            in seconds or as `timedelta`. Only with it an upper bound of `timestamp` ends the read early; records that
-            are later than it says may be missed then.
-        columns: names of the columns of a batch; all but `headers` if left out.
+        max_lateness: the most by which a record's timestamp can be before the timestamp of an earlier record in its
+            partition, in seconds or as `timedelta`. Only with it, an upper bound on `timestamp` ends the read early;
+            records that are later than it says may then be missed.
+        columns: names of the columns of a batch; by default all but `headers`.
         headers: whether to add the `headers` column.
         max_rows: the most rows of a batch.
         max_bytes: the most bytes of a batch's columns.
@@ -99,7 +99,7 @@ def read(
     try:
         raw = raw_settings(config, {}, in_place_of_text=TOPICS_SECOND)
     finally:
-        del config  # no traceback shows passwords as locals
+        del config  # keeps passwords out of tracebacks that show locals
     ranges = [
         (topic, partition, bound_of(start, topic, partition, "start"), bound_of(end, topic, partition, "end"))
         for topic, partition in targets(topics, start, end)
@@ -112,7 +112,7 @@ def read(
     check_columns(columns, key, value)
     reading = (raw, columns, headers, max_rows, max_bytes, spec_of("key", key), spec_of("value", value))
     if where is not None:
-        # Imported here: programs that only consume should not wait for what this imports.
+        # Imported here, so that programs that only consume do not pay for the import.
         from monedula.reading.filters.bounded import reader_of
 
         return RecordStream(reader_of(where, max_lateness, ranges, *reading), progress)
@@ -159,7 +159,7 @@ def read_range(
             value=value,
         )
     finally:
-        del config  # no traceback shows passwords as locals
+        del config  # keeps passwords out of tracebacks that show locals
 
 
 class RecordStream(Unpicklable):
@@ -236,7 +236,7 @@ class RecordStream(Unpicklable):
             A `pyarrow.Table`.
         """
         pyarrow = installed("pyarrow", "arrow")
-        # Not by __arrow_c_stream__, through which the errors of this stream would come as pyarrow's.
+        # Iterate instead of using __arrow_c_stream__, which would turn this stream's errors into pyarrow's.
         batches = [pyarrow.record_batch(batch) for batch in self]
         self._exported = True
         table: pa.Table = pyarrow.Table.from_batches(batches, pyarrow.schema(self.schema))
@@ -289,10 +289,10 @@ def targets(
     topics: str | tuple[str, int] | Iterable[str] | Iterable[tuple[str, int]],
     *edges: Bound | Mapping[tuple[str, int], Bound],
 ) -> list[tuple[str, int | None]]:
-    """The topics and partitions to read, checked; a topic's partition is `None`.
+    """Check the topics and partitions to read; `None` stands for all partitions of a topic.
 
     Raises:
-        ArgumentError: if one is neither a name nor a partition, or there is none.
+        ArgumentError: if one is neither a name nor a partition, or the list is empty.
     """
     if loses_values(topics):
         raise ArgumentError(
@@ -320,10 +320,10 @@ def targets(
 
 
 def check_without_dead_letters(**given: object) -> None:
-    """Check how keys and values are decoded by a read.
+    """Check that a read supports this decoding of keys and values.
 
     Raises:
-        ArgumentError: if bad ones are to be written to a topic.
+        ArgumentError: if bad records are to be written to a topic.
     """
     for name, spec in given.items():
         if isinstance(spec, Typed) and spec.dead_letter is not None:
@@ -333,7 +333,7 @@ def check_without_dead_letters(**given: object) -> None:
 def bound_of(
     bound: Bound | Mapping[tuple[str, int], Bound], topic: str, partition: int | None, name: str
 ) -> RawPosition:
-    """One end of a range in the core's form.
+    """Convert one end of a range to the core's form.
 
     Raises:
         ArgumentError: if it is no bound.

@@ -11,11 +11,12 @@ if TYPE_CHECKING:
 
 
 def scan(config: Settings, topics: Topics, **options: Unpack[ScanOptions]) -> "pl.LazyFrame":
-    """Topics as a `LazyFrame` of polars: what a query does not need is not fetched, or not decoded.
+    """Topics as a `LazyFrame` of polars, from which only the data that a query needs is fetched and decoded.
 
-    Nothing is read, and no broker is asked, before the query runs; it reads what the topics hold then. Only the columns
-    that it uses are decoded. Its conditions on `topic`, `partition`, `offset` and `timestamp` decide which partitions
-    and offsets are fetched, and all its conditions are applied. `head(10)` fetches about as much.
+    Nothing is read, and no broker is contacted, before the query runs; it reads the topics' contents at that time. Only
+    the columns that it uses are decoded. Its conditions on `topic`, `partition`, `offset` and `timestamp` decide which
+    partitions and offsets are fetched, and all its conditions are applied. `head(10)` fetches little more than ten
+    records.
 
     Args:
         config: settings, as for `Consumer`.
@@ -35,9 +36,9 @@ def scan(config: Settings, topics: Topics, **options: Unpack[ScanOptions]) -> "p
         check_options("scan", options)
         source = TopicScan(config, topics, **options)
     finally:
-        del config  # no traceback shows passwords as locals
+        del config  # keeps passwords out of tracebacks that show locals
     installed("polars", "polars")
-    # It needs polars, an optional extra.
+    # Imported here, because it needs polars, an optional extra.
     from monedula.reading._polars_source import lazy_frame
 
     return lazy_frame(source)

@@ -28,16 +28,16 @@ class BadRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class InferredSchema:
-    """What `infer` found.
+    """The result of `infer`.
 
-    It is pinned: records that arrive later do not change it. `str()` of it is its DDL, from which `schema_of` makes the
-    same schema.
+    The schema is pinned: records that arrive later do not change it. `str()` returns its DDL, from which `schema_of`
+    makes the same schema.
 
     Attributes:
         schema: the schema, with fields in the order of their names.
-        records: number of records that were looked at.
-        tombstones: number of those without a value.
-        bad: number of those that are no JSON objects. They do not change the schema.
+        records: number of records that were examined.
+        tombstones: number of records without a value.
+        bad: number of records that are no JSON objects. They do not change the schema.
         first_bad: the first of these, or `None`.
     """
 
@@ -111,7 +111,7 @@ def infer(
             if reason is not None and first_bad is None:
                 first_bad = BadRecord(topic, partition, offset, reason)
     finally:
-        del config  # no traceback shows passwords as locals
+        del config  # keeps passwords out of tracebacks that show locals
     try:
         schema = inference.schema()
     except NoSchemaError as error:
@@ -124,7 +124,7 @@ def infer(
 def _sample(
     config: Settings, topics: "str | tuple[str, int] | Iterable[str] | Iterable[tuple[str, int]]", records: int, of: str
 ) -> Iterator[tuple[str, int, int, bytes | None]]:
-    """Records at both ends: topic, partition, offset and text."""
+    """Yield records at both ends: topic, partition, offset and text."""
     with read(config, topics, columns=["offset"]) as whole:
         ranges = dict(whole.ranges)
     ends: list[dict[tuple[str, int], tuple[int, int]]] = [{}, {}]

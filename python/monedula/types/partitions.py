@@ -19,7 +19,7 @@ def _told(plain: Callable[..., TopicPartition]) -> Callable[..., TopicPartition]
         try:
             return plain(*arguments, **keywords)
         except TypeError as error:
-            # The class comes first. In confluent-kafka's an offset is the third argument.
+            # Explain confluent-kafka's form: its class takes an offset as the third argument.
             if len(arguments) < 4 and not keywords.keys() & {"offset", "metadata", "leader_epoch"}:
                 raise
             advice = "it has no offset; here an offset stands beside it, as in {('orders', 0): 42}"
@@ -52,8 +52,8 @@ class OffsetAndMetadata(NamedTuple):
 
 
 Position = int | str | datetime
-"""Where to start: an offset; `"earliest"`; `"latest"`; `"committed"`, the committed offset of the group `group.id`; or
-a time, for the first record that is not older: an aware datetime, or a text such as `"1h ago"`, `"yesterday"`,
+"""A start: an offset; `"earliest"`; `"latest"`; `"committed"`, the committed offset of the group `group.id`; or a time,
+for the first record that is not older: an aware datetime, or a text such as `"1h ago"`, `"yesterday"`,
 `"2026-11-21T10:00:00Z"`."""
 
 Assignment = (
@@ -72,4 +72,4 @@ Offsets = Mapping[tuple[str, int], Offset] | Mapping[TopicPartition, Offset]
 """Offsets to commit: the offset of the next record to read, or `OffsetAndMetadata`, or `(offset, metadata)`."""
 
 Until = str | datetime
-"""Where a loop ends: `"latest"`, or a time: an aware datetime, or a text such as `"today"` or `"1h ago"`."""
+"""The end of a loop: `"latest"`, or a time: an aware datetime, or a text such as `"today"` or `"1h ago"`."""

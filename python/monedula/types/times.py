@@ -1,4 +1,4 @@
-"""Times as text: one parser for Python's calls and for the command line."""
+"""Times as text: one parser for Python and for the command line."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -10,7 +10,7 @@ TIME_TEXTS = (
 """The texts that name a time, for messages."""
 
 EXPECTED_TIME = f"an aware datetime, or a text: {TIME_TEXTS}"
-"""What a time may be, for messages."""
+"""Accepted forms of a time, for messages."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AGO = re.compile(r"(?:-(\d+)\s*([a-z]+)|(\d+)\s*([a-z]+)\s+ago)")
@@ -25,7 +25,7 @@ _DAYS_BACK = {"today": 0, "yesterday": 1}
 
 
 def time_of(text: str) -> datetime | None:
-    """The time that a text names, or `None` if it names none.
+    """Parse the text of a time; `None` if it is none.
 
     "yesterday" and "today" are the beginning of that day, in local time. A time without a zone is local time.
     """

@@ -1,7 +1,7 @@
-"""`Consumer.run` and `AsyncConsumer.run`: a handler is called for each record, many side by side, in order by key.
+"""`Consumer.run` and `AsyncConsumer.run`: a handler is called for each record, concurrently, but in order for each key.
 
-`lanes` decides what may be begun, `parts` what may be committed; `threads` and `tasks` call the handler; `failures`
-decides about records whose handler raised, and `dead_letters` writes those that are given up.
+`lanes` decides which records may be started, `parts` which offsets may be committed; `threads` and `tasks` call the
+handler; `failures` decides about records whose handler raised, and `dead_letters` writes those that are given up.
 """
 
 from monedula.workers.failures import Retry

@@ -1,6 +1,6 @@
-"""Dead letters: records that are given up, with their bytes, and headers that say where they are from and why.
+"""Dead letters: records that are given up, with their bytes, and headers for their origin and error.
 
-The names of the headers are those of share groups' dead letters (KIP-1191), which Kafka's broker writes.
+The headers have the names of share groups' dead letters (KIP-1191), which Kafka's broker writes.
 """
 
 from typing import Any, NamedTuple
@@ -15,25 +15,25 @@ from monedula.producer.sync import Producer
 from monedula.workers.lanes import Item
 
 LetterProducer = Producer | AsyncProducer
-"""What writes dead letters: that of the kind of its consumer."""
+"""Producer of dead letters, of the same kind (synchronous or not) as the consumer."""
 
 PREFIX = "__dlq.errors."
-"""How the names of the headers begin."""
+"""Prefix of the headers' names."""
 
 NEEDED = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
-"""The columns that a dead letter is made of."""
+"""Columns that a dead letter consists of."""
 
 _LONGEST_MESSAGE = 4096
 
 
 class DeadLetters(NamedTuple):
-    """Where dead letters are written.
+    """Destination of dead letters.
 
     Attributes:
-        producer: what writes them.
+        producer: the producer that writes them.
         topic: their topic.
         group: the group whose handler gave them up.
-        is_own: whether the run made the producer, and closes it.
+        is_own: true if the run made the producer, and closes it.
     """
 
     producer: LetterProducer
@@ -42,14 +42,14 @@ class DeadLetters(NamedTuple):
     is_own: bool
 
     def send(self, item: Item, error: BaseException, attempts: int) -> SendFuture:
-        """Write a record. It counts as finished when the future has succeeded."""
+        """Write a record. It counts as finished once the future has succeeded."""
         letter = self._letter(item.record, error, attempts)
         return self.producer.send(
             letter.topic, letter.value, key=letter.key, headers=letter.headers, timestamp=letter.timestamp
         )
 
     def send_if_room(self, record: Record, error: BaseException, attempts: int) -> SendFuture:
-        """As `send`, of a record that no handler has, and without waiting for room.
+        """Write a record that was not handed to a handler, without waiting for room.
 
         Raises:
             BufferFullError: at once, if `buffer.memory` is full.
@@ -61,11 +61,11 @@ class DeadLetters(NamedTuple):
         return SendArguments(self.topic, record.value, record.key, None, headers, _timestamp(record))
 
     def forget_failures(self) -> None:
-        """Have the producer tell of no dead letter that failed: the run has raised or logged what became of it."""
+        """Keep the producer from reporting failed dead letters: the run has raised or logged the outcome."""
         self.producer._unseen_failures()
 
     def headers(self, record: Record, error: BaseException, attempts: int) -> list[tuple[str, bytes]]:
-        """The headers that say where a record is from and why it was given up."""
+        """Return the headers for a record's origin and error."""
         kind = type(error)
         name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
         facts = {
@@ -81,7 +81,7 @@ class DeadLetters(NamedTuple):
 
 
 def check_columns(names: list[str]) -> None:
-    """Refuse a consumer that does not read all that a dead letter is made of.
+    """Refuse a consumer without a column that dead letters need.
 
     Raises:
         ArgumentError: if a column is missing.
@@ -97,7 +97,7 @@ _OF_LETTERS = ("max.request.size", "compression.type", "delivery.timeout.ms", "b
 
 
 def producer_settings(settings: RawSettings) -> RawSettings:
-    """Of a consumer's settings those that its producer of dead letters has too: how to connect, and `_OF_LETTERS`."""
+    """Select the consumer's settings that its dead-letter producer shares: connections, and `_OF_LETTERS`."""
     shared = {key.name: key for key in config_keys() if key.role == "all" or key.name in _OF_LETTERS}
     names = {name for key in shared.values() for name in (key.name, *key.aliases)}
     kept = RawSettings(pair for pair in settings if pair[0].strip().replace("_", ".") in names)
@@ -106,7 +106,7 @@ def producer_settings(settings: RawSettings) -> RawSettings:
 
 
 def _text(error: BaseException) -> str:
-    # An error that cannot be printed must not keep its record from being put aside.
+    # Errors that cannot be printed must not keep their records from being set aside.
     try:
         return str(error)
     except Exception as raised:
@@ -116,5 +116,5 @@ def _text(error: BaseException) -> str:
 
 
 def _timestamp(record: Record) -> Any:
-    # A timestamp before 1970, or none at all, is not sent: the dead letter gets the time of now.
+    # Timestamps before 1970, or none, cannot be sent: the dead letter gets the current time.
     return record.timestamp if record.timestamp is not None and record.timestamp >= 0 else None

@@ -1,4 +1,4 @@
-"""What becomes of records whose handler raised: another attempt, a dead letter, or the end of the run."""
+"""Treatment of records whose handler raised: another attempt, a dead letter, or the end of the run."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,31 +11,31 @@ from monedula.errors import ArgumentError
 from monedula.workers.lanes import Task
 
 Verdict = Literal["retry", "dead_letter", "skip", "stop"]
-"""Try again; write a dead letter and go on; go on without; end the run with the handler's exception."""
+"""Retry; write a dead letter and continue; continue without; end the run with the handler's exception."""
 
 OnError = Callable[[Any, Exception, int], Any]
-"""Called with the handler's argument, its exception, and the number of attempts; returns a `Verdict` or `None`."""
+"""Callback with the handler's argument, its exception, and the number of attempts; returns a `Verdict` or `None`."""
 
 _VERDICTS = ("retry", "dead_letter", "skip", "stop")
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often, and after which waits, records are tried again whose handler raised.
+    """Number of attempts for records whose handler raised, and the waits between them.
 
-    The waits grow from `backoff` by `factor` up to `max_backoff` seconds, each shorter or longer by up to `jitter` of
-    it. The records' key waits meanwhile; all others go on.
+    The waits grow from `backoff` by `factor` up to `max_backoff` seconds, each varied at random by the fraction
+    `jitter`. Records with the same key wait meanwhile; all others continue.
 
     Attributes:
-        retries: attempts after the first one; `None` for as many as it takes.
+        retries: attempts after the first one; `None` for no limit.
         backoff: seconds before the second attempt.
-        factor: how many times longer each further wait is.
+        factor: the growth of each further wait.
         max_backoff: the longest wait in seconds.
-        jitter: the random part of a wait.
-        on: the exceptions after which to try again. Others are given up at once.
+        jitter: the random part of a wait, as a fraction.
+        on: the exceptions that are retried. Records with other exceptions are given up at once.
 
     Raises:
-        ArgumentError: if a number is negative or none, the waits shrink, or `on` names no exceptions.
+        ArgumentError: if a number is negative or no number, the waits shrink, or `on` names no exceptions.
     """
 
     retries: int | None = 3
@@ -59,21 +59,21 @@ class Retry:
             raise ArgumentError(f"Retry(on={self.on!r}): expected exception classes, such as on=TimeoutError")
 
     def delay(self, attempt: int) -> float:
-        """The seconds to wait before the next attempt.
+        """Return the seconds to wait before the next attempt.
 
         Args:
-            attempt: how many attempts there were, 1 or more.
+            attempt: the number of attempts so far, 1 or more.
         """
-        # The exponent is bounded: a float overflows at 2 ** 1024.
+        # Bound the exponent: a float overflows at 2 ** 1024.
         wait = min(self.backoff * self.factor ** min(attempt - 1, 64), self.max_backoff)
         return wait * uniform(1 - self.jitter, 1 + self.jitter)
 
 
 def as_retry(retries: "int | Retry | None") -> Retry:
-    """The argument `retries`, checked.
+    """Check the argument `retries`.
 
     Raises:
-        ArgumentError: if it is neither a number nor a `Retry`, or makes no sense.
+        ArgumentError: if it is neither a number nor a `Retry`, or out of range.
     """
     if isinstance(retries, Retry):
         return retries
@@ -95,7 +95,7 @@ class Failures:
         self._has_dead_letters = has_dead_letters
 
     def verdict(self, task: Task, error: Exception, said: object) -> Verdict:
-        """What to do; `said` is what `on_error` returned.
+        """Decide; `said` is the result of `on_error`.
 
         Raises:
             ArgumentError: if that is no verdict, or a dead letter without a topic for it.
@@ -112,7 +112,7 @@ class Failures:
 
 
 def annotate(error: BaseException, task: Task) -> None:
-    """Note in an exception which records it is about."""
+    """Add a note to an exception that names its records."""
     part, offset = task.part, task.items[0].record.offset
     place = f"{part.topic}-{part.partition}"
     place += "" if offset is None else f" at offset {offset}"
@@ -122,5 +122,5 @@ def annotate(error: BaseException, task: Task) -> None:
 
 
 def argument(task: Task, is_list: bool) -> Record | Sequence[Record]:
-    """What the handler is called with."""
+    """Return the argument of the handler."""
     return [item.record for item in task.items] if is_list else task.items[0].record

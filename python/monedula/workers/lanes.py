@@ -1,6 +1,6 @@
-"""`Lanes`: which records may be handled now. Records of one lane come one after the other, lanes side by side.
+"""`Lanes`: records that may be handled now. Records of one lane are handled one after the other, lanes concurrently.
 
-It neither waits nor knows of threads or tasks: whoever calls it from several threads holds a lock.
+It neither waits nor uses threads or tasks: callers from several threads must hold a lock.
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ from monedula._monedula import Record
 from monedula.workers.parts import Part
 
 Order = Literal["key", "partition", "none"]
-"""What is handled in the order of the log: records with the same key, all of a partition, or none."""
+"""Records handled in log order: those with the same key, all of a partition, or none."""
 
 
 class Item(NamedTuple):
@@ -25,7 +25,7 @@ class Item(NamedTuple):
 
 
 class Lane:
-    """Records that wait for each other; or, if it is `shared`, those that wait for nobody."""
+    """Records that wait for each other; a `shared` lane holds records that wait for no others."""
 
     __slots__ = ("is_offered", "items", "key", "partition", "shared")
 
@@ -35,7 +35,7 @@ class Lane:
         self.shared = shared
         self.items: deque[Item] = deque()
         self.is_offered = False
-        """Whether it stands in the queue, or a handler has records of it."""
+        """True if the lane is in the queue, or a handler has records of it."""
 
 
 class Task:
@@ -52,31 +52,31 @@ class Task:
 
 
 class Assigned:
-    """What a run has of a partition."""
+    """State of a partition in a run."""
 
     __slots__ = ("begun", "frozen", "keyed", "parts", "rows", "unordered")
 
     def __init__(self) -> None:
         self.parts: deque[Part] = deque()
         self.rows = 0
-        """How many rows came so far."""
+        """Number of rows so far."""
         self.begun = -1
-        """The highest number of a row that was begun."""
+        """Highest number of a row that was started."""
         self.frozen = False
-        """Whether only rows before the highest one that was begun are begun."""
+        """True if only rows before the highest one started may start."""
         self.keyed: dict[bytes | None, Lane] = {}
         self.unordered = Lane(self, None, shared=True)
 
 
 class Lanes:
-    """The records of a run that wait, and those that are handled now.
+    """Records of a run that wait, and those that are being handled.
 
     Args:
-        order: which records wait for each other.
+        order: decides which records wait for each other.
 
     Attributes:
-        waiting: records that wait for their handler, those that are tried again included.
-        in_flight: records whose handler runs.
+        waiting: records that wait for their handler, retries included.
+        in_flight: records whose handler is running.
         queued_bytes: the memory of parts with unfinished rows.
     """
 
@@ -92,11 +92,11 @@ class Lanes:
         self.queued_bytes = 0
 
     def assigned(self, topic: str, partition: int) -> Assigned:
-        """What there is of a partition."""
+        """Return the state of a partition, new or existing."""
         return self._partitions.setdefault((topic, partition), Assigned())
 
     def add(self, part: Part, records: list[Record]) -> int:
-        """Append the rows of a part, in their order. Returns how many more tasks can be taken for it at once."""
+        """Append the rows of a part, in their order. Returns how many more tasks can start because of it."""
         assigned = self.assigned(part.topic, part.partition)
         assigned.parts.append(part)
         assigned.rows += len(records)
@@ -106,7 +106,7 @@ class Lanes:
         for row, record in enumerate(records):
             if by_key and (key := record.key) is not None:
                 if not isinstance(key, bytes):
-                    key = repr(key).encode()  # a decoded key is a dict
+                    key = repr(key).encode()  # decoded keys are dicts
                 lane = keyed.get(key) or self._lane(assigned, key)
             else:
                 lane = one or unordered
@@ -119,7 +119,7 @@ class Lanes:
         return len(self._ready) - before + len(unordered.items)
 
     def take(self, limit: int, now: float) -> Task | None:
-        """The next records to be handled, at most `limit` of one lane; `None` if there is nothing to do now."""
+        """Take the next records to handle, at most `limit` of one lane; `None` if there is nothing to do now."""
         while self._later and self._later[0][0] <= now:
             self._ready.append(heappop(self._later)[2])
         while self._ready:
@@ -135,11 +135,11 @@ class Lanes:
         return None
 
     def next_due(self, now: float) -> float | None:
-        """In how many seconds the next retry is due; `None` without one."""
+        """Return the seconds until the next retry is due; `None` without one."""
         return max(self._later[0][0] - now, 0.0) if self._later else None
 
     def done(self, task: Task) -> None:
-        """The records of a task are finished."""
+        """Mark the records of a task as finished."""
         for part, row, _ in task.items:
             part.finish(row)
             if part.frontier >= part.rows:
@@ -147,13 +147,13 @@ class Lanes:
         self._ended(task)
 
     def again(self, task: Task, at: float) -> None:
-        """Try a task again at that time; its lane waits for it."""
+        """Schedule a task for another attempt at that time; its lane waits for it."""
         self.in_flight -= len(task.items)
         self.waiting += len(task.items)
         heappush(self._later, (at, next(self._numbers), task))
 
     def forgotten(self, task: Task) -> None:
-        """The records of a task stay unfinished, and nobody will finish them."""
+        """Leave the records of a task unfinished for good."""
         for part, row, _ in task.items:
             self._give_up(part, row)
         self._ended(task)
@@ -168,7 +168,7 @@ class Lanes:
         self.forgotten(task)
 
     def hurry_retries(self, now: float) -> None:
-        """Have what waits for another attempt tried at once, for the last time."""
+        """Start all pending retries now, as last attempts."""
         for index, (at, number, task) in enumerate(self._later):
             if task.attempts:
                 task.is_last_attempt = True
@@ -176,19 +176,19 @@ class Lanes:
         heapify(self._later)
 
     def freeze(self, topic: str, partition: int) -> None:
-        """Begin no row of a partition behind those that were begun: so the finished ones will have no gap."""
+        """Start no row of a partition after the last one started, so that the finished rows will have no gap."""
         assigned = self._partitions.get((topic, partition))
         if assigned is not None and not assigned.frozen:
             assigned.frozen = True
             self._drop(assigned, assigned.begun)
 
     def freeze_all(self) -> None:
-        """Begin no row behind those that were begun."""
+        """Start no row of any partition after the last one started."""
         for topic, partition in list(self._partitions):
             self.freeze(topic, partition)
 
     def drop_all(self) -> None:
-        """Begin no row any more."""
+        """Start no further row."""
         for assigned in self._partitions.values():
             assigned.frozen = True
             self._drop(assigned, -1)
@@ -201,31 +201,31 @@ class Lanes:
             self.forgotten(task)
 
     def thaw(self, frozen: Iterable[tuple[str, int]]) -> None:
-        """Only these partitions are frozen any more."""
+        """Keep only these partitions frozen."""
         still = set(frozen)
         for partition, assigned in self._partitions.items():
             assigned.frozen = assigned.frozen and partition in still
 
     def unsettled(self, topic: str, partition: int) -> list[Part]:
-        """Parts of a partition with rows that are handled now, or that will be."""
+        """Return the parts of a partition with rows that are being handled, or will be."""
         assigned = self._partitions.get((topic, partition))
         return [] if assigned is None else [part for part in assigned.parts if not part.is_settled]
 
     def abandon(self, parts: Iterable[Part]) -> None:
-        """What is unfinished of these parts will not count, though its handler may still run."""
+        """Discard the unfinished rows of these parts, although their handlers may still run."""
         for part in parts:
             self._give_up(part, part.frontier)
 
     def first_parts(self) -> list[Part]:
-        """The first unsettled part of each partition: what is finished of it may be committed."""
+        """Return the first unsettled part of each partition: its finished rows may be committed."""
         return [assigned.parts[0] for assigned in self._partitions.values() if assigned.parts]
 
     def all_parts(self) -> list[Part]:
-        """All parts that are not settled."""
+        """Return all unsettled parts."""
         return [part for assigned in self._partitions.values() for part in assigned.parts if not part.is_settled]
 
     def take_settled(self) -> list[Part]:
-        """Parts that were settled since the last call, of which the consumer is to be told."""
+        """Take the parts settled since the last call, which are to be reported to the consumer."""
         settled, self._settled = self._settled, []
         return settled
 
@@ -237,7 +237,7 @@ class Lanes:
 
     def _of(self, lane: Lane, limit: int) -> Task | None:
         items, taken = lane.items, list[Item]()
-        # All of one part: each assignment of a partition has its own.
+        # Keep to one part, since each assignment of a partition has its own.
         while items and len(taken) < limit and (not taken or items[0].part is taken[0].part):
             taken.append(items.popleft())
         if lane.shared:
@@ -288,7 +288,8 @@ class Lanes:
         if part.is_complete and part in parts:
             parts.remove(part)
             self._told(part)
-        # The finished rows of an incomplete part count only once all parts before it have been told of.
+        # Parts are settled in order: finished rows of an incomplete part count only after all parts before it were
+        # reported.
         while parts and parts[0].is_settled:
             self._told(parts.popleft())
 

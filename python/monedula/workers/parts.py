@@ -1,21 +1,21 @@
-"""`Part`: rows of one partition that were handed over to a run, and how far they are finished."""
+"""`Part`: rows of one partition that were handed to a run, and the progress on them."""
 
 from monedula._monedula import Batch, MemberCore, Record, WorkGate
 
 
 class Part:
-    """One run of rows of a partition. Rows are finished in any order; those before the first unfinished one count.
+    """One run of rows of a partition. Rows finish in any order; only those before the first unfinished one count.
 
-    Not thread-safe: whoever calls its methods holds the lock of the run. `report` may be called without it.
+    Not thread-safe: callers hold the lock of the run, except for `report`.
 
     Attributes:
         topic: the topic.
         partition: the partition.
         base: the number of the first row, among all rows of the partition in this run.
-        rows: how many rows are to be handled; fewer than there are once the rest was given up.
+        rows: number of rows to handle; smaller than the batch's once the rest was given up.
         nbytes: the memory of its columns.
-        gate: says whether another row may be begun.
-        frontier: how many rows are finished without a gap.
+        gate: decides whether another row may be started.
+        frontier: number of rows finished without a gap.
     """
 
     __slots__ = ("_batch", "_done", "_reported", "base", "frontier", "gate", "nbytes", "partition", "rows", "topic")
@@ -34,7 +34,7 @@ class Part:
         self.frontier = 0
 
     def records(self) -> list[Record]:
-        """Its rows."""
+        """Return the rows as records."""
         return list(self._batch.records())
 
     def finish(self, row: int) -> None:
@@ -42,26 +42,26 @@ class Part:
         done = self._done
         done[row] = 1
         if row == self.frontier:
-            # The next row that is not finished.
+            # Find the next unfinished row.
             unfinished = done.find(0, row)
             self.frontier = len(done) if unfinished < 0 else unfinished
 
     def give_up(self, row: int) -> None:
-        """Rows from this one on will not be handled."""
+        """Give up the rows from this one on."""
         self.rows = min(self.rows, row)
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing more will be finished."""
+        """True if no more rows will be finished."""
         return self.frontier >= self.rows
 
     @property
     def is_complete(self) -> bool:
-        """Whether all its rows are finished."""
+        """True if all rows are finished."""
         return self.frontier == len(self._done)
 
     def report(self, member: MemberCore) -> None:
-        """Tell the consumer how far it is finished."""
+        """Report the progress to the consumer."""
         frontier = self.frontier
         if frontier == len(self._done):
             member.finish(self._batch)
@@ -70,7 +70,7 @@ class Part:
         self._reported = frontier
 
     def abandon(self, member: MemberCore) -> None:
-        """Tell the consumer how far it is finished, and that nobody will finish the rest."""
+        """Report the progress to the consumer, and that the rest will never be finished."""
         self.report(member)
         if not self.is_complete:
             member.abandon(self._batch)

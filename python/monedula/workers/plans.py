@@ -1,4 +1,4 @@
-"""`Plan`: the arguments of `run`, checked."""
+"""`Plan`: the checked arguments of `run`."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ _ORDERS = ("key", "partition", "none")
 
 
 class Plan(NamedTuple):
-    """The arguments of `run`; see there."""
+    """Arguments of `run`, which documents them."""
 
     handler: Callable[[Any], Any]
     concurrency: int
@@ -32,10 +32,10 @@ class Plan(NamedTuple):
     until: Until | None
 
     def check(self, columns: list[str], awaits: bool) -> "Plan":
-        """This plan, checked for a consumer that reads these columns; `awaits`: it awaits coroutine functions.
+        """Check this plan for a consumer with these columns; `awaits` if it awaits coroutine functions.
 
         Raises:
-            ArgumentError: if an argument makes no sense.
+            ArgumentError: if an argument is invalid.
         """
         if not callable(self.handler):
             raise ArgumentError(f"handler={self.handler!r} cannot be called")
@@ -59,12 +59,12 @@ class Plan(NamedTuple):
 
 
 def as_plan(**arguments: Any) -> Plan:
-    """The arguments of `run` as a plan, not checked yet."""
+    """Make a plan of the arguments of `run`, not checked yet."""
     return Plan(retry=as_retry(arguments.pop("retries")), **arguments)
 
 
 def group_of(settings: RawSettings, is_subscribed: bool) -> str:
-    """The group of a consumer, which has to be a member of it that commits automatically.
+    """Return the group of a consumer, which must be a member with automatic commits.
 
     Raises:
         ArgumentError: if it is not.

@@ -1,4 +1,4 @@
-"""`Run`: what runs with threads and runs with tasks have in common. Nothing here waits."""
+"""`Run`: the common part of runs with threads and runs with tasks. Nothing here waits."""
 
 from collections.abc import Callable, Iterator
 from time import monotonic
@@ -14,23 +14,23 @@ from monedula.workers.parts import Part
 from monedula.workers.plans import Plan
 
 BYTES_AT_ONCE = 32 << 20
-"""The most bytes that are taken from the consumer at once."""
+"""Limit on the bytes taken from the consumer at once."""
 
 ROWS_AT_ONCE = 1_000
-"""The most rows that are taken from the consumer at once: a part stays in memory until its last row is finished."""
+"""Limit on the rows taken from the consumer at once: a part stays in memory until its last row is finished."""
 
 POLL_SECONDS = 0.1
-"""How long the consumer waits for records before the run looks after rebalances and finished records."""
+"""Time that the consumer waits for records before the run handles rebalances and finished records."""
 
 FULL_SECONDS = 0.05
-"""How long a run that has enough records waits before it runs callbacks."""
+"""Time that a run with enough records waits before it runs callbacks."""
 
 LEASE_SECONDS = 0.05
-"""After how long a record is begun that came while the lease was over."""
+"""Delay of a record that arrived after the lease was over."""
 
 
 COMMIT_SECONDS = 5.0
-"""How long the last commit may take if handlers have used up the grace, and after Ctrl-C or a cancellation."""
+"""Time for the last commit if handlers have used up the grace, and after Ctrl-C or a cancellation."""
 
 
 class Figures:
@@ -44,22 +44,22 @@ class Figures:
         self.abandoned = 0
 
     def by_name(self) -> dict[str, float]:
-        """The counters, by their names in `metrics()`."""
+        """Return the counters, by their names in `metrics()`."""
         return {f"run_{name}": float(value) for name, value in vars(self).items()}
 
 
 class Bound(Protocol):
-    """Where a run with `until` ends."""
+    """End of a run with `until`."""
 
     def reached(self) -> bool:
-        """Whether everything is read."""
+        """Return true if everything is read."""
 
     def end(self) -> None:
-        """Read on without an end."""
+        """Remove the bound: read on without an end."""
 
 
 class RunConsumer(Protocol):
-    """What a run needs of its consumer, whether that waits or is awaited."""
+    """Consumer of a run, synchronous or for asyncio."""
 
     _core: ConsumerCore
     _member: MemberCore
@@ -74,7 +74,7 @@ class Run:
     Args:
         member: the membership of the consumer whose records are handled.
         plan: the arguments of the call.
-        bound: where it ends, or `None`.
+        bound: the end of the run, or `None`.
         figures: the counters of the runs before, or `None`.
     """
 
@@ -85,28 +85,29 @@ class Run:
         self.figures = figures or Figures()
         self.is_under_way = True
         self.failure: BaseException | None = None
-        """Why the run ends: what a handler raised, or the writing of a dead letter."""
+        """Error that ends the run: raised by a handler, or by the writing of a dead letter."""
         self._unwritten: BaseException | None = None
-        """The failure, if it is about the writing of a dead letter."""
+        """Copy of `failure` if the writing of a dead letter caused it."""
         self.bound = bound
-        # Batches belong to the run, not to a thread or task: what it holds when it ends is read again.
+        # Make the run the holder of its batches, not a thread or task: batches that it holds when it ends are read
+        # again.
         self.holder = new_holder()
         self.limit = 1 if plan.batch_size is None else plan.batch_size
         self.since: dict[int, float] = {}
-        """When each handler that runs now was called, by the number of its worker."""
+        """Start time of each running handler, by the number of its worker."""
         self.is_ending = False
-        """Whether a record whose handler fails gets one more attempt only, and at once: the run was woken up."""
+        """True once the run was woken up: a record whose handler fails gets only one more attempt, at once."""
         self.report: Callable[[], None] = self._report
-        """Tells the consumer what is finished. Called by a `close` in another thread, or in a handler, too."""
+        """Reports the progress to the consumer. Also called by a `close` in another thread or in a handler."""
         self.has_ended = False
-        """Whether no handler is waited for any longer: what one says now is for nobody."""
+        """True once no handler is waited for any longer: later results are ignored."""
         self.left_behind = False
-        """Whether rows were given up that this consumer may still own."""
+        """True if rows were given up that this consumer may still own."""
         self._member = member
         self._wanted_since: dict[tuple[str, int], float] = {}
 
     def gauges(self) -> dict[str, float]:
-        """The figures of this moment."""
+        """Return the current figures."""
         since = min(list(self.since.values()), default=None)
         return {
             "run_in_flight": self.lanes.in_flight,
@@ -116,7 +117,7 @@ class Run:
         }
 
     def room(self) -> int:
-        """How many rows may be taken now; 0 until a quarter of what may wait is free."""
+        """Return how many rows may be taken now; 0 until a quarter of the queue is free."""
         plan, lanes = self.plan, self.lanes
         free = plan.max_queued_records - lanes.waiting - lanes.in_flight
         if free * 4 < plan.max_queued_records or lanes.queued_bytes >= plan.max_queued_bytes:
@@ -124,37 +125,37 @@ class Run:
         return min(free, ROWS_AT_ONCE)
 
     def room_bytes(self) -> int:
-        """How many bytes may be taken at once."""
+        """Return how many bytes may be taken at once."""
         return max(min(self.plan.max_queued_bytes - self.lanes.queued_bytes, BYTES_AT_ONCE), 1)
 
     def parts(self, batch: Batch) -> Iterator[Part]:
-        """The parts of a batch. Each is to be added to the lanes before the next one is asked for."""
+        """Yield the parts of a batch. Add each to the lanes before taking the next one."""
         for part in self._member.hand_over(batch, self.holder):
             (span,) = part.spans
             yield Part(part, self._member.work_gate(part), self.lanes.assigned(span.topic, span.partition).rows)
 
     def is_read(self) -> bool:
-        """Whether `until` is reached and all is handled: a partition that is lost before that is read again."""
-        # Asked in any case: it has the bounds of new partitions looked up.
+        """Return true if `until` is reached and all is handled: a partition that is lost before that is read again."""
+        # Call `reached` in any case: it has the bounds of new partitions looked up.
         return self.bound is not None and self.bound.reached() and self.is_idle()
 
     def is_over(self, was_reached: bool, quiet_seconds: float) -> bool:
-        """Whether reading ends, after a wait that brought nothing.
+        """Return true if reading ends, after a wait without records.
 
         Args:
-            was_reached: what `is_read` said before that wait.
-            quiet_seconds: for how long no record came.
+            was_reached: the result of `is_read` before that wait.
+            quiet_seconds: the time since the last record.
         """
         if was_reached and self.is_read():
             return True
         return self.plan.timeout is not None and quiet_seconds >= self.plan.timeout and self.is_idle()
 
     def is_idle(self) -> bool:
-        """Whether nothing waits and no handler runs."""
+        """Return true if no record waits and no handler runs."""
         return not self.lanes.waiting and not self.lanes.in_flight
 
     def look_after(self, wanted: list[tuple[str, int]]) -> list[Part]:
-        """Give up what a rebalance takes away. Returns the parts of which the consumer is to be told, by `tell`.
+        """Give up what a rebalance takes away. Returns the parts to report to the consumer, by `tell`.
 
         Args:
             wanted: the partitions that are being revoked.
@@ -171,7 +172,7 @@ class Run:
         return [*self.lanes.take_settled(), *self.lanes.first_parts()]
 
     def tell(self, parts: list[Part]) -> None:
-        """Tell the consumer what is finished."""
+        """Report the progress on the parts to the consumer."""
         for part in parts:
             if part.is_settled:
                 self.left_behind = self.left_behind or not part.is_complete
@@ -183,7 +184,7 @@ class Run:
         self.tell(self.look_after(self._member.rebalance_wanted()))
 
     def give_up(self, parts: list[Part], reason: str) -> None:
-        """Wait no longer for parts, and warn."""
+        """Abandon parts that took too long, and warn."""
         places = ", ".join(f"{part.topic}-{part.partition}" for part in parts)
         self.lanes.abandon(parts)
         self.figures.abandoned += len(parts)
@@ -193,20 +194,20 @@ class Run:
         )
 
     def take(self) -> Task | None:
-        """The next records to be handled; `None` if there is nothing to do now, or the run has failed."""
+        """Take the next records to handle; `None` if there is nothing to do now, or the run has failed."""
         return None if self.failure is not None else self.lanes.take(self.limit, monotonic())
 
     def end_gracefully(self) -> None:
-        """Begin nothing behind what was begun. What waits for another attempt gets its last one now.
+        """Start nothing after the last record started. Pending retries get their last attempt now.
 
-        Records that were finished behind it are handled again only if that fails too.
+        Later records that have finished are handled again only if that fails, too.
         """
         self.is_ending = True
         self.lanes.freeze_all()
         self.lanes.hurry_retries(monotonic())
 
     def end(self) -> bool:
-        """Begin nothing more, and wait for no handler any longer. Returns whether some still run."""
+        """Start nothing more, and wait for no handler any longer. Returns true if some still run."""
         self.has_ended = True
         self.lanes.drop_all()
         late = self.lanes.all_parts()
@@ -218,16 +219,16 @@ class Run:
         return bool(late)
 
     def handled(self, task: Task) -> None:
-        """The handler has succeeded."""
+        """Record that the handler has succeeded."""
         self.figures.handled += len(task.items)
         self._done(task)
 
     def decided(self, verdict: Verdict, error: Exception, task: Task) -> None:
-        """The handler has failed, and this was decided; a dead letter is written by now."""
+        """Apply the verdict on a failed handler; a dead letter has been written by now."""
         if verdict == "stop":
             self.stop(error, task)
         elif verdict == "retry" and task.is_last_attempt:
-            # Further attempts would hold up the end. The record is not committed, and read again.
+            # Further attempts would delay the end. The record is not committed, so it is read again.
             self.lanes.leave_out(task)
         elif verdict == "retry":
             self.figures.retries += 1
@@ -243,7 +244,7 @@ class Run:
     def unwritten(self, error: BaseException, task: Task) -> None:
         """End the run because a dead letter of these records cannot be written.
 
-        All other handlers that give up a record then are likely to fail for the same reason, which is said once.
+        Other handlers that give up a record then likely fail for the same reason, which is logged once.
         """
         if self.failure is not None and self.failure is self._unwritten and _is_same(error, self.failure):
             self.lanes.forgotten(task)
@@ -253,20 +254,20 @@ class Run:
         self._unwritten = error if is_first else self._unwritten
 
     def _done(self, task: Task) -> None:
-        # A handler that comes back later was said to be handled again.
+        # Handlers that return after the end were reported as handled again.
         self.lanes.forgotten(task) if self.has_ended else self.lanes.done(task)
 
     def fail(self, error: BaseException) -> None:
         """End the run because of this error."""
         self.failure = error
-        # At once, and not when the reader notices: records behind a failed one, also of its key, must not be begun.
+        # Dropped at once, before the reader notices: records after a failed one, also of its key, must not start.
         self.lanes.drop_all()
 
     def stop(self, error: BaseException, task: Task) -> None:
-        """End the run because of an error about these records. Only the first one is raised.
+        """End the run because of an error about these records. Only the first error is raised.
 
-        A run that has ended does not fail any more: its producer of dead letters is closed by then, and the records
-        of a handler that still ran are read again.
+        A run that has ended does not fail any more: its dead-letter producer is closed by then, and records whose
+        handler still ran are read again.
         """
         self.lanes.forgotten(task)
         annotate(error, task)
@@ -284,35 +285,35 @@ def _is_same(error: BaseException, other: BaseException) -> bool:
 
 
 class Ending:
-    """How long the end of a run waits for what was begun; without an error, for everything that was taken.
+    """Waiting at the end of a run for the started records; without an error, for all records taken.
 
     Args:
         run: the run.
-        error: what ended the reading, or `None`.
+        error: the error that ended the reading, or `None`.
     """
 
     def __init__(self, run: Run, error: BaseException | None) -> None:
         self.serves = error is None or isinstance(error, WakeupError)
-        """Whether rebalance callbacks are called meanwhile."""
+        """True if rebalance callbacks are called meanwhile."""
         self._run = run
         self._is_cut = error is not None and not isinstance(error, Exception)
-        """Whether it ends by Ctrl-C or by a cancelled task: whoever did that does not wait for long."""
+        """True if Ctrl-C or a cancelled task ends the run: whoever did that expects a quick end."""
         self._deadline: float | None = None
         if error is not None or run.failure is not None:
             self._set_deadline()
-            # What is before a finished record is handled too, so that it need not be handled again.
+            # Records before a finished one are handled too, so that the finished one need not be handled again.
             is_graceful = isinstance(error, Exception) and run.failure is None
             run.end_gracefully() if is_graceful else run.lanes.drop_all()
 
     def is_over(self) -> bool:
-        """Whether the grace is over. A handler that failed meanwhile ends the waiting for records not begun yet."""
+        """Return true if the grace is over. A handler that failed meanwhile ends the wait for records not started."""
         run = self._run
         if run.failure is not None and run.lanes.waiting:
             self._begin_nothing()
         return self._deadline is not None and monotonic() > self._deadline
 
     def seconds_left(self) -> float:
-        """How long the last commit may take, and then the end of the dead letters' producer."""
+        """Return the time for the last commit, and for closing the dead-letter producer after it."""
         grace = self._run.plan.grace
         least = min(grace, COMMIT_SECONDS)
         if self._deadline is None:
@@ -320,7 +321,7 @@ class Ending:
         return least if self._is_cut else max(self._deadline - monotonic(), least)
 
     def interrupted(self) -> None:
-        """The consumer was woken up again, or closed elsewhere: begin nothing more, and call no callbacks."""
+        """Start nothing more and call no callbacks, since the consumer was woken up again, or closed elsewhere."""
         self._begin_nothing()
         self.serves = False
 
@@ -333,5 +334,5 @@ class Ending:
 
 
 def first_error(error: BaseException | None, raised: BaseException) -> BaseException:
-    """The error with which a run ends: the first one. A wakeup is none: it has done its part by ending the wait."""
+    """Choose the error with which a run ends: the first one. Wakeups do not count: they have only ended the wait."""
     return raised if isinstance(error, WakeupError) else error_to_raise(error, raised)

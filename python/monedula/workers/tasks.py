@@ -18,11 +18,11 @@ from monedula.workers.lanes import Task
 from monedula.workers.runs import FULL_SECONDS, LEASE_SECONDS, POLL_SECONDS, Ending, Run, RunConsumer, first_error
 
 TURNS = 32
-"""After how many records a worker whose handler never suspends lets others have their turn."""
+"""Number of records after which a worker yields to others if its handler never suspends."""
 
 
 class TaskConsumer(RunConsumer, Protocol):
-    """What a run with tasks needs of its consumer."""
+    """Consumer of a run with tasks."""
 
     async def _step(
         self, holder: int, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None
@@ -36,9 +36,9 @@ class TaskRun:
     """A run whose handlers are called in tasks.
 
     Args:
-        consumer: whose records are handled.
+        consumer: the consumer whose records are handled.
         run: the run.
-        letters: where dead letters go, or `None`.
+        letters: the destination of dead letters, or `None`.
     """
 
     def __init__(self, consumer: TaskConsumer, run: Run, letters: DeadLetters | None) -> None:
@@ -46,21 +46,21 @@ class TaskRun:
         self._run = run
         self._letters = letters
         self._idle: deque[asyncio.Future[None]] = deque()
-        """Of workers that wait for a record."""
+        """Futures of workers that wait for a record."""
         self._reader: asyncio.Future[None] | None = None
-        """Of the caller's task, while it waits for room or for the end."""
+        """Future of the caller's task, while it waits for room or for the end."""
         self._ended = False
         self._ending: Ending | None = None
         self._cancels = False
-        """Whether the run itself cancels the tasks of handlers."""
+        """True while the run itself cancels the tasks of handlers."""
         self._cut: RuntimeError | None = None
-        """The failure of the run, if somebody else cancelled one of its tasks."""
+        """Failure of the run, if other code cancelled one of its tasks."""
 
     async def run(self) -> None:
         """Read until the end, and wait for the handlers.
 
         Raises:
-            Exception: what a handler raised that is not retried, with a note; errors of reading and committing.
+            Exception: an exception of a handler that is not retried, with a note; errors of reading and committing.
         """
         loop = asyncio.get_running_loop()
         workers = [loop.create_task(self._work(number)) for number in range(self._run.plan.concurrency)]
@@ -91,7 +91,7 @@ class TaskRun:
         run, consumer = self._run, self._consumer
         heard = monotonic()
         while run.failure is None:
-            # An error that waits for the last records comes with the call after they are reported, not with the end.
+            # Idleness is checked before: errors held back until the last records are reported come with the next call.
             was_idle = run.is_idle()
             self._look_after()
             room = run.room()
@@ -106,7 +106,7 @@ class TaskRun:
             if batch:
                 heard = monotonic()
                 self._take(batch)
-                # A batch that was there already suspends nobody: the handlers have their turn.
+                # Yield to the handlers: taking a batch that was already there suspends no task.
                 await asyncio.sleep(0)
             elif was_idle and run.is_over(is_over, monotonic() - heard):
                 consumer._check_drained(run.plan.timeout, run.bound)
@@ -118,7 +118,7 @@ class TaskRun:
             self._wake(run.lanes.add(part, part.records()))
 
     async def _finish(self, error: BaseException | None) -> None:
-        """Wait until what was begun is finished; without an error, until everything that was taken is."""
+        """Wait until the started records are finished; without an error, all records taken."""
         run = self._run
         ending = self._ending = Ending(run, error)
         failure: BaseException | None = None
@@ -216,7 +216,7 @@ class TaskRun:
             raise
 
     def _cut_off(self, error: asyncio.CancelledError, task: Task | None = None) -> None:
-        """End the run: a task of it was cancelled by somebody else, and handles nothing any more."""
+        """End the run because other code cancelled one of its tasks, which handles nothing any more."""
         failure = RuntimeError("a task in which run() calls handlers was cancelled, by a handler or by other code")
         failure.__cause__ = error
         if task is not None:
@@ -249,7 +249,7 @@ class TaskRun:
                     _finish(reader)
 
     async def _handle(self, task: Task) -> None:
-        """Call the handler, and do what follows from it."""
+        """Call the handler, and apply the result."""
         run, lanes = self._run, self._run.lanes
         admission = task.part.gate.ask()
         if admission is None:
@@ -269,8 +269,8 @@ class TaskRun:
                 await self._failed(task, given, error)
         except asyncio.CancelledError as error:
             self._refuse_cancelled(error, task)
-            # Something that the handler waited for was cancelled. Raised as it is, it would end the caller's task
-            # without an error.
+            # Awaited work of the handler was cancelled. Raised as it is, this would end the caller's task without an
+            # error.
             failure = RuntimeError("something that the handler waited for was cancelled")
             failure.__cause__ = error
             await self._failed(task, given, failure)
@@ -302,7 +302,7 @@ class TaskRun:
         run.decided(verdict, error, task)
 
     def _refuse_cancelled(self, raised: BaseException, task: Task) -> None:
-        """Raise it again if it says that the current task was cancelled: the task handles nothing any more."""
+        """Raise the error again if it says that the current task was cancelled: the task handles nothing any more."""
         if self._cancels:
             self._run.lanes.forgotten(task)
             raise raised
@@ -312,7 +312,7 @@ class TaskRun:
 
 
 def _is_cancelled() -> bool:
-    """Whether the current task itself was cancelled."""
+    """Return true if the current task itself was cancelled."""
     current = asyncio.current_task()
     return current is not None and current.cancelling() > 0
 

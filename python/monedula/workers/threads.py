@@ -17,7 +17,7 @@ from monedula.workers.runs import FULL_SECONDS, LEASE_SECONDS, POLL_SECONDS, End
 
 
 class ThreadConsumer(RunConsumer, Protocol):
-    """What a run with threads needs of its consumer."""
+    """Consumer of a run with threads."""
 
     def _next(
         self, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None, holder: int | None = None
@@ -31,9 +31,9 @@ class ThreadRun:
     """A run whose handlers are called in threads.
 
     Args:
-        consumer: whose records are handled.
+        consumer: the consumer whose records are handled.
         run: the run.
-        letters: where dead letters go, or `None`.
+        letters: the destination of dead letters, or `None`.
     """
 
     def __init__(self, consumer: ThreadConsumer, run: Run, letters: DeadLetters | None) -> None:
@@ -41,12 +41,12 @@ class ThreadRun:
         self._run = run
         run.report = self._look_after
         self._letters = letters
-        # By the module's names: in place of threads and locks, gevent and eventlet put greenlets and theirs.
+        # Looked up in the module, since gevent and eventlet replace threads and locks there by greenlets and theirs.
         self._lock = threading.Lock()
         self._available = threading.Condition(self._lock)
         """Notified of records that may be handled, and of the end."""
         self._changed = threading.Condition(self._lock)
-        """Notified when the caller's thread has something to do: there is room, or all is handled."""
+        """Notified when the caller's thread has work: there is room, or all is handled."""
         self._idle = 0
         self._reader_waits = False
         self._ended = False
@@ -56,7 +56,7 @@ class ThreadRun:
         """Read until the end, and wait for the handlers.
 
         Raises:
-            Exception: what a handler raised that is not retried, with a note; errors of reading and committing.
+            Exception: an exception of a handler that is not retried, with a note; errors of reading and committing.
         """
         workers = [
             threading.Thread(target=self._work, args=(number,), name=f"monedula-worker-{number}", daemon=True)
@@ -91,7 +91,7 @@ class ThreadRun:
         run, consumer = self._run, self._consumer
         heard = monotonic()
         while run.failure is None:
-            # An error that waits for the last records comes with the call after they are reported, not with the end.
+            # Idleness is checked before: errors held back until the last records are reported come with the next call.
             was_idle = run.is_idle()
             self._look_after()
             with self._lock:
@@ -121,7 +121,7 @@ class ThreadRun:
                     self._available.notify(min(tasks, self._idle))
 
     def _finish(self, error: BaseException | None) -> None:
-        """Wait until what was begun is finished; without an error, until everything that was taken is."""
+        """Wait until the started records are finished; without an error, all records taken."""
         run = self._run
         failure: BaseException | None = None
         with self._lock:
@@ -213,7 +213,7 @@ class ThreadRun:
             otherwise = self._handle(task)
 
     def _handle(self, task: Task) -> Callable[[], None] | None:
-        """Call the handler; if it did not succeed, returns what to do with the task, under the lock."""
+        """Call the handler. If it failed, return what to do with the task, to be called under the lock."""
         run, lanes = self._run, self._run.lanes
         admission = task.part.gate.ask()
         if admission is None:

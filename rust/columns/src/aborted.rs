@@ -1,4 +1,4 @@
-//! Which batches belong to aborted transactions (KIP-98).
+//! Filter for batches of aborted transactions (KIP-98).
 //!
 //! A read_committed Fetch response lists, for each partition, the aborted transactions that overlap
 //! it: producer id and first offset. A producer's transactional batches are hidden from that offset on
@@ -18,7 +18,7 @@ pub struct AbortedTransaction {
     pub first_offset: i64,
 }
 
-/// The aborted transactions of one Fetch response, and which of them the walk is within.
+/// Aborted transactions of one Fetch response, with those that are open at the walk's offset.
 #[derive(Debug, Default)]
 pub(crate) struct AbortedList {
     by_offset: Arc<[AbortedTransaction]>,
@@ -26,8 +26,8 @@ pub(crate) struct AbortedList {
     active: Vec<i64>,
 }
 
-/// The offset of each producer's last abort marker. Several segments of one response come with the same list: without
-/// the markers, a later segment's list would also hide the producer's next transaction.
+/// Offset of each producer's last abort marker. Several segments of one response come with the same list: without the
+/// markers, a later segment's list would also hide the producer's next transaction.
 #[derive(Debug, Default)]
 pub(crate) struct AbortMarkers(BTreeMap<i64, i64>);
 
@@ -42,7 +42,7 @@ impl AbortedList {
         Self { by_offset, begun: 0, active: Vec::new() }
     }
 
-    /// Whether the batch belongs to an aborted transaction. Must be called in offset order.
+    /// Returns true if the batch belongs to an aborted transaction. Must be called in offset order.
     pub(crate) fn hides(&mut self, header: &BatchHeader, markers: &AbortMarkers) -> bool {
         while let Some(next) = self.by_offset.get(self.begun) {
             if next.first_offset > header.last_offset() {
@@ -74,7 +74,7 @@ impl AbortMarkers {
         self.0.get(&transaction.producer_id).is_some_and(|marker| transaction.first_offset <= *marker)
     }
 
-    /// Removes producers that no list names any more: a consumer that runs for months meets many.
+    /// Removes producers that no list names any more, since a consumer that runs for months meets many.
     pub(crate) fn retain_named<'l>(&mut self, lists: impl Iterator<Item = &'l AbortedList> + Clone) {
         self.0.retain(|producer_id, _| lists.clone().any(|list| list.names(*producer_id)));
     }

@@ -1,11 +1,11 @@
-//! Something that is not there yet and that a walk cannot go on without, such as a schema that is asked for.
+//! Handle to something without which a walk cannot go on, such as a schema that was requested from a registry.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 type Then = Box<dyn FnOnce() + Send>;
 
-/// What a walk waits for. Whoever brings it calls [`Awaited::arrived`], whatever the outcome is.
+/// Condition that a walk waits for. Its supplier calls [`Awaited::arrived`], also when it has failed.
 #[derive(Default)]
 pub struct Awaited(Mutex<ArrivalState>);
 
@@ -16,7 +16,7 @@ struct ArrivalState {
 }
 
 impl Awaited {
-    /// Calls `then` once it has arrived. False if it already has: `then` is not called then.
+    /// Calls `then` on arrival. Returns false, without a call, if it has arrived already.
     pub fn then(&self, then: impl FnOnce() + Send + 'static) -> bool {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !waiting.has_arrived {
@@ -25,7 +25,7 @@ impl Awaited {
         !waiting.has_arrived
     }
 
-    /// Lets everything that waits go on.
+    /// Marks the arrival and runs the callbacks of all that wait for it.
     pub fn arrived(&self) {
         let then = {
             let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);

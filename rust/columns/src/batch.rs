@@ -1,5 +1,5 @@
-//! A finished batch: the Arrow `RecordBatch`, and the partitions and offsets that its rows cover.
-//! Slicing it, and computing the positions after some of its rows.
+//! A finished batch: the Arrow `RecordBatch`, and the partitions and offsets that its rows cover. Slices of it, and the
+//! positions after some of its rows.
 
 use std::sync::Arc;
 
@@ -17,11 +17,12 @@ pub struct ColumnBatch {
     /// Capacity of the pooled buffers that the columns hold, in bytes. The topic, partition and timestampType columns
     /// are not counted, because batches may share them.
     pub memory_bytes: usize,
-    /// Records whose key or value cannot be decoded and that are to be kept; slices have none.
+    /// Records that cannot be decoded, kept for the dead letters under [`OnBadValue::Refuse`](crate::OnBadValue);
+    /// slices have none.
     pub refused: Option<Box<RefusedRows>>,
-    /// How many such records were dropped; 0 for slices.
+    /// Number of records that cannot be decoded and were dropped; 0 for slices.
     pub dropped: usize,
-    /// How many rows have nulls since a key or value is bad; 0 for slices.
+    /// Number of rows with a null in place of a bad key, value or field; 0 for slices.
     pub with_nulls: usize,
 }
 

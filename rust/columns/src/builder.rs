@@ -1,5 +1,5 @@
-//! The builder of one batch: its columns while they grow, its limits on rows and bytes, and the spans of its rows.
-//! Appending records is in `records` and `rows`; turning the columns into Arrow arrays is in `finish`.
+//! Builder of one batch: the growing columns, the limits on rows and bytes, and the spans of its rows. Records are
+//! appended in `records` and `rows`; the columns become Arrow arrays in `finish`.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub struct BatchBuilder {
     pub(crate) topic: ConstantStrings,
     pub(crate) partition: ConstantInts,
     pub(crate) timestamp_type: ConstantInts,
-    /// The columns in place of the binary ones, if any are typed.
+    /// Typed columns that replace the binary key or value.
     pub(crate) typed: Option<Box<TypedColumns>>,
 }
 
@@ -84,18 +84,18 @@ impl BatchBuilder {
         self.rows
     }
 
-    /// Size of the rows so far in Arrow's layout, in bytes; headers are counted with an upper bound. Records that were
-    /// refused count too.
+    /// Size of the rows so far in Arrow's layout, in bytes; headers are counted with an upper bound. Refused records
+    /// count too.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether the batch must be finished before more rows can be appended.
+    /// Returns true if the batch must be finished before more rows can be appended.
     pub fn is_full(&self) -> bool {
         self.refused || self.rows_left() == 0 || self.bytes >= self.max_bytes
     }
 
-    /// Whether keys or values are decoded: their columns may be larger than the records.
+    /// Returns true if keys or values are decoded: their columns may be larger than the records.
     pub fn is_typed(&self) -> bool {
         self.typed.is_some()
     }
@@ -123,7 +123,7 @@ impl BatchBuilder {
         widths.into_iter().filter(|(column, _)| self.is_plain(*column)).map(|(_, width)| width).sum()
     }
 
-    /// Whether it has this column, and not a typed one in its place.
+    /// Returns true if the batch has this column in its binary form, not a typed one in its place.
     pub(crate) fn is_plain(&self, column: ColumnSet) -> bool {
         self.columns.contains(column) && self.typed.as_ref().is_none_or(|typed| typed.of(column).is_none())
     }

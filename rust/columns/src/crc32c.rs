@@ -1,4 +1,4 @@
-//! CRC-32C of record batches, by the widest carry-less multiplication of the processor.
+//! CRC-32C of record batches, with the processor's widest carry-less multiplication.
 //!
 //! The `crc32c` crate feeds the processor's CRC instruction, eight bytes at a time in three streams. Processors with
 //! AVX-512 and VPCLMULQDQ multiply 64 bytes at a time, which is more than twice as fast. All others use the crate, and
@@ -8,7 +8,7 @@
 pub fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if bytes.len() >= wide::MIN_BYTES && wide::is_supported() {
-        // SAFETY: the processor has what the function was compiled for.
+        // SAFETY: the processor's features were checked.
         return unsafe { wide::crc32c(crc, bytes) };
     }
     ::crc32c::crc32c_append(crc, bytes)
@@ -24,21 +24,21 @@ mod wide {
     use std::arch::is_x86_feature_detected;
     use std::arch::x86_64::*;
 
-    /// P without its highest bit, bit-reversed: the lowest bit of a byte has the highest power.
+    /// P without its highest bit, bit-reversed: a byte's lowest bit stands for the highest power.
     const POLYNOMIAL: u32 = 0x82f6_3b78;
     const VECTOR_BYTES: usize = 64;
     const VECTORS: usize = 4;
     const BLOCK_BYTES: usize = VECTORS * VECTOR_BYTES;
 
-    /// What is shorter is not worth the folding at the end.
+    /// Shorter inputs go to the crate: the folding of the last vectors would cost more than it saves.
     pub(super) const MIN_BYTES: usize = BLOCK_BYTES;
 
     pub(super) fn is_supported() -> bool {
         is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("vpclmulqdq")
     }
 
-    /// x to this power modulo P, bit-reversed. The shift by one bit corrects the product, which for two bit-reversed
-    /// factors has one bit less than two registers.
+    /// x to this power modulo P, bit-reversed. The shift by one bit corrects the product: a product of two bit-reversed
+    /// registers is one bit shorter than two registers.
     const fn power(exponent: usize) -> i64 {
         let (mut power, mut at) = (1_u32 << 31, 0);
         while at < exponent {
@@ -48,18 +48,18 @@ mod wide {
         (power as i64) << 1
     }
 
-    /// The factors that fold the first and the second half of 128 bits over a distance in bytes. The first half is 64
-    /// bits further away. A product of 64 by 32 bits ends 32 bits before the 128 bits do.
+    /// Factors that fold the first and the second half of 128 bits over a distance in bytes. The first half is 64 bits
+    /// further away. The product of 64 and 32 bits ends 32 bits before the end of the 128 bits.
     const fn factors(distance_bytes: usize) -> [i64; 2] {
         [power(distance_bytes * 8 + 32), power(distance_bytes * 8 - 32)]
     }
 
     const BLOCK_FACTORS: [i64; 2] = factors(BLOCK_BYTES);
     const VECTOR_FACTORS: [i64; 2] = factors(VECTOR_BYTES);
-    /// For the first three lanes of a vector, each to be folded into the last.
+    /// Factors of a vector's first three lanes, each of which is folded into the last lane.
     const LANE_FACTORS: [[i64; 2]; 3] = [factors(48), factors(32), factors(16)];
 
-    /// For at least [`MIN_BYTES`].
+    /// Requires at least [`MIN_BYTES`].
     #[target_feature(enable = "avx512f,vpclmulqdq")]
     pub(super) fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
         let (blocks, rest) = bytes.as_chunks::<BLOCK_BYTES>();
@@ -129,7 +129,8 @@ mod wide {
     fn load<const BYTES: usize, const COUNT: usize>(block: &[u8; BYTES]) -> [__m512i; COUNT] {
         const { assert!(COUNT * VECTOR_BYTES == BYTES) };
         let mut vectors = [_mm512_setzero_si512(); COUNT];
-        // No closure: what would call it was not compiled for this processor, so that neither becomes part of the loop.
+        // Loop without a closure: its callers in the standard library are not compiled for AVX-512, so they and the
+        // closure would not be inlined here.
         for (index, vector) in vectors.iter_mut().enumerate() {
             // SAFETY: the block has `COUNT` vectors. The load needs no alignment.
             *vector = unsafe { _mm512_loadu_si512(block.as_ptr().add(index * VECTOR_BYTES).cast()) };
@@ -154,7 +155,7 @@ mod wide {
 mod tests {
     use super::*;
 
-    /// The definition, bit by bit.
+    /// CRC by its definition, bit by bit.
     fn slow(crc: u32, bytes: &[u8]) -> u32 {
         !bytes.iter().fold(!crc, |crc, &byte| {
             (0..8).fold(crc ^ u32::from(byte), |crc, _| (crc >> 1) ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 })
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn known_answers() {
-        // RFC 3720, B.4, and the check value of the catalogue of CRCs.
+        // Vectors of RFC 3720, B.4, and the check value of the catalogue of CRCs.
         let ascending: Vec<u8> = (0..32).collect();
         let descending: Vec<u8> = (0..32).rev().collect();
         assert_eq!(crc32c(0, b""), 0);

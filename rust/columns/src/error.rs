@@ -7,7 +7,7 @@ use monedula_protocol::records::RecordsError;
 
 use crate::typed::BadValue;
 
-/// Why a partition's bytes cannot be walked further.
+/// Reason why a partition's bytes cannot be walked further.
 ///
 /// All records before `offset` were appended. The walker does not move: the next walk fails in the
 /// same way, until the bytes are discarded or the partition is read from an offset past the faulty batch.
@@ -56,16 +56,16 @@ pub enum WalkErrorKind {
     BadValue {
         /// `key` or `value`.
         column: &'static str,
-        /// What is wrong with it. Boxed, so that results with errors stay small.
+        /// Fault of the value. Boxed, so that results with errors stay small.
         bad: Box<BadValue>,
     },
-    /// A record whose key or value cannot be decoded since something is lacking, such as its schema. The bytes may be
-    /// walked again.
+    /// A record whose key or value cannot be decoded for lack of something, such as its schema. The bytes may be walked
+    /// again.
     #[error("the {column} cannot be decoded: {reason}")]
     Lacks {
         /// `key` or `value`.
         column: &'static str,
-        /// What is lacking, and why.
+        /// Name of the missing thing, and the reason why it is missing.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Finishing a batch: a builder's columns become Arrow arrays.
+//! Conversion of a builder's columns to Arrow arrays.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl BatchBuilder {
                 arrays.push(array(self, rows, &spans, &timestamp_types, &mut memory_bytes));
             }
         }
-        // SAFETY: the arrays are those of the schema's columns in its order, each of `rows` rows.
+        // SAFETY: the arrays are the schema's columns in its order, each of `rows` rows.
         let record_batch = unsafe { RecordBatch::new_unchecked(self.schema(), arrays, rows) };
         let (mut refused, mut dropped, mut with_nulls) = (None, 0, 0);
         if let Some(typed) = &mut self.typed {
@@ -90,8 +90,8 @@ fn scalars<T: arrow_buffer::ArrowNativeType>(values: PooledVec, count: usize, me
 }
 
 fn offsets(values: PooledVec, rows: usize, memory: &mut usize) -> OffsetBuffer<i32> {
-    // SAFETY: a column's first offset is 0, and each further one is the column's length at that row's end,
-    // which the limits of the builder keep below 2 GiB.
+    // SAFETY: a column's first offset is 0, and each further offset is the column's length at the end of that row,
+    // which the builder's limits keep below 2 GiB.
     unsafe { OffsetBuffer::new_unchecked(scalars(values, rows + 1, memory)) }
 }
 
@@ -106,12 +106,12 @@ fn headers(parts: HeaderParts, rows: usize, memory: &mut usize) -> ListArray {
     let children = parts.children;
     *memory += parts.keys.data.capacity();
     let key_offsets = offsets(parts.keys.offsets, children, memory);
-    // SAFETY: as in `binary`; each key was made UTF-8 when it was appended.
+    // SAFETY: the offsets are valid as in `binary`; each key was made UTF-8 when it was appended.
     let keys = unsafe { StringArray::new_unchecked(key_offsets, parts.keys.data.into_buffer(), None) };
     let values = binary(parts.values, children, memory);
     let entries: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(values)];
     let no_nulls: Option<NullBuffer> = None;
-    // SAFETY: the arrays are those of the fields, each of `children` rows.
+    // SAFETY: the arrays match the fields, each of `children` rows.
     let entries = unsafe { StructArray::new_unchecked_with_length(header_fields(), entries, no_nulls, children) };
     let list_offsets = offsets(parts.list_offsets, rows, memory);
     ListArray::new(Arc::new(header_field()), list_offsets, Arc::new(entries), parts.nulls)

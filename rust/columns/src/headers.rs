@@ -1,4 +1,4 @@
-//! The headers column while it grows: `list<element: struct<key: utf8, value: binary>>`.
+//! Builder of the headers column: `list<element: struct<key: utf8, value: binary>>`.
 
 use arrow_buffer::NullBuffer;
 use monedula_protocol::records::{HeaderReader, RecordFault};
@@ -6,7 +6,7 @@ use monedula_protocol::records::{HeaderReader, RecordFault};
 use crate::pool::{BufferPool, PooledVec};
 use crate::write::{ByteColumn, ByteParts, Growing, Validity};
 
-/// An invalid UTF-8 byte of a header key becomes U+FFFD, which is three bytes long.
+/// Growth of a header key at worst: an invalid UTF-8 byte becomes U+FFFD, which is three bytes long.
 const MAX_LOSSY_GROWTH: usize = 3;
 
 /// The encoding of a record without headers: the count 0.
@@ -20,7 +20,6 @@ pub(crate) struct HeadersColumn {
     children: usize,
 }
 
-/// The parts of a finished [`HeadersColumn`].
 pub(crate) struct HeaderParts {
     pub(crate) list_offsets: PooledVec,
     pub(crate) nulls: Option<NullBuffer>,
@@ -29,7 +28,7 @@ pub(crate) struct HeaderParts {
     pub(crate) children: usize,
 }
 
-/// Why a record's headers were not appended.
+/// Reason why a record's headers were not appended.
 pub(crate) enum HeadersRefused {
     Fault(RecordFault),
     TooLarge,
@@ -54,7 +53,7 @@ impl HeadersColumn {
 
     /// An upper bound on the bytes that a record's headers take in the column.
     pub(crate) fn cost(headers: &[u8]) -> usize {
-        // Two offsets and two bits for each header of at least two bytes.
+        // Each header of at least two bytes takes two offsets and two validity bits.
         4 + headers.len().saturating_mul(MAX_LOSSY_GROWTH + 5)
     }
 
@@ -92,7 +91,7 @@ impl HeadersColumn {
         Ok(())
     }
 
-    /// Writes the list offset at which row `row` starts and the row before it ends.
+    /// Writes the list offset between row `row` and the row before it.
     #[inline(always)]
     fn end(&mut self, row: usize) {
         self.list_offsets.reserve(row * 4, 4);

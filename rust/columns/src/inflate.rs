@@ -1,4 +1,5 @@
-//! Decompression ahead of the walk, on other threads: cuts fetched bytes into segments and inflates each of them.
+//! Decompression ahead of the walk, on other threads: fetched bytes are cut into segments, and each segment is
+//! inflated.
 
 use std::panic::resume_unwind;
 
@@ -23,13 +24,13 @@ pub(crate) struct Located {
 }
 
 impl Located {
-    /// Whether the batch was inflated ahead, which includes the CRC check if that is enabled.
+    /// Returns true if the batch was inflated ahead, which includes the CRC check if that is enabled.
     pub(crate) fn is_checked(&self) -> bool {
         self.inflated.is_some()
     }
 }
 
-/// Why a batch cannot be walked.
+/// Fault of a batch that cannot be walked.
 #[derive(Clone, Debug)]
 pub(crate) struct Trouble {
     /// The offset after the batch, if its header could be read.
@@ -101,7 +102,7 @@ impl Inflated {
         self.bytes
     }
 
-    /// The end of the segment that was left as fetched, because no memory was granted for it.
+    /// End of the segment, left as fetched because no memory was granted for it.
     pub fn rest(&self) -> &Bytes {
         &self.rest
     }
@@ -127,11 +128,11 @@ impl Inflated {
 /// Verifies and decompresses the compressed batches of a segment into buffers of the pool.
 ///
 /// `grant` receives the number of bytes that the result would hold in all, and returns how many of them it may hold. If
-/// that is not enough for the next batch, this batch and all behind it stay as fetched, and the walk decompresses them
-/// one by one.
+/// they are too few for the next batch, this batch and all after it stay as fetched, and the walk decompresses them one
+/// by one.
 ///
-/// Batches that are not compressed stay as they are: the walk verifies them, when it loads them into the CPU
-/// cache anyway. An error in a batch is stored, and the walker returns it when it reaches that batch.
+/// Batches that are not compressed stay as they are: the walk verifies them, since it loads them into the CPU cache
+/// anyway. An error in a batch is stored, and the walker returns it when it reaches that batch.
 pub fn inflate(
     segment: &Bytes,
     options: &WalkOptions,
@@ -175,7 +176,7 @@ pub fn inflate(
     Inflated { batches: batches.into_iter(), bytes, rest }
 }
 
-/// The buffers that batches are decompressed into. No buffer is grown, since that would copy the batches already in it:
+/// Buffers that receive the decompressed batches. No buffer is grown, since that would copy the batches already in it:
 /// a batch that does not fit into the open buffer gets a new one.
 struct Output<'i> {
     pool: &'i BufferPool,
@@ -184,7 +185,7 @@ struct Output<'i> {
     grant: &'i mut dyn FnMut(usize) -> usize,
     batches: Vec<Result<Located, Trouble>>,
     open: Option<OpenBuffer>,
-    /// Memory held without the open buffer, in bytes.
+    /// Memory held in bytes, the open buffer not included.
     bytes: usize,
     /// Decompressed bytes so far, in all buffers.
     written: usize,
@@ -193,7 +194,7 @@ struct Output<'i> {
 struct OpenBuffer {
     buffer: PooledVec,
     filled: usize,
-    /// The index of each batch in the buffer, and the range of its payload.
+    /// Buffer index of each batch, and the range of its payload in that buffer.
     places: Vec<(usize, std::ops::Range<usize>)>,
 }
 
@@ -206,10 +207,10 @@ impl Output<'_> {
         }
         if let Some(mut open) = self.open.take() {
             let room = open.buffer.capacity() - open.filled;
-            // Do not try a batch that is unlikely to fit: it would be decompressed twice.
+            // Skip a batch that is unlikely to fit: it would be decompressed twice.
             let fits = self.guess(batch.bytes.len()) <= room;
             let written = if fits { self.decompress(&batch, &mut open.buffer, open.filled, room) } else { Ok(None) };
-            // Before an error is returned: batches that are sound have their payload in it.
+            // Keep the buffer before the error returns: the payloads of sound batches are in it.
             self.open = Some(open);
             if let Some(written) = written? {
                 self.put(batch, written);
@@ -231,7 +232,7 @@ impl Output<'_> {
                     self.put(batch, written);
                     return Ok(true);
                 }
-                // Less was granted than wanted, so a second try would get no more.
+                // Less was granted than wanted, so a second attempt would get no more.
                 None if granted < wanted => return Ok(false),
                 None => wanted = granted.saturating_mul(2).min(most),
             }
@@ -269,7 +270,6 @@ impl Output<'_> {
         self.written += written;
         let ratio = written / batch.bytes.len().max(1) + 1;
         self.scratch.segment_ratio = self.scratch.segment_ratio.max(ratio);
-        // Drops the fetched bytes.
         self.batches.push(Ok(Located { bytes: Bytes::new(), ..batch }));
     }
 
@@ -277,7 +277,7 @@ impl Output<'_> {
         let Some(OpenBuffer { mut buffer, filled, places }) = self.open.take() else { return };
         buffer.set_len(filled);
         if buffer.capacity() > filled * 2 {
-            // The guess was far too large: do not hold the unused part until the walk.
+            // Too large a guess: do not hold the unused part until the walk.
             let mut fitting = self.pool.take(filled);
             fitting.extend_from_slice(&buffer);
             buffer = fitting;

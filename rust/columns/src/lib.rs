@@ -9,9 +9,10 @@
 //! column in one pass while the batch is in the CPU cache. Column memory comes from a [`BufferPool`]
 //! and returns to it when the last Arrow reader drops it. This crate does no I/O and knows no consumer group.
 //!
-//! The `unsafe` code is in `memory` and `pool` (allocation, memory handed to Arrow), `write`, `rows`, `typed_rows`, `records` and
-//! `payload` (copies into reserved room), `parse` (reads within a checked window), `finish`, `constant` and `texts` (arrays
-//! over buffers that this crate filled, texts that were checked), and `crc32c` (instructions that not every processor has).
+//! `unsafe` is used in `memory` and `pool` (allocation, memory handed to Arrow), `write`, `rows`, `typed_rows`,
+//! `records` and `payload` (copies into reserved room), `parse` (reads within a checked window), `finish`, `constant`
+//! and `texts` (arrays over buffers that this crate filled, texts that were checked), and `crc32c` (instructions that
+//! not every processor has).
 
 mod aborted;
 mod awaited;

@@ -1,4 +1,4 @@
-//! Allocation of a pool's buffers: from the heap, or mapped if they are large.
+//! Allocation of a pool's buffers: on the heap, or by mmap if they are large.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::cell::Cell;
@@ -21,12 +21,13 @@ impl std::fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
-/// What a process must have to spare before a client or a thread begins: for the interpreter's objects, and for glibc, which
-/// ends the process if it has no memory for its own data of a thread. (A thread may get the stack of one that has ended.)
+/// Memory that must be free before a client or a thread starts: for the interpreter's objects, and for glibc, which
+/// aborts the process if it has no memory for its own data of a thread. (A thread may reuse the stack of one that has
+/// ended.)
 const SPARE_BYTES: usize = 256 << 10;
 
-/// Checks that the system has a little memory to spare. By a mapping: a block of the heap would raise glibc's mmap threshold
-/// once it is freed.
+/// Checks that the system can spare this much. A mapping is used, because a heap block would raise glibc's mmap
+/// threshold once it is freed.
 ///
 /// # Errors
 /// [`OutOfMemory`].
@@ -60,11 +61,12 @@ pub(crate) struct Line([u8; LINE_BYTES]);
 
 pub(crate) const LINE_BYTES: usize = 16;
 
-/// Buffers of at least this size get their own mapping. The allocator would cut them out of its heap once one of them
-/// was freed (glibc then raises its mmap threshold), and keep the holes: 40 MB of them in a run with a 64 MB budget.
+/// Buffers of at least this size get their own mapping. On the heap, the first one that is freed would raise glibc's
+/// mmap threshold, so that later ones are cut out of the heap and leave holes: 40 MB of them in a run with a 64 MB
+/// budget.
 const MIN_MAPPED_BYTES: usize = 256 << 10;
 
-/// For buffers of at least this size the kernel is advised to use huge pages.
+/// Buffers of at least this size are advised (`madvise`) to use huge pages.
 #[cfg(target_os = "linux")]
 const MIN_HUGE_BYTES: usize = 2 << 20;
 
@@ -81,7 +83,7 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// At least `bytes` bytes of zeros.
+    /// Allocates at least `bytes` bytes of zeros.
     ///
     /// # Errors
     /// [`OutOfMemory`] if the allocation fails, as under a memory limit (Spark sets one for its workers). Rust's own
@@ -92,7 +94,8 @@ impl Memory {
             let mapped = MmapMut::map_anon(bytes).map_err(|_| lack)?;
             #[cfg(target_os = "linux")]
             if bytes >= MIN_HUGE_BYTES {
-                // One page fault per 2 MiB instead of 512. The result is ignored: a kernel may have no huge pages.
+                // Huge pages take one page fault per 2 MiB instead of 512. The result is ignored: a kernel may have
+                // none.
                 let _ = mapped.advise(memmap2::Advice::HugePage);
             }
             return Ok(Self::Mapped(mapped));
@@ -133,7 +136,7 @@ impl Memory {
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let len = self.len();
         match self {
-            // SAFETY: as in `bytes`, borrowed mutably.
+            // SAFETY: same as in `bytes`, borrowed mutably.
             Self::Heap(lines) => unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast::<u8>(), len) },
             Self::Mapped(mapped) => mapped,
         }
@@ -159,7 +162,7 @@ mod tests {
 
     #[test]
     fn all_sizes_are_zeros() {
-        // Miri looks at some of half a million bytes.
+        // Sampled under Miri: a check of all half a million bytes takes too long.
         let step = if cfg!(miri) { 1009 } else { 1 };
         for bytes in [0, 1, LINE_BYTES, 1000, MIN_MAPPED_BYTES - 1, MIN_MAPPED_BYTES] {
             let memory = Memory::try_zeroed(bytes).expect("memory");

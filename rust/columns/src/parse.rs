@@ -1,13 +1,13 @@
 //! The fast parser of a record: it reads the common encodings without a bounds check per byte.
 //!
-//! Anything unusual (lengths of three bytes, the last records of a payload, malformed records) is
-//! left to `RawRecord::parse`, which checks every step and returns the errors. The fast parser therefore
-//! only has to be right about the records that it accepts.
+//! Unusual input (lengths of three bytes, the last records of a payload, malformed records) is left to
+//! `RawRecord::parse`, which checks every step and returns the errors. The fast parser therefore only has to be right
+//! about the records that it accepts.
 
 use monedula_protocol::records::RawRecord;
 
-/// How many bytes must be readable from the start of a record: enough for the fields before the key, with an eight-byte
-/// load for the timestamp.
+/// Number of bytes that must be readable from the start of a record: enough for the fields before the key, with an
+/// eight-byte load for the timestamp.
 const WINDOW_BYTES: usize = 24;
 
 /// Reads the record at `position` and returns it with the position of the next one; `None` if the slow parser
@@ -18,7 +18,7 @@ pub(crate) fn parse_fast(payload: &[u8], position: usize) -> Option<(RawRecord<'
     if window.len() < WINDOW_BYTES {
         return None;
     }
-    // SAFETY: the window holds what the fields up to the key's length can take: 2 + 1 + 8 + 4 + 4.
+    // SAFETY: the window holds the longest fields before the key's bytes: 2 + 1 + 8 + 4 + 4.
     let (length, timestamp, offset, key, key_start, start) = unsafe {
         let base = window.as_ptr();
         let (length, start) = short(base)?;
@@ -63,7 +63,7 @@ fn field(window: &[u8], length: u32, start: usize, end: usize) -> Option<(Option
         return (length == 1 && start <= end).then_some((None, start));
     }
     let length = (length >> 1) as usize;
-    // `start` may have passed `end`.
+    // Signed, because `start` may have passed `end`.
     if (length as isize) > end as isize - start as isize {
         return None;
     }
@@ -88,7 +88,7 @@ unsafe fn short(at: *const u8) -> Option<(u32, usize)> {
     Some((bytes & 0x7f | high, 1 + two as usize))
 }
 
-/// A 32-bit varint of at most four bytes at `base + *at`. Moves `at` past it.
+/// Reads a 32-bit varint of at most four bytes at `base + *at`. Moves `at` past it.
 ///
 /// # Safety
 /// Four bytes may be read.
@@ -108,7 +108,7 @@ unsafe fn varint_32(base: *const u8, at: &mut usize) -> Option<u32> {
     Some(group(u64::from(word & (stops ^ (stops - 1)))) as u32)
 }
 
-/// A 64-bit varint of at most eight bytes at `base + *at`. Moves `at` past it.
+/// Reads a 64-bit varint of at most eight bytes at `base + *at`. Moves `at` past it.
 ///
 /// # Safety
 /// Eight bytes may be read.
@@ -144,7 +144,7 @@ mod tests {
 
     type Fields<'a> = (i64, i32, Option<&'a [u8]>, Option<&'a [u8]>, &'a [u8]);
 
-    // Not by `Debug`: to format each byte takes Miri an hour.
+    // Compared as tuples, because formatting each byte by `Debug` takes Miri an hour.
     fn fields((record, next): (RawRecord<'_>, usize)) -> (Fields<'_>, usize) {
         let RawRecord { timestamp_delta, offset_delta, key, value, headers } = record;
         ((timestamp_delta, offset_delta, key, value, headers), next)
@@ -206,7 +206,7 @@ mod tests {
     fn fast_and_slow_agree_on_damaged_records() {
         let sound = record(-70_000, 300, Some(&[1; 70]), Some(&[2; 200]));
         for position in 0..sound.len() {
-            // Only a few of them under Miri, which is a thousand times slower.
+            // Sampled under Miri, which is a thousand times slower.
             for flip in (1..=255u8).step_by(if cfg!(miri) { 101 } else { 1 }) {
                 let mut payload = sound.clone();
                 payload[position] ^= flip;

@@ -1,4 +1,4 @@
-//! Encodes records into the payload of a record batch: the hot loop of the producer.
+//! Encoder of records into the payload of a record batch: the hot loop of the producer.
 
 use monedula_protocol::records::{NO_TIMESTAMP, NewRecord};
 
@@ -13,7 +13,7 @@ pub struct PayloadWriter {
     max_timestamp_ms: i64,
 }
 
-/// A record did not fit into the payload.
+/// Error of a record that does not fit into the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom {
     /// The record's encoded size in bytes, including its length field.
@@ -47,7 +47,7 @@ impl PayloadWriter {
         varint_bytes((body_bytes as u64) << 1) + body_bytes
     }
 
-    /// How many records were appended.
+    /// Number of records appended.
     pub fn records(&self) -> u32 {
         self.records
     }
@@ -57,12 +57,12 @@ impl PayloadWriter {
         self.buffer.len()
     }
 
-    /// Whether no record was appended.
+    /// Returns true if no record was appended.
     pub fn is_empty(&self) -> bool {
         self.records == 0
     }
 
-    /// How many bytes the payload can hold without growing.
+    /// Number of bytes that the payload can hold without growing.
     pub fn capacity(&self) -> usize {
         self.buffer.capacity()
     }
@@ -170,7 +170,7 @@ fn headers_bytes(record: &NewRecord<'_>) -> usize {
 /// `varint_bytes(value)` bytes may be written at `at`.
 #[inline(always)]
 unsafe fn put_varint(mut at: *mut u8, mut value: u64) -> *mut u8 {
-    // SAFETY: one byte is written for each of those that `varint_bytes` counts.
+    // SAFETY: `varint_bytes` counts as many bytes as are written.
     unsafe {
         while value >= 0x80 {
             at.write(value as u8 | 0x80);
@@ -229,7 +229,7 @@ unsafe fn copy(bytes: &[u8], target: *mut u8) {
 /// Copies the first and the last `SIZE` bytes.
 ///
 /// # Safety
-/// As for [`copy`], and `bytes` has between `SIZE` and twice `SIZE` bytes.
+/// Same as for [`copy`], and `bytes` has between `SIZE` and twice `SIZE` bytes.
 #[inline(always)]
 unsafe fn both_ends<const SIZE: usize>(bytes: &[u8], target: *mut u8) {
     let last = bytes.len() - SIZE;
@@ -247,7 +247,7 @@ mod tests {
 
     use super::*;
 
-    /// The payload that the protocol crate's encoder makes of the same records.
+    /// Payload that the protocol crate's encoder makes of the same records.
     fn expected(records: &[NewRecord<'_>]) -> Vec<u8> {
         let mut encoder = BatchEncoder::new();
         records.iter().for_each(|record| encoder.append(*record));
@@ -264,7 +264,7 @@ mod tests {
     fn records_are_those_of_the_protocol_s_encoder() {
         let bytes = filler(40_000);
         let lengths = [0, 1, 7, 8, 15, 16, 31, 32, 63, 64, 65, 127, 128, 129, 8191, 8192, 40_000];
-        // Miri takes many minutes for the long and the many.
+        // Shortened under Miri, which takes many minutes for long and for many records.
         let (most_bytes, more_records) = if cfg!(miri) { (129, 100) } else { (40_000, 9000) };
         let headers = [
             Header { key: b"a", value: Some(b"1") },

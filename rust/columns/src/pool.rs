@@ -15,7 +15,7 @@ use monedula_protocol::compression::OutputBuffer;
 
 use crate::memory::{LINE_BYTES, Memory, OutOfMemory};
 
-/// Smaller buffers are not kept: the allocator is as fast as the pool's lock.
+/// Buffers below this size are not kept: the allocator is as fast as the pool's lock.
 const MIN_POOLED_BYTES: usize = 4 << 10;
 
 /// A pool of byte buffers. Clones share it; dropping the last clone closes it.
@@ -84,12 +84,12 @@ impl BufferPool {
         PooledVec::try_take(&self.handle.0, capacity)
     }
 
-    /// Capacity of all buffers that are out, in bytes.
+    /// Capacity of all buffers in use, in bytes.
     pub fn outstanding_bytes(&self) -> usize {
         self.handle.0.outstanding_bytes.load(Ordering::Relaxed)
     }
 
-    /// Capacity of all buffers that wait to be taken, in bytes.
+    /// Capacity of all buffers that the pool keeps for reuse, in bytes.
     pub fn idle_bytes(&self) -> usize {
         self.handle.0.shelves().idle_bytes
     }
@@ -116,12 +116,12 @@ impl Drop for Handle {
 pub struct PoolGauge(Arc<Shared>);
 
 impl PoolGauge {
-    /// Capacity of all buffers that are out, in bytes.
+    /// Capacity of all buffers in use, in bytes.
     pub fn outstanding_bytes(&self) -> usize {
         self.0.outstanding_bytes.load(Ordering::Relaxed)
     }
 
-    /// Capacity of all buffers that wait to be taken, in bytes.
+    /// Capacity of all buffers that the pool keeps for reuse, in bytes.
     pub fn idle_bytes(&self) -> usize {
         self.0.shelves().idle_bytes
     }
@@ -129,11 +129,12 @@ impl PoolGauge {
 
 impl Shared {
     fn shelves(&self) -> MutexGuard<'_, Shelves> {
-        // Nothing panics while holding the lock, and the shelves are consistent at every step.
+        // Recovery from poison is safe: nothing panics while it holds the lock, and the shelves are consistent at every
+        // step.
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Frees idle buffers, so that the pool stays within its limit with a new buffer of this size.
+    /// Frees idle buffers until a new buffer of this size fits within the pool's limit.
     fn make_room_for(&self, bytes: usize) {
         let outstanding = self.outstanding_bytes.load(Ordering::Relaxed);
         let room = self.max_total_bytes.saturating_sub(outstanding + bytes);
@@ -227,7 +228,7 @@ impl PooledVec {
             Some(memory) => memory,
             None => {
                 shared.make_room_for(bytes);
-                // Under a memory limit of the process, freeing the idle buffers may make enough room.
+                // Retry after freeing the idle buffers, which may make enough room under a memory limit of the process.
                 Memory::try_zeroed(bytes).or_else(|_| {
                     shared.free_idle();
                     Memory::try_zeroed(bytes)
@@ -243,7 +244,7 @@ impl PooledVec {
         self.len
     }
 
-    /// Whether no byte is in use.
+    /// Returns true if no byte is in use.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -339,8 +340,8 @@ impl PooledVec {
     }
 }
 
-/// Rounds a capacity up to its size class: four classes per power of two, sixteen from 1 MiB on. This wastes little,
-/// and lets buffers of similar size replace each other.
+/// Rounds a capacity up to its size class: four classes per power of two, sixteen from 1 MiB on. So little is wasted,
+/// and buffers of similar size can replace each other.
 fn size_class(capacity: usize) -> usize {
     let capacity = capacity.max(LINE_BYTES);
     let steps = if capacity < 1 << 20 { 8 } else { 32 };
@@ -425,7 +426,7 @@ mod tests {
         assert_eq!(shared.outstanding_bytes.load(Ordering::Relaxed), 0);
     }
 
-    /// Run by the test below, in its own process with an address space limit of 600 MB.
+    /// Child process of the test below, with an address space limit of 600 MB.
     #[test]
     #[ignore = "needs a limit"]
     fn with_600_mb() {

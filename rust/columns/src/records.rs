@@ -14,12 +14,11 @@ use crate::schema::ColumnSet;
 use crate::typed::BadValue;
 use crate::typed_rows::TypedRows;
 
-/// The place in one batch that the walk has reached.
+/// Position of the walk in one batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor {
-    /// Where the next record starts in the payload.
+    /// Start of the next record in the payload.
     pub(crate) position: usize,
-    /// How many records were read.
     pub(crate) index: u32,
     previous_delta: i32,
 }
@@ -40,29 +39,29 @@ impl Cursor {
     }
 }
 
-/// Why the walk of a batch stopped.
+/// Reason why the walk of a batch stopped.
 pub(crate) enum Stop {
-    /// After its last record.
+    /// Batch walked to its last record.
     Done,
-    /// Before a record at or past the end of a bounded walk.
+    /// Next record at or past the end of a bounded walk.
     End,
-    /// The builder is full.
+    /// Builder full.
     Full,
-    /// At a record that cannot be read.
+    /// Record that cannot be read.
     Fault(RecordFault),
-    /// At a record whose headers exceed the 32-bit offsets of the headers column.
+    /// Record whose headers exceed the 32-bit offsets of the headers column.
     HeadersTooLarge,
-    /// At a record that gets no row; the walk goes on behind it.
+    /// Record without a row; the walk goes on after it.
     Passed,
-    /// At a record whose key or value cannot be decoded.
+    /// Record whose key or value cannot be decoded.
     BadValue(Box<BadRecord>),
-    /// At a record that cannot be decoded before this has arrived.
+    /// Record that cannot be decoded before this has arrived.
     Awaits(Arc<Awaited>),
-    /// At a record for which something is lacking that cannot be had.
+    /// Record that cannot be decoded for lack of something that cannot be had.
     Lacks(Box<Lacking>),
 }
 
-/// A record for which something is lacking.
+/// A record that cannot be decoded for lack of something, such as a schema.
 pub(crate) struct Lacking {
     pub(crate) offset: i64,
     pub(crate) column: &'static str,
@@ -91,7 +90,7 @@ pub(crate) struct Source<'a> {
     pub(crate) topic: &'a Arc<str>,
     pub(crate) partition: i32,
     pub(crate) header: &'a BatchHeader,
-    /// The walk ends before this offset.
+    /// First offset past the walk.
     pub(crate) end_offset: i64,
 }
 
@@ -132,7 +131,7 @@ pub(crate) fn append(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, bu
     let payload_left = payload.len() - cursor.position;
     let records_left = (header.record_count as usize).saturating_sub(cursor.index as usize);
     let fixed_bytes = builder.fixed_row_bytes(source.topic);
-    // If the whole batch fits however its bytes are divided among records, no record needs its own limit check.
+    // Skip the limit check of each record if the whole batch fits, however its bytes are divided among records.
     let all_fits = records_left <= builder.rows_left()
         && payload_left.saturating_add(records_left.saturating_mul(fixed_bytes)) <= builder.bytes_left();
     let walk = Walk { header, payload, first_row, end_offset: source.end_offset };
@@ -162,7 +161,7 @@ pub(crate) fn append(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, bu
     stop
 }
 
-/// As [`append`], with typed columns: a record may get no row.
+/// Variant of [`append`] for typed columns, where a record may get no row.
 fn append_typed(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, builder: &mut BatchBuilder) -> Stop {
     let header = source.header;
     let records_left = (header.record_count as usize).saturating_sub(cursor.index as usize);
@@ -193,12 +192,11 @@ fn append_typed(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, builder
 /// memory would cost more than a branch per field.
 const MAX_ROOMY_BYTES: usize = 1 << 20;
 
-/// The walk of one batch into rows.
 struct Walk<'a> {
     header: &'a BatchHeader,
     payload: &'a [u8],
     first_row: usize,
-    /// The walk ends before this offset.
+    /// First offset past the walk.
     end_offset: i64,
 }
 
@@ -206,13 +204,13 @@ impl Walk<'_> {
     fn run(&self, cursor: &mut Cursor, rows: &mut impl Rows) -> Stop {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("bmi2") {
-            // SAFETY: the processor has what the function was compiled for.
+            // SAFETY: the processor's features were checked.
             return unsafe { self.run_avx2(cursor, rows) };
         }
         self.run_here(cursor, rows)
     }
 
-    /// The same loop, compiled for processors with wider copies.
+    /// Compiles the same loop for processors with wider copies.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     fn run_avx2(&self, cursor: &mut Cursor, rows: &mut impl Rows) -> Stop {
@@ -261,7 +259,6 @@ impl Walk<'_> {
     }
 }
 
-/// The offset of a record.
 pub(crate) fn offset_of(header: &BatchHeader, record: &RawRecord<'_>) -> i64 {
     header.base_offset + i64::from(record.offset_delta)
 }

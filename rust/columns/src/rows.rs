@@ -1,4 +1,4 @@
-//! Appends a record as a row to all columns of a builder.
+//! Appends records as rows to all columns of a builder.
 
 use monedula_protocol::records::{BatchHeader, RawRecord, TimestampType};
 
@@ -14,9 +14,9 @@ use crate::write::{ByteWriter, LongWriter};
 const KEY_BYTES: usize = 32;
 const VALUE_BYTES: usize = 128;
 
-/// Columns that records are appended to.
+/// Columns that receive records as rows.
 pub(crate) trait Rows {
-    /// Appends a record as this row, or returns why not; nothing is appended then.
+    /// Appends a record as this row. If it returns a reason to stop, nothing was appended.
     ///
     /// # Safety
     /// Rows are appended in order, from the first row on for which the columns were opened, and no more of them than
@@ -31,7 +31,7 @@ pub(crate) trait Rows {
     ) -> Result<(), Stop>;
 }
 
-/// The default columns, with room reserved for all that the payload can hold: no checks per record.
+/// The default columns, with room reserved for the whole payload: no checks per record.
 pub(crate) struct DefaultRows<'b> {
     keys: ByteWriter<'b>,
     values: ByteWriter<'b>,
@@ -67,8 +67,8 @@ impl Rows for DefaultRows<'_> {
         header: &BatchHeader,
         payload: &[u8],
     ) -> Result<(), Stop> {
-        // SAFETY: room for as many bytes as the payload has and as many rows as it counts was
-        // reserved; the rest is the caller's promise.
+        // SAFETY: room was reserved for as many bytes as the payload has and as many rows as it counts; the rest is the
+        // caller's promise.
         unsafe {
             push::<KEY_BYTES, true>(&mut self.keys, row, record.key, payload);
             push::<VALUE_BYTES, true>(&mut self.values, row, record.value, payload);
@@ -87,7 +87,7 @@ pub(crate) struct AnyRows<'b> {
     timestamps: Option<LongWriter<'b>>,
     headers: Option<&'b mut HeadersColumn>,
     pool: &'b BufferPool,
-    /// Whether the batch holds anything, so that what exceeds its limit goes into the next one.
+    /// True if the batch holds anything, so that a record beyond its limit goes into the next one.
     holds_any: bool,
     end_row: usize,
     bytes: usize,
@@ -100,7 +100,8 @@ impl<'b> AnyRows<'b> {
         Self::beside(builder, records, fixed_bytes, 0, |_| true)
     }
 
-    /// The columns that are `plain`, beside typed ones, in a batch that has taken `refused` of its rows away.
+    /// Opens the binary (`plain`) columns that stand beside typed ones, in a batch whose room is reduced by `refused`
+    /// rows.
     pub(crate) fn beside(
         builder: &'b mut BatchBuilder,
         records: usize,
@@ -128,17 +129,16 @@ impl<'b> AnyRows<'b> {
         }
     }
 
-    /// The pool of the columns.
     pub(crate) fn pool(&self) -> &BufferPool {
         self.pool
     }
 
-    /// What may still be appended to the batch.
+    /// Number of bytes that may still be appended to the batch.
     pub(crate) fn bytes_left(&self) -> usize {
         self.bytes_left.saturating_sub(self.bytes)
     }
 
-    /// Whether there is no room for this row.
+    /// Returns true if there is no room for this row.
     #[inline(always)]
     pub(crate) fn has_no_row_left(&self, row: usize) -> bool {
         row >= self.end_row
@@ -161,10 +161,10 @@ impl<'b> AnyRows<'b> {
         self.fixed_bytes + keys + values + headers
     }
 
-    /// As [`Rows::append`], where typed columns have grown by this many bytes, with those of this row.
+    /// Same as [`Rows::append`], after typed columns have grown by this many bytes, this row included.
     ///
     /// # Safety
-    /// As for [`Rows::append`].
+    /// Same as for [`Rows::append`].
     #[inline(always)]
     pub(crate) unsafe fn append_within(
         &mut self,
@@ -220,7 +220,7 @@ impl Rows for AnyRows<'_> {
 /// Appends a field of the payload, or a null.
 ///
 /// # Safety
-/// As for [`ByteWriter::push`]; the bytes lie within `payload`.
+/// Same as for [`ByteWriter::push`]; the bytes lie within `payload`.
 #[inline(always)]
 unsafe fn push<const FIRST_BYTES: usize, const ROOMY: bool>(
     writer: &mut ByteWriter<'_>,
@@ -232,7 +232,8 @@ unsafe fn push<const FIRST_BYTES: usize, const ROOMY: bool>(
     unsafe {
         match bytes {
             Some(bytes) => {
-                // From the payload, not from `bytes`: a pointer may not read past the slice that it was taken from.
+                // Derived from `payload`, not from `bytes`: a pointer may not read past the slice that it was taken
+                // from.
                 let at = bytes.as_ptr().addr() - payload.as_ptr().addr();
                 writer.push::<FIRST_BYTES, ROOMY>(row, payload.get_unchecked(at..), bytes.len());
             }

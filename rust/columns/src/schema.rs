@@ -1,4 +1,4 @@
-//! The choice of columns, and the Arrow schema of a batch that has them: that of Spark's Kafka source.
+//! The choice of columns, and the Arrow schema of a batch with them: the schema of Spark's Kafka source.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,7 +10,7 @@ use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ColumnSet(u8);
 
-/// Why a list of names does not select columns.
+/// Reason why a list of names does not select columns.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ColumnSetError {
@@ -74,12 +74,12 @@ impl ColumnSet {
         if set.0 == 0 { Err(ColumnSetError::NoColumns) } else { Ok(set) }
     }
 
-    /// Whether every column of `other` is in this set.
+    /// Returns true if every column of `other` is in this set.
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// This set and the columns of `other`.
+    /// Union of this set and `other`.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)

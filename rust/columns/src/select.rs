@@ -1,4 +1,4 @@
-//! Batches of some of the rows of another.
+//! Selection of some rows of a batch.
 
 use std::ops::Range;
 
@@ -8,11 +8,11 @@ use arrow_data::transform::MutableArrayData;
 use crate::batch::{ColumnBatch, Span};
 
 impl ColumnBatch {
-    /// The rows of these ranges, which are in ascending order and do not overlap. One range is a slice without a copy;
-    /// the rows of several are copied into memory of their own.
+    /// Rows of these ranges, which are in ascending order and do not overlap. One range is a slice without a copy; the
+    /// rows of several are copied into memory of their own.
     ///
-    /// Every span keeps its `next_offset`, whichever of its rows are left; one without rows is left out. What is known of
-    /// records that cannot be decoded is left out, as with slices.
+    /// Every span keeps its `next_offset`, whichever of its rows are left; a span without rows is left out. As with
+    /// slices, the result has no refused records and no counts of them.
     #[must_use]
     pub fn select(&self, ranges: &[Range<usize>]) -> Self {
         let spans = self.spans_of(ranges);

@@ -1,4 +1,4 @@
-//! Columns of texts and bytes, and the offsets of lists, while they grow and while rows of them are taken back.
+//! Growing columns of texts and bytes, and growing list offsets; all can be cut back to fewer rows.
 
 use std::str::Utf8Error;
 
@@ -8,10 +8,10 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use crate::pool::BufferPool;
 use crate::write::{Growing, Validity};
 
-/// The bytes as a text. Most are ASCII, which is found out many bytes at a time.
+/// UTF-8 text of the bytes. Most are ASCII, which is checked many bytes at a time.
 ///
 /// # Errors
-/// They are not UTF-8.
+/// Invalid UTF-8.
 #[inline]
 pub fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
     let is_ascii = if bytes.len() < 32 { is_short_ascii(bytes) } else { bytes.is_ascii() };
@@ -22,8 +22,8 @@ pub fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
     std::str::from_utf8(bytes)
 }
 
-/// Whether a few bytes are ASCII: in at most four words, of which the last two may overlap. The standard library's answer
-/// takes as long for 16 bytes as for a hundred.
+/// Returns true if a short slice is ASCII: it is checked in at most four words, of which the last two may overlap. The
+/// standard library's check takes as long for 16 bytes as for a hundred.
 #[inline]
 fn is_short_ascii(bytes: &[u8]) -> bool {
     const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -42,19 +42,19 @@ fn is_short_ascii(bytes: &[u8]) -> bool {
     bytes.iter().fold(0, |found, byte| found | byte) < 0x80
 }
 
-/// Where each row of a list, text or bytes column ends.
+/// End of each row of a list, text or bytes column.
 pub struct Offsets {
     ends: Growing,
 }
 
 impl Offsets {
-    /// Those of a column without rows.
+    /// Offsets of a column without rows.
     pub fn new(pool: &BufferPool) -> Self {
         Self { ends: Growing::new(pool) }
     }
 
-    /// Writes where the row ends that has this number. Offset 0, where the first row begins, is not stored before a batch is
-    /// finished: it is always 0.
+    /// Writes the end of the row with this number. Offset 0, where the first row begins, is stored only when the batch
+    /// is finished: it is always 0.
     #[inline(always)]
     pub fn push(&mut self, row: usize, end: i32) {
         let at = (row + 1) * 4;
@@ -64,7 +64,7 @@ impl Offsets {
         self.ends.bytes_mut()[at..at + 4].copy_from_slice(&end.to_ne_bytes());
     }
 
-    /// Where the row begins that has this number.
+    /// Start of the row with this number.
     pub fn start(&mut self, row: usize) -> usize {
         if row == 0 {
             return 0;
@@ -74,7 +74,7 @@ impl Offsets {
         i32::from_ne_bytes(bytes) as usize
     }
 
-    /// Those of as many rows, and how much memory they hold; starts anew.
+    /// Offsets of the first `rows` rows and the bytes of memory that they hold; leaves an empty column.
     pub fn finish(&mut self, rows: usize, pool: &BufferPool) -> (OffsetBuffer<i32>, usize) {
         self.ends.reserve((rows + 1) * 4, 0);
         self.ends.bytes_mut()[..4].fill(0);
@@ -116,7 +116,7 @@ impl Bytes {
         self.data_len
     }
 
-    /// Appends a row; false, and nothing is appended, if the column would exceed its 32-bit offsets.
+    /// Appends a row. Returns false, and appends nothing, if the column would exceed its 32-bit offsets.
     #[inline]
     #[must_use]
     pub fn push(&mut self, bytes: &[u8]) -> bool {
@@ -145,7 +145,7 @@ impl Bytes {
         self.rows += 1;
     }
 
-    /// Takes back the rows from `rows` on.
+    /// Cuts the column back to `rows` rows.
     pub fn truncate(&mut self, rows: usize) {
         self.validity.truncate(rows);
         self.data_len = self.offsets.start(rows);
@@ -160,15 +160,15 @@ impl Bytes {
         (offsets, data.into_buffer(), self.validity.finish(rows), memory_bytes)
     }
 
-    /// The rows as an array, and how much memory it holds; starts anew.
+    /// The rows as an array, and the bytes of memory that it holds; leaves an empty column.
     pub fn finish(&mut self, pool: &BufferPool) -> (BinaryArray, usize) {
         let (offsets, data, nulls, memory_bytes) = self.parts(pool);
         (BinaryArray::new(offsets, data, nulls), memory_bytes)
     }
 }
 
-/// Copies bytes to a slice of the same length. Most are few, and then two copies of a fixed size, which may overlap, are
-/// faster than a call to memcpy.
+/// Copies bytes to a slice of the same length. Most are short, and for these two copies of a fixed size, which may
+/// overlap, are faster than a call to memcpy.
 #[inline(always)]
 fn copy(to: &mut [u8], from: &[u8]) {
     #[inline(always)]
@@ -192,8 +192,7 @@ fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// A column of texts, with 32-bit offsets. It takes nothing but texts, so that they need no second check when they become
-/// an array.
+/// A column of texts, with 32-bit offsets. Only `str` can be pushed, so the array needs no second check for UTF-8.
 pub struct Texts(Bytes);
 
 impl Texts {
@@ -213,7 +212,7 @@ impl Texts {
         self.0.data_len()
     }
 
-    /// As [`Bytes::push`].
+    /// Same as [`Bytes::push`].
     #[inline(always)]
     #[must_use]
     pub fn push(&mut self, text: &str) -> bool {
@@ -225,16 +224,16 @@ impl Texts {
         self.0.push_null();
     }
 
-    /// Takes back the rows from `rows` on.
+    /// Cuts the column back to `rows` rows.
     pub fn truncate(&mut self, rows: usize) {
         self.0.truncate(rows);
     }
 
-    /// As [`Bytes::finish`].
+    /// Same as [`Bytes::finish`].
     pub fn finish(&mut self, pool: &BufferPool) -> (StringArray, usize) {
         let (offsets, data, nulls, memory_bytes) = self.0.parts(pool);
-        // SAFETY: each row is a whole text: only `push` writes to the data, `data_len` is always where a row ends, and the
-        // offsets, which were checked to rise, are where rows end. The last is the length of the data.
+        // SAFETY: each row is a whole text: only `push` writes to the data, `data_len` is always the end of a row, and
+        // the offsets, which were checked to rise, are ends of rows. The last is the length of the data.
         (unsafe { StringArray::new_unchecked(offsets, data, nulls) }, memory_bytes)
     }
 }

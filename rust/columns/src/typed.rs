@@ -1,7 +1,7 @@
-//! Typed columns: what decodes keys and values into Arrow columns in place of the binary ones, and what becomes of a
-//! record whose key or value cannot be decoded.
+//! Typed columns: keys and values decoded into Arrow columns that replace the binary ones, and the treatment of records
+//! whose key or value cannot be decoded.
 //!
-//! Decoders are in other crates: this one knows the trait alone.
+//! Decoders live in other crates, behind the trait [`TypedColumn`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,43 +22,44 @@ pub trait TypedColumn: Send {
     /// The type of the finished column.
     fn data_type(&self) -> DataType;
 
-    /// Appends a value as a row; `None` is a record without one. Unwinds with [`OutOfMemory`](crate::OutOfMemory) if
-    /// there is no memory. What is beside the value in its record may say how it is to be read.
+    /// Appends a value as a row; `None` for a record without one. Unwinds with [`OutOfMemory`](crate::OutOfMemory) if
+    /// there is no memory. `beside` is the rest of the record: a header may name the value's schema.
     ///
     /// # Errors
-    /// A value that cannot be decoded, or not yet; nothing is appended then.
+    /// Reason why the value has no row, be it for now or for good; nothing is appended then.
     fn append(&mut self, value: Option<&[u8]>, beside: RecordContext<'_>) -> Result<Decoded, Undecoded>;
 
     /// Number of rows so far.
     fn rows(&self) -> usize;
 
-    /// Takes back the rows from `rows` on.
+    /// Cuts the column back to `rows` rows.
     fn truncate(&mut self, rows: usize);
 
     /// Size of the rows so far in Arrow's layout, in bytes.
     fn bytes(&self) -> usize;
 
-    /// Finishes the rows as an array, with the bytes of memory that it holds; starts anew.
+    /// Finishes the rows as an array and returns the bytes of memory that it holds; leaves an empty column.
     fn finish(&mut self) -> (ArrayRef, usize);
 }
 
-/// What a record has beside a key or value that is decoded.
+/// Record around a key or value that is decoded: its headers, and the choice between key and value.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordContext<'r> {
     is_key: bool,
-    /// Their count and they themselves, as the record has them.
+    /// Headers in the record's encoding: their count, then each of them.
     headers: &'r [u8],
 }
 
 impl<'r> RecordContext<'r> {
-    /// Nothing: a value of no record.
+    /// Context of a value outside any record.
     pub const NOTHING: RecordContext<'static> = RecordContext { is_key: false, headers: &[0] };
 
     pub(crate) fn new(is_key: bool, headers: &'r [u8]) -> Self {
         Self { is_key, headers }
     }
 
-    /// The header by which Confluent's serializers name the schema of the key or value. The last counts, as in theirs.
+    /// Header in which Confluent's serializers put the schema id of the key or value. The last one counts, as with
+    /// their deserializers.
     #[inline(always)]
     pub fn schema_id(self) -> Option<&'r [u8]> {
         if self.headers.len() <= 1 {
@@ -68,12 +69,12 @@ impl<'r> RecordContext<'r> {
         }
     }
 
-    /// The header of this name, that for keys or that for values. The last counts.
+    /// Value of the header `of_key` for a key, `of_value` for a value. The last one counts.
     pub fn header(self, of_key: &str, of_value: &str) -> Option<&'r [u8]> {
         self.last(if self.is_key { of_key } else { of_value }.as_bytes())
     }
 
-    /// Headers that are cut off are another's matter: the walk checks them where they are asked for.
+    /// Truncated headers give `None` without an error: the walk checks headers if their column is selected.
     #[inline(never)]
     fn last(self, name: &[u8]) -> Option<&'r [u8]> {
         let mut headers = HeaderReader::new(self.headers).ok()?;
@@ -90,24 +91,24 @@ impl<'r> RecordContext<'r> {
 const KEY_SCHEMA_ID: &[u8] = b"__key_schema_id";
 const VALUE_SCHEMA_ID: &[u8] = b"__value_schema_id";
 
-/// What a typed column made of a value.
+/// Result of decoding a value into a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoded {
-    /// A row with all that the column asks for.
+    /// Row without a fault.
     Whole,
-    /// A row with nulls where the value is bad.
+    /// Row with nulls in place of the value or fields that are bad.
     WithNulls,
 }
 
-/// Why a value got no row.
+/// Reason why a value got no row.
 #[derive(Debug)]
 pub enum Undecoded {
-    /// It cannot be decoded: [`OnBadValue`] says what becomes of its record.
+    /// Value that cannot be decoded; [`OnBadValue`] decides about its record.
     Bad(BadValue),
-    /// What it is decoded with is asked for. The walk stops before its record, and goes on there later.
+    /// Schema (or the like) requested but not there yet. The walk stops before the record, and continues there later.
     Awaits(Arc<Awaited>),
-    /// What it is decoded with cannot be had: why. That says nothing about the value: the walk stops before its record,
-    /// whatever is to become of bad ones.
+    /// Schema (or the like) that cannot be had, and why. That says nothing about the value: the walk stops before its
+    /// record under every [`OnBadValue`].
     Lacks(String),
 }
 
@@ -130,11 +131,11 @@ impl fmt::Display for Undecoded {
 /// A value that cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadValue {
-    /// The field that the fault was met in, as `items[3].price`; empty if the value as a whole is bad.
+    /// Path of the field with the fault, like `items[3].price`; empty if the value as a whole is bad.
     pub path: String,
-    /// What is wrong.
+    /// Description of the fault.
     pub reason: String,
-    /// Where in the value, in bytes from its start.
+    /// Position of the fault, in bytes from the start of the value.
     pub position: usize,
 }
 
@@ -147,28 +148,28 @@ impl fmt::Display for BadValue {
     }
 }
 
-/// What becomes of a record whose key or value cannot be decoded.
+/// Treatment of a record whose key or value cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnBadValue {
-    /// The walk stops at it.
+    /// Stop the walk at it.
     Fail,
-    /// It gets no row, and is counted.
+    /// Append no row, and count it.
     Drop,
-    /// It gets no row, and is kept beside the batch with its bytes.
+    /// Append no row, and keep the record's bytes beside the batch.
     Refuse,
 }
 
-/// Makes one typed column of a pool's memory.
+/// Constructor of a typed column in a pool's memory.
 pub type MakeTyped = dyn Fn(&BufferPool) -> Box<dyn TypedColumn> + Send + Sync;
 
-/// How a column is decoded.
+/// Decoding of a column.
 #[derive(Clone)]
 pub struct TypedSpec {
-    /// Makes one column; each builder of batches has its own.
+    /// Constructor of the column; each builder of batches has its own column.
     pub make: Arc<MakeTyped>,
-    /// What becomes of bad values.
+    /// Treatment of bad values.
     pub on_bad: OnBadValue,
-    /// Whether a struct's fields stand beside the other columns, in place of the struct.
+    /// Replaces a struct column by its fields, as columns of the batch.
     pub flatten: bool,
 }
 
@@ -179,14 +180,14 @@ impl fmt::Debug for TypedSpec {
     }
 }
 
-/// The columns of batches: which, and how keys and values are decoded. Without a spec they are binary.
+/// Choice of a batch's columns, and the decoding of keys and values. Without a spec they are binary.
 #[derive(Debug, Clone, Default)]
 pub struct BatchColumns {
-    /// Which columns.
+    /// The columns.
     pub set: ColumnSet,
-    /// How keys are decoded.
+    /// Decoding of keys.
     pub key: Option<TypedSpec>,
-    /// How values are decoded.
+    /// Decoding of values.
     pub value: Option<TypedSpec>,
 }
 
@@ -196,14 +197,14 @@ impl From<ColumnSet> for BatchColumns {
     }
 }
 
-/// Why columns cannot stand beside each other in a batch.
+/// Reason why columns cannot be combined in a batch.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlattenError {
-    /// Fields can be taken only out of a struct.
+    /// Column to be flattened that is not a struct.
     #[error("{0} is not decoded to a struct, so it has no fields to put beside the other columns; leave flatten out")]
     NotAStruct(&'static str),
-    /// A field has the name of one of Kafka's columns, or of a field of the other struct.
+    /// Field with the name of one of Kafka's columns, or of a field of the other struct.
     #[error(
         "the field {name:?} of {column} has the name of {other}; leave flatten out, so that {column} is a struct, or \
          leave the field out of its schema"
@@ -213,17 +214,18 @@ pub enum FlattenError {
         column: &'static str,
         /// The field.
         name: String,
-        /// What has the same name.
+        /// Owner of the same name.
         other: &'static str,
     },
 }
 
 impl BatchColumns {
-    /// Whether a batch can have these columns. With a struct's fields beside Kafka's columns, no two may have one name;
-    /// neither may a field have the name of a Kafka column that was left out, since readers find these by name.
+    /// Checks that these columns can make up a batch. With a struct's fields beside Kafka's columns, no two columns may
+    /// share a name. Nor may a field have the name of a Kafka column that was left out, since readers find these by
+    /// name.
     ///
     /// # Errors
-    /// What cannot be flattened, or which names collide.
+    /// Column that cannot be flattened, or the names that collide.
     pub fn check(&self, pool: &BufferPool) -> Result<(), FlattenError> {
         let mut names: Vec<(String, &'static str)> = Vec::new();
         for (column, spec) in [("key", &self.key), ("value", &self.value)] {
@@ -245,36 +247,35 @@ impl BatchColumns {
     }
 }
 
-/// A record that has no row since its key or value cannot be decoded: why.
+/// Reason why a record has no row: its key or value cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
     /// `key` or `value`.
     pub column: &'static str,
-    /// What is wrong with it.
+    /// Fault of its value.
     pub bad: BadValue,
 }
 
-/// Records that have no row in a batch, with their bytes.
+/// Records without a row in a batch, with their bytes.
 #[derive(Debug, Clone)]
 pub struct RefusedRows {
     /// The records, with every column, keys and values binary.
     pub rows: ColumnBatch,
-    /// Why, for each of them.
+    /// Reason for each of them.
     pub causes: Vec<Cause>,
 }
 
-/// One typed column of a builder.
 pub(crate) struct TypedField {
     pub(crate) column: Box<dyn TypedColumn>,
     pub(crate) on_bad: OnBadValue,
     flatten: bool,
 }
 
-/// The typed columns of a builder, and what has become of bad values since the last batch.
+/// Typed columns of a builder, and the counts and records of bad values since the last batch.
 pub(crate) struct TypedColumns {
     pub(crate) key: Option<TypedField>,
     pub(crate) value: Option<TypedField>,
-    /// Made for the first record that is refused.
+    /// Builder of the refused records' batch, made for the first of them.
     pub(crate) refused: Option<Box<BatchBuilder>>,
     pub(crate) causes: Vec<Cause>,
     pub(crate) dropped: usize,
@@ -282,7 +283,7 @@ pub(crate) struct TypedColumns {
 }
 
 impl TypedColumns {
-    /// `None` if no column is typed.
+    /// Returns `None` if no column is typed.
     pub(crate) fn new(columns: &BatchColumns, pool: &BufferPool) -> Option<Self> {
         let field = |spec: &Option<TypedSpec>, column| {
             let spec = spec.as_ref().filter(|_| columns.set.contains(column))?;
@@ -294,7 +295,7 @@ impl TypedColumns {
         if none { None } else { Some(typed) }
     }
 
-    /// The typed column in place of this one.
+    /// Typed column that replaces this one.
     pub(crate) fn of(&self, column: ColumnSet) -> Option<&TypedField> {
         match column {
             ColumnSet::KEY => self.key.as_ref(),
@@ -311,20 +312,18 @@ impl TypedColumns {
         }
     }
 
-    /// Bytes of the rows so far, and of the records that were refused.
+    /// Bytes of the rows so far, and of the refused records.
     pub(crate) fn bytes(&self) -> usize {
         let fields = [&self.key, &self.value].into_iter().flatten();
         fields.map(|field| field.column.bytes()).sum::<usize>() + self.refused.as_ref().map_or(0, |rows| rows.bytes())
     }
 
-    /// Takes back the rows from `rows` on, in every column.
     pub(crate) fn truncate(&mut self, rows: usize) {
         for field in [&mut self.key, &mut self.value].into_iter().flatten() {
             field.column.truncate(rows);
         }
     }
 
-    /// Records without a row that are kept.
     pub(crate) fn refused_rows(&self) -> usize {
         self.causes.len()
     }
@@ -338,7 +337,8 @@ impl TypedColumns {
         Some(Box::new(RefusedRows { rows, causes: std::mem::take(&mut self.causes) }))
     }
 
-    /// Finishes the column in place of this one: its array, or those of its fields. False if it is not typed.
+    /// Finishes the typed column that replaces this one: pushes its array, or the arrays of its fields. Returns false
+    /// if the column is not typed.
     pub(crate) fn finish(&mut self, column: ColumnSet, arrays: &mut Vec<ArrayRef>, memory_bytes: &mut usize) -> bool {
         let Some(field) = self.of_mut(column) else { return false };
         let (array, memory) = field.column.finish();
@@ -350,7 +350,7 @@ impl TypedColumns {
         true
     }
 
-    /// The schema with the typed columns in place of the binary ones.
+    /// Schema with the typed columns in place of the binary ones.
     pub(crate) fn schema(&self, binary: &Schema) -> SchemaRef {
         let mut fields: Vec<FieldRef> = Vec::new();
         for field in binary.fields() {
@@ -369,8 +369,8 @@ impl TypedColumns {
     }
 }
 
-/// The fields of a struct column as columns: null where the struct is.
+/// Fields of a struct column as columns of their own, null where the struct is null.
 fn beside(array: &StructArray) -> Vec<ArrayRef> {
-    // Where a struct is null, so are its fields: decoders append a null to each.
+    // Fields are null wherever their struct is: decoders append a null to each.
     array.columns().to_vec()
 }

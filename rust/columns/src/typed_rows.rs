@@ -1,5 +1,5 @@
-//! Appends a record as a row to typed columns and to those beside them. A record whose key or value cannot be decoded
-//! gets no row in any column.
+//! Appends records as rows to typed columns and to the binary ones beside them. A record whose key or value cannot be
+//! decoded gets no row in any column.
 
 use std::sync::Arc;
 
@@ -12,28 +12,26 @@ use crate::rows::{AnyRows, Rows};
 use crate::schema::ColumnSet;
 use crate::typed::{Cause, Decoded, OnBadValue, RecordContext, TypedColumns, TypedField, Undecoded};
 
-/// Typed columns, and the others beside them.
+/// Typed columns, and the binary ones beside them.
 pub(crate) struct TypedRows<'b> {
     source: Source<'b>,
     typed: &'b mut TypedColumns,
-    /// The bytes of the typed columns before.
+    /// Bytes in the typed columns before the first of these rows.
     bytes_before: usize,
     refused_before: usize,
     beside: AnyRows<'b>,
     rows: usize,
-    /// Records that were refused.
+    /// Number of refused records.
     kept: usize,
     first_offset: Option<i64>,
 }
 
-/// What was appended.
+/// Bytes and first offset of the appended rows.
 pub(crate) struct Appended {
     pub(crate) rows: usize,
-    /// Of the rows.
+    /// Bytes of the rows.
     pub(crate) bytes: usize,
-    /// Of the records that were refused.
     pub(crate) refused_bytes: usize,
-    /// The offset of the first row.
     pub(crate) first_offset: Option<i64>,
 }
 
@@ -47,13 +45,13 @@ impl<'b> TypedRows<'b> {
     ) -> Self {
         let (bytes_before, refused_before) = (typed.bytes(), refused_bytes(typed));
         let refused = typed.refused_rows();
-        // While the typed columns are taken out, the builder takes their places for plain ones.
+        // Decided before the typed columns are taken out: without them, the builder takes every column for a binary
+        // one.
         let plain = |column| typed.of(column).is_none();
         let beside = AnyRows::beside(builder, records, fixed_bytes, refused, plain);
         Self { source, typed, bytes_before, refused_before, beside, rows: 0, kept: 0, first_offset: None }
     }
 
-    /// Finishes the rows.
     pub(crate) fn finish(self) -> Appended {
         let refused_bytes = refused_bytes(self.typed) - self.refused_before;
         let typed_bytes = self.typed.bytes() - self.bytes_before - refused_bytes;
@@ -61,7 +59,7 @@ impl<'b> TypedRows<'b> {
         Appended { rows: self.rows, bytes, refused_bytes, first_offset: self.first_offset }
     }
 
-    /// Decodes a record's key and value. Returns whether both have all that is asked for.
+    /// Decodes a record's key and value. Returns true if neither has a null in place of a fault.
     fn decode(&mut self, record: &RawRecord<'_>) -> Result<bool, (&'static str, OnBadValue, Undecoded)> {
         let TypedColumns { key, value, .. } = &mut *self.typed;
         let decode = |name, field: &mut Option<TypedField>, bytes| {
@@ -73,7 +71,7 @@ impl<'b> TypedRows<'b> {
         Ok(decoded == (Decoded::Whole, Decoded::Whole))
     }
 
-    /// Does with a record that is not decoded what is to be done with it. Its row is taken back already.
+    /// Applies the policy to a record that cannot be decoded. Its row is taken back already.
     #[cold]
     fn refuse(
         &mut self,
@@ -95,7 +93,7 @@ impl<'b> TypedRows<'b> {
                 self.typed.dropped += 1;
                 Stop::Passed
             }
-            // What is beyond the limit goes into the next batch, as rows do.
+            // Records beyond the limit go into the next batch, as rows do.
             OnBadValue::Refuse if self.is_over() => Stop::Full,
             OnBadValue::Refuse => match self.keep(record, header, payload) {
                 Ok(()) => {
@@ -113,7 +111,7 @@ impl<'b> TypedRows<'b> {
         holds_any && self.typed.bytes() - self.bytes_before >= self.beside.bytes_left()
     }
 
-    /// Keeps a record as it is.
+    /// Keeps a record's bytes with the refused ones.
     fn keep(&mut self, record: &RawRecord<'_>, header: &BatchHeader, payload: &[u8]) -> Result<(), Stop> {
         let pool = self.beside.pool().clone();
         let make = || Box::new(BatchBuilder::new(ColumnSet::ALL, pool, usize::MAX, usize::MAX));
@@ -149,7 +147,7 @@ impl Rows for TypedRows<'_> {
         header: &BatchHeader,
         payload: &[u8],
     ) -> Result<(), Stop> {
-        // A record that is refused takes the room of a row, though not its place in the columns.
+        // Refused records use up room of the batch, but no row of its columns.
         if self.beside.has_no_row_left(row + self.kept) {
             return Err(Stop::Full);
         }

@@ -1,4 +1,4 @@
-//! The walk over one partition's fetched bytes: it finds batches, checks their CRCs, decompresses them, hides control
+//! Walk over one partition's fetched bytes: it finds batches, checks their CRCs, decompresses them, hides control
 //! batches and aborted transactions, and appends the records to a builder. It stops and resumes at any record.
 
 use std::collections::VecDeque;
@@ -20,12 +20,12 @@ use crate::inflate::{Inflated, Located, Trouble, locate};
 use crate::memory::{OutOfMemory, refusable};
 use crate::records::{BadRecord, Cursor, Lacking, Source, Stop, append, skip_below};
 
-/// How a walk checks, filters and decompresses batches.
+/// Settings by which a walk checks, filters and decompresses batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalkOptions {
-    /// Whether each batch's CRC-32C is verified (`check.crcs`).
+    /// Verifies each batch's CRC-32C (`check.crcs`).
     pub check_crcs: bool,
-    /// Whether records of aborted transactions are hidden (`isolation.level=read_committed`).
+    /// Hides records of aborted transactions (`isolation.level=read_committed`).
     pub read_committed: bool,
     /// Hard limit on the uncompressed size of one batch, in bytes.
     pub max_decompressed_bytes: usize,
@@ -60,7 +60,7 @@ impl OutputBuffer for RefusableBuffer {
 pub struct Scratch {
     pub(crate) decompressor: Decompressor,
     payload: Vec<u8>,
-    /// Uncompressed by compressed size of the last inflated segment, rounded up; the guess for the next one.
+    /// Ratio of uncompressed to compressed size in the last inflated segment, rounded up: the guess for the next one.
     pub(crate) segment_ratio: usize,
 }
 
@@ -80,14 +80,14 @@ impl Scratch {
     }
 }
 
-/// Why a walk returned.
+/// Reason why a walk returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walked {
-    /// The builder is full, by rows or by bytes. Unwalked bytes may remain.
+    /// Builder full, by rows or by bytes. Unwalked bytes may remain.
     Full,
-    /// All bytes that were fed are walked, or the end of a bounded walk is reached.
+    /// All fed bytes walked, or the end of a bounded walk reached.
     Drained,
-    /// The next record cannot be decoded before something has arrived that [`PartitionWalker::awaited`] knows.
+    /// Next record not decodable before the arrival of [`PartitionWalker::awaited`].
     Awaits,
 }
 
@@ -141,7 +141,6 @@ impl ChunkSource {
     }
 }
 
-/// The batch that the walk is within.
 struct OpenBatch {
     header: BatchHeader,
     payload: Payload,
@@ -152,7 +151,7 @@ struct OpenBatch {
 }
 
 enum Payload {
-    /// In the fetched bytes or in a buffer of `inflate`; the payload starts at this byte.
+    /// Part of the fetched bytes, or of a buffer of `inflate`; the payload starts at this byte.
     Shared(Bytes, usize),
     /// Decompressed by this walker, with the payload's length. The vector returns to the scratch at the end of the
     /// batch.
@@ -228,7 +227,7 @@ impl PartitionWalker {
         self.leader_epoch
     }
 
-    /// The leader epochs that began in what was walked since the last call, each with its first offset.
+    /// Leader epochs that began in the batches walked since the last call, each with its first offset.
     pub fn take_epochs(&mut self) -> Vec<(i64, i32)> {
         std::mem::take(&mut self.epochs)
     }
@@ -252,8 +251,8 @@ impl PartitionWalker {
         open + self.chunks.iter().map(|chunk| chunk.source.pending_bytes()).sum::<usize>()
     }
 
-    /// Whether the walker holds a batch that it decompressed itself and has not walked to its end. No memory budget
-    /// counts that buffer.
+    /// Returns true if the walker holds a batch that it decompressed itself and has not walked to its end. No memory
+    /// budget counts that buffer.
     pub fn holds_payload(&self) -> bool {
         self.open.as_ref().is_some_and(|open| matches!(open.payload, Payload::Owned(..)))
     }
@@ -266,7 +265,7 @@ impl PartitionWalker {
         }
     }
 
-    /// What the last walk waits for, if it returned [`Walked::Awaits`].
+    /// Arrival that the last walk waits for, if it returned [`Walked::Awaits`].
     pub fn awaited(&mut self) -> Option<Arc<Awaited>> {
         self.awaited.take()
     }
@@ -347,7 +346,7 @@ impl PartitionWalker {
                     let kind = WalkErrorKind::Lacks { column, reason };
                     return Err(self.error(Trouble { next_offset: Some(offset + 1), kind }));
                 }
-                // The walk of a batch goes on behind such a record.
+                // Continue with the records behind this one.
                 Stop::Passed => continue,
             };
             let trouble = Trouble::in_batch(&open.header, kind);
@@ -403,7 +402,7 @@ impl PartitionWalker {
         Ok(false)
     }
 
-    /// Moves to a record that cannot be decoded: behind those that compaction has removed before it.
+    /// Moves to a record that cannot be decoded, past the offsets that compaction has removed before it.
     fn bad_value(&mut self, record: BadRecord) -> WalkError {
         let BadRecord { offset, column, bad } = record;
         self.position = self.position.max(offset);

@@ -1,17 +1,17 @@
-//! Columns while they grow: copies into reserved room, with one branch per field.
+//! Growing columns: copies into reserved room, with one branch per field.
 
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 
 use crate::pool::{BufferPool, PooledVec};
 
-/// Room that every data buffer keeps behind its last field, so that a copy may write past the field's
-/// length. Copies of a fixed size are faster than a call to memcpy for the short fields of most Kafka records.
+/// Room that every data buffer keeps behind its last field, so that a copy may write past the field's length: for the
+/// short fields of most Kafka records, copies of a fixed size are faster than a call to memcpy.
 const SLACK_BYTES: usize = 128;
 const CHUNK_BYTES: usize = 64;
 /// Longest field that is copied in chunks; beyond it memcpy is as fast.
 const MAX_CHUNKED_BYTES: usize = 512;
 
-/// Which rows are null. Allocates nothing until the first null.
+/// Null rows of a column. Allocates nothing until the first null.
 #[derive(Default)]
 pub struct Validity {
     bits: Vec<u8>,
@@ -35,7 +35,7 @@ impl Validity {
         self.bits.resize((row / 8 + 1).next_multiple_of(64), u8::MAX);
     }
 
-    /// Takes back what was said of the rows from `rows` on.
+    /// Forgets the nulls from row `rows` on.
     pub fn truncate(&mut self, rows: usize) {
         let Some(first) = self.bits.get_mut(rows / 8) else { return };
         let kept = *first | u8::MAX << (rows % 8);
@@ -47,7 +47,7 @@ impl Validity {
         }
     }
 
-    /// The nulls among the first `rows` rows, `None` if there are none; starts anew.
+    /// Nulls among the first `rows` rows, `None` if there are none; leaves an empty bitmap.
     pub fn finish(&mut self, rows: usize) -> Option<NullBuffer> {
         if self.nulls == 0 {
             return None;
@@ -82,7 +82,7 @@ impl Growing {
         }
     }
 
-    /// How many bytes there is room for.
+    /// Number of bytes that there is room for.
     pub fn capacity(&self) -> usize {
         self.buffer.capacity()
     }
@@ -120,7 +120,6 @@ pub(crate) struct ByteColumn {
     pub(crate) validity: Validity,
 }
 
-/// The parts of a finished [`ByteColumn`].
 pub(crate) struct ByteParts {
     pub(crate) offsets: PooledVec,
     pub(crate) data: PooledVec,
@@ -136,7 +135,6 @@ impl ByteColumn {
         self.data_len
     }
 
-    /// Reserves room for this many more bytes.
     pub(crate) fn reserve_data(&mut self, additional: usize) {
         self.data.reserve(self.data_len, additional + SLACK_BYTES);
     }
@@ -197,7 +195,7 @@ pub(crate) struct ByteWriter<'c> {
     offsets: *mut i32,
     data: *mut u8,
     len: usize,
-    /// How long the data may become, with the slack behind it still within the buffer.
+    /// Longest data for which the slack after it is still within the buffer.
     room_end: usize,
     end_row: usize,
 }
@@ -240,7 +238,7 @@ impl ByteWriter<'_> {
     #[inline(always)]
     unsafe fn end(&mut self, row: usize) {
         debug_assert!(row < self.end_row);
-        // SAFETY: `writer` reserved an offset for each of its rows and one before them.
+        // SAFETY: `writer` reserved an offset for each row of this writer, and one before the first.
         unsafe { self.offsets.add(row + 1).write(self.len as i32) };
     }
 
@@ -261,8 +259,8 @@ unsafe fn copy<const FIRST_BYTES: usize>(readable: &[u8], length: usize, target:
     const { assert!(FIRST_BYTES <= SLACK_BYTES && CHUNK_BYTES <= SLACK_BYTES) };
     debug_assert!(length <= readable.len());
     let source = readable.as_ptr();
-    // SAFETY: source and target are different allocations. What is read lies within `readable`, and what is
-    // written is at most one slack beyond the length.
+    // SAFETY: source and target are different allocations. Reads are within `readable`, and writes end at most one
+    // slack beyond the length.
     unsafe {
         if length <= FIRST_BYTES && FIRST_BYTES <= readable.len() {
             std::ptr::copy_nonoverlapping(source, target, FIRST_BYTES);
@@ -278,8 +276,8 @@ unsafe fn copy<const FIRST_BYTES: usize>(readable: &[u8], length: usize, target:
     }
 }
 
-/// A copy of any length. It stands in a function of its own: beside the copies of a fixed size, the compiler merges all
-/// of them into one call of memcpy.
+/// Copies any length, in a function of its own: beside the copies of a fixed size, the compiler merges all of them into
+/// one call of memcpy.
 ///
 /// # Safety
 /// `length` bytes may be read from `source` and written to `target`, which do not overlap.

@@ -16,10 +16,10 @@ use monedula_columns::{
 use monedula_protocol::compression::Compression;
 use monedula_protocol::records::{BatchEncoder, ControlRecordType, NewRecord};
 
-/// How many batches a partition has at most: few under Miri, which is a thousand times slower.
+/// Most batches of a partition: few under Miri, which is a thousand times slower.
 const MOST_BATCHES: usize = if cfg!(miri) { 3 } else { usize::MAX };
-/// How many records a batch has, and headers a record. As many values as bolero makes of itself, or the few that Miri can make: an input of 64 batches of 64 records of 64
-/// headers took it longer to generate than a night has.
+/// Number of records in a batch, and of headers in a record. The range is bolero's default, or one that Miri can bear:
+/// it needed more than a night to generate 64 batches of 64 records of 64 headers.
 const LENGTHS: std::ops::RangeInclusive<usize> = if cfg!(miri) { 0..=4 } else { 0..=64 };
 
 #[derive(Debug, Clone, TypeGenerator)]
@@ -59,7 +59,7 @@ struct Model {
     data: Vec<u8>,
     next_offset: i64,
     rows: Vec<(Row, Option<usize>)>,
-    /// Whether each transaction was aborted, by its number.
+    /// Fate of each transaction by its number: true if aborted.
     aborted: Vec<bool>,
     open: BTreeMap<i64, (usize, i64)>,
     list: Vec<AbortedTransaction>,
@@ -152,7 +152,7 @@ impl Model {
 }
 
 fn codec_of(choice: u8) -> Compression {
-    // An encoder's tables alone take Miri minutes; `walking` has each codec once.
+    // Skipped under Miri, which takes minutes for an encoder's tables alone; `walking` has each codec once.
     if cfg!(miri) {
         return Compression::None;
     }
@@ -164,11 +164,11 @@ fn options(read_committed: bool) -> WalkOptions {
     WalkOptions { read_committed, ..WalkOptions::default() }
 }
 
-/// A failure is told as it was found. Shrinking looks at the time between its rounds alone, and one round of a large
-/// partition ran for longer than CI waits: a failed test looked like one that hangs.
+/// No shrinking: it checks the time only between its rounds, and one round of a large partition ran for longer than CI
+/// waits, so that a failed test looked like a hang.
 const SHRINK_TIME: Duration = Duration::ZERO;
 
-/// How the bytes are fed to the walker.
+/// Way in which the bytes are fed to the walker.
 #[derive(Debug, Clone, Copy, TypeGenerator)]
 enum Feeding {
     Whole,
@@ -218,7 +218,7 @@ fn drain(walker: &mut PartitionWalker, builder: &mut BatchBuilder) -> (Vec<Row>,
         match walked {
             Ok(Walked::Full) => {
                 assert!(full);
-                // Every other time, the open batch has to be decompressed again.
+                // Shelve at every second batch, so that it has to be decompressed again.
                 if seen.len() % 2 == 0 {
                     walker.shelve();
                 }
@@ -268,7 +268,7 @@ fn any_partition_walks_to_its_rows() {
 fn every_cut_by_rows_gives_the_same_rows() {
     bolero::check!().with_shrink_time(SHRINK_TIME).with_type::<(Vec<MadeBatch>, Feeding)>().for_each(
         |(batches, feeding)| {
-            // At most 6 batches, because every cut walks them all again.
+            // Use at most 6 batches, because every cut walks them all again.
             let model = Model::of(&batches[..batches.len().min(6)]);
             let expected = model.expected(0, true);
             for max_rows in 1..=expected.len().min(30) + 1 {
@@ -340,7 +340,7 @@ fn arbitrary_payloads_are_walked_to_an_end() {
             data.extend_from_slice(payload);
             let length = (data.len() - 12) as i32;
             data[8..12].copy_from_slice(&length.to_be_bytes());
-            // Miri cannot call the C of zstd, and an arbitrary codec may be that.
+            // Miri cannot call the C of zstd, which an arbitrary codec may be.
             data[22] = if cfg!(miri) { *attributes & !7 } else { *attributes };
             data[59..61].copy_from_slice(&(count % 1000).to_be_bytes());
             walk_hostile(&Bytes::from(data), *feeding, 50);

@@ -25,7 +25,7 @@ fn aborted(producer_id: i64, first_offset: i64) -> AbortedTransaction {
 
 #[test]
 fn every_codec_gives_the_same_rows() {
-    // Fewer under Miri, which is a thousand times slower.
+    // Shortened under Miri, which is a thousand times slower.
     let count = if cfg!(miri) { 10 } else { 1000 };
     let end = 5 + count as i64;
     let (expected, _) = walk_all(plain_batch(5, count, Compression::None), 5, WalkOptions::default(), vec![]);
@@ -210,7 +210,7 @@ fn inflated_segments_walk_like_raw_ones() {
     }
 }
 
-/// Batches of this many bytes of zeros each.
+/// Batches of zeros, each of this many bytes.
 fn bombs(codec: Compression, batches: usize, batch_bytes: usize) -> Bytes {
     let value = vec![0; batch_bytes];
     let mut data = Vec::new();
@@ -335,7 +335,7 @@ fn a_damaged_batch_stops_the_walk_at_its_offset_and_keeps_what_was_before() {
     assert_eq!(offsets(&builder.finish()), [0, 1, 2]);
 }
 
-/// A batch in the buffer of earlier ones was an error of its own, and took their payload along.
+/// Regression: an error of a batch in the buffer of earlier ones also lost their payload.
 #[test]
 fn a_batch_that_cannot_be_inflated_leaves_those_before_it() {
     for codec in codecs().into_iter().filter(|codec| *codec != Compression::None) {
@@ -473,7 +473,7 @@ fn a_bounded_walk_ends_before_its_end_and_passes_gaps_up_to_it() {
         assert_eq!(walker.walk(&mut builder, &mut Scratch::new()), Ok(Walked::Drained));
         let expected: Vec<i64> = (0..10).chain([12, 18]).chain(20..25).filter(|offset| *offset < end).collect();
         assert_eq!(offsets(&builder.finish()), expected);
-        // Offset 19 of the second batch is compacted away, so no record is left there to stop at.
+        // Compaction has removed offset 19 of the second batch, so no record is left there to stop at.
         let position = if end == 19 { 20 } else { end.min(25) };
         assert_eq!(walker.position(), position);
         assert_eq!(walker.pending_bytes(), 0);

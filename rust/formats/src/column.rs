@@ -1,7 +1,7 @@
-//! A typed column while it grows, of any type that decoders fill, and how it is made from an Arrow type.
+//! Growing typed columns of all types that decoders fill, and their construction from Arrow types.
 //!
-//! Every column knows its own number of rows. That is the mark by which a bad row is taken back: `truncate` cuts a column,
-//! and with it what its rows wrote to its children.
+//! Every column knows its own number of rows, and bad rows are undone by it: `truncate` cuts a column to a number of
+//! rows, and with it the part of its children that belongs to later rows.
 
 use std::sync::Arc;
 
@@ -14,10 +14,9 @@ use crate::error::UnsupportedField;
 use crate::fixed::{Bits, Fixed};
 use crate::nested::{Lists, Maps, Structs};
 
-/// How deep the types of fields may be nested: decoding recurses as deep.
+/// Limit on the nesting of field types, since decoding recurses as deep.
 const MAX_TYPE_DEPTH: usize = 64;
 
-/// A column while it grows.
 pub(crate) enum Column {
     Boolean(Bits),
     Int8(Fixed<1>),
@@ -40,7 +39,7 @@ pub(crate) enum Column {
     Time32(Fixed<4>),
     /// Microseconds since midnight.
     Time64(Fixed<8>),
-    /// Microseconds since 1970, or nanoseconds, in UTC if there is a zone, else by a clock without one.
+    /// Microseconds or nanoseconds since 1970: in UTC if there is a zone, else local.
     Timestamp {
         values: Fixed<8>,
         unit: TimeUnit,
@@ -53,21 +52,21 @@ pub(crate) enum Column {
     Map(Maps),
 }
 
-/// What finished columns share: the pool, and how much memory they hold.
+/// State shared by columns that are being finished: the pool, and the memory that the finished ones hold.
 pub(crate) struct Finishing<'p> {
     pub(crate) pool: &'p BufferPool,
     pub(crate) memory_bytes: usize,
 }
 
 impl Finishing<'_> {
-    /// The first `used` bytes of a growing buffer, which is empty afterwards.
+    /// Takes the first `used` bytes of a growing buffer, which is empty afterwards.
     pub(crate) fn buffer(&mut self, growing: &mut Growing, used: usize) -> Buffer {
         let buffer = growing.finish(used, self.pool);
         self.memory_bytes += buffer.capacity();
         buffer.into_buffer()
     }
 
-    /// What was finished, whose memory is counted.
+    /// Returns a finished array, and counts its memory.
     pub(crate) fn counted<T>(&mut self, (finished, memory_bytes): (T, usize)) -> T {
         self.memory_bytes += memory_bytes;
         finished
@@ -105,8 +104,8 @@ impl Column {
         each_column!(self, column => column.push_null());
     }
 
-    /// Takes back the rows from `rows` on, in every child too. A column that has fewer rows stays as it is, but for what
-    /// a row that was begun has left in its children.
+    /// Cuts the column and its children back to `rows` rows. A column with fewer rows keeps them, and loses only the
+    /// values that an unfinished row has left in its children.
     pub(crate) fn truncate(&mut self, rows: usize) {
         let rows = rows.min(self.rows());
         each_column!(self, column => column.truncate(rows));
@@ -152,7 +151,7 @@ impl Column {
         }
     }
 
-    /// Bytes of all rows so far in Arrow's layout. The bits of nulls are counted for structs alone, with a byte for each.
+    /// Bytes of all rows so far in Arrow's layout. Null bits are counted only for structs, as a byte for each.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Utf8(texts) => texts.rows() * 4 + texts.data_len(),
@@ -189,7 +188,7 @@ impl Column {
         }
     }
 
-    /// A column of this type, whose fields have gone through [`nullable`] or come of an Avro or Protobuf schema.
+    /// Makes a column of this type, whose fields come from [`nullable`] or from an Avro or Protobuf schema.
     pub(crate) fn new(data_type: &DataType, pool: &BufferPool) -> Self {
         match data_type {
             DataType::Boolean => Self::Boolean(Bits::new(pool)),
@@ -224,22 +223,22 @@ impl Column {
                 }
                 _ => unreachable!("`nullable` refuses such a map"),
             },
-            // The only type that is left of those that `nullable` lets through.
+            // Utf8 is the only type left of those that `nullable` accepts.
             _ => Self::Utf8(Texts::new(pool)),
         }
     }
 }
 
-/// A struct column of fields that have gone through [`nullable`].
+/// Makes a struct column of fields that come from [`nullable`].
 pub(crate) fn structs(fields: &Fields, pool: &BufferPool) -> Structs {
     let children = fields.iter().map(|field| Column::new(field.data_type(), pool)).collect();
     Structs::new(fields.clone(), children)
 }
 
-/// The fields as columns have them: nullable at every level, since any field may be missing from a value.
+/// Makes fields nullable at every level, since any field may be missing from a value.
 ///
 /// # Errors
-/// A type that no values are decoded to, or two fields of one name.
+/// Field of a type that decoders do not support, or two fields of one name.
 pub(crate) fn nullable(fields: &Fields, path: &str, depth: usize) -> Result<Fields, UnsupportedField> {
     let mut names: Vec<_> = fields.iter().map(|field| field.name()).collect();
     names.sort_unstable();

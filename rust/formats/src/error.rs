@@ -1,56 +1,56 @@
-//! The errors of this crate: a value that cannot be decoded, and a field that no decoder can fill.
+//! Errors of this crate: values that cannot be decoded, and fields that no decoder can fill.
 
 use std::fmt;
 
 use crate::avro::AvroReason;
 
-/// A value that is not what the fields ask for.
+/// A value that does not fit the requested fields.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{reason} (byte {position})", if path.is_empty() { String::new() } else { format!("{path}: ") })]
 pub struct BadValue {
-    /// The field that the fault was met in, as `items[3].price`; empty if the value as a whole is bad.
+    /// Path of the field with the fault, like `items[3].price`; empty if the value as a whole is bad.
     pub path: String,
-    /// What is wrong.
+    /// Kind of the fault.
     pub reason: Reason,
-    /// Where in the value, in bytes from its start.
+    /// Position of the fault, in bytes from the start of the value.
     pub position: usize,
 }
 
-/// What is wrong with a value.
+/// Kinds of faults in a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The bytes are not valid UTF-8.
+    /// Bytes that are not valid UTF-8.
     NotUtf8,
-    /// The text is not JSON: what was expected there.
+    /// Text that is not JSON; holds what was expected instead.
     NotJson(&'static str),
-    /// Objects and arrays are nested deeper than [`MAX_DEPTH`](crate::JsonDecoder::MAX_DEPTH).
+    /// Objects and arrays nested deeper than [`MAX_DEPTH`](crate::JsonDecoder::MAX_DEPTH).
     TooDeep,
-    /// Something follows the value.
+    /// Text after the end of the value.
     TrailingText,
-    /// The value as a whole is not an object.
+    /// Value that is not an object.
     NotAnObject,
-    /// The object is no envelope of Debezium.
+    /// Object that is no envelope of Debezium.
     NotAnEnvelope,
-    /// A value of another kind than the field's type takes: the type.
+    /// Value of a kind that the field's type does not accept; holds the type.
     WrongKind(&'static str),
-    /// A number or a time beyond the range of the field's type: the type.
+    /// Number or time beyond the range of the field's type; holds the type.
     OutOfRange(&'static str),
-    /// A text that the field's type cannot be read from: the type.
+    /// Text that cannot be parsed as the field's type; holds the type.
     Unreadable(&'static str),
     /// Half of a surrogate pair, which no UTF-8 text can hold.
     LoneSurrogate,
-    /// The row would take more than this many bytes.
+    /// Row that would take more than this many bytes.
     RowTooLarge(usize),
-    /// The value does not begin as the framing has it: what was expected.
+    /// Value that does not begin with the configured framing; holds what was expected.
     NotFramed(&'static str),
-    /// What follows the frame is not compressed as the frame says.
+    /// Bytes after the frame that are not compressed in the way the frame says.
     BadCompression,
-    /// Bytes follow what is compressed: how many.
+    /// Bytes after the end of the compressed data; holds their number.
     BehindCompressed(usize),
-    /// The header that names the schema in Apicurio's registry has another length than an id: which.
+    /// Header with the id of a schema in Apicurio's registry, of this length instead of an id's.
     BadHeader(usize),
-    /// A frame of Confluent's with this id stands before the value, which is not said to have one.
+    /// Frame of Confluent's with this schema id, before a value that is configured as bare.
     Framed(u32),
 }
 
@@ -87,7 +87,7 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
-    /// What is wrong with the frame of a value.
+    /// Translates a fault in the frame of a value.
     #[cold]
     pub(crate) fn of_frame(reason: AvroReason) -> Self {
         match reason {
@@ -101,7 +101,7 @@ impl Reason {
     }
 }
 
-/// Puts the place of what a path leads to before it: a field's name, or a number or key in brackets.
+/// Prepends a parent to a path: a field's name, or an index or key in brackets.
 #[cold]
 pub(crate) fn prefix(path: &mut String, place: &str) {
     let between = if path.is_empty() || path.starts_with('[') { "" } else { "." };
@@ -113,8 +113,8 @@ pub(crate) fn prefix(path: &mut String, place: &str) {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("field {path}: {reason}")]
 pub struct UnsupportedField {
-    /// The field, as `items[].price`.
+    /// Path of the field, like `items[].price`.
     pub path: String,
-    /// Why not, and what to use instead.
+    /// Reason, with a type to use instead.
     pub reason: String,
 }

@@ -1,4 +1,4 @@
-//! Columns of fixed width while they grow: numbers, times and booleans.
+//! Growing columns of fixed width: numbers, times and booleans.
 
 use std::sync::Arc;
 
@@ -13,7 +13,6 @@ use monedula_columns::{BufferPool, Growing, Validity};
 
 use crate::column::Finishing;
 
-/// Values of `WIDTH` bytes each.
 pub(crate) struct Fixed<const WIDTH: usize> {
     values: Growing,
     validity: Validity,
@@ -172,7 +171,7 @@ impl Bits {
         if byte >= self.bits.capacity() {
             self.bits.reserve(byte, 1);
         }
-        // The memory has the bytes of its last user, and this row may have been taken back before.
+        // Clear or set explicitly: the memory is recycled, and this row may have been taken back before.
         let target = &mut self.bits.bytes_mut()[byte];
         *target = *target & !(1 << bit) | u8::from(value) << bit;
         self.rows += 1;

@@ -1,13 +1,14 @@
-//! Turns the values of Kafka records into typed Arrow columns: JSON, Avro and Protobuf, decoded straight from the bytes; and
-//! the rows of such columns into values.
+//! Decodes the values of Kafka records (JSON, Avro and Protobuf) from their bytes straight into typed Arrow columns,
+//! and encodes the rows of such columns into values.
 //!
-//! A [`JsonDecoder`] is made for a list of Arrow fields, an [`AvroDecoder`] for a reader's schema and those of writers,
-//! a [`ProtobufDecoder`] for a message. Each value that it is given becomes one row of a column.
-//! There is one rule for bad values: what a row wrote is taken back in every column and in every child, and it is taken
-//! back only then; good rows pay nothing for it. Every column derives from its own number of rows what has to go.
+//! A [`JsonDecoder`] is made for a list of Arrow fields, an [`AvroDecoder`] for a reader's schema and the schemas of
+//! writers, a [`ProtobufDecoder`] for a message. Each value becomes one row of a column. Bad values follow one rule:
+//! the row's writes are undone in every column and in every child. Only bad rows pay for this, since every column
+//! derives what to undo from its own number of rows.
 //!
-//! Column memory comes from the pool of `monedula-columns`. This crate does no I/O, reads no clock, and has no unsafe
-//! code. How deep a value may be nested, and how much one row may take, is bounded whatever the bytes are.
+//! Column memory comes from the pool of `monedula-columns`. This crate does no I/O (except reading the system's time
+//! zones), reads no clock, and has no unsafe code. The nesting of a value and the size of a row are bounded, whatever
+//! the bytes are.
 
 #![forbid(unsafe_code)]
 

@@ -1,18 +1,18 @@
-//! The names of a struct's fields as objects have them.
+//! Lookup of the field names in JSON objects.
 //!
-//! Objects of one topic mostly have their fields in one order, those that nobody asks for as well. So each name remembers
-//! which one came behind it last, and the bytes ahead are compared with that one before they are looked at in any other way.
+//! Objects of one topic mostly have their fields in the same order, including those that are not selected. So each name
+//! remembers its last successor, and the next bytes are compared with that one first, before any parsing.
 
-/// How many names that nobody asks for are remembered, and how long they may be: objects may be maps, whose names do not
-/// come again.
+/// Limits on the number and length of remembered names that are not selected: objects may be maps, whose keys do not
+/// recur.
 const MAX_OTHERS: usize = 256;
 const MAX_OTHER_BYTES: usize = 64;
 
-/// The names, each at a place. Two places are no names: [`Names::START`], and [`Names::ELSEWHERE`] for all names that are
-/// not remembered.
+/// Known names, each at an index (its place). Two places hold no name: [`Names::START`], and [`Names::ELSEWHERE`] for
+/// all names that are not remembered.
 pub(crate) struct Names {
     places: Vec<NamedField>,
-    /// The place of each name, by name.
+    /// Place of each name, sorted by name.
     by_name: Vec<(Box<[u8]>, usize)>,
     others: usize,
 }
@@ -20,17 +20,17 @@ pub(crate) struct Names {
 struct NamedField {
     token: Token,
     field: Option<usize>,
-    /// The place of the name that came behind this one last.
+    /// Place of the name that followed this one last time.
     next: usize,
 }
 
 impl Names {
-    /// Where an object begins.
+    /// Place of the start of an object.
     pub(crate) const START: usize = 0;
-    /// Behind a name that is not remembered.
+    /// Place of every name that is not remembered.
     pub(crate) const ELSEWHERE: usize = 1;
 
-    /// The names of the fields, in their order.
+    /// Makes a table of the fields' names, in their order.
     pub(crate) fn new<'n>(fields: impl Iterator<Item = &'n str>) -> Self {
         let nowhere = |next| NamedField { token: Token::default(), field: None, next };
         let mut names = Self { places: vec![nowhere(2), nowhere(Self::ELSEWHERE)], by_name: Vec::new(), others: 0 };
@@ -47,14 +47,14 @@ impl Names {
         self.places.len() - 1
     }
 
-    /// The field of the name at a place; `None` if nobody asks for it.
+    /// Field of the name at a place; `None` if it is not selected.
     #[inline(always)]
     pub(crate) fn field(&self, place: usize) -> Option<usize> {
         self.places.get(place).and_then(|place| place.field)
     }
 
-    /// If the text goes on with the name that is expected behind this place: the place of that name, and the length of
-    /// its token, which is the name in quotes and the colon.
+    /// Matches the text against the expected successor of a place. Returns the successor's place, and the length of its
+    /// token: the name in quotes and the colon.
     #[inline(always)]
     pub(crate) fn ahead(&self, place: usize, text: &[u8]) -> Option<(usize, usize)> {
         let next = self.places.get(place)?.next;
@@ -62,7 +62,7 @@ impl Names {
         token.begins(text).then_some((next, token.bytes.len()))
     }
 
-    /// The place of a name that was met behind this place, where it is expected from now on.
+    /// Looks up a name that followed the place `before`, and expects it there from now on.
     #[inline(never)]
     pub(crate) fn meet(&mut self, before: usize, name: &[u8]) -> usize {
         let place = match self.by_name.binary_search_by(|(known, _)| (**known).cmp(name)) {
@@ -82,11 +82,12 @@ impl Names {
     }
 }
 
-/// A name as it stands in an object: in quotes, with the colon. Empty if it has no such form, or several.
+/// Encoded form of a name in an object: in quotes, with the colon. Empty if it needs escapes, which can be written in
+/// several ways.
 #[derive(Default)]
 struct Token {
     bytes: Box<[u8]>,
-    /// The bytes of a short one, and which bits of sixteen bytes they are.
+    /// Bytes of a token of at most sixteen bytes; `mask` covers them.
     short: u128,
     mask: u128,
 }
@@ -119,7 +120,7 @@ impl Token {
 mod tests {
     use super::*;
 
-    /// The fields of the names in the text, as a decoder asks for them.
+    /// Fields of the names in the text, as a decoder looks them up.
     fn walk(names: &mut Names, text: &[&str]) -> Vec<(Option<usize>, bool)> {
         let mut place = Names::START;
         let mut found = Vec::new();
@@ -145,7 +146,7 @@ mod tests {
         let first: Vec<_> = walk(&mut names, &order).into_iter().map(|(field, _)| field).collect();
         assert_eq!(first, fields);
         assert_eq!(walk(&mut names, &order), fields.map(|field| (field, true)));
-        // Without some names, only the one behind the gap is looked up.
+        // After an omission, only the name behind the gap is looked up.
         let ahead: Vec<_> = walk(&mut names, &["x", "id", "é", "z"]).into_iter().map(|(_, ahead)| ahead).collect();
         assert_eq!(ahead, [true, true, false, true]);
     }

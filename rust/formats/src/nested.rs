@@ -1,4 +1,4 @@
-//! Structs, lists and maps while they grow.
+//! Growing columns of structs, lists and maps.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) struct Structs {
     pub(crate) names: Names,
     validity: Validity,
     rows: usize,
-    /// How many children have the row that has begun.
+    /// Number of children that already have the row in progress.
     filled: usize,
 }
 
@@ -32,13 +32,13 @@ impl Structs {
         self.rows
     }
 
-    /// A child that had no value of this row has one now.
+    /// Counts a child that got its value of the row in progress.
     #[inline(always)]
     pub(crate) fn filled_one(&mut self) {
         self.filled += 1;
     }
 
-    /// Ends a row: fields that were not given are null.
+    /// Ends a row: missing fields become null.
     #[inline]
     pub(crate) fn end_row(&mut self) {
         if self.filled != self.children.len() {
@@ -57,7 +57,7 @@ impl Structs {
         }
     }
 
-    /// Ends a row in which every field was given.
+    /// Ends a row that has every field.
     #[inline(always)]
     pub(crate) fn end_full_row(&mut self) {
         self.rows += 1;
@@ -69,7 +69,7 @@ impl Structs {
         self.end_row();
     }
 
-    /// Takes back the rows from `rows` on, whole ones and a begun one.
+    /// Cuts the column back to `rows` rows, and drops a row in progress.
     pub(crate) fn truncate(&mut self, rows: usize) {
         self.children.iter_mut().for_each(|child| child.truncate(rows));
         self.validity.truncate(rows);
@@ -87,7 +87,7 @@ impl Structs {
     }
 }
 
-/// The rows of lists or maps: where the elements of each row end, and which rows are null.
+/// Rows of lists or maps: the end of each row's elements, and the null rows.
 struct ListRows {
     offsets: Offsets,
     validity: Validity,
@@ -99,7 +99,7 @@ impl ListRows {
         Self { offsets: Offsets::new(pool), validity: Validity::default(), rows: 0 }
     }
 
-    /// Ends a row behind so many `elements` of all rows. False if there are too many for 32-bit offsets.
+    /// Ends a row at a total of `elements`. Returns false if these are too many for 32-bit offsets.
     #[must_use]
     #[inline]
     fn end_row(&mut self, elements: usize) -> bool {
@@ -116,7 +116,7 @@ impl ListRows {
         }
     }
 
-    /// Takes back the rows from `rows` on. Returns how many elements the others have.
+    /// Cuts the rows back to `rows`, and returns how many elements these have.
     fn truncate(&mut self, rows: usize) -> usize {
         self.validity.truncate(rows);
         self.rows = rows;
@@ -130,7 +130,7 @@ impl ListRows {
     }
 }
 
-/// A list: offsets into its only child.
+/// A list column: offsets into its only child.
 pub(crate) struct Lists {
     field: FieldRef,
     pub(crate) child: Box<Column>,
@@ -146,8 +146,8 @@ impl Lists {
         self.rows.rows
     }
 
-    /// Ends a row, whose elements are those that the child got since the last one. False if there are too many for
-    /// 32-bit offsets.
+    /// Ends a row, which has the elements appended to the child since the last one. Returns false if there are too many
+    /// for 32-bit offsets.
     #[must_use]
     pub(crate) fn end_row(&mut self) -> bool {
         self.rows.end_row(self.child.rows())
@@ -168,7 +168,7 @@ impl Lists {
     }
 }
 
-/// A map: offsets into keys and values.
+/// A map column: offsets into keys and values.
 pub(crate) struct Maps {
     entries: FieldRef,
     entry_fields: Fields,
@@ -188,7 +188,7 @@ impl Maps {
         Self { entries, entry_fields, keys, values, rows: ListRows::new(pool) }
     }
 
-    /// A key of a map with text keys. False if there is no room for it.
+    /// Appends a key to a map with text keys. Returns false if it would exceed 32-bit offsets.
     #[must_use]
     #[inline(always)]
     pub(crate) fn push_key(&mut self, key: &str) -> bool {
@@ -202,7 +202,7 @@ impl Maps {
         self.rows.rows
     }
 
-    /// As [`Lists::end_row`].
+    /// Same as [`Lists::end_row`].
     #[must_use]
     pub(crate) fn end_row(&mut self) -> bool {
         self.rows.end_row(self.keys.rows())

@@ -1,4 +1,4 @@
-//! Writers' schemas that are asked for while values are decoded.
+//! Writers' schemas that are requested while values are decoded.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,30 +9,31 @@ use monedula_columns::Awaited;
 
 use crate::avro::{BadSchema, WriterKey};
 
-/// What asking for something brought.
+/// Answer to a request for a schema or the like.
 #[derive(Debug)]
 pub enum Asked<T> {
-    /// It is there.
+    /// Found.
     Known(T),
-    /// It is on its way.
+    /// Requested, but not there yet.
     Awaits(Arc<Awaited>),
-    /// There is none that the values could be decoded with, so they are bad: why.
+    /// Unusable for decoding, and why: the values are bad.
     Refused(String),
-    /// It cannot be had, which is not the fault of the values: why.
+    /// Unavailable, and why: the values are not at fault.
     Failed(String),
 }
 
-/// Where schemas are asked for. It never blocks.
+/// Source of schemas, such as a registry. It never blocks.
 pub trait SchemaSource<S>: fmt::Debug + Send + Sync {
-    /// The schema with this key, or why what is there is no schema.
+    /// Requests the schema with this key. The inner error says why the answer is no valid schema.
     fn ask(&self, key: WriterKey) -> Asked<Result<S, BadSchema>>;
 }
 
-/// The writers that were asked for, shared by all decoders of a plan: of each what its schema has become.
+/// Cache of the writers' schemas that were requested, shared by all decoders of a plan.
 #[derive(Debug)]
 pub(crate) struct WriterSchemaCache<S, W> {
     source: Arc<dyn SchemaSource<S>>,
-    /// What became of each schema: its writer, or why it is none, or none that the reader's schema can read.
+    /// Outcome for each schema: its writer's plan, or the reason why it is invalid or the reader's schema cannot
+    /// resolve it.
     planned: Mutex<BTreeMap<WriterKey, Result<Arc<W>, String>>>,
 }
 
@@ -41,7 +42,7 @@ impl<S, W> WriterSchemaCache<S, W> {
         Self { source, planned: Mutex::default() }
     }
 
-    /// The writer with this key. `plan` makes one of its schema.
+    /// Returns the writer with this key; `plan` makes it of its schema.
     pub(crate) fn ask(&self, key: WriterKey, plan: impl FnOnce(S) -> Result<W, BadSchema>) -> Asked<Arc<W>> {
         let mut planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner);
         if let Entry::Vacant(place) = planned.entry(key) {
@@ -61,7 +62,7 @@ impl<S, W> WriterSchemaCache<S, W> {
     }
 }
 
-/// That a writer's schema cannot be read, with its key.
+/// Error of a writer's schema that cannot be read, with its key.
 pub(crate) fn unreadable(key: WriterKey, bad: &BadSchema) -> BadSchema {
     let writer = key.text().map_or_else(|| "the writer's schema".to_owned(), |id| format!("the schema of {id}"));
     BadSchema { reason: format!("{writer} cannot be read: {bad}"), path: String::new() }

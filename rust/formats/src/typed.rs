@@ -1,4 +1,4 @@
-//! Decoders as typed columns, which the walk over record batches appends to.
+//! Implementations of typed columns, to which the walk over record batches appends, by the decoders.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::avro::{AvroAppended, AvroDecoder, BadAvro};
 use crate::json::{Appended, JsonDecoder};
 use crate::protobuf::{BadProtobuf, ProtobufAppended, ProtobufDecoder};
 
-/// What every decoder has by the same name.
+/// Methods that every decoder has under the same name.
 macro_rules! rows {
     () => {
         fn rows(&self) -> usize {

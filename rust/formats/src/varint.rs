@@ -1,17 +1,18 @@
-//! Numbers of seven bits a byte, as Avro and Protobuf write them.
+//! LEB128 varints and zigzag, as Avro and Protobuf write them.
 
-/// A number of at most eight bytes, and how many it has; `None` for any other, and if the bytes end within eight of here.
-/// Which byte is the last is found in all eight at once: byte after byte, each is a branch that is often guessed wrong.
+/// Reads a varint of at most eight bytes, and returns its length with it; `None` if it is longer, or if fewer than
+/// eight bytes are left. The last byte is found among all eight at once: a loop has a branch for each byte, which is
+/// often mispredicted.
 #[inline(always)]
 pub(crate) fn short_varint(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
     let eight = bytes.get(at..)?.first_chunk::<8>()?;
     let word = u64::from_le_bytes(*eight);
     let ends = !word & 0x8080_8080_8080_8080;
-    // The bits up to the first that says that its byte is the last.
+    // Mask of the bits up to and including the first cleared continuation bit.
     (ends != 0).then(|| (sevens(word & (ends ^ (ends - 1))), ends.trailing_zeros() as usize / 8 + 1))
 }
 
-/// The number that has seven of its bits in each of eight bytes, the lowest first. The eighth bits do not count.
+/// Joins the low seven bits of each of eight bytes, least significant group first. The top bits are ignored.
 #[inline(always)]
 fn sevens(word: u64) -> u64 {
     let word = word & 0x7f7f_7f7f_7f7f_7f7f;
@@ -20,8 +21,8 @@ fn sevens(word: u64) -> u64 {
     word & 0x0fff_ffff | (word & 0x0fff_ffff_0000_0000) >> 4
 }
 
-/// Appends a number in as many bytes as it takes. Up to eight of them are made in one word, and appended as eight: how many
-/// there are is then neither a loop, whose end is guessed wrong, nor a copy of a length that varies.
+/// Appends a varint. Up to eight bytes are made in one word, appended as eight, and then cut: this needs neither a
+/// loop, whose end is mispredicted, nor a copy of variable length.
 #[inline]
 pub(crate) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
     if value < 0x80 {
@@ -40,19 +41,19 @@ pub(crate) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Likewise a signed one, near to zero in few bytes whatever its sign.
+/// Appends a signed number in zigzag, so that numbers near zero are short, whatever their sign.
 #[inline]
 pub(crate) fn put_zigzag(value: i64, out: &mut Vec<u8>) {
     put_varint(zigzag(value), out);
 }
 
-/// Signed numbers by their distance from zero: 0, -1, 1, -2, 2.
+/// Zigzag encoding: 0, -1, 1, -2, 2 become 0, 1, 2, 3, 4.
 #[inline(always)]
 pub(crate) fn zigzag(value: i64) -> u64 {
     (value as u64) << 1 ^ (value >> 63) as u64
 }
 
-/// The inverse of `sevens`, of a number of 56 bits.
+/// Inverse of `sevens`, for numbers of 56 bits.
 #[inline(always)]
 fn bytes_of_seven(value: u64) -> u64 {
     let word = value & 0x0fff_ffff | (value & 0x00ff_ffff_f000_0000) << 4;
@@ -64,7 +65,7 @@ fn bytes_of_seven(value: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// As both formats define it.
+    /// Reference encoder, byte by byte.
     fn written(mut value: u64, bytes: usize) -> Vec<u8> {
         let mut written = Vec::new();
         for left in (0..bytes).rev() {

@@ -1,4 +1,4 @@
-//! Avro: schemas, how writers' are resolved to readers', bad values, and what hostile ones may cost.
+//! Avro: schemas, the resolution of writers' schemas to readers', bad values, and the cost of hostile ones.
 
 #[path = "../../protocol/tests/support/allocations.rs"]
 mod allocations;

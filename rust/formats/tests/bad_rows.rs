@@ -1,5 +1,5 @@
-//! The rule for bad rows: wherever one stands in a batch, and wherever in it the fault is, every column and every child is
-//! as if it had never been there.
+//! The rule for bad rows: wherever a bad row is in a batch, and wherever its fault is, every column and every child
+//! looks as if the row had never been there.
 
 mod common;
 
@@ -16,7 +16,7 @@ const GOOD: [&str; 3] = [
     r#"{"boolean":false,"items":[{}],"matrix":[[null]],"attributes":{"z":{"names":{"k":null,"l":"w"}}},"text":"","int64":-1}"#,
 ];
 
-/// A good row up to the fault, which is in a different column or child in each.
+/// Rows that are good up to a fault, which is in a different column or child each time.
 fn bad() -> Vec<String> {
     let full = GOOD[0];
     let mut texts: Vec<String> = [
@@ -33,7 +33,7 @@ fn bad() -> Vec<String> {
     ]
     .map(|(sound, broken)| full.replace(sound, broken))
     .to_vec();
-    // Cut off anywhere: what was decoded before is in the columns by then.
+    // Truncate anywhere: the columns then hold what was decoded before.
     texts.extend((1..full.len()).step_by(7).map(|end| full[..end].to_owned()));
     texts
 }
@@ -96,7 +96,7 @@ fn any_bytes_make_one_valid_row_each() {
     bolero::check!().with_type::<Vec<Vec<u8>>>().for_each(|values: &Vec<Vec<u8>>| {
         let mut decoder = decoder(every_type(), Mode::Permissive);
         let mutated = values.iter().enumerate().map(|(index, bytes)| {
-            // A good row with these bytes in its middle gets further into the decoder than the bytes alone.
+            // Insert these bytes into a good row: so they get further into the decoder than alone.
             let (text, at) =
                 (GOOD[0].as_bytes(), bytes.first().map_or(0, |byte| usize::from(*byte) * 2 % GOOD[0].len()));
             if index % 2 == 0 { bytes.clone() } else { [&text[..at], bytes, &text[at..]].concat() }

@@ -1,4 +1,4 @@
-//! Envelopes of Debezium, in the shape that its connectors write.
+//! Debezium's envelopes, in the shape that its connectors write.
 
 mod common;
 

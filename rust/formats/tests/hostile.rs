@@ -1,4 +1,4 @@
-//! What hostile values may cost in memory: a bounded row, whatever the bytes are.
+//! Memory that hostile values may cost: a bounded row, whatever the bytes are.
 
 #[path = "../../protocol/tests/support/allocations.rs"]
 mod allocations;
@@ -12,7 +12,7 @@ use monedula_formats::{Appended, JsonDecoder, JsonOptions, Reason};
 
 const ROW_BYTES: usize = 1 << 20;
 
-/// What appending the text costs: its outcome, the bytes that are allocated, and the bytes of columns that stay.
+/// Cost of appending the text: its result, the bytes allocated, and the bytes that the columns keep.
 fn cost(text: &str) -> (Appended, usize, usize) {
     let wide = (0..100).map(|index| field(&format!("c{index}"), DataType::Decimal128(38, 0))).collect();
     let fields = Fields::from(vec![
@@ -43,7 +43,7 @@ fn a_row_that_grows_far_beyond_its_text_is_refused_before_it_does() {
     for text in [empties, nulls, entries] {
         let (appended, allocated, held) = cost(&text);
         assert_eq!(reason(appended), Some(Reason::RowTooLarge(ROW_BYTES)));
-        // Buffers double: twice the row, and the halves that were left behind.
+        // Buffers double: twice the row, and the smaller buffers before.
         assert!(allocated < 8 * ROW_BYTES && held < 4 * ROW_BYTES, "{allocated} bytes allocated, {held} held");
     }
 }

@@ -1,4 +1,4 @@
-//! The options of a decoder: their names, patterns, zones, and what is taken beyond JSON.
+//! Options of a decoder: their names, patterns, zones, and the permitted extensions of JSON.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn decoder(data_type: DataType, set: &[(&str, &str)]) -> JsonDecoder {
     JsonDecoder::new(&fields.into(), options(set), BufferPool::new(0)).expect("known types")
 }
 
-/// Microseconds of timestamp `a`; None if it is bad.
+/// Microseconds of timestamp `a`; `None` if it is bad.
 fn micros(text: &str, set: &[(&str, &str)]) -> Option<i64> {
     let mut decoder = decoder(timestamp(), set);
     decoder.append(Some(format!("{{\"a\":\"{text}\"}}").as_bytes())).expect("permissive");
@@ -126,7 +126,7 @@ fn without_partial_results_a_fault_takes_the_field_at_the_top_with_it() {
         let b = row.column(1).as_primitive::<Int32Type>();
         b.is_valid(0).then(|| b.value(0))
     };
-    // Spark's parser goes on in the nested object, and takes its end for that of the row.
+    // Spark's parser continues in the nested object, and takes its end for the end of the row.
     assert_eq!(b_of(r#"{"a":{"x":"bad","b":1},"b":2}"#), Some(1));
     assert_eq!(b_of(r#"{"a":{"x":"bad","y":1},"b":2}"#), None);
     assert_eq!(b_of(r#"{"b":3,"a":{"x":"bad"}, no JSON"#), Some(3));

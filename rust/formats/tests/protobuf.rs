@@ -1,5 +1,5 @@
-//! Protobuf: bad values at every place, and what hostile ones may cost. What messages become is compared with Google's
-//! package, in tests/consumer/test_typed_protobuf.py.
+//! Protobuf: bad values at every place, and the cost of hostile ones. Decoded values are compared with Google's package
+//! in tests/consumer/test_typed_protobuf.py.
 
 #[path = "../../protocol/tests/support/allocations.rs"]
 mod allocations;

@@ -1,4 +1,4 @@
-//! What becomes of single values: types, corner cases of JSON, faults with their path and place.
+//! Single values: types, corner cases of JSON, faults with their path and position.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn value(data_type: &DataType, json: &str) -> String {
     one(data_type, json).expect(json)
 }
 
-/// The fault of a whole text, with fields `a` int32 and `b` int32.
+/// Fault of a whole text, with fields `a` int32 and `b` int32.
 fn fault(text: &str) -> BadValue {
     match pair(text) {
         (Appended::Bad(bad), _) => bad,

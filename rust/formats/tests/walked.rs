@@ -1,4 +1,4 @@
-//! Record batches walked into typed columns: wherever bad records stand, every column has the rows of the others.
+//! Record batches walked into typed columns: wherever bad records are, every column has the rows of the good ones.
 
 mod common;
 
@@ -36,12 +36,12 @@ fn good(offset: i64) -> String {
     format!(r#"{{"id":{offset},"name":"n{offset}","items":[{items}]}}"#)
 }
 
-/// Bad in its last field, after the others have been written.
+/// Record whose last field is bad, after the others have been decoded.
 fn bad(offset: i64) -> String {
     format!(r#"{{"id":{offset},"name":"bad","items":[{{"n":1}},{{"n":"x"}}]}}"#)
 }
 
-/// A batch of records at these offsets, each good or bad.
+/// Batch of records at these offsets, each good or bad.
 fn encode(records: &[(i64, bool)]) -> Bytes {
     let mut encoder = BatchEncoder::new().base_offset(records[0].0);
     for (offset, is_good) in records {
@@ -66,7 +66,7 @@ fn walker(fetches: &[Bytes], from: i64) -> PartitionWalker {
     walker
 }
 
-/// Every row must be what its offset says, in each column.
+/// Offsets of the rows, each of which must match its offset in every column.
 fn offsets_of(batch: &RecordBatch) -> Vec<i64> {
     let offsets = batch.column_by_name("offset").expect("offsets").as_primitive::<Int64Type>();
     let value = batch.column_by_name("value").expect("values").as_struct();
@@ -102,7 +102,7 @@ fn bad_records_at_every_place_leave_every_column_right() {
     let pool = BufferPool::new(1 << 20);
     for pattern in 0..1_u32 << COUNT {
         let records: Vec<_> = (0..COUNT).map(|index| (index as i64, pattern >> index & 1 == 0)).collect();
-        // Two batches, so that bad records stand at both ends of each.
+        // Two batches, so that bad records are at both ends of each.
         let fetches = [encode(&records[..4]), encode(&records[4..])];
         let expected: Vec<i64> = records.iter().filter(|(_, is_good)| *is_good).map(|(offset, _)| *offset).collect();
         let refused: Vec<i64> = records.iter().filter(|(_, is_good)| !is_good).map(|(offset, _)| *offset).collect();
@@ -170,7 +170,7 @@ fn a_walk_that_fails_stops_at_the_bad_record_after_the_rows_before_it() {
         let WalkErrorKind::BadValue { column: "value", bad } = &error.kind else { panic!("{error}") };
         assert_eq!(bad.path, "items[1].n");
         assert_eq!(offsets_of(&builder.finish().record_batch), (0..at).collect::<Vec<_>>());
-        // A walk from behind it goes on.
+        // Continue behind the bad record.
         let rest = drain(&mut walker(&[fetch], at + 1), &mut builder);
         let rows: Vec<i64> = rest.iter().flat_map(|batch| offsets_of(&batch.record_batch)).collect();
         assert_eq!(rows, (at + 1..5).collect::<Vec<_>>());
@@ -251,7 +251,7 @@ fn a_struct_is_flattened_beside_kafkas_columns() {
     let schema = batches[0].record_batch.schema();
     let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     assert_eq!(names, ["key", "id", "name", "items", "topic", "partition", "offset", "timestamp", "timestampType"]);
-    // Nothing of it is broken: the unchecked batch satisfies Arrow's checks.
+    // Unchecked construction left no damage: Arrow's checks accept the batch.
     let batch = &batches[0].record_batch;
     assert!(RecordBatch::try_new(schema.clone(), batch.columns().to_vec()).is_ok());
 }

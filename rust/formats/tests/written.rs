@@ -1,4 +1,4 @@
-//! The encoders: what is written of columns reads as these columns, and what cannot be written says where and why.
+//! The encoders: encoded columns decode to themselves, and errors name the place and the reason.
 
 mod common;
 
@@ -131,7 +131,7 @@ fn a_long_message_in_a_message_has_its_length_before_it() {
     let columns: Vec<ArrayRef> = vec![Arc::new(inner), Arc::new(StringArray::from(vec!["end"]))];
     let column: ArrayRef = Arc::new(StructArray::new(fields.into(), columns, None));
     let written = ProtobufEncoder::new(schema, WriterKey::Only).encode(&column).expect("a row");
-    // 100 texts of 200 bytes, each behind a tag and two bytes of its length.
+    // 100 texts of 200 bytes, each behind a tag and a length of two bytes.
     assert_eq!(written.value(0)[..4], [10, 0xcc, 0x9e, 1]);
     decoder.append(Some(written.value(0))).expect("what was written");
     assert_eq!(format!("{:?}", decoder.finish().0), format!("{column:?}"));

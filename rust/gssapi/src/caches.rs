@@ -1,4 +1,4 @@
-//! Ticket caches, by libkrb5: what GSSAPI has no function for.
+//! Ticket caches, through libkrb5, since GSSAPI has no functions for them.
 
 use std::ffi::{CStr, c_char};
 use std::ptr::null_mut;
@@ -6,7 +6,8 @@ use std::ptr::null_mut;
 use crate::error::is_missing_cache;
 use crate::library::Handle;
 
-/// Functions of libkrb5, on which the library depends. Without them a cache in memory is kept until the process ends.
+/// Functions of libkrb5, on which the GSSAPI library depends. Without them a cache in memory is kept until the process
+/// ends.
 pub(crate) struct Caches {
     init_context: unsafe extern "C" fn(*mut Handle) -> i32,
     free_context: unsafe extern "C" fn(Handle),
@@ -22,7 +23,8 @@ pub(crate) struct Caches {
 
 impl Caches {
     pub(crate) fn of(library: &libloading::Library) -> Option<Self> {
-        // SAFETY: the types are those of krb5.h for these names. They are found in the libraries on which this one depends.
+        // SAFETY: the types are declared in krb5.h under these names. The functions are found in the libraries on which
+        // this one depends.
         unsafe {
             Some(Self {
                 init_context: *library.get(b"krb5_init_context\0").ok()?,
@@ -39,11 +41,11 @@ impl Caches {
         }
     }
 
-    /// Destroys a cache.
     pub(crate) fn destroy(&self, name: &CStr) {
         self.with_context(|context| {
             let mut cache = null_mut();
-            // SAFETY: the context stands, and the cache is only used if it was made. Destroyed, it is closed as well.
+            // SAFETY: the context is initialised, and the cache is used only if it was resolved. Destroying closes it
+            // as well.
             unsafe {
                 if (self.resolve)(context, name.as_ptr(), &mut cache) == 0 {
                     (self.destroy)(context, cache);
@@ -52,14 +54,14 @@ impl Caches {
         });
     }
 
-    /// Why the ticket cache of the process cannot be read; `None` if it can be, or there is none.
+    /// Reason why the process's ticket cache cannot be read; `None` if it can be, or does not exist.
     ///
-    /// MIT 1.20 frees a pointer that it has not set when the cache is not one or may not be read
-    /// (`krb5_cccol_have_content`), which ends the process now and then. So it is not asked then.
+    /// Checked here because MIT 1.20 frees an uninitialised pointer if the cache is no cache or may not be read
+    /// (`krb5_cccol_have_content`), which sometimes crashes the process. In these cases the library is not called.
     pub(crate) fn problem_of_default(&self) -> Option<String> {
         self.with_context(|context| {
             let (mut cache, mut principal) = (null_mut(), null_mut());
-            // SAFETY: each function gets what the one before has made, and only if that succeeded.
+            // SAFETY: each function gets the result of the one before, and only if that succeeded.
             let code = unsafe {
                 let code = (self.default)(context, &mut cache);
                 if code != 0 {
@@ -77,7 +79,8 @@ impl Caches {
     }
 
     fn words(&self, context: Handle, code: i32) -> String {
-        // SAFETY: the context stands; the text is the library's, ends with a NUL, and is copied before it is freed.
+        // SAFETY: the context is initialised; the text belongs to the library, ends with a NUL, and is copied before it
+        // is freed.
         unsafe {
             let text = (self.get_error_message)(context, code);
             if text.is_null() {
@@ -91,7 +94,7 @@ impl Caches {
 
     fn with_context<T: Default>(&self, call: impl FnOnce(Handle) -> T) -> T {
         let mut context = null_mut();
-        // SAFETY: the pointer is to a value of this frame; the context is freed once, after its last use.
+        // SAFETY: the pointer is to a local value; the context is freed once, after its last use.
         unsafe {
             if (self.init_context)(&mut context) != 0 {
                 return T::default();

@@ -1,4 +1,4 @@
-//! A security context: the initiator's side of an exchange with one service.
+//! Security contexts: the initiator's side of an exchange with one service.
 
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ const MUTUAL: u32 = 2;
 /// `GSS_C_INTEG_FLAG`: messages can be wrapped.
 const INTEGRITY: u32 = 32;
 
-/// What [`Context::initiate`] made.
+/// Result of [`Context::initiate`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Initiated {
-    /// For the other side; may be empty.
+    /// Token for the other side; may be empty.
     pub token: Vec<u8>,
-    /// Whether the context stands: both sides have proved who they are.
+    /// True if the context is established: both sides have proved their identity.
     pub is_complete: bool,
 }
 
@@ -30,8 +30,8 @@ pub struct Context {
     is_complete: bool,
 }
 
-// SAFETY: the handles are this value's alone, and the library lets any thread use them, one at a time; every method that
-// calls it takes `&mut self`.
+// SAFETY: the handles belong to this value alone, and the library permits any thread to use them, one at a time; every
+// method that calls it takes `&mut self`.
 unsafe impl Send for Context {}
 
 impl std::fmt::Debug for Context {
@@ -44,24 +44,24 @@ impl Context {
     /// A context for `service` at `host`, such as `kafka` at `broker.example`.
     ///
     /// # Errors
-    /// If the library cannot make a name of the two.
+    /// Failure of the library to make a name of the two.
     pub fn new(credential: Arc<Credential>, service: &str, host: &str) -> Result<Self, GssError> {
         let library = library()?;
         let mut name = library.import(&format!("{service}@{host}"), library.host_based_service)?;
-        // The name goes over to this value, which releases it.
+        // Ownership of the name moves to this value, which releases it.
         let target = std::mem::replace(&mut name.handle, null_mut());
         Ok(Self { library, handle: null_mut(), target, credential, is_complete: false })
     }
 
-    /// Takes what the other side sent, nothing the first time, and makes the next token for it. The first call may ask the
-    /// KDC.
+    /// Processes the other side's token, empty in the first call, and makes the next token for it. The first call may
+    /// request a ticket from the KDC.
     ///
     /// # Errors
-    /// The library's, such as that the KDC does not know the service, or that the other side is not the service.
+    /// Error of the library, such as that the KDC does not know the service, or that the other side is not the service.
     pub fn initiate(&mut self, token: &[u8]) -> Result<Initiated, GssError> {
         let (mut minor, input, mut output, mut flags) = (0, Buffer::of(token), Buffer::EMPTY, 0);
-        // SAFETY: all pointers are to values of this frame or handles of this value; of these the library keeps none but
-        // the context, and it allocates the output, which `take` releases.
+        // SAFETY: all pointers are to local values or handles of this value; the library keeps only the context, and
+        // allocates the output, which `take` releases.
         let status = unsafe {
             (self.library.init_sec_context)(
                 &mut minor,
@@ -91,14 +91,14 @@ impl Context {
         Ok(Initiated { token, is_complete })
     }
 
-    /// The content of a message that the other side wrapped.
+    /// Unwraps a message of the other side.
     ///
     /// # Errors
-    /// If it is not of this context, or was changed on the way.
+    /// Message of another context, or one that was changed on the way.
     pub fn unwrap(&mut self, message: &[u8]) -> Result<Vec<u8>, GssError> {
         self.check_complete("gss_unwrap")?;
         let (mut minor, input, mut output) = (0, Buffer::of(message), Buffer::EMPTY);
-        // SAFETY: as in `initiate`; null is allowed where no answer is wanted.
+        // SAFETY: same as in `initiate`; null is permitted for outputs that are not needed.
         let status =
             unsafe { (self.library.unwrap)(&mut minor, self.handle, &input, &mut output, null_mut(), null_mut()) };
         let content = self.library.take(output);
@@ -106,21 +106,21 @@ impl Context {
         Ok(content)
     }
 
-    /// A message for the other side that is protected against change, and readable.
+    /// Wraps a message for the other side: protected against change, but readable.
     ///
     /// # Errors
-    /// If the context does not stand.
+    /// Context that is not established.
     pub fn wrap(&mut self, content: &[u8]) -> Result<Vec<u8>, GssError> {
         self.check_complete("gss_wrap")?;
         let (mut minor, input, mut output) = (0, Buffer::of(content), Buffer::EMPTY);
-        // SAFETY: as in `initiate`.
+        // SAFETY: same as in `initiate`.
         let status = unsafe { (self.library.wrap)(&mut minor, self.handle, 0, 0, &input, null_mut(), &mut output) };
         let message = self.library.take(output);
         self.library.check("gss_wrap", status, minor)?;
         Ok(message)
     }
 
-    /// Heimdal aborts the process where a context that does not stand yet is used for messages.
+    /// Guards against Heimdal, which aborts the process if a context is used for messages before it is established.
     fn check_complete(&self, call: &'static str) -> Result<(), GssError> {
         if self.is_complete {
             return Ok(());
@@ -132,7 +132,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: the handles are this value's own, and a null one is left alone.
+        // SAFETY: the handles belong to this value, and null handles are ignored.
         unsafe {
             if !self.handle.is_null() {
                 (self.library.delete_sec_context)(&mut 0, &mut self.handle, null_mut());

@@ -1,4 +1,4 @@
-//! Whose tickets are used, and where they come from.
+//! Credentials: the identity that logs in, and the source of its tickets.
 
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
@@ -15,14 +15,14 @@ const INITIATE: i32 = 1;
 /// `GSS_C_INDEFINITE`.
 const INDEFINITE: u32 = u32::MAX;
 
-/// Who logs in, and with which tickets. The default is the ticket cache of the process, and the principal of that.
+/// Identity that logs in, and its tickets. By default, the process's ticket cache and its principal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// The principal; `None` for that of the ticket cache, or the first of the keytab.
+    /// Principal; `None` for the principal of the ticket cache, or the first one of the keytab.
     pub principal: Option<String>,
-    /// The keytab to get tickets with. They are kept in memory, apart from those of the user.
+    /// Keytab by which tickets are obtained. These stay in memory, apart from the user's tickets.
     pub keytab: Option<PathBuf>,
-    /// The ticket cache, in Kerberos's notation; `None` for that of the process (`KRB5CCNAME`). Means nothing with a keytab.
+    /// Ticket cache, in Kerberos's notation; `None` for the process's (`KRB5CCNAME`). Ignored with a keytab.
     pub cache: Option<String>,
 }
 
@@ -31,13 +31,14 @@ pub struct Credential {
     library: &'static Library,
     pub(crate) handle: Handle,
     lifetime: Option<Duration>,
-    /// A cache in memory that is this value's own.
+    /// Cache in memory that belongs to this value.
     _cache: Option<OwnCache>,
 }
 
-// SAFETY: the library lets any thread use a credential.
+// SAFETY: the library permits any thread to use a credential.
 unsafe impl Send for Credential {}
-// SAFETY: likewise several at once: both families of libraries lock it where they change it, and this type never does.
+// SAFETY: the library permits concurrent use: both families of libraries lock a credential to change it, and this type
+// never changes one.
 unsafe impl Sync for Credential {}
 
 impl std::fmt::Debug for Credential {
@@ -47,10 +48,10 @@ impl std::fmt::Debug for Credential {
 }
 
 impl Credential {
-    /// Acquires it: with a keytab by asking the KDC for a ticket, else from the ticket cache.
+    /// Acquires a credential: with a keytab by requesting a ticket from the KDC, else from the ticket cache.
     ///
     /// # Errors
-    /// If the library is missing, or there is no ticket and none can be got.
+    /// Missing library, or no ticket and no way to obtain one.
     pub fn acquire(identity: &Identity) -> Result<Self, GssError> {
         let library = library()?;
         let name = identity.principal.as_ref().map(|name| library.import(name, library.principal)).transpose()?;
@@ -59,7 +60,7 @@ impl Credential {
         match (&identity.keytab, &identity.cache) {
             (Some(keytab), _) => {
                 let shown = keytab.display();
-                // The library has no words for this.
+                // Checked here, because the library has no error message for this.
                 std::fs::File::open(keytab)
                     .map_err(|error| GssError::Keytab(format!("{shown} cannot be read: {error}")))?;
                 let mut prefixed = b"FILE:".to_vec();
@@ -67,7 +68,7 @@ impl Credential {
                 let cache = OwnCache::new(library);
                 let store = [(c"client_keytab", text(prefixed)?), (c"ccache", cache.name.clone())];
                 Self::from(library, name, &mechanisms, &store, Some(cache)).map_err(|error| match error {
-                    // It says that there is no ticket cache: its last attempt, after the keytab was of no use.
+                    // A missing cache is what the library reports last, after the keytab was of no use.
                     GssError::Failed(failure) if is_missing_cache(failure.minor as i32) => {
                         let whose = identity.principal.as_deref().unwrap_or("anybody");
                         GssError::Keytab(format!("{shown} has no key of {whose}, or is no keytab"))
@@ -82,7 +83,7 @@ impl Credential {
         }
     }
 
-    /// How long its ticket was valid when it was acquired; `None` if that has no end, or is not known.
+    /// Remaining validity of the ticket when it was acquired; `None` if it is unlimited or unknown.
     pub fn lifetime(&self) -> Option<Duration> {
         self.lifetime
     }
@@ -96,8 +97,7 @@ impl Credential {
             return Err(GssError::Cache(problem));
         }
         let (mut minor, mut handle, mut seconds) = (0, null_mut(), 0);
-        // SAFETY: all pointers are to values of this frame or handles that outlive the call; the library copies what they
-        // are of.
+        // SAFETY: all pointers are to local values or handles that outlive the call; the library copies their contents.
         let major = unsafe {
             (library.acquire_cred)(
                 &mut minor,
@@ -127,10 +127,10 @@ impl Credential {
         };
         let elements: Vec<KeyValue> =
             store.iter().map(|(key, value)| KeyValue { key: key.as_ptr(), value: value.as_ptr() }).collect();
-        // There are two at most.
+        // Two elements at most.
         let store = KeyValues { count: elements.len() as u32, elements: elements.as_ptr() };
         let (mut minor, mut handle, mut seconds) = (0, null_mut(), 0);
-        // SAFETY: as in `of_process`; `store` and the texts that it points to outlive the call too.
+        // SAFETY: same as in `of_process`; `store` and its texts outlive the call, too.
         let major = unsafe {
             acquire(
                 &mut minor,
@@ -151,7 +151,7 @@ impl Credential {
 
 impl Drop for Credential {
     fn drop(&mut self) {
-        // SAFETY: the handle is this value's own. Its cache is destroyed after it.
+        // SAFETY: the handle belongs to this value. Its cache is destroyed after it.
         unsafe { (self.library.release_cred)(&mut 0, &mut self.handle) };
     }
 }
@@ -164,7 +164,7 @@ fn text(bytes: Vec<u8>) -> Result<CString, GssError> {
     CString::new(bytes).map_err(|_| GssError::NotSupported("a name of a file cannot contain a NUL character".into()))
 }
 
-/// The set of mechanisms that has Kerberos alone: else the library would look for credentials of all that it has.
+/// Set of mechanisms with Kerberos alone. Without it, the library would look for credentials of all its mechanisms.
 struct Mechanisms {
     library: &'static Library,
     handle: Handle,
@@ -173,11 +173,11 @@ struct Mechanisms {
 impl Mechanisms {
     fn kerberos(library: &'static Library) -> Result<Self, GssError> {
         let (mut minor, mut handle) = (0, null_mut());
-        // SAFETY: the pointers are to values of this frame.
+        // SAFETY: the pointers are to local values.
         let major = unsafe { (library.create_empty_oid_set)(&mut minor, &mut handle) };
         library.check("gss_create_empty_oid_set", major, minor)?;
         let mut this = Self { library, handle };
-        // SAFETY: the set was made by the library, which copies the object identifier, its own constant.
+        // SAFETY: the set was made by the library, which copies the object identifier, a constant of its own.
         let major = unsafe { (library.add_oid_set_member)(&mut minor, library.kerberos, &mut this.handle) };
         library.check("gss_add_oid_set_member", major, minor)?;
         Ok(this)
@@ -186,13 +186,13 @@ impl Mechanisms {
 
 impl Drop for Mechanisms {
     fn drop(&mut self) {
-        // SAFETY: the set is this value's own.
+        // SAFETY: the set belongs to this value.
         unsafe { (self.library.release_oid_set)(&mut 0, &mut self.handle) };
     }
 }
 
-/// A ticket cache in this process's memory, destroyed when it is dropped. Each credential of a keytab has one of its own:
-/// a cache that is filled anew is empty for a moment, and a login at that moment would find no ticket.
+/// A ticket cache in this process's memory, destroyed when dropped. Each credential of a keytab has its own: while a
+/// shared cache is refilled, it is empty for a moment, and a login at that moment would find no ticket.
 struct OwnCache {
     library: &'static Library,
     name: CString,

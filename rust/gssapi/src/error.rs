@@ -1,27 +1,27 @@
-//! What the library, or Kerberos, says, and what that means.
+//! Errors of the library and of Kerberos, and their meaning for the user.
 
-/// Why a call gave nothing.
+/// Error of a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GssError {
-    /// The library is not there, or not whole. The text names what was tried.
+    /// Library missing or incomplete. The text names the candidates.
     #[error("the system's GSSAPI library cannot be loaded ({0})")]
     NoLibrary(String),
-    /// The library is there, and lacks a function that is needed for this. The text says what for.
+    /// Library without a function that is needed. The text names the purpose.
     #[error("the system's GSSAPI library cannot do this: {0}")]
     NotSupported(String),
-    /// The keytab is of no use. The text says why.
+    /// Unusable keytab, and the reason.
     #[error("the keytab {0}")]
     Keytab(String),
-    /// There is a ticket cache that cannot be read. The text says why.
+    /// Unreadable ticket cache, and the reason.
     #[error("the ticket cache of this process cannot be read: {0}")]
     Cache(String),
-    /// A call failed, such as for lack of a ticket.
+    /// Failed call, such as for lack of a ticket.
     #[error("{0}")]
     Failed(Failure),
 }
 
 impl GssError {
-    /// What is behind it, as far as it is known.
+    /// Cause of the error, as far as it is known.
     pub fn cause(&self) -> Cause {
         match self {
             Self::NoLibrary(_) => Cause::NoLibrary,
@@ -33,56 +33,56 @@ impl GssError {
     }
 }
 
-/// A call that failed, with both of its codes.
+/// A failed call with both of its codes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message} ({call})")]
 pub struct Failure {
-    /// The function.
+    /// Name of the function.
     pub call: &'static str,
-    /// The status of GSSAPI (RFC 2744, 3.9.1).
+    /// Major status, GSSAPI's (RFC 2744, 3.9.1).
     pub major: u32,
-    /// The status of the mechanism: Kerberos's code.
+    /// Minor status, the mechanism's: Kerberos's code.
     pub minor: u32,
-    /// The library's words for both.
+    /// Messages of the library for both.
     pub message: String,
 }
 
-/// What a failure means for the user.
+/// Cause of a failure, as the user can act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// There is no library.
+    /// Missing library.
     NoLibrary,
-    /// The library cannot do what was asked.
+    /// Library that lacks a function for the request.
     NotSupported,
-    /// There is no ticket in the cache.
+    /// No ticket in the cache.
     NoTicket,
-    /// The ticket has expired.
+    /// Expired ticket.
     Expired,
-    /// The clocks of this machine and the KDC or service differ by too much.
+    /// Clocks of this machine and of the KDC or service that differ by too much.
     ClockSkew,
-    /// The KDC does not know the service.
+    /// Service that the KDC does not know.
     UnknownService,
-    /// The KDC does not know the client's principal.
+    /// Principal of the client that the KDC does not know.
     UnknownClient,
-    /// The keytab has another key than the KDC, or an old one.
+    /// Key in the keytab that is not the KDC's, or an old one.
     WrongKey,
-    /// A keytab cannot be read, or has no key of the principal.
+    /// Keytab that cannot be read, or has no key of the principal.
     Keytab,
-    /// No KDC answered, or none could be found. Another attempt may succeed.
+    /// No answer from a KDC, or no KDC found. Another attempt may succeed.
     NoKdc,
-    /// `krb5.conf` is wrong, or does not know the realm.
+    /// `krb5.conf` that is wrong, or does not know the realm.
     Configuration,
-    /// The other side did not prove that it is the service, or does not speak GSSAPI.
+    /// Other side that did not prove to be the service, or does not speak GSSAPI.
     Untrusted,
-    /// Something else.
+    /// Any other cause.
     Other,
 }
 
 /// Major statuses (RFC 2744, 3.9.1).
 pub(crate) mod major {
-    /// Calling and routine errors; what is below are hints.
+    /// Mask of calling and routine errors; lower bits are supplementary information.
     pub(crate) const ERRORS: u32 = 0xffff_0000;
-    /// The routine error alone.
+    /// Mask of the routine error alone.
     pub(crate) const ROUTINE: u32 = 0x00ff_0000;
     pub(crate) const CONTINUE_NEEDED: u32 = 1;
     pub(crate) const BAD_SIG: u32 = 6 << 16;
@@ -90,24 +90,24 @@ pub(crate) mod major {
     pub(crate) const NO_CONTEXT: u32 = 8 << 16;
     pub(super) const DEFECTIVE_TOKEN: u32 = 9 << 16;
     pub(super) const CREDENTIALS_EXPIRED: u32 = 11 << 16;
-    /// No error of GSSAPI's own: the minor status says what it is.
+    /// Failure that only the minor status explains.
     pub(crate) const FAILURE: u32 = 13 << 16;
 }
 
-/// Kerberos's codes count from here, in MIT's and in Heimdal's library: first those of RFC 4120 (7.5.9), then the library's
+/// Base of Kerberos's codes, in MIT's and in Heimdal's library: first the codes of RFC 4120 (7.5.9), then the library's
 /// own from 128 on.
 const KRB5: i32 = -1_765_328_384;
 
-/// Whether there is no ticket cache, or nothing of what was looked for in it.
+/// Returns true if there is no ticket cache, or if it lacks the requested entry.
 pub(crate) fn is_missing_cache(code: i32) -> bool {
     matches!(code.wrapping_sub(KRB5), 141 | 195)
 }
 
-/// Whether a minor status is an error of the system that may pass, such as a connection that was refused.
+/// Returns true if a minor status is an error of the system that may pass, such as a refused connection.
 fn is_of_the_network(minor: u32) -> bool {
     use std::io::ErrorKind;
 
-    // Kerberos's own codes are negative, and those of GSSAPI's are large.
+    // Codes of Kerberos are negative, and codes of GSSAPI are large.
     let Some(errno) = i32::try_from(minor).ok().filter(|errno| (1..1000).contains(errno)) else { return false };
     matches!(
         std::io::Error::from_raw_os_error(errno).kind(),
@@ -125,23 +125,23 @@ fn is_of_the_network(minor: u32) -> bool {
 
 impl Failure {
     fn cause(&self) -> Cause {
-        // A minor status is 32 bits without a sign, and Kerberos's codes are negative.
+        // Converted to signed, since Kerberos's codes are negative.
         let code = (self.minor as i32).wrapping_sub(KRB5);
         match code {
             6 => Cause::UnknownClient,
             7 => Cause::UnknownService,
-            // The key has expired, pre-authentication failed, or the KDC's answer cannot be decrypted.
+            // Expired key, failed pre-authentication, or an answer of the KDC that cannot be decrypted.
             23 | 24 | 31 | 210 if self.call.starts_with("gss_acquire_cred") => Cause::WrongKey,
             32 => Cause::Expired,
-            // Not yet valid, or too great a skew in a ticket or in the KDC's answer.
+            // Ticket not yet valid, or too great a skew in a ticket or in the KDC's answer.
             33 | 37 | 148 => Cause::ClockSkew,
-            // The KDC is busy; none is known for the realm, none answers, none can be resolved.
+            // KDC busy; none known for the realm, none that answers, none that can be resolved.
             29 | 154 | 156 | 220 => Cause::NoKdc,
-            // krb5.conf is missing or malformed, has no realm for the host, or no default realm.
+            // Missing or malformed krb5.conf, no realm for the host, or no default realm.
             135 | 136 | 217 | 224 => Cause::Configuration,
-            // The name of the keytab, its entries, its version and its format.
+            // Name of the keytab, its entries, its version and its format.
             179 | 180 | 181 | 182 | 213 | 230 | 235 => Cause::Keytab,
-            // Mutual authentication failed, by the service's message or by the KDC's.
+            // Failed mutual authentication, by the service's message or by the KDC's.
             31 | 36 | 41 | 46 | 158 => Cause::Untrusted,
             _ if is_of_the_network(self.minor) => Cause::NoKdc,
             _ => self.routine_error(),

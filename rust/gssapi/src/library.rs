@@ -1,4 +1,4 @@
-//! The functions of the library (RFC 2744) and what they take, loaded once for the process.
+//! Functions of the library (RFC 2744) and their argument types, loaded once per process.
 
 use std::ffi::{OsString, c_char, c_void};
 use std::sync::OnceLock;
@@ -6,11 +6,11 @@ use std::sync::OnceLock;
 use crate::caches::Caches;
 use crate::error::{Failure, GssError, major};
 
-/// A name, a credential or a context: the library's own.
+/// Opaque pointer of the library: a name, a credential or a context.
 pub(crate) type Handle = *mut c_void;
 
-/// `gss_OID`. What it points to is packed by some libraries of macOS and not by others, so it always comes from the
-/// library itself.
+/// `gss_OID`. The struct behind it is packed in some of macOS's libraries and not in others, so pointers always come
+/// from the library itself.
 pub(crate) type Oid = *const c_void;
 
 /// `gss_buffer_desc`.
@@ -23,13 +23,13 @@ pub(crate) struct Buffer {
 impl Buffer {
     pub(crate) const EMPTY: Self = Self { length: 0, value: std::ptr::null_mut() };
 
-    /// A view of `bytes`, for a call that only reads it.
+    /// Views `bytes`, for a call that only reads them.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self { length: bytes.len(), value: bytes.as_ptr().cast_mut().cast() }
     }
 }
 
-/// `gss_key_value_element_desc`, of `gss_acquire_cred_from`.
+/// `gss_key_value_element_desc`, for `gss_acquire_cred_from`.
 #[repr(C)]
 pub(crate) struct KeyValue {
     pub(crate) key: *const c_char,
@@ -86,23 +86,23 @@ pub(crate) struct Library {
     pub(crate) unwrap: unsafe extern "C" fn(*mut u32, Handle, *const Buffer, *mut Buffer, *mut i32, *mut u32) -> u32,
     pub(crate) release_buffer: unsafe extern "C" fn(*mut u32, *mut Buffer) -> u32,
     pub(crate) display_status: unsafe extern "C" fn(*mut u32, u32, i32, Oid, *mut u32, *mut Buffer) -> u32,
-    /// MIT's extension, which Heimdal has from version 8 on.
+    /// Extension of MIT's, which Heimdal has from version 8 on.
     pub(crate) acquire_cred_from: Option<AcquireCredFrom>,
-    /// Those of caches, if the library lets them be seen.
+    /// Functions for caches, if the library exports them.
     pub(crate) caches: Option<Caches>,
-    /// 1.2.840.113554.1.2.2.
+    /// Mechanism 1.2.840.113554.1.2.2.
     pub(crate) kerberos: Oid,
-    /// 1.2.840.113554.1.2.1.4, as `kafka@host`.
+    /// Name type 1.2.840.113554.1.2.1.4, for `kafka@host`.
     pub(crate) host_based_service: Oid,
-    /// 1.2.840.113554.1.2.2.1, as `anna@REALM`.
+    /// Name type 1.2.840.113554.1.2.2.1, for `anna@REALM`.
     pub(crate) principal: Oid,
-    /// Keeps the functions where they are.
+    /// Keeps the library loaded, so that the functions stay valid.
     _library: libloading::Library,
 }
 
 // SAFETY: functions may be called from any thread, and the object identifiers are constants of the library.
 unsafe impl Send for Library {}
-// SAFETY: likewise; both families of libraries are made to be called by several threads at once.
+// SAFETY: both families of libraries support calls from several threads at once.
 unsafe impl Sync for Library {}
 
 /// The environment variable that names the library to load instead of the system's.
@@ -119,7 +119,7 @@ const NAMES: &[&str] = &["libgssapi_krb5.so.2", "libgssapi.so.3"];
 #[cfg(not(unix))]
 const NAMES: &[&str] = &[];
 
-/// The library, loaded by the first who asks. That it is missing is not remembered: it may be installed meanwhile.
+/// Returns the library, which the first caller loads. A failure is not remembered: the library may be installed later.
 pub(crate) fn library() -> Result<&'static Library, GssError> {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     if let Some(library) = LIBRARY.get() {
@@ -129,7 +129,7 @@ pub(crate) fn library() -> Result<&'static Library, GssError> {
     Ok(LIBRARY.get_or_init(|| loaded))
 }
 
-/// Loads the named library, or else the system's. The error says what was tried.
+/// Loads the named library, or else the system's. The error lists the candidates.
 fn load(named: Option<OsString>) -> Result<Library, String> {
     let candidates: Vec<OsString> = match named.filter(|name| !name.is_empty()) {
         Some(name) => vec![name],
@@ -140,8 +140,8 @@ fn load(named: Option<OsString>) -> Result<Library, String> {
     }
     let mut problems = Vec::new();
     for candidate in candidates {
-        // SAFETY: its initialisers are those of a Kerberos library of the system, or of the one that whoever starts the
-        // process has named; neither relies on anything of this process.
+        // SAFETY: the initialisers belong to a Kerberos library of the system, or to the one named in the environment
+        // by whoever started the process; neither relies on anything of this process.
         match unsafe { libloading::Library::new(&candidate) }.and_then(Library::of) {
             Ok(library) => return Ok(library),
             Err(error) => problems.push(words(&error, &candidate.to_string_lossy())),
@@ -150,7 +150,7 @@ fn load(named: Option<OsString>) -> Result<Library, String> {
     Err(problems.join("; "))
 }
 
-/// The words of the system, which are the error's source, with the library's name.
+/// Error message of the system (the error's source), with the library's name.
 fn words(error: &libloading::Error, name: &str) -> String {
     let words = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
     if words.contains(name) { words } else { format!("{name}: {words}") }
@@ -160,7 +160,7 @@ impl Library {
     fn of(library: libloading::Library) -> Result<Self, libloading::Error> {
         macro_rules! function {
             ($name:literal) => {
-                // SAFETY: the field's type is that of RFC 2744, or of the header for an extension, for this very name.
+                // SAFETY: the field's type is the function's type in RFC 2744, or in the header of the extension.
                 *unsafe { library.get(concat!($name, "\0").as_bytes()) }?
             };
         }
@@ -178,7 +178,7 @@ impl Library {
             unwrap: function!("gss_unwrap"),
             release_buffer: function!("gss_release_buffer"),
             display_status: function!("gss_display_status"),
-            // SAFETY: as above.
+            // SAFETY: same as above.
             acquire_cred_from: unsafe { library.get(b"gss_acquire_cred_from\0") }.ok().map(|function| *function),
             caches: Caches::of(&library),
             kerberos: oid(&library, b"gss_mech_krb5\0", b"__gss_krb5_mechanism_oid_desc\0")?,
@@ -192,7 +192,7 @@ impl Library {
         })
     }
 
-    /// Whether a call succeeded.
+    /// Checks the status of a call.
     pub(crate) fn check(&self, call: &'static str, major: u32, minor: u32) -> Result<(), GssError> {
         if major & major::ERRORS == 0 {
             return Ok(());
@@ -206,15 +206,14 @@ impl Library {
         Err(GssError::Failed(Failure { call, major, minor, message }))
     }
 
-    /// The words for a status.
     fn text(&self, status: u32, of: i32) -> String {
-        // One status may have several texts; a library that never ends is not listened to.
+        // One status may have several texts; the limit guards against a library that never ends.
         const MOST: usize = 8;
         let (mut more, mut texts) = (0, Vec::new());
         for _ in 0..MOST {
             let (mut minor, mut output) = (0, Buffer::EMPTY);
-            // SAFETY: all pointers are to values of this frame, of which the library keeps none; it allocates the output,
-            // which `take` releases.
+            // SAFETY: all pointers are to local values, which the library does not keep; it allocates the output, which
+            // `take` releases.
             let shown = unsafe { (self.display_status)(&mut minor, status, of, self.kerberos, &mut more, &mut output) };
             let text = self.take(output);
             if shown & major::ERRORS != 0 {
@@ -233,17 +232,17 @@ impl Library {
         if buffer.value.is_null() {
             return Vec::new();
         }
-        // SAFETY: the library says that so many bytes are there, and they are only read before they are released.
+        // SAFETY: the library guarantees this many bytes, which are only read before they are released.
         let bytes = unsafe { std::slice::from_raw_parts(buffer.value.cast::<u8>(), buffer.length) }.to_vec();
-        // SAFETY: the buffer is the library's, and is not used after this.
+        // SAFETY: the buffer belongs to the library, and is not used after this.
         unsafe { (self.release_buffer)(&mut 0, &mut buffer) };
         bytes
     }
 
-    /// A name as the library has it. `kind` is one of this library's object identifiers.
+    /// Imports a name. `kind` is one of this library's object identifiers.
     pub(crate) fn import(&self, name: &str, kind: Oid) -> Result<Name<'_>, GssError> {
         let (mut minor, input, mut handle) = (0, Buffer::of(name.as_bytes()), std::ptr::null_mut());
-        // SAFETY: the library copies the name; the rest are pointers to values of this frame.
+        // SAFETY: the library copies the name; the other pointers are to local values.
         let major = unsafe { (self.import_name)(&mut minor, &input, kind, &mut handle) };
         self.check("gss_import_name", major, minor)?;
         Ok(Name { library: self, handle })
@@ -254,7 +253,7 @@ impl Library {
 const OF_GSSAPI: i32 = 1;
 const OF_MECHANISM: i32 = 2;
 
-/// A name of the library, released when it is dropped.
+/// A name of the library, released when dropped.
 pub(crate) struct Name<'l> {
     library: &'l Library,
     pub(crate) handle: Handle,
@@ -262,12 +261,12 @@ pub(crate) struct Name<'l> {
 
 impl Drop for Name<'_> {
     fn drop(&mut self) {
-        // SAFETY: the handle is this value's own.
+        // SAFETY: the handle belongs to this value.
         unsafe { (self.library.release_name)(&mut 0, &mut self.handle) };
     }
 }
 
-/// An object identifier: MIT exports a pointer to it, Heimdal the thing itself under another name.
+/// Object identifier: MIT exports a pointer to it, Heimdal the struct itself under another name.
 fn oid(library: &libloading::Library, pointer: &[u8], thing: &[u8]) -> Result<Oid, libloading::Error> {
     // SAFETY: only the address of the symbol is taken.
     if let Ok(symbol) = unsafe { library.get::<*const c_void>(thing) } {
@@ -275,7 +274,7 @@ fn oid(library: &libloading::Library, pointer: &[u8], thing: &[u8]) -> Result<Oi
     }
     // SAFETY: the symbol is a variable of the type `gss_OID`.
     let symbol = unsafe { library.get::<*const Oid>(pointer) }?;
-    // SAFETY: likewise; the library has set it at its start and never changes it.
+    // SAFETY: the library has set the variable when it was loaded, and never changes it.
     Ok(unsafe { **symbol })
 }
 
@@ -298,7 +297,7 @@ mod tests {
 
     #[test]
     fn codes_of_the_library_have_words() {
-        // Where there is no library, there is nothing to ask.
+        // Nothing to test on systems without a library.
         let Ok(library) = load(None) else { return };
         // KRB5KDC_ERR_S_PRINCIPAL_UNKNOWN.
         let error =

@@ -1,4 +1,4 @@
-//! Base64 encoding and decoding, as far as the text form of UUIDs and JSON need it.
+//! Base64 encoding and decoding, for the text form of UUIDs, for JSON and for SASL.
 
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -47,7 +47,7 @@ pub fn decode(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Decodes the standard alphabet with padding, of which each value has one text; `None` for any other text.
+/// Decodes the standard alphabet with padding, in which every value has exactly one text; `None` for any other text.
 #[cfg(feature = "sasl")]
 pub(crate) fn decode_standard(text: &str) -> Option<Vec<u8>> {
     decode(text).filter(|bytes| encode(bytes) == text)

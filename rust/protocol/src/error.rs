@@ -1,4 +1,4 @@
-//! The errors of decoding and encoding, with the message and field at which they arose.
+//! Errors of decoding and encoding, with the message and field at which they arose.
 
 use std::fmt;
 
@@ -32,11 +32,11 @@ pub enum WireError {
     Truncated {
         /// The message and field.
         place: Place,
-        /// The offset in the bytes.
+        /// Position in the bytes.
         offset: usize,
-        /// Bytes the value needs.
+        /// Number of bytes that the value needs.
         needed: usize,
-        /// Bytes left.
+        /// Number of bytes left.
         remaining: usize,
     },
     /// A length or count that exceeds what the remaining bytes can hold.
@@ -46,11 +46,11 @@ pub enum WireError {
     LengthBeyondFrame {
         /// The message and field.
         place: Place,
-        /// The offset in the bytes.
+        /// Position in the bytes.
         offset: usize,
         /// The length or count read.
         length: usize,
-        /// Bytes left.
+        /// Number of bytes left.
         remaining: usize,
     },
     /// A length below -1.
@@ -58,7 +58,7 @@ pub enum WireError {
     NegativeLength {
         /// The message and field.
         place: Place,
-        /// The offset in the bytes.
+        /// Position in the bytes.
         offset: usize,
         /// The length read.
         length: i32,
@@ -68,7 +68,7 @@ pub enum WireError {
     UnexpectedNull {
         /// The message and field.
         place: Place,
-        /// The offset in the bytes.
+        /// Position in the bytes.
         offset: usize,
     },
     /// A varint that does not end within 32 bits.
@@ -76,7 +76,7 @@ pub enum WireError {
     VarintTooLong {
         /// The message and field.
         place: Place,
-        /// The offset in the bytes.
+        /// Position in the bytes.
         offset: usize,
     },
     /// A string that is not UTF-8.
@@ -84,7 +84,7 @@ pub enum WireError {
     InvalidUtf8 {
         /// The message and field.
         place: Place,
-        /// The offset in the bytes.
+        /// Position in the bytes.
         offset: usize,
     },
     /// A tag that is not greater than the one before it.
@@ -92,7 +92,7 @@ pub enum WireError {
     TagOrder {
         /// The message and field.
         place: Place,
-        /// The offset in the bytes.
+        /// Position in the bytes.
         offset: usize,
         /// The tag read.
         tag: u32,
@@ -104,7 +104,7 @@ pub enum WireError {
     TrailingBytes {
         /// The message and field.
         place: Place,
-        /// The offset in the bytes.
+        /// Position in the bytes.
         offset: usize,
         /// The number of bytes left over.
         count: usize,
@@ -127,7 +127,7 @@ pub enum WireError {
         /// The key on the wire.
         code: i16,
     },
-    /// A field with another value than its default, in a version that does not have the field.
+    /// A field that differs from its default, in a version that does not have the field.
     #[error("{place}: set, but version {version} cannot carry it: leave it at its default")]
     FieldNotInVersion {
         /// The field.

@@ -1,4 +1,4 @@
-//! Kafka's error codes: numbers, names, meanings, and whether a client may retry.
+//! Kafka's error codes: their numbers, names and descriptions, and which of them may be retried.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -48,7 +48,7 @@ macro_rules! error_codes {
                 }
             }
 
-            /// Whether Kafka's own clients may retry the same request after this error.
+            /// Returns true if Kafka's own clients may retry the same request after this error.
             pub fn is_retriable(self) -> bool {
                 match self {
                     $(Self::$variant => error_codes!(@$kind),)*

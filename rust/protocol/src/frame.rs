@@ -8,7 +8,7 @@ use crate::wire::{Reader, Writer};
 /// Size of the length prefix of every frame.
 const LENGTH_BYTES: usize = 4;
 
-/// The length of the frame behind `prefix`, checked before anything is allocated for it.
+/// Length of the frame behind `prefix`, checked before anything is allocated for it.
 ///
 /// # Errors
 /// [`WireError::FrameLength`] if it is negative or above `max_bytes`.
@@ -23,7 +23,7 @@ pub fn frame_length(prefix: [u8; 4], max_bytes: usize) -> Result<usize, WireErro
 /// Encodes a whole request: length, header and body.
 ///
 /// # Errors
-/// Those of [`Message::encode`], and a length that exceeds 32 bits.
+/// Errors of [`Message::encode`], and a length that exceeds 32 bits.
 pub fn encode_request<'a, R: Request<'a>>(
     request: &R,
     version: i16,
@@ -89,7 +89,7 @@ pub fn decode_request_body<'a, R: Request<'a>>(reader: Reader<'a>, version: i16)
 /// Encodes a whole response to `R`: length, header and body.
 ///
 /// # Errors
-/// Those of [`Message::encode`], and a length that exceeds 32 bits.
+/// Errors of [`Message::encode`], and a length that exceeds 32 bits.
 pub fn encode_response<'q, 'r, R: Request<'q>>(
     response: &R::Response<'r>,
     version: i16,
@@ -100,9 +100,9 @@ pub fn encode_response<'q, 'r, R: Request<'q>>(
     encode_frame(&header, header_version, response, version)
 }
 
-/// The throttle time of a response, in milliseconds: how long the client must wait before its next request on this
-/// connection. `frame` is without its length prefix. `None` for versions in which the broker itself delays the response
-/// (before KIP-219), and for Produce and ApiVersions, whose throttle time stands at the end of the response.
+/// Throttle time of a response: the milliseconds that the client must wait before its next request on this connection.
+/// `frame` is without its length prefix. `None` for versions in which the broker itself delays the response (before
+/// KIP-219), and for Produce and ApiVersions, whose throttle time is at the end of the response.
 pub fn throttle_time_ms(api: ApiKey, version: i16, frame: &[u8]) -> Option<i32> {
     use ApiKey as Key;
     let first_version = match api {
@@ -142,7 +142,7 @@ pub fn throttle_time_ms(api: ApiKey, version: i16, frame: &[u8]) -> Option<i32> 
         | Key::ListTransactions
         | Key::OffsetDelete
         | Key::PushTelemetry => 0,
-        // Produce and ApiVersions have the throttle time at the end of the response.
+        // Throttle time at the end of the response.
         _ => return None,
     };
     let header = if response_header_version(api, version, api.flexible_from()) > 0 { 5 } else { 4 };

@@ -2,8 +2,8 @@
 //! keys.
 //!
 //! Kafka computes a group's partition of `__consumer_offsets` with the hash. Its assignors iterate members in these
-//! orders, which decides which of several equal members gets a surplus partition; an assignment equal to Kafka's needs
-//! the same orders.
+//! orders, which decides which of several equal members gets a surplus partition; so they are needed for the same
+//! assignments as Kafka's.
 
 use std::cmp::Ordering;
 
@@ -21,7 +21,7 @@ pub fn order(one: &str, other: &str) -> Ordering {
     one.encode_utf16().cmp(other.encode_utf16())
 }
 
-/// Java's `Map.hashCode` of strings: keys with values, which may be null.
+/// Java's `Map.hashCode` of string keys with string values, which may be null.
 pub fn map_hash<'a>(entries: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> i32 {
     entries.fold(0, |sum: i32, (key, value)| sum.wrapping_add(hash(key) ^ value.map_or(0, hash)))
 }

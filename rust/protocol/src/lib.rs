@@ -10,9 +10,9 @@
 //! - [`records`]: record batches, which messages carry as opaque bytes
 //! - [`produce_frame`]: a Produce request encoded without copying its records
 //! - [`compression`]: the codecs of record batches
-//! - `sasl`: what a client and a broker say to each other to log in (feature `sasl`)
+//! - `sasl`: the messages by which a client logs in to a broker (feature `sasl`)
 //! - [`secret`]: the type of passwords and keys
-//! - [`security_protocol`]: TLS or not, SASL or not
+//! - [`security_protocol`]: the combinations of TLS and SASL
 //! - [`java`]: Java's hash and order of strings, on which Kafka relies
 #![forbid(unsafe_code)]
 

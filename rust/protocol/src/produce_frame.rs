@@ -18,7 +18,7 @@ pub struct ProduceFrame<'a> {
     /// The replicas that must have the records before the broker responds: 0 none, 1 the leader, -1 all in-sync
     /// replicas.
     pub acks: i16,
-    /// How long the broker may wait for these replicas, in milliseconds.
+    /// Longest time that the broker waits for these replicas, in milliseconds.
     pub timeout_ms: i32,
     /// The batches by topic.
     pub topics: &'a [TopicBatches<'a>],
@@ -35,7 +35,7 @@ pub struct TopicBatches<'a> {
     pub partitions: Vec<(i32, [u8; BATCH_HEADER_BYTES], usize)>,
 }
 
-/// A frame without the bytes of the records.
+/// A frame without the bytes of its records.
 #[derive(Clone, Debug)]
 pub struct Gaps {
     /// The bytes of the frame around the records.
@@ -45,7 +45,7 @@ pub struct Gaps {
 }
 
 impl ProduceFrame<'_> {
-    /// Encodes the frame of this request, without the records. Its length prefix counts them.
+    /// Encodes the frame of this request, without the records. Its length prefix includes them.
     ///
     /// # Errors
     /// A version that is not supported, or a total length that exceeds a frame's 32-bit length.

@@ -8,9 +8,9 @@ use zeroize::Zeroizing;
 /// A password, key or token.
 ///
 /// `Debug` prints `Secret(***)`, and there is neither `Display` nor serialization, so that a struct with a secret in it
-/// can be logged. Comparison takes the same time wherever two secrets of one length differ. The bytes are overwritten
-/// when the value is dropped; that does not reach copies which the caller made of [`Secret::expose`], nor the memory
-/// that a growing `String` left behind before it became a secret.
+/// can be logged. Comparison takes constant time for secrets of equal length. The bytes are overwritten when the value
+/// is dropped; that does not reach copies which the caller made of [`Secret::expose`], nor the memory that a growing
+/// `String` left behind before it became a secret.
 #[derive(Clone, Default)]
 pub struct Secret(Zeroizing<Vec<u8>>);
 
@@ -30,7 +30,7 @@ impl Secret {
         std::str::from_utf8(&self.0).ok()
     }
 
-    /// Whether there are no bytes.
+    /// Returns true if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

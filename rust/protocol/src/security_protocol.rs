@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Whether connections are encrypted, and whether they begin with a login.
+/// Combination of TLS and SASL on a connection.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SecurityProtocol {
     /// No TLS, no login.
@@ -30,12 +30,12 @@ impl SecurityProtocol {
         }
     }
 
-    /// Whether connections are encrypted.
+    /// Returns true if connections are encrypted.
     pub fn has_tls(self) -> bool {
         matches!(self, Self::Ssl | Self::SaslSsl)
     }
 
-    /// Whether connections begin with a login.
+    /// Returns true if connections begin with a login.
     pub fn has_sasl(self) -> bool {
         matches!(self, Self::SaslPlaintext | Self::SaslSsl)
     }

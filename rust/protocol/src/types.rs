@@ -13,7 +13,7 @@ impl Uuid {
     /// The id that means "no id".
     pub const ZERO: Self = Self([0; 16]);
 
-    /// Whether this is [`Uuid::ZERO`].
+    /// Returns true for [`Uuid::ZERO`].
     pub fn is_zero(&self) -> bool {
         *self == Self::ZERO
     }
@@ -48,8 +48,8 @@ impl FromStr for Uuid {
 
 /// Bytes of a message that must not be printed: the HMAC of a delegation token, a salted password. `Debug` hides them.
 ///
-/// The comparison is the one of slices, for tests of whole messages: it takes longer the more bytes are equal, so do not
-/// decide with it whether a secret is the right one.
+/// Comparison is the plain comparison of slices, for tests of whole messages: its time depends on the number of equal
+/// bytes, so it must not decide whether a secret is correct.
 #[derive(Copy, Clone, PartialEq, Eq, Default)]
 pub struct SecretBytes<'a>(&'a [u8]);
 

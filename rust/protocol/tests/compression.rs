@@ -1,4 +1,4 @@
-//! The codecs: what other libraries write is read, and nothing passes the limits.
+//! The codecs: output of other libraries is read, and nothing passes the limits.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use monedula_protocol::compression::{Compression, CompressionError, Compressor, Decompressor, MAX_OUTPUT_BYTES};
@@ -55,7 +55,7 @@ fn levels_come_back_and_unknown_ones_are_refused() {
     }
 }
 
-/// Java and librdkafka read others too, but not all brokers' tools do.
+/// Other frames are read by Java and librdkafka, but not by all brokers' tools.
 #[test]
 fn lz4_frames_are_those_of_javas_producer() {
     for (level, input) in
@@ -108,7 +108,7 @@ fn checksums_of_lz4_frames_are_verified() {
     let digits = json["bytes"].as_str().unwrap();
     let sound: Vec<u8> =
         (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect();
-    // The descriptor, the literals of the first block, the content checksum.
+    // Positions in the descriptor, the literals of the first block, and the content checksum.
     for position in [5, 14, 40, sound.len() - 1] {
         let mut damaged = sound.clone();
         damaged[position] ^= 1;
@@ -167,7 +167,8 @@ fn zeros_are_read_however_well_they_compress() {
 
 #[test]
 fn declared_sizes_are_not_believed() {
-    // Snappy: 4 GiB - 1. Zstd: a frame header with an 8-byte content size. LZ4: the same, checksum right.
+    // Declared sizes. Snappy: 4 GiB - 1. Zstd: a frame header with an 8-byte content size. LZ4: the same, with a
+    // correct checksum.
     let zstd = [&[0x28, 0xb5, 0x2f, 0xfd, 0xe0][..], &(1u64 << 60).to_le_bytes(), &[1, 0, 0]].concat();
     let mut lz4 = compress(Compression::Lz4, None, b"x");
     lz4.splice(4..7, [0x68, 0x40].into_iter().chain((1u64 << 60).to_le_bytes()).chain([0]));
@@ -187,7 +188,7 @@ fn truncated_input_is_an_error_or_less_output() {
     for codec in CODECS {
         let compressed = compress(codec, None, &input);
         for length in (0..compressed.len()).step_by(41) {
-            // Xerial's framing has no end mark: a cut between two blocks cannot be seen.
+            // Xerial's framing has no end mark, so a cut between two blocks goes unnoticed.
             if let Ok(output) = decompress(codec, &compressed[..length]) {
                 assert!(codec == Compression::Snappy && input.starts_with(&output) && output.len() < input.len());
             }

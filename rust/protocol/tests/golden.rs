@@ -26,7 +26,7 @@ use monedula_protocol::wire::json::Json;
 use monedula_protocol::wire::{Reader, Writer};
 use support::GoldenCase;
 
-// `cargo bolero` instruments every test of the crate, and only bolero brings what the instruments call.
+// Linked since `cargo bolero` instruments every test of the crate, and only bolero defines the functions that it calls.
 use bolero as _;
 
 fn encode<'a, M: Message<'a>>(message: &M, version: i16) -> Vec<u8> {
@@ -63,7 +63,7 @@ fn check<'a, M: Message<'a> + Json<'a>>(case: &'a GoldenCase) {
     }
 }
 
-/// A field or a null that the version lacks is refused or dropped as Kafka does.
+/// A field or a null that the version lacks must be refused or dropped, as Kafka does.
 fn check_beyond<'a, M: Message<'a> + Json<'a>>(line: &'a serde_json::Value) {
     let version = support::number(line, "version");
     let message = M::from_json(&line["json"], support::number(line, "json_version")).unwrap();
@@ -76,7 +76,7 @@ fn check_beyond<'a, M: Message<'a> + Json<'a>>(line: &'a serde_json::Value) {
     }
 }
 
-/// A message that is cut off anywhere is an error.
+/// Every truncation of a message must be an error.
 fn check_prefixes<'a, M: Message<'a>>(case: &'a GoldenCase) {
     for length in 0..case.bytes.len() {
         let result = M::decode(&mut Reader::new(&case.bytes[..length]), case.version);
@@ -84,7 +84,7 @@ fn check_prefixes<'a, M: Message<'a>>(case: &'a GoldenCase) {
     }
 }
 
-/// Every version must have its cases, and there must be none of a version not spoken here.
+/// Every supported version must have cases, and no case may have an unsupported version.
 fn check_coverage(cases: &[GoldenCase], versions: RangeInclusive<i16>, flexible_from: i16) {
     let mut found: BTreeMap<i16, BTreeSet<&str>> = BTreeMap::new();
     for case in cases {

@@ -1,12 +1,12 @@
-//! Bytes that no broker should send: an error at worst, and never memory that they do not pay for.
+//! Bytes that no broker should send: they may cause an error, but not cost more memory than a multiple of their number.
 //!
-//! The properties that take bytes are fuzz targets as well:
+//! Properties over arbitrary bytes are fuzz targets as well:
 //!
 //! ```sh
 //! cargo bolero test -p monedula-protocol --rustc-bootstrap --profile release --sanitizer NONE arbitrary_bytes
 //! ```
 //!
-//! In a plain `cargo test` they run their corpus in `__fuzz__`, and random bytes.
+//! A plain `cargo test` runs their corpus in `__fuzz__`, and random bytes.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "support/allocations.rs"]
@@ -40,11 +40,11 @@ use monedula_protocol::secret::Secret;
 use monedula_protocol::wire::{Reader, Writer};
 use support::GoldenCase;
 
-/// Bytes of memory that a byte of a frame may cost, all allocations added up. The dearest structures are
-/// OffsetFetchRequestGroup and ListedGroup with three bytes on the wire and 88 in memory, in an array that doubles as it
-/// grows: up to four times its items, added up.
+/// Memory that one byte of a frame may cost, in bytes, all allocations added up. The most expensive structures are
+/// OffsetFetchRequestGroup and ListedGroup, with three bytes on the wire and 88 in memory, in an array that doubles as
+/// it grows: in total up to four times its items.
 const COST_PER_BYTE: usize = 120;
-/// What any frame may cost: one item in each array around the place where it goes wrong.
+/// Memory that any frame may cost: one item in each array around the place of the fault.
 const COST_PER_FRAME: usize = 1024;
 
 fn check_budget(allocated: usize, bytes: &[u8], place: &str) {
@@ -52,12 +52,12 @@ fn check_budget(allocated: usize, bytes: &[u8], place: &str) {
     assert!(allocated <= budget, "{place}: {allocated} bytes allocated for a frame of {}", bytes.len());
 }
 
-/// How to decode one message.
+/// Decoding of one message type.
 struct Decoder {
     name: &'static str,
     first: i16,
     last: i16,
-    /// Decodes within the budget. What can be read can be written, and then reads the same.
+    /// Decodes within the budget. Decoded messages must encode, and decode again to the same message.
     decode: fn(&[u8], i16) -> bool,
 }
 
@@ -81,7 +81,7 @@ macro_rules! decoders {
                     let again = $module::$message::decode(&mut Reader::new(&written), version);
                     match message == message.clone() {
                         true => assert_eq!(again.as_ref(), Ok(&message)),
-                        // A message with a NaN in it equals none.
+                        // Compared as text, since a message with a NaN is not equal to itself.
                         false => assert_eq!(format!("{:?}", again.unwrap()), format!("{message:?}")),
                     }
                     true
@@ -93,7 +93,6 @@ macro_rules! decoders {
 
 for_each_message!(decoders);
 
-/// Golden messages with their decoders.
 fn golden() -> &'static [(&'static Decoder, GoldenCase)] {
     static GOLDEN: OnceLock<Vec<(&Decoder, GoldenCase)>> = OnceLock::new();
     GOLDEN.get_or_init(|| {
@@ -102,7 +101,7 @@ fn golden() -> &'static [(&'static Decoder, GoldenCase)] {
     })
 }
 
-/// Two bytes choose message and version, the others are the message. The corpus holds golden messages.
+/// Input: two bytes choose message and version, the others are the message. The corpus holds golden messages.
 #[test]
 fn arbitrary_bytes() {
     bolero::check!().with_iterations(20_000).for_each(|input: &[u8]| {
@@ -114,7 +113,7 @@ fn arbitrary_bytes() {
     });
 }
 
-/// Two bytes choose a golden message; each four bytes after them overwrite, insert, remove or repeat in it.
+/// Input: two bytes choose a golden message; each four bytes after them overwrite, insert, remove or repeat in it.
 #[test]
 fn mutated_golden_bytes() {
     bolero::check!().with_iterations(20_000).for_each(|input: &[u8]| {
@@ -139,7 +138,7 @@ fn mutated_golden_bytes() {
     });
 }
 
-/// Whole frames, of either side.
+/// Whole frames, as client and as broker.
 #[test]
 fn arbitrary_frames() {
     bolero::check!().with_iterations(20_000).for_each(|input: &[u8]| {
@@ -156,7 +155,7 @@ fn arbitrary_frames() {
     });
 }
 
-/// Nobody may log in.
+/// Accounts that refuse every login.
 struct Nobody;
 
 impl Accounts for Nobody {
@@ -177,7 +176,7 @@ impl Accounts for Nobody {
     }
 }
 
-/// What anyone may send before authentication, to either side.
+/// Messages before authentication, to client and broker.
 #[test]
 fn arbitrary_sasl_messages() {
     bolero::check!().with_iterations(20_000).for_each(|input: &[u8]| {
@@ -189,7 +188,7 @@ fn arbitrary_sasl_messages() {
         let (hash, username, password) = (ScramHash::Sha256, "user".to_owned(), "password".into());
         let credentials = Credentials::Scram { hash, username, password, delegation_token: false };
         let (mut client, _) = ClientExchange::start(&credentials, [0; 24]).unwrap();
-        // The nonce of these random bytes, so that the rest is read.
+        // Valid nonce for these random bytes, so that the rest is parsed.
         let message = [b"r=".as_slice(), &[b'A'; 32], input].concat();
         let (step, allocated) = allocated_by(|| client.step(&message));
         assert!(!matches!(step, Ok(Step::Done)));
@@ -227,11 +226,11 @@ fn decode(name: &str, bytes: &[u8], version: i16) -> bool {
     (decoder.decode)(bytes, version)
 }
 
-/// A count that the bytes could back is not believed for memory: an array that breaks at its first item has
-/// reserved no more than the frame's own size.
+/// Counts that the remaining bytes could hold are still not trusted for memory: an array with a broken first item must
+/// have reserved no more than the frame's own size.
 #[test]
 fn an_array_that_breaks_at_once_costs_no_more_than_its_frame() {
-    // MetadataRequest 9: 32,767 topics, of which the first has a name that ends in the middle of a character.
+    // MetadataRequest 9: 32,767 topics, the first with a name that ends in the middle of a character.
     let mut frame = vec![0x80, 0x80, 0x02, 2, 0xc3];
     frame.resize(1 << 17, 0);
     let read = || metadata::MetadataRequest::decode(&mut Reader::new(&frame), 9);
@@ -240,7 +239,7 @@ fn an_array_that_breaks_at_once_costs_no_more_than_its_frame() {
     assert!(allocated <= frame.len(), "{allocated} bytes allocated for {}", frame.len());
 }
 
-/// The dearest frames that there are: arrays of the smallest items, as many as fit.
+/// Most expensive frames: arrays of the smallest items, as many as fit.
 #[test]
 fn the_smallest_items_stay_within_the_budget() {
     const ITEMS: usize = 100_000;
@@ -253,17 +252,17 @@ fn the_smallest_items_stay_within_the_budget() {
         bytes.push(value as u8);
         bytes
     };
-    // MetadataRequest 9: topics without a name's bytes and without tags, and the three flags and tags behind.
+    // MetadataRequest 9: topics with empty names and no tags, then the three flags and the tags.
     let mut topics = varint(ITEMS + 1);
     topics.extend([1, 0].repeat(ITEMS));
     topics.extend([0; 4]);
     assert!(decode("MetadataRequest", &topics, 9));
-    // OffsetFetchRequest 8: groups without a name's bytes, topics and tags, and the flag and tags behind.
+    // OffsetFetchRequest 8: groups with empty names, no topics and no tags, then the flag and the tags.
     let mut groups = varint(ITEMS + 1);
     groups.extend([1, 1, 0].repeat(ITEMS));
     groups.extend([0; 2]);
     assert!(decode("OffsetFetchRequest", &groups, 8));
-    // ListGroupsResponse 3: the throttle time and the error, groups without bytes and tags, and the tags behind.
+    // ListGroupsResponse 3: the throttle time and the error, groups of empty strings without tags, then the tags.
     let mut groups = vec![0; 6];
     groups.extend(varint(ITEMS + 1));
     groups.extend([1, 1, 0].repeat(ITEMS));

@@ -152,7 +152,7 @@ fn uncompressed_batches_are_written_byte_for_byte() {
             let delta = (record.offset - header.base_offset) as i32;
             let Record { mut timestamp_ms, key, value, .. } = record;
             if header.timestamp_type() == TimestampType::LogAppendTime {
-                // The producer's timestamps lie below the append time: 7 and 8.
+                // Producer's timestamps, 7 and 8, are below the append time.
                 timestamp_ms = header.base_timestamp + i64::from(delta);
             }
             encoder.append_at(delta, NewRecord { timestamp_ms, key, value, headers: &headers });

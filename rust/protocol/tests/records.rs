@@ -1,4 +1,4 @@
-//! Record batches: what is stepped over, what is read, and what is refused where.
+//! Record batches: skipping, reading, and the places of errors.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use bolero::TypeGenerator;
@@ -23,12 +23,12 @@ fn batch(base_offset: i64, count: usize) -> Vec<u8> {
     encode(&encoder)
 }
 
-/// A batch of one record with this body, whose length field is right.
+/// A batch of one record with this body and a correct length field.
 fn batch_of(body: &[u8]) -> Vec<u8> {
     let mut record = Vec::new();
     write_i32(&mut record, body.len() as i32);
     record.extend_from_slice(body);
-    // Enough for the count to be possible; nothing reads so far.
+    // Padding, so that the count is possible; nothing reads this far.
     record.extend([0; 8]);
     with_payload(batch(9, 1), &record)
 }
@@ -251,7 +251,7 @@ fn varints_come_back_at_every_length() {
     }
 }
 
-/// A record as a test makes it up.
+/// A generated record.
 #[derive(Debug, Clone, TypeGenerator)]
 struct Made {
     gap: u8,
@@ -275,7 +275,7 @@ fn any_batch_comes_back() {
             let owned: Vec<_> = record.headers.iter().map(header).collect();
             let headers: Vec<_> = owned.iter().map(|(key, value)| Header { key, value: value.as_deref() }).collect();
             let Made { key, value, timestamp_ms, .. } = record;
-            // Deltas that do not fit 64 bits saturate on the way back: timestamps are Kafka's, not negative.
+            // Masked to positive timestamps, as Kafka's are: deltas that do not fit 64 bits saturate on the way back.
             let timestamp_ms = *timestamp_ms & i64::MAX;
             let new = NewRecord { timestamp_ms, key: key.as_deref(), value: value.as_deref(), headers: &headers };
             encoder.append_at(delta, new);
@@ -297,7 +297,7 @@ fn any_batch_comes_back() {
     });
 }
 
-/// Walks whatever is there, and counts what came out.
+/// Reads all records until a fault, and counts them.
 fn walk_everything(data: &[u8]) -> usize {
     let mut records_seen = 0;
     for batch in Batches::new(data).map_while(Result::ok) {

@@ -1,4 +1,4 @@
-//! SASL exchanges: published vectors, both sides against each other, and what either side must not fall for.
+//! SASL exchanges: published vectors, client against server, and attacks on either side.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "sasl/attacks.rs"]
@@ -10,5 +10,5 @@ mod support;
 #[path = "sasl/vectors.rs"]
 mod vectors;
 
-// `cargo bolero` instruments every test of the crate, and only bolero brings what the instruments call.
+// Linked since `cargo bolero` instruments every test of the crate, and only bolero defines the functions that it calls.
 use bolero as _;

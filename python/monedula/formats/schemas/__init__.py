@@ -1,4 +1,4 @@
-"""Schemas of typed columns, from the forms that others have. `monedula.infer` finds that of a topic's records.
+"""Schemas of typed columns, converted from other libraries' forms. `monedula.infer` infers one from a topic's records.
 
     from monedula.formats.schemas import schema_of
 

@@ -1,4 +1,4 @@
-"""Spark's DDL, `id bigint, tags array<string>`, to Arrow fields and back."""
+"""Conversion of Spark's DDL, `id bigint, tags array<string>`, to Arrow fields and back."""
 
 import re
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ _TOKEN = re.compile(
 _WORD = re.compile(r"\w*[^\W\d]\w*\Z")
 
 MAX_DEPTH = 64
-"""How deep types may be nested: the limit of the decoder."""
+"""Limit on the nesting of types: the decoder's."""
 
 _UNSUPPORTED = {
     "char": "use string",
@@ -40,7 +40,7 @@ _ELSEWHERE = {
     "dict": "struct<name: string> or map<string, string>",
     "record": "struct<name: string>",
 }
-"""Types of Arrow, polars, Python and SQL databases, and what they are in Spark's DDL."""
+"""Types of Arrow, polars, Python and SQL databases, with their names in Spark's DDL."""
 
 
 def _hint(word: str) -> str:
@@ -48,7 +48,7 @@ def _hint(word: str) -> str:
 
 
 def scalar(word: str) -> "pa.DataType | None":
-    """The Arrow type of a word of Spark's DDL that takes no arguments, in any case of letters."""
+    """Return the Arrow type of a case-insensitive type name of Spark's DDL without arguments."""
     import pyarrow as pa
 
     types: dict[str, pa.DataType] = {
@@ -78,19 +78,19 @@ def scalar(word: str) -> "pa.DataType | None":
 
 
 def map_of(value: Any, nullable: bool = True) -> "pa.DataType":
-    """A map from strings to values of this type."""
+    """Return a map type from strings to values of this type."""
     import pyarrow as pa
 
-    make: Any = pa.map_  # whose stub knows no fields
+    make: Any = pa.map_  # the stub does not know fields
     result: pa.DataType = make(pa.string(), pa.field("value", value, nullable))
     return result
 
 
 def fields_of(text: str) -> "list[pa.Field[Any]]":
-    """The fields that DDL names, as `a int, b struct<c: string> not null`, or `struct<...>` as a whole.
+    """Parse DDL to fields: `a int, b struct<c: string> not null`, or `struct<...>` as a whole.
 
     Raises:
-        ArgumentError: for text that is no such DDL, or a type that no values are decoded to; with the place.
+        ArgumentError: for invalid DDL, or a type that decoders do not support; with the place.
     """
     parser = _Parser(text)
     if parser.take_word("struct", before="<"):
@@ -104,7 +104,7 @@ def fields_of(text: str) -> "list[pa.Field[Any]]":
 
 
 class _Parser:
-    """A cursor over the tokens of a DDL text."""
+    """Cursor over the tokens of a DDL text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -233,16 +233,16 @@ class _Parser:
 
 
 def ddl_of(schema: "pa.Schema | pa.StructType") -> str:
-    """Spark's DDL of a schema: `id BIGINT, tags ARRAY<STRING>`.
+    """Write a schema as Spark's DDL: `id BIGINT, tags ARRAY<STRING>`.
 
     Args:
-        schema: of types that `schema_of` returns.
+        schema: a schema of types that `schema_of` returns.
     """
     return ", ".join(f"{_name(field.name)} {type_text(field.type)}{_not_null(field)}" for field in schema)
 
 
 def type_text(data_type: Any) -> str:
-    """Spark's name of an Arrow type."""
+    """Return Spark's name of an Arrow type."""
     import pyarrow as pa
 
     if pa.types.is_struct(data_type):

@@ -1,7 +1,7 @@
-"""The inference of a schema from JSON texts, by the rules of Spark's `schema_of_json` and `spark.read.json`.
+"""Inference of a schema from JSON texts, by the rules of Spark's `schema_of_json` and `spark.read.json`.
 
-Types of values while they are merged: a word of `boolean`, `bigint`, `double`, `string` or `null`, or one of the
-classes here. Integers beyond 64 bits are decimals; of two types that have no common one, string is.
+While types are merged, they are a word of `boolean`, `bigint`, `double`, `string` or `null`, or one of the classes
+here. Integers beyond 64 bits are decimals; two types without a common one become string.
 """
 
 import json
@@ -37,7 +37,7 @@ _BIGINT = _Decimal(20, 0)
 
 
 class _Number(str):
-    """The text of a number."""
+    """Text of a number."""
 
 
 class _NotFinite(str):
@@ -54,7 +54,7 @@ class Inference:
 
     Attributes:
         records: number of texts so far.
-        bad: number of those that are no JSON objects. They do not change the schema.
+        bad: number of texts that are no JSON objects. They do not change the schema.
     """
 
     def __init__(self, *, primitives_as_string: bool = False, prefers_decimal: bool = False) -> None:
@@ -65,10 +65,10 @@ class Inference:
         self.bad = 0
 
     def add(self, text: bytes | str) -> str | None:
-        """Take one record's text.
+        """Add the text of one record.
 
         Returns:
-            why the text is no JSON object, or `None`.
+            the reason why the text is no JSON object, or `None`.
         """
         self.records += 1
         reason = self._add(text)
@@ -98,7 +98,7 @@ class Inference:
         return None
 
     def schema(self) -> "pa.Schema":
-        """The schema of the texts so far, its fields by name. A field without any value is a string.
+        """Return the schema of the texts so far, its fields sorted by name. Fields without any value are strings.
 
         Raises:
             NoSchemaError: if no text had a field.
@@ -144,7 +144,7 @@ class Inference:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The fields of an object."""
+    """Fields of an object."""
 
 
 class _TooDeep(Exception):
@@ -152,7 +152,7 @@ class _TooDeep(Exception):
 
 
 def _digits(text: str) -> tuple[int, int] | None:
-    """The precision and scale that Java's BigDecimal has of a number; `None` for what is none."""
+    """Return the precision and scale of a number, as Java's BigDecimal has them; `None` if it is no number."""
     from decimal import Decimal, InvalidOperation
 
     if "_" in text or text != text.strip():
@@ -169,19 +169,19 @@ def _decimal_of_number(text: str) -> _Decimal | None:
     if found is None:
         return None
     precision, scale = found
-    # A negative scale stands for zeros: 1e3 is 1000.
+    # Count a negative scale as zeros: 1e3 is 1000.
     precision, scale = (max(precision, scale), scale) if scale >= 0 else (precision - scale, 0)
     return _Decimal(precision, scale) if precision <= _MAX_PRECISION else None
 
 
 def _decimal_of_text(text: str) -> _Decimal | None:
-    """Commas are left out, as Spark does; a text such as 0.001, whose scale is more than its digits, is none."""
+    """Return the decimal type of a text, as in Spark without its commas; `None` if its scale exceeds its digits."""
     found = _digits(text.replace(",", ""))
     return _Decimal(*found) if found is not None and 0 <= found[1] <= found[0] <= _MAX_PRECISION else None
 
 
 def _merged(left: _Type, right: _Type) -> _Type:
-    """The type of values of both."""
+    """Return the common type of two types."""
     if left == right or right == "null":
         return left
     if left == "null":
@@ -204,7 +204,7 @@ def _merged(left: _Type, right: _Type) -> _Type:
 
 
 def _arrow(kind: _Type) -> "pa.DataType | None":
-    """The Arrow type; `None` for a struct without fields, which is left out, as in Spark."""
+    """Convert to the Arrow type; `None` for a struct without fields, which is left out, as in Spark."""
     import pyarrow as pa
 
     match kind:
@@ -227,5 +227,5 @@ def _arrow(kind: _Type) -> "pa.DataType | None":
 
 
 def _by_utf16(item: "tuple[str, _Type]") -> bytes:
-    """Java's order of texts."""
+    """Sort key for Java's order of texts."""
     return item[0].encode("utf-16-be", "surrogatepass")

@@ -1,4 +1,4 @@
-"""JSON Schema to Arrow fields: what a schema says about the types of values, without its constraints."""
+"""Conversion of JSON Schema to Arrow fields: the types of values, without constraints."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _MEMBERS = ("oneOf", "anyOf")
 MAX_COLUMNS = 10_000
-"""As of Avro and Protobuf: a few `$ref` can stand for more than any memory holds."""
+"""Same limit as for Avro and Protobuf: a few `$ref` can expand to more than fits into memory."""
 _MAX_READ = 10 * MAX_COLUMNS
 _EXPECTED: dict[str, tuple[type | tuple[type, ...], str]] = {
     "type": ((str, list, tuple, Mapping), "a name or a list"),
@@ -50,7 +50,7 @@ _OTHERS = "$others"
 
 
 def bundled(document: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    """One document of a schema and those that it refers to by their names, as registries have them."""
+    """Bundle a schema and the named schemas that it refers to, as in a registry, into one document."""
     if not others:
         return document
 
@@ -82,7 +82,7 @@ class _Reader:
         self._columns = self._read = 0
 
     def _check(self, schema: Mapping[str, Any], path: str) -> None:
-        """Refuse keywords of other types than they have, and schemas of which too much is made."""
+        """Refuse keywords with values of the wrong type, and documents that expand to too many schemas."""
         self._read += 1
         if self._read > _MAX_READ:
             raise _refused(path, f"more than {_MAX_READ} schemas are there, once each $ref is followed")
@@ -91,7 +91,7 @@ class _Reader:
                 raise _refused(path, f"{word} is {name}, and here {schema[word]!r:.60}")
 
     def read(self, schema: Any, path: str, seen: tuple[str, ...], depth: int = 0) -> "tuple[pa.DataType | None, bool]":
-        """The type, `None` if the schema takes null alone, and whether it takes null."""
+        """Return the type, `None` if only null is valid, and true if null is valid."""
         if not isinstance(schema, Mapping):
             raise _refused(path, f"{schema!r} says nothing about the type")
         if depth > MAX_DEPTH:
@@ -128,7 +128,7 @@ class _Reader:
         return found
 
     def _all_of(self, schema: Mapping[str, Any], path: str, seen: tuple[str, ...]) -> dict[str, Any]:
-        """One schema with what each of `allOf` says."""
+        """Merge a schema with its `allOf` parts."""
         merged: dict[str, Any] = {}
         parts = [{name: value for name, value in schema.items() if name != "allOf"}, *schema["allOf"]]
         for part in parts:
@@ -172,7 +172,7 @@ class _Reader:
         return (_common(kinds, path) if kinds else None), nullable
 
     def _kinds(self, schema: Mapping[str, Any], path: str) -> tuple[list[str], bool]:
-        """The words of `type` without null, and whether null is one. `enum` and `const` stand in for it."""
+        """Return the words of `type` without null, and true if null is one; else the types of `enum` and `const`."""
         kinds = schema.get("type")
         if kinds is None and "properties" in schema:
             kinds = "object"
@@ -238,7 +238,7 @@ _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
 
 def _whole(schema: Mapping[str, Any]) -> "pa.DataType":
-    """int64, unless numbers are said to be larger: those of 64 bits without a sign have 20 digits."""
+    """Return int64, or a decimal of 20 digits if the maximum requires unsigned 64 bits."""
     import pyarrow as pa
 
     maximum = schema.get("maximum")
@@ -246,7 +246,7 @@ def _whole(schema: Mapping[str, Any]) -> "pa.DataType":
 
 
 def _decimal(schema: Mapping[str, Any], path: str) -> "pa.DataType":
-    """A decimal, as Kafka Connect's converters describe it; without a precision, with 38 digits."""
+    """Return the decimal that Kafka Connect's converters describe; without a precision, 38 digits."""
     import pyarrow as pa
 
     given = schema.get("connect.parameters", {})
@@ -286,7 +286,7 @@ def _kind_of(value: object) -> str:
 
 
 def _common(kinds: "Sequence[pa.DataType]", path: str) -> "pa.DataType":
-    """The type of all of these: one of them if they are equal, float64 if they are numbers."""
+    """Return the common type: the type itself if all are equal, float64 if all are numbers."""
     import pyarrow as pa
 
     first = kinds[0]

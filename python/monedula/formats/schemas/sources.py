@@ -1,4 +1,4 @@
-"""`schema_of`: a pyarrow schema from the forms in which others write one."""
+"""`schema_of`: a pyarrow schema from the forms of other libraries."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def schema_of(source: Any) -> "pa.Schema":
-    """The schema that `source` describes, of the types that values are decoded to.
+    """Convert `source` to a schema of types that decoders support.
 
     Args:
         source: one of
@@ -57,7 +57,7 @@ def schema_of(source: Any) -> "pa.Schema":
 
 
 def document_of(source: Any) -> dict[str, Any] | None:
-    """The JSON Schema that `source` is, or `None` if it is of another form that `schema_of` takes."""
+    """Return the JSON Schema that `source` is, or `None` if it is in another form that `schema_of` takes."""
     if isinstance(source, str):
         if not source.lstrip().startswith("{"):
             return None
@@ -72,7 +72,7 @@ def document_of(source: Any) -> dict[str, Any] | None:
 
 
 def _hint(source: Any) -> str:
-    """What to pass instead of data, or of the types of a pandas frame."""
+    """Return advice for callers who pass data, or the types of a pandas frame."""
     module = type(source).__module__.partition(".")[0]
     if module == "pandas":
         return "pyarrow.Schema.from_pandas(frame, preserve_index=False), or "
@@ -87,7 +87,7 @@ _WORDS = ("type", "properties", "$ref", "$schema", "$defs", "allOf", "anyOf", "o
 
 
 def _check_document(source: "Mapping[Any, Any]") -> None:
-    """Refuse a dict of types by name, which would be read as a JSON Schema that says nothing."""
+    """Refuse a dict of types by name, which would be read as a JSON Schema without keywords."""
     if source and not any(word in source for word in _WORDS):
         name, kind = next(iter(source.items()))
         raise ArgumentError(
@@ -130,7 +130,7 @@ def _are_polars(source: Mapping[Any, Any]) -> bool:
 
 
 def _supported(fields: "Iterable[pa.Field[Any]]", path: str) -> "list[pa.Field[Any]]":
-    """The fields with types that values are decoded to."""
+    """Convert the fields to types that decoders support."""
     result: list[pa.Field[Any]] = []
     for field in fields:
         below = f"{path}.{field.name}" if path else field.name

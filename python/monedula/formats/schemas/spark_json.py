@@ -1,4 +1,4 @@
-"""Spark's own JSON of a `StructType`, which is the same in all its versions, to Arrow fields and back."""
+"""Conversion of Spark's JSON of a `StructType`, the same in all its versions, to Arrow fields and back."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def fields_of(struct: dict[str, Any], path: str = "") -> "list[pa.Field[Any]]":
-    """The fields of a struct.
+    """Convert the fields of a struct.
 
     Raises:
-        ArgumentError: for a type that no values are decoded to, with the path of its field.
+        ArgumentError: for a type that decoders do not support, with the path of its field.
     """
     import pyarrow as pa
 
@@ -52,7 +52,7 @@ def _type(kind: Any, path: str) -> "pa.DataType":
 
 
 def json_of(struct: "pa.Schema | pa.StructType") -> dict[str, Any]:
-    """The struct in Spark's JSON, which `schema_of` and `StructType.fromJson` take."""
+    """Write the struct as Spark's JSON, which `schema_of` and `StructType.fromJson` take."""
     fields = [
         {"name": field.name, "type": _json(field.type), "nullable": field.nullable, "metadata": {}} for field in struct
     ]

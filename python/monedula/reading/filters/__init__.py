@@ -27,11 +27,11 @@ __all__ = [
 
 
 def condition_of(where: object, schema: object = None) -> Condition:
-    """The condition that a user gave as `where`, all of which is understood.
+    """Convert the user's `where` to a condition, all of which must be understood.
 
     Args:
         where: tuples, or an expression of pyarrow or polars.
-        schema: the schema of the records, of pyarrow; by default that of all columns.
+        schema: the records' pyarrow schema; by default the schema of all columns.
 
     Raises:
         ArgumentError: if it is not a condition, or has a part that does not decide what is fetched.

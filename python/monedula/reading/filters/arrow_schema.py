@@ -1,4 +1,4 @@
-"""The schema of records, for pyarrow: what expressions are checked with."""
+"""The pyarrow schema of records, against which expressions are checked."""
 
 from typing import Any
 

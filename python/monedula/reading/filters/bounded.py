@@ -1,4 +1,4 @@
-"""Begins a bounded read of what a condition selects."""
+"""Starts a bounded read of the records that a condition selects."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -17,7 +17,7 @@ Range = tuple[str, int | None, RawPosition, RawPosition]
 
 
 def lateness_ms(max_lateness: object) -> int | None:
-    """The argument `max_lateness` in milliseconds.
+    """Convert the argument `max_lateness` to milliseconds.
 
     Raises:
         ArgumentError: if it is neither a duration nor `None`.
@@ -44,7 +44,7 @@ def reader_of(
     key: ColumnSpec | None,
     value: ColumnSpec | None,
 ) -> ReaderCore:
-    """A reader that has begun to read what the user's condition `where` selects.
+    """Start a read of the records that the user's condition `where` selects.
 
     Raises:
         ArgumentError: if `where` or `max_lateness` is invalid.
@@ -62,7 +62,7 @@ def reader_of(
 
 
 def plan_of(core: ReaderCore, ranges: Iterable[Range], condition: Condition, max_lateness_ms: int | None) -> Plan:
-    """What has to be read of the ranges; looks up what it needs.
+    """Plan the spans to read within the ranges, with the lookups that this needs.
 
     Raises:
         TooManyAlternativesError: if the condition has too many alternatives.
@@ -74,15 +74,15 @@ def plan_of(core: ReaderCore, ranges: Iterable[Range], condition: Condition, max
 
 
 def begin(core: ReaderCore, plan: Plan) -> None:
-    """Begin to read what was planned."""
+    """Start the planned read."""
     core.begin_within([(each, *span) for each, spans in plan.spans.items() for span in spans], _raw(plan.kept))
 
 
 def first_rows(core: ReaderCore, plan: Plan, rows: int) -> Iterator[Batch]:
-    """Batches until they have so many rows, partition by partition; reads little more than that.
+    """Yield batches of at least `rows` rows in total, partition by partition, and read little more than that.
 
-    A piece of as many offsets as rows are missing is read after another. Where offsets have no records, or records are
-    not kept, the pieces become larger.
+    Pieces of as many offsets as rows are missing are read one after another. Where offsets have no records, or records
+    are not kept, the pieces become larger.
     """
     missing = rows
     for partition, start, end in sorted((each, *span) for each, spans in plan.spans.items() for span in spans):
@@ -102,7 +102,7 @@ def _raw(kept: Mapping[TopicPartition, Sequence[Box]]) -> list[tuple[tuple[str, 
 
 
 def _possible(core: ReaderCore, ranges: Iterable[Range], condition: Condition) -> Iterator[Range]:
-    """The ranges of the partitions that may have rows which meet the condition; the others are not asked for."""
+    """Yield the ranges of partitions that may have matching rows; other partitions are not requested."""
     possible = [each for each in ranges if boxes(condition, each[0], each[1])]
     known = core.partitions_of([topic for topic, partition, _, _ in possible if partition is None])
     for topic, partition, start, end in possible:
@@ -115,7 +115,7 @@ def _possible(core: ReaderCore, ranges: Iterable[Range], condition: Condition) -
 
 
 class _Lookups:
-    """The lookups by time of a reader."""
+    """Time lookups by a reader."""
 
     def __init__(self, core: ReaderCore) -> None:
         self._core = core

@@ -1,8 +1,8 @@
-"""Conditions on records as a tree, whichever library they were written with, and the rows of a partition that meet one.
+"""Conditions as a tree, independent of the library they were written with, and the rows of a partition that meet one.
 
-A tree is evaluated for one partition at a time: its topic and number are known then, and what is left is which offsets
-and timestamps meet the condition. What is not understood may hold for any row, so the rows that are found are never
-fewer than those that meet the condition.
+A tree is evaluated for one partition at a time: with its topic and number known, the offsets and timestamps that meet
+the condition remain. Parts that are not understood may hold for any row, so the result always includes all rows that
+meet the condition.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,11 +19,11 @@ _MOST_BOXES = 512
 
 
 class TooManyAlternativesError(ArgumentError):
-    """A condition combines more ranges of offsets with ranges of times than are worth to be followed."""
+    """A condition combines more ranges of offsets with ranges of times than are worth following."""
 
 
 class Box(NamedTuple):
-    """Rows of a partition: those whose offset and whose timestamp are in these intervals."""
+    """Rows of a partition whose offset and timestamp are in these intervals."""
 
     offsets: Intervals
     timestamps_us: Intervals
@@ -39,42 +39,42 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Topic:
-    """A condition on the topic's name."""
+    """A condition on the name of the topic."""
 
     holds: Callable[[str], bool]
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A condition without a column; with `None`, neither it nor its opposite holds."""
+    """A condition without columns. With `None`, neither it nor its negation holds."""
 
     value: bool | None
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """A condition that is not on these columns, or that is not understood."""
+    """A condition on other columns, or one that is not understood."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class And:
-    """All of these."""
+    """Conjunction of the parts."""
 
     parts: "tuple[Condition, ...]"
 
 
 @dataclass(frozen=True)
 class Or:
-    """Any of these."""
+    """Disjunction of the parts."""
 
     parts: "tuple[Condition, ...]"
 
 
 @dataclass(frozen=True)
 class Not:
-    """The opposite."""
+    """Negation of the part."""
 
     part: "Condition"
 
@@ -83,9 +83,9 @@ Condition = Numbers | Topic | Constant | Unknown | And | Or | Not
 
 
 def boxes(condition: Condition, topic: str, partition: int | None, *, is_negated: bool = False) -> list[Box]:
-    """The rows of a partition that meet the condition (`is_negated`: its opposite), as a union of boxes.
+    """Return the rows of a partition that meet the condition (with `is_negated`: its negation), as a union of boxes.
 
-    Without a partition, these are the rows of any.
+    Without a partition, the rows of any partition.
     """
     match condition:
         case Unknown():
@@ -112,7 +112,7 @@ def boxes(condition: Condition, topic: str, partition: int | None, *, is_negated
 
 
 def unknown_parts(condition: Condition) -> Iterator[str]:
-    """The texts of the parts that are not understood."""
+    """Return the texts of the parts that are not understood."""
     match condition:
         case Unknown(text):
             yield text
@@ -124,7 +124,7 @@ def unknown_parts(condition: Condition) -> Iterator[str]:
 
 
 def columns_of(condition: Condition) -> set[str]:
-    """The columns that rows are compared by: some of `offset` and `timestamp`."""
+    """Return the columns that rows are compared by: some of `offset` and `timestamp`."""
     match condition:
         case Numbers(column, _):
             return {column} - {"partition"}
@@ -149,7 +149,7 @@ def _common(each: Iterator[list[Box]]) -> list[Box]:
 
 
 def _merged(found: list[Box]) -> list[Box]:
-    """The same rows in fewer boxes: those that are equal in one dimension become one."""
+    """Return the same rows in fewer boxes: boxes that are equal in one dimension are merged."""
     by_times: dict[Intervals, Intervals] = {}
     for box in found:
         by_times[box.timestamps_us] = union(by_times.get(box.timestamps_us, NONE), box.offsets)

@@ -1,4 +1,4 @@
-"""Sets of whole numbers of 64 bits as intervals, and the numbers that a comparison selects."""
+"""Sets of 64-bit integers as intervals, and the integers that a comparison selects."""
 
 import math
 from collections.abc import Iterable
@@ -13,11 +13,11 @@ NONE: Intervals = ()
 
 OPERATORS = ("==", "!=", "<", "<=", ">", ">=")
 MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""The operator that says the same with the operands exchanged."""
+"""Equivalent operators for exchanged operands."""
 
 
 def compared(operator: str, value: int | Fraction) -> Intervals:
-    """The whole numbers `n` for which `n operator value` holds; `value` may lie between two of them."""
+    """Return the integers `n` for which `n operator value` holds; `value` may be between two integers."""
     below, above = math.ceil(value) - 1, math.floor(value) + 1
     match operator:
         case "<":
@@ -35,7 +35,7 @@ def compared(operator: str, value: int | Fraction) -> Intervals:
 
 
 def normal(parts: Iterable[tuple[int, int]]) -> Intervals:
-    """The union of `parts`, which may be empty, overlap, or reach beyond 64 bits."""
+    """Return the union of `parts`, which may be empty, overlap, or exceed 64 bits."""
     joined: list[tuple[int, int]] = []
     for first, last in sorted((max(first, MIN), min(last, MAX)) for first, last in parts):
         if first > last:
@@ -48,12 +48,12 @@ def normal(parts: Iterable[tuple[int, int]]) -> Intervals:
 
 
 def union(one: Intervals, other: Intervals) -> Intervals:
-    """The numbers of either."""
+    """Return the union."""
     return normal([*one, *other])
 
 
 def intersection(one: Intervals, other: Intervals) -> Intervals:
-    """The numbers of both."""
+    """Return the intersection."""
     if one == ALL or other == ALL:
         return other if one == ALL else one
     common, left, right = [], 0, 0
@@ -69,7 +69,7 @@ def intersection(one: Intervals, other: Intervals) -> Intervals:
 
 
 def complement(some: Intervals) -> Intervals:
-    """The numbers that are not among these."""
+    """Return the complement."""
     gaps, free = [], MIN
     for first, last in some:
         gaps.append((free, first - 1))

@@ -1,7 +1,7 @@
-"""Conditions of expressions of polars, taken apart by their JSON form.
+"""Conditions from polars expressions, which are parsed in their JSON form.
 
-polars promises nothing about that form. So whatever is not exactly as expected here is a condition that is not
-understood, and what polars can compute without a column, such as `pl.lit(now) - pl.duration(hours=1)`, it computes.
+polars does not guarantee that form. So everything that is not exactly as expected here becomes a condition that is not
+understood. Parts without a column, such as `pl.lit(now) - pl.duration(hours=1)`, are computed by polars.
 """
 
 import json
@@ -33,11 +33,11 @@ _NOT_UNDERSTOOD = object()
 
 
 def of_polars(expression: Any) -> Condition:
-    """The condition of a polars expression."""
+    """Convert a polars expression to a condition."""
     text = str(expression)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that the form is not stable
+            warnings.simplefilter("ignore")  # polars warns that the form is not stable
             node = json.loads(expression.meta.serialize(format="json"))
     except Exception as error:  # an expression with a function in Python, or a polars without this form
         if is_of_signal_handler(error):
@@ -147,7 +147,7 @@ def _column(node: Any) -> str | None:
         case {
             "Cast": {"expr": {"Column": "timestamp" as cast}, "dtype": {"Literal": {"Datetime": [_, {"inner": "UTC"}]}}}
         }:
-            # polars compares in the coarser of two units. Kafka's times are whole milliseconds, so that loses nothing.
+            # polars compares in the coarser of two units. Kafka's times are whole milliseconds, so nothing is lost.
             return str(cast)
     return None
 
@@ -163,7 +163,7 @@ def _value(node: Any) -> Any:
 
 
 def _series(node: Any) -> Any:
-    """What polars computes of an expression without columns; `None` if it has some, or cannot be computed."""
+    """Compute an expression without columns by polars; `None` if it has columns, or cannot be computed."""
     import polars as pl
 
     if _names_columns(node):
@@ -173,7 +173,7 @@ def _series(node: Any) -> Any:
             warnings.simplefilter("ignore")
             expression = pl.Expr.deserialize(StringIO(json.dumps(node)), format="json")
             return pl.select(expression.alias("value"))["value"]
-    except Exception as error:  # whichever it is: what polars cannot compute here is left to polars
+    except Exception as error:  # polars may raise anything; the part is then left to it
         if is_of_signal_handler(error):
             raise
         return None
@@ -183,20 +183,20 @@ def _names_columns(node: Any) -> bool:
     if isinstance(node, dict):
         return any(key in ("Column", "Selector", "Len") or _names_columns(inner) for key, inner in node.items())
     if isinstance(node, list):
-        # A list of numbers is a series in its own form.
+        # Lists of numbers are a series in its own form.
         return any(_names_columns(inner) for inner in node if isinstance(inner, (dict, list, str)))
     return node in ("Len", "Element")
 
 
 def _plain(series: Any) -> Any:
-    """The only value of a series as a number, a text, a time or `None`."""
+    """Return the only value of a series as a number, a text, a time or `None`."""
     import polars as pl
 
     kind = series.dtype
     if series.null_count():
         return None
     if isinstance(kind, pl.Datetime):
-        # Without a time zone polars compares it with no column that has one.
+        # polars compares a time without a zone only with columns without one.
         if kind.time_zone is None:
             return _NOT_UNDERSTOOD
         return _Time(series.to_physical()[0] * _MICROSECONDS[str(kind.time_unit)])

@@ -1,8 +1,8 @@
-"""The offsets of each partition that have to be read for a condition, and what of them is to be kept.
+"""Offsets of each partition to read for a condition, and the rows of them to keep.
 
-A lookup by time finds the first record, in the order of the log, that is not older. So all records before it are older,
-and reading may begin there. It says nothing about those after it: with CreateTime a record may be older than those
-before it. So the read ends at the end of the log, unless the user says by how much records may be late.
+A lookup by time finds the first record, in log order, with at least that timestamp. So all records before it are older,
+and reading may start there. The records after it are not ordered: with CreateTime a record may be older than those
+before it. So the read ends at the end of the log, unless the user bounds how late records may be.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,58 +14,58 @@ from monedula.reading.filters.intervals import ALL, MAX, intersection
 from monedula.types.partitions import TopicPartition
 
 Bounds = dict[TopicPartition, tuple[int, int]]
-"""By partition the first offset, and the offset after the last one."""
+"""First offset, and the offset after the last one, by partition."""
 
 Found = tuple[int, int] | None
-"""A record that was found: its offset and timestamp in ms; `None` if there is none."""
+"""Offset and timestamp in ms of a record; `None` if there is none."""
 
 
 class Lookups(Protocol):
-    """The lookups by time, of one cluster."""
+    """Time lookups in one cluster."""
 
     def first_at(self, times_ms: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Found]:
-        """The first record of each partition whose timestamp is at least this."""
+        """Return the first record of each partition with at least this timestamp."""
 
     def largest(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Found]:
-        """The record of each partition with the largest timestamp."""
+        """Return the record of each partition with the largest timestamp."""
 
 
 Span = tuple[int, int]
-"""The first of some offsets, and the one after the last."""
+"""First offset, and the offset after the last one."""
 
 _NEAR_OFFSETS = 10_000
-"""Spans with fewer offsets between them are read as one. A fetch brings more than is wanted, up to
-`max.partition.fetch.bytes`, and the next span costs another one: that much lies between, if records are not large."""
+"""Spans with fewer offsets between them are read as one. A fetch returns up to `max.partition.fetch.bytes` anyway,
+which covers such a gap unless records are large, and the next span would cost another fetch."""
 
 _MAX_TIMES = 16
-"""The most ranges of times that are looked up one by one: each takes two requests."""
+"""Limit on the ranges of times that are looked up one by one: each takes two requests."""
 
 _MAX_SPANS = 100
-"""The most spans of a partition. One is read after another, each with a fetch that takes a round trip."""
+"""Limit on the spans of a partition. They are read one after another, each with a fetch that takes a round trip."""
 
 
 class Plan(NamedTuple):
-    """What is read, and what of it is kept."""
+    """Offsets to read, and the rows of them to keep."""
 
     spans: dict[TopicPartition, list[Span]]
-    """In ascending order. A partition of which nothing is needed has an empty one."""
+    """Spans in ascending order; an empty list for a partition that is not needed."""
     kept: dict[TopicPartition, list[Box]]
-    """Partitions that are missing here are kept whole."""
+    """Boxes of the rows to keep. Partitions that are missing here are kept whole."""
 
     @property
     def bounds(self) -> Bounds:
-        """The spans, with what is between them."""
+        """Return one range for each partition, from its first span to its last."""
         return {partition: (spans[0][0], spans[-1][1]) for partition, spans in self.spans.items()}
 
 
 def narrowed(condition: Condition, bounds: Bounds, lookups: Lookups, max_lateness_ms: int | None) -> Plan:
-    """What has to be read of `bounds` for the condition.
+    """Plan the reads within `bounds` for the condition.
 
     Args:
         condition: the condition.
-        bounds: what would be read without it.
-        lookups: where times are looked up.
-        max_lateness_ms: the most by which a record is older than any record before it; `None` if that is unknown.
+        bounds: the ranges that would be read without the condition.
+        lookups: the time lookups.
+        max_lateness_ms: the most by which a record is older than any record before it; `None` if unknown.
     """
     wanted: dict[TopicPartition, list[Box]] = {}
     for partition, (start, end) in bounds.items():
@@ -100,14 +100,14 @@ def narrowed(condition: Condition, bounds: Bounds, lookups: Lookups, max_latenes
 
 
 def _joined(pieces: list[Span]) -> list[Span]:
-    """The spans to read for these pieces: those that overlap or are near are one."""
+    """Merge pieces that overlap or are near each other to spans."""
     spans: list[Span] = []
     for first, last in sorted(pieces):
         if spans and first - spans[-1][1] < _NEAR_OFFSETS:
             spans[-1] = (spans[-1][0], max(spans[-1][1], last))
         else:
             spans.append((first, last))
-    # Of too many, those with the largest gaps between them stay apart.
+    # Merge further if there are too many spans; only those with the largest gaps stay apart.
     by_gap = sorted(range(1, len(spans)), key=lambda index: spans[index][0] - spans[index - 1][1], reverse=True)
     edges = [0, *sorted(by_gap[: _MAX_SPANS - 1]), len(spans)]
     return [(spans[first][0], spans[last - 1][1]) for first, last in pairwise(edges) if first < last]
@@ -121,7 +121,7 @@ def _within(found: list[Box], start: int, end: int) -> list[Box]:
 
 
 def _by_time(found: list[Box]) -> list[Box]:
-    """The same rows with one range of times in each box, unless these are too many to look all of them up."""
+    """Split boxes into one range of times each, unless these are too many for lookups."""
     if sum(len(box.timestamps_us) for box in found) > _MAX_TIMES:
         return found
     return [Box(box.offsets, (times,)) for box in found for times in box.timestamps_us]
@@ -132,12 +132,12 @@ def _has_all(box: Box, span: Span) -> bool:
 
 
 Question = tuple[TopicPartition, int | None]
-"""A partition and a time in ms; `None` where nothing is to be looked up."""
+"""Partition and a time in ms; `None` for no lookup."""
 
 
 def _first_ms(box: Box) -> int | None:
     first_us = box.timestamps_us[0][0]
-    # Without a timestamp a record has -1 ms; no other is negative. Any record is at or after that.
+    # The timestamp of records without one is -1 ms, and no other is negative. All records are at or after -1 ms.
     return -(-first_us // 1000) if first_us > -1000 else None
 
 
@@ -145,7 +145,7 @@ def _end_ms(box: Box, max_lateness_ms: int | None) -> int | None:
     last_us = box.timestamps_us[-1][1]
     if max_lateness_ms is None or last_us == MAX:
         return None
-    # Python's numbers do not end where Kafka's times do.
+    # Python's integers exceed the range of Kafka's times.
     end_ms = max(last_us // 1000 + 1, 0) + max_lateness_ms
     return end_ms if end_ms <= MAX else None
 
@@ -159,7 +159,7 @@ def _times(wanted: dict[TopicPartition, list[Box]], max_lateness_ms: int | None)
 def _looked_up(
     questions: set[Question], first_at: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, Found]]
 ) -> dict[Question, Found]:
-    """The answers. One request may ask for one time of a partition only."""
+    """Look up the answers. One request can hold only one time for each partition."""
     answers: dict[Question, Found] = {}
     rounds: list[dict[TopicPartition, int]] = []
     for partition, time_ms in sorted((each, time_ms) for each, time_ms in questions if time_ms is not None):
@@ -176,12 +176,12 @@ def _looked_up(
 
 
 def _without_later(found: dict[Question, Found], lookups: Lookups) -> set[Question]:
-    """The questions to which "no record" is the true answer.
+    """Return the questions to which "no record" is the true answer.
 
-    A broker looks into the first segment whose largest timestamp is not before the time, and into no other. If the
-    record with that timestamp was deleted (DeleteRecords), or has none at all, it answers that there is no record,
-    although a later segment has one. So the largest timestamp of the log has to be before the time as well. If there
-    is no answer to that, it may be that of a record which readers do not see yet.
+    A broker searches only the first segment whose largest timestamp is at or after the time. If the record with that
+    timestamp was deleted (DeleteRecords), or has no timestamp, it answers that there is no record, although a later
+    segment has one. So the answer counts only if the largest timestamp of the log is before the time as well. A missing
+    answer for the largest timestamp proves nothing: that record may not be visible to readers yet.
     """
     missing = {question for question, answer in found.items() if answer is None}
     if not missing:

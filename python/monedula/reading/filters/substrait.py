@@ -1,7 +1,7 @@
-"""Conditions of expressions of pyarrow, which only their Substrait form lets one take apart.
+"""Conditions from pyarrow expressions, which can be parsed only in their Substrait form.
 
-Substrait is a protobuf message. Read here are the few fields that comparisons have, by their numbers in
-`substrait/algebra.proto`; everything else is a condition that is not understood.
+Substrait is a protobuf message. Only the few fields that comparisons have are read, by their numbers in
+`substrait/algebra.proto`; everything else becomes a condition that is not understood.
 """
 
 import struct
@@ -15,7 +15,7 @@ from monedula.reading.filters.tuples import compare_texts
 
 _OPERATORS = {"equal": "==", "not_equal": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _LITERALS = {1: "bool", 2: "int", 3: "int", 5: "int", 7: "int", 10: "f32", 11: "f64", 12: "text", 14: "us", 27: "us"}
-"""The fields of a literal that have a value, and its kind. Both kinds of timestamps are microseconds."""
+"""Fields of a literal that hold a value, with its kind. Both kinds of timestamps are microseconds."""
 _NULL = 29
 _NAIVE = 14
 
@@ -24,11 +24,11 @@ _NOT_UNDERSTOOD = object()
 
 
 def of_pyarrow(expression: Any, schema: Any, *, naive_times: bool = True) -> tuple[Condition, set[str] | None]:
-    """The condition of a pyarrow expression on records of this schema, and the columns that it names.
+    """Convert a pyarrow expression on records of this schema to a condition, and return the columns that it names.
 
-    pyarrow takes a time without a time zone for one in UTC. Without `naive_times`, such a time is not understood.
+    Times without a zone are in UTC for pyarrow. With `naive_times=False` they are not understood.
 
-    The columns are `None` if pyarrow has no Substrait form of the expression; then nothing of it is understood.
+    The columns are `None` if pyarrow has no Substrait form of the expression; then no part of it is understood.
 
     Raises:
         pyarrow.ArrowInvalid: if the expression names a column that the schema does not have.
@@ -76,7 +76,7 @@ class _Reader:
         return Unknown(self._text)
 
     def name_columns(self, data: bytes) -> None:
-        """Note every column that is named anywhere in the expression."""
+        """Collect all columns that the expression names."""
         for field, value in _decoded(data):
             if field == 2 and isinstance(value, bytes) and (name := self._column(value)) is not None:
                 self.columns.add(name)
@@ -96,7 +96,7 @@ class _Reader:
             return Not(self.condition(arguments[0]))
         operands = [self._operand(argument) for argument in arguments]
         if name in ("is_null", "is_not_null") and len(operands) == 1 and isinstance(operands[0], tuple):
-            # None of these four columns is ever null.
+            # These four columns are never null.
             known = operands[0][0] in ("topic", "partition", "offset", "timestamp")
             return Constant(name == "is_not_null") if known else Unknown(self._text)
         if name in _OPERATORS and len(operands) == 2:
@@ -124,7 +124,7 @@ class _Reader:
         return Unknown(self._text)
 
     def _if_then(self, data: bytes) -> Condition:
-        """DuckDB's `IN`: `if column is not null then column in (...) else null`; the first is true here."""
+        """Match DuckDB's `IN`: `if column is not null then column in (...) else null`; the first is true here."""
         message = _decoded(data)
         clauses = _all(message, 1)
         clause = dict(_decoded(clauses[0])) if len(clauses) == 1 else {}
@@ -142,11 +142,12 @@ class _Reader:
         exact = [part for part in each if isinstance(part, Numbers)]
         if len(exact) == len(each) and exact:
             return Numbers(column[0], normal(interval for part in exact for interval in part.allowed))
-        # Whether a null among the options matches nothing, or nothing matches its opposite either, is not said here.
+        # Leave nulls to the caller's filter: Substrait does not say how a null among the options, or its negation,
+        # matches.
         return Or(tuple(Unknown(self._text) if part == Constant(None) else part for part in each))
 
     def _operand(self, data: bytes) -> Any:
-        """A tuple of a column's name, a literal's value, or `_NOT_UNDERSTOOD`."""
+        """Return a column's name in a tuple, a literal's value, or `_NOT_UNDERSTOOD`."""
         expression = dict(_decoded(data))
         if 2 in expression:
             name = self._column(expression[2])
@@ -156,7 +157,7 @@ class _Reader:
         return _NOT_UNDERSTOOD
 
     def _column(self, data: bytes) -> str | None:
-        """The column that a field reference names, or that a part of which it names."""
+        """Return the column that a field reference names, directly or as the parent of a nested field."""
         if not _is_message(data):
             return None
         reference = dict(_decoded(data))
@@ -204,10 +205,10 @@ def _is_message(data: bytes) -> bool:
 
 
 def _decoded(data: bytes) -> Message:
-    """The fields of a protobuf message: numbers, and bytes for what has a length.
+    """Return the fields of a protobuf message: numbers, and bytes for length-delimited fields.
 
     Raises:
-        ValueError: if it is none.
+        ValueError: if it is no such message.
     """
     fields: Message = []
     at = 0

@@ -1,4 +1,4 @@
-"""Conditions written as tuples: `("partition", "=", 3)`, as the filters of pyarrow's and deltalake's readers."""
+"""Conditions from tuples such as `("partition", "=", 3)`, like the filters of pyarrow's and deltalake's readers."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -19,10 +19,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def of_tuples(where: object) -> Condition:
-    """The condition of one tuple, of a list of tuples (all of them), or of a list of such lists (any of them).
+    """Convert one tuple, a list of tuples (conjunction), or a list of such lists (disjunction) to a condition.
 
     Raises:
-        ArgumentError: if it is none of these, or a tuple is no condition.
+        ArgumentError: if it has another form, or a tuple is no condition.
     """
     if _is_tuple(where):
         return _comparison(where)
@@ -86,7 +86,7 @@ def _any_of(column: str, values: object, part: object) -> Condition:
 
 
 def compare_texts(operator: str, value: str) -> Callable[[str], bool]:
-    """The comparison of a text with `value`, by its bytes, as Arrow and polars compare."""
+    """Return the comparison of a text with `value`, by bytes, as Arrow and polars compare."""
     wanted = value.encode(errors="surrogatepass")
 
     def holds(text: str) -> bool:
@@ -124,10 +124,10 @@ def _number(column: str, value: Any, part: object) -> int | Fraction:
 
 
 def time_us(value: object, part: object) -> int | Fraction:
-    """A time in microseconds since 1970, UTC, of an aware datetime, a text, or milliseconds.
+    """Convert an aware datetime, a text, or milliseconds to microseconds since 1970, UTC.
 
     Raises:
-        ArgumentError: if it is none of these.
+        ArgumentError: if it is none of these types.
     """
     time: object = time_of(value) if isinstance(value, str) else value
     if isinstance(time, datetime):
@@ -135,7 +135,7 @@ def time_us(value: object, part: object) -> int | Fraction:
             raise ArgumentError(
                 f"where: {part!r}: {value!r} has no time zone; use datetime.now(timezone.utc), or .astimezone()"
             )
-        # pandas.Timestamp, a subclass, has nanoseconds, which its differences have as well.
+        # Handle pandas.Timestamp, a subclass whose differences have nanoseconds as well.
         plain = datetime.fromisoformat(time.isoformat(timespec="microseconds"))
         return (plain - _EPOCH) // timedelta(microseconds=1) + Fraction(getattr(time, "nanosecond", 0), 1000)
     if isinstance(time, bool) or not hasattr(time, "__index__"):
@@ -149,7 +149,7 @@ def time_us(value: object, part: object) -> int | Fraction:
 
 
 def not_a_column(column: object) -> str:
-    """Why `where` takes no condition on `column`."""
+    """Return the reason why `where` takes no condition on `column`."""
     if column in ("key", "value", "headers", "timestampType"):
         return (
             f"where decides what is fetched, which the {column} of a record cannot: filter what was read, or read by "

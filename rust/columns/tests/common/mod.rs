@@ -29,10 +29,11 @@ pub(crate) struct Row {
     pub(crate) headers: Option<Vec<RowHeader>>,
 }
 
-/// zstd; LZ4 under Miri, which cannot run C.
+/// Substitutes LZ4 for zstd under Miri, which cannot run C.
 pub(crate) const ZSTD: Compression = if cfg!(miri) { Compression::Lz4 } else { Compression::Zstd };
 
-/// All codecs, or those that Miri can run: zstd is C, and zlib-rs frees its state while a reference to it is in use.
+/// All codecs, or only those that Miri can run: zstd is C, and zlib-rs frees its state while a reference to it is in
+/// use.
 pub(crate) fn codecs() -> Vec<Compression> {
     let refused = [Compression::Zstd, Compression::Gzip];
     Compression::ALL.into_iter().filter(|codec| !cfg!(miri) || !refused.contains(codec)).collect()

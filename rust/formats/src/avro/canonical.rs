@@ -1,4 +1,4 @@
-//! The fingerprint of a schema, by which single-object encoding names the writer's.
+//! Fingerprint of a schema, by which single-object encoding names the writer's schema.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ impl AvroSchema {
         })
     }
 
-    /// The parsing canonical form: what says how values are read, and nothing else.
+    /// Parsing canonical form: only what affects decoding.
     pub fn canonical_form(&self) -> String {
         let mut text = String::new();
         self.write_canonical(self.root, &mut vec![false; self.types.len()], &mut text);

@@ -1,4 +1,4 @@
-//! Reads the primitive values of Avro's binary encoding, and steps over whole values.
+//! Reader of the primitive values of Avro's binary encoding; it also skips whole values.
 
 use monedula_columns::text_of;
 
@@ -6,10 +6,9 @@ use super::error::{AvroReason, Decoded, Fault};
 use super::schema::{AvroSchema, Kind, TypeId};
 use crate::varint::short_varint;
 
-/// How deep values may be nested that are stepped over. Those that are decoded are as deep as the columns.
+/// Limit on the nesting of skipped values. Decoded values are only as deep as the columns.
 const MAX_DEPTH: usize = 1_000;
 
-/// A place in a value.
 pub(crate) struct Cursor<'v> {
     bytes: &'v [u8],
     pub(crate) at: usize,
@@ -29,7 +28,6 @@ impl<'v> Cursor<'v> {
         self.bytes.len() - self.at
     }
 
-    /// The next bytes.
     #[inline(always)]
     pub(crate) fn take(&mut self, length: usize) -> Decoded<&'v [u8]> {
         match self.bytes.get(self.at..).and_then(|rest| rest.get(..length)) {
@@ -52,7 +50,7 @@ impl<'v> Cursor<'v> {
         }
     }
 
-    /// A number of at most so many bits, as zigzag has it.
+    /// Reads a varint of at most `BITS` bits, still in zigzag.
     #[inline(always)]
     fn unsigned<const BITS: u32>(&mut self) -> Decoded<u64> {
         match self.bytes.get(self.at) {
@@ -100,7 +98,7 @@ impl<'v> Cursor<'v> {
         Ok((zigzag >> 1) as i32 ^ -((zigzag & 1) as i32))
     }
 
-    /// The number of a branch or symbol.
+    /// Reads the index of a branch or symbol.
     #[inline(always)]
     pub(crate) fn index(&mut self) -> Decoded<i64> {
         self.long()
@@ -115,7 +113,7 @@ impl<'v> Cursor<'v> {
         }
     }
 
-    /// Bytes behind their length.
+    /// Reads length-prefixed bytes.
     #[inline(always)]
     pub(crate) fn bytes(&mut self) -> Decoded<&'v [u8]> {
         let start = self.at;
@@ -133,8 +131,8 @@ impl<'v> Cursor<'v> {
         text_of(bytes).map_err(|_| Fault::new(AvroReason::NotUtf8, start))
     }
 
-    /// The head of a block of an array or map: how many items it has, none at the end, and how many bytes if it says so.
-    /// Items of at least `min_bytes` each cannot be more than the value has bytes for.
+    /// Reads the header of a block of an array or map: the number of items, 0 at the end, and the size in bytes if
+    /// present. Items take at least `min_bytes` each, so the value's remaining bytes bound their number.
     #[inline(always)]
     pub(crate) fn block(&mut self, min_bytes: usize) -> Decoded<(u64, Option<usize>)> {
         let start = self.at;
@@ -154,8 +152,8 @@ impl<'v> Cursor<'v> {
         Ok((count.unsigned_abs(), bytes))
     }
 
-    /// Steps over a value of a writer's type. The time it takes is bounded by the value's bytes: what has none is not
-    /// gone into.
+    /// Skips a value of a writer's type. The time is bounded by the value's bytes: types whose values take none are
+    /// skipped at once.
     pub(crate) fn skip(&mut self, schema: &AvroSchema, id: TypeId, depth: usize) -> Decoded {
         let each = &schema.types[id];
         if each.is_empty {

@@ -1,4 +1,5 @@
-//! The decoder: values in, a column out; which writer's schema a value is of, and what becomes of bad values.
+//! Avro decoder: values become rows of a column. It finds the writer's schema of each value, and treats bad values by
+//! the mode.
 
 use std::sync::Arc;
 
@@ -18,32 +19,32 @@ use crate::column::{Column, Finishing};
 use crate::json::Mode;
 use crate::source::{Asked, SchemaSource, WriterSchemaCache, unreadable};
 
-/// A writer's schema, and how its values are read.
+/// A writer's schema, and its resolution to the reader's.
 #[derive(Debug)]
 struct Writer {
     schema: AvroSchema,
     step: Step,
 }
 
-/// How values of any of the writers' schemas become one column, that of the reader's schema.
+/// Plan by which values of any of the writers' schemas become one column, that of the reader's schema.
 #[derive(Debug)]
 pub struct AvroPlan {
     reader: AvroSchema,
     data_type: DataType,
     framing: Framing,
-    /// Those that were given, by their keys, ascending.
+    /// Writers' schemas that were given, ascending by key.
     writers: Vec<(WriterKey, Arc<Writer>)>,
-    /// Where other writers' schemas are asked for.
+    /// Source of the other writers' schemas.
     late: Option<WriterSchemaCache<AvroSchema, Writer>>,
     shape: Shape,
     options: AvroOptions,
 }
 
 impl AvroPlan {
-    /// The plan for a reader's schema and the writers', which the framing says how values name.
+    /// Makes the plan for a reader's schema and writers' schemas, which values name by the framing.
     ///
     /// # Errors
-    /// A reader's schema that cannot be a column, or a writer's that cannot be read by it.
+    /// Reader's schema that cannot be a column, or a writer's schema that it cannot resolve.
     pub fn new(
         reader: AvroSchema,
         writers: Vec<(WriterKey, AvroSchema)>,
@@ -58,7 +59,7 @@ impl AvroPlan {
             planned.push((key, Arc::new(Writer { schema, step })));
         }
         if framing == Framing::Apicurio {
-            // A schema that is given is meant by whichever id a value has.
+            // A given schema matches its id as a contentId and as a globalId.
             let by_global_id = planned.iter().filter_map(|(key, writer)| match key {
                 WriterKey::Apicurio(id) => Some((WriterKey::GlobalId(*id), Arc::clone(writer))),
                 _ => None,
@@ -66,19 +67,19 @@ impl AvroPlan {
             planned.extend(by_global_id.collect::<Vec<_>>());
         }
         planned.sort_by_key(|(key, _)| *key);
-        // Schemas that differ in logical types alone have one fingerprint: the first that was given is meant.
+        // Schemas that differ only in logical types share a fingerprint: the first one given is used.
         planned.dedup_by_key(|(key, _)| *key);
         let data_type = shape.data_type(&reader);
         Ok(Self { data_type, reader, framing, writers: planned, late: None, shape, options })
     }
 
-    /// The same, with a source of the schemas that were not given.
+    /// Adds a source of the schemas that were not given.
     #[must_use]
     pub fn asking(self, source: Arc<dyn SchemaSource<AvroSchema>>) -> Self {
         Self { late: Some(WriterSchemaCache::new(source)), ..self }
     }
 
-    /// The writer's schema for a key that no given schema has; `None` if there is nobody to ask.
+    /// Requests the writer's schema for a key that no given schema has; `None` without a source.
     fn ask(&self, key: WriterKey) -> Option<Asked<Arc<Writer>>> {
         let asked = self.late.as_ref()?.ask(key, |schema| {
             let step = resolve(&schema, &self.reader, &self.shape, self.framing == Framing::Confluent)?;
@@ -93,12 +94,12 @@ impl AvroPlan {
     }
 }
 
-/// What [`AvroDecoder::append`] made of a value.
+/// Result of [`AvroDecoder::append`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AvroAppended {
-    /// A row with all that the schema asks for.
+    /// Row without a fault.
     Good,
-    /// A row of nulls: why.
+    /// Row of nulls; holds the fault.
     Bad(BadAvro),
 }
 
@@ -106,11 +107,11 @@ pub enum AvroAppended {
 pub struct AvroDecoder {
     plan: Arc<AvroPlan>,
     root: Column,
-    /// Those of the plan, and those that were asked for since, by their keys, ascending.
+    /// Writers of the plan, and those requested since, ascending by key.
     writers: Vec<(WriterKey, Arc<Writer>)>,
-    /// Why the last value has no row, if that is not its own fault.
+    /// Reason why the last value has no row, if that is not the value's own fault.
     missing: Option<Undecoded>,
-    /// The writer of the last value: most are followed by one of the same.
+    /// Index of the last value's writer: most values are followed by one with the same writer.
     last: usize,
     pool: BufferPool,
 }
@@ -137,32 +138,32 @@ impl AvroDecoder {
         self.root.bytes()
     }
 
-    /// Takes back the rows from `rows` on.
+    /// Cuts the column back to `rows` rows.
     pub fn truncate(&mut self, rows: usize) {
         self.root.truncate(rows);
     }
 
-    /// Finishes the rows as an array, and how many bytes of memory it holds; starts anew.
+    /// Finishes the rows as an array and returns the bytes of memory that it holds; leaves an empty column.
     pub fn finish(&mut self) -> (ArrayRef, usize) {
         let mut finishing = Finishing { pool: &self.pool, memory_bytes: 0 };
         let array = self.root.finish(&mut finishing);
         (array, finishing.memory_bytes)
     }
 
-    /// Appends a value as a row; without a value, the row is null. Unwinds with
-    /// [`OutOfMemory`](monedula_columns::OutOfMemory) if there is no memory for the columns.
+    /// Appends a value as a row; null without a value. Unwinds with [`OutOfMemory`](monedula_columns::OutOfMemory) if
+    /// there is no memory for the columns.
     ///
     /// # Errors
-    /// With [`Mode::FailFast`], what is wrong with a bad value; there is no row then.
+    /// The fault of a bad value under [`Mode::FailFast`]; then no row is appended.
     pub fn append(&mut self, value: Option<&[u8]>) -> Result<AvroAppended, BadAvro> {
         self.append_framed(value, None)
     }
 
-    /// As [`Self::append`], of a value whose schema may be named by a header of its record, as Confluent's serializers
-    /// write it if they are told to.
+    /// Same as [`Self::append`], for a value whose schema may be named in a header of its record, where Confluent's
+    /// serializers can be configured to write it.
     ///
     /// # Errors
-    /// As [`Self::append`].
+    /// Same as [`Self::append`].
     #[inline]
     pub fn append_framed(&mut self, value: Option<&[u8]>, header: Option<&[u8]>) -> Result<AvroAppended, BadAvro> {
         let Some(value) = value else {
@@ -172,7 +173,7 @@ impl AvroDecoder {
         self.append_named(value, header.map(Framing::key_of_header))
     }
 
-    /// As [`Self::append`], of a value whose schema may be named by what is beside it in its record.
+    /// Same as [`Self::append`], for a value whose schema may be named by its record's headers.
     #[inline]
     pub(crate) fn append_beside(
         &mut self,
@@ -208,7 +209,7 @@ impl AvroDecoder {
         if self.plan.options.mode == Mode::FailFast || self.missing.is_some() {
             return Err(bad);
         }
-        // A struct of nulls, as Spark has it; a tombstone alone is null.
+        // Struct of nulls, as in Spark; only a tombstone is a null struct.
         match &mut self.root {
             Column::Struct(structs) => structs.end_row(),
             other => other.push_null(),
@@ -216,7 +217,8 @@ impl AvroDecoder {
         Ok(AvroAppended::Bad(bad))
     }
 
-    /// The id in a frame of Confluent's, if a bare value has one and can be read behind it. It may leave a row.
+    /// Schema id of a frame of Confluent's, if a bare value begins with one and can be decoded behind it. Leaves a row
+    /// if it decoded one.
     fn confluent_id(&mut self, value: &[u8]) -> Option<u32> {
         let Ok((WriterKey::Id(id), start)) = Framing::Confluent.key(value) else { return None };
         let is_bare = self.plan.framing == Framing::Bare;
@@ -254,7 +256,6 @@ impl AvroDecoder {
         }
     }
 
-    /// The number of the writer with this key.
     fn find(&mut self, key: WriterKey) -> Decoded<usize> {
         let place = match self.writers.binary_search_by_key(&key, |(known, _)| *known) {
             Ok(found) => return Ok(found),
@@ -280,7 +281,7 @@ impl AvroDecoder {
         Err(Fault::new(reason, 0))
     }
 
-    /// Why the last value has no row, if that is not its own fault.
+    /// Takes the reason why the last value has no row, if that is not the value's own fault.
     pub(crate) fn take_missing(&mut self) -> Option<Undecoded> {
         self.missing.take()
     }

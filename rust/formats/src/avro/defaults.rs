@@ -1,19 +1,20 @@
-//! The default of a reader's field, from JSON into the bytes that a writer with the reader's schema would have written.
+//! Defaults of a reader's fields: JSON is encoded into the bytes that a writer with the reader's schema would have
+//! written.
 
 use serde_json::Value;
 
 use super::schema::{AvroSchema, Kind, TypeId};
 use crate::varint::put_zigzag;
 
-/// How deep a default may be nested: one of a record in itself never ends.
+/// Limit on the nesting of a default: a record that contains itself has an endless one.
 const MAX_DEPTH: usize = 64;
-/// How large a default may be.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Appends the value to `out`. Each value in it takes one of `steps_left`: unions in themselves could be tried without end.
+/// Appends the value to `out`. Each nested value takes one of `steps_left`: trying the branches of recursive unions
+/// could be endless.
 ///
 /// # Errors
-/// Why it is no value of the type.
+/// Reason why it is no value of the type.
 pub(crate) fn encode(
     schema: &AvroSchema,
     id: TypeId,
@@ -70,7 +71,7 @@ pub(crate) fn encode(
                 encode(schema, field.type_id, value, out, steps_left, depth + 1)?;
             }
         }
-        // The specification had the first branch alone; of later versions, any may be meant.
+        // Older versions of the specification permitted only the first branch, later ones any.
         (Kind::Union(branches), json) => {
             let start = out.len();
             for (number, branch) in branches.iter().enumerate() {
@@ -100,7 +101,7 @@ fn float(json: &Value) -> Option<f64> {
     }
 }
 
-/// Bytes as JSON has them: characters up to U+00FF.
+/// Bytes in their JSON form: characters up to U+00FF.
 fn latin(text: &str) -> Option<Vec<u8>> {
     text.chars().map(|character| u8::try_from(u32::from(character)).ok()).collect()
 }

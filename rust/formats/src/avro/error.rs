@@ -1,4 +1,4 @@
-//! What can be wrong with a schema, and with a value.
+//! Faults of schemas and of values.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use crate::error::prefix;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{reason}", if path.is_empty() { String::new() } else { format!("{path}: ") })]
 pub struct BadSchema {
-    /// The field, as `items[].price`; empty for the schema as a whole.
+    /// Path of the field, like `items[].price`; empty for the schema as a whole.
     pub path: String,
-    /// What is wrong with it.
+    /// Description of the fault.
     pub reason: String,
 }
 
@@ -18,58 +18,58 @@ pub struct BadSchema {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{reason} (byte {position})", if path.is_empty() { String::new() } else { format!("{path}: ") })]
 pub struct BadAvro {
-    /// The field that the fault was met in, as `items[3].price`; empty if the value as a whole is bad.
+    /// Path of the field with the fault, like `items[3].price`; empty if the value as a whole is bad.
     pub path: String,
-    /// What is wrong.
+    /// Kind of the fault.
     pub reason: AvroReason,
-    /// Where in the value, in bytes from its start, its frame included.
+    /// Position of the fault, in bytes from the start of the value, its frame included.
     pub position: usize,
 }
 
-/// What is wrong with a value.
+/// Kinds of faults in a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AvroReason {
-    /// The value ends too early.
+    /// Value that ends too early.
     Truncated,
-    /// A number of more bytes than its type has, or beyond its range.
+    /// Number with more bytes than its type permits, or beyond its range.
     BadNumber,
-    /// A length below zero, or beyond the end of the value.
+    /// Length below zero, or beyond the end of the value.
     BadLength(i64),
-    /// A byte that is neither 0 nor 1.
+    /// Boolean that is neither 0 nor 1.
     BadBoolean(u8),
-    /// A text that is not UTF-8.
+    /// Text that is not UTF-8.
     NotUtf8,
-    /// A union has no branch of this number.
+    /// Index of a union's branch that does not exist.
     NoBranch(i64),
-    /// An enum has no symbol of this number.
+    /// Index of an enum's symbol that does not exist.
     NoSymbol(i64),
-    /// The writer's symbol is none of the reader's, which have no default.
+    /// Symbol of the writer's that the reader's enum lacks, without a default there.
     UnknownSymbol(Box<str>),
-    /// The writer's branch of a union, which the reader's type cannot take: why.
+    /// Branch of the writer's union that the reader's type cannot resolve; holds the reason.
     Unresolvable(Box<str>),
-    /// A number or a time beyond the range of the column's type.
+    /// Number or time beyond the range of the column's type.
     OutOfRange(&'static str),
-    /// Values are nested too deep.
+    /// Values nested too deep.
     TooDeep,
-    /// Bytes follow the value: how many.
+    /// Bytes after the end of the value; holds their number.
     TrailingBytes(usize),
-    /// The value can be read behind a frame of Confluent's, which it is not said to have: what is wrong without, and the
-    /// schema's id.
+    /// Value that can be decoded behind a frame of Confluent's, but is configured without; holds the fault without the
+    /// frame, and the schema id.
     Framed(Box<Self>, u32),
-    /// The row would take more than this many bytes.
+    /// Row that would take more than this many bytes.
     RowTooLarge(usize),
-    /// The value does not begin as the framing has it: what was expected.
+    /// Value that does not begin with the configured framing; holds what was expected.
     NotFramed(&'static str),
-    /// What follows the frame is not compressed as the frame says.
+    /// Bytes after the frame that are not compressed in the way the frame says.
     BadCompression,
-    /// Bytes follow what is compressed: how many.
+    /// Bytes after the end of the compressed data; holds their number.
     BehindCompressed(usize),
-    /// The header that names the schema in Apicurio's registry has another length than an id: which.
+    /// Header with the id of a schema in Apicurio's registry, of this length instead of an id's.
     BadHeader(usize),
-    /// No schema can be had for this value: why.
+    /// Value without an available schema; holds the reason.
     NoSchema(Box<str>),
-    /// No schema was given with this id or fingerprint.
+    /// Id or fingerprint of a schema that was not given.
     UnknownSchema(Box<str>),
 }
 
@@ -110,7 +110,7 @@ impl fmt::Display for AvroReason {
     }
 }
 
-/// A fault on its way out of nested values, each of which says where in it the fault was.
+/// A fault that is passed up through nested values, each of which prepends its part of the path.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) path: String,

@@ -1,4 +1,4 @@
-//! What stands before a value and names the schema that it was written with.
+//! Framing: bytes before a value, or headers, that name the writer's schema.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -8,60 +8,58 @@ use monedula_columns::RecordContext;
 
 use super::error::AvroReason;
 
-/// What stands before a value.
+/// Framing of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// Nothing: all values are of one schema.
+    /// No frame: all values have the same schema.
     Bare,
-    /// `C3 01` and the CRC-64-AVRO fingerprint of the schema.
+    /// Single-object encoding: `C3 01` and the CRC-64-AVRO fingerprint of the schema.
     SingleObject,
-    /// A zero and the schema's id in a registry, or a one and its GUID, as Confluent's serializers write before a value or
-    /// into a header.
+    /// Confluent's: a byte 0 and the schema's id in a registry, or a byte 1 and its GUID; before the value or in a
+    /// header.
     Confluent,
-    /// A zero and the schema's id in Apicurio's registry, of four or eight bytes; or the id in a header.
+    /// Apicurio's: a byte 0 and the schema's id in Apicurio's registry, of four or eight bytes; or the id in a header.
     Apicurio,
-    /// A three, how the value is compressed, and the UUID of the schema's version in AWS Glue.
+    /// AWS Glue's: a byte 3, the compression, and the UUID of the schema's version.
     Glue,
 }
 
-/// What a value names its writer's schema by.
+/// Key by which a value names its writer's schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WriterKey {
-    /// By nothing.
+    /// No key: there is only one schema.
     Only,
-    /// By the fingerprint of the schema.
+    /// Fingerprint of the schema.
     Fingerprint(u64),
-    /// By its id in a registry.
+    /// Id in a registry.
     Id(u32),
-    /// By its GUID in a registry, or the UUID of its version in AWS Glue.
+    /// GUID in a registry, or the UUID of the version in AWS Glue.
     Guid(u128),
-    /// By its id in Apicurio's registry: a contentId, or what its serializers were told to write.
+    /// Id in Apicurio's registry: a contentId, or the kind of id that its serializers are configured to write.
     Apicurio(u64),
-    /// By its globalId in Apicurio's registry, as a header says.
+    /// `globalId` in Apicurio's registry, from a header.
     GlobalId(u64),
 }
 
 const APICURIO: &str = "a zero byte and the id of a schema in Apicurio's registry, which no header has either";
 const GLUE: &str = "a three, 00 or 05, and the UUID of a schema's version, as AWS Glue's serializers write";
-/// What stands before a value in AWS Glue's framing.
 const GLUE_BYTES: usize = 18;
 const ZLIB: u8 = 5;
 
 const CONFLUENT: &str = "a zero byte and the id of a schema in a registry, or a one and its GUID";
 
-/// What names the schema of a value, and where the value itself begins.
+/// Key of a value's schema, and the start of the value behind the frame.
 pub(crate) type Named = Result<(WriterKey, usize), AvroReason>;
 
 /// A value behind its frame.
 pub(crate) struct Unframed<'v> {
     pub(crate) key: WriterKey,
     pub(crate) bytes: Cow<'v, [u8]>,
-    /// Where in the bytes the value begins.
     pub(crate) start: usize,
 }
 
 impl WriterKey {
-    /// In messages; none if there is but one schema.
+    /// Text of the key, for errors; `None` if there is only one schema.
     pub(crate) fn text(self) -> Option<String> {
         match self {
             Self::Only => None,
@@ -79,7 +77,7 @@ impl WriterKey {
 }
 
 impl Framing {
-    /// The key of the writer's schema, and where the value itself begins.
+    /// Reads the key of the writer's schema, and returns the start of the value with it.
     #[inline(always)]
     pub(crate) fn key(self, value: &[u8]) -> Result<(WriterKey, usize), AvroReason> {
         match (self, value) {
@@ -91,7 +89,7 @@ impl Framing {
                 Ok((WriterKey::Fingerprint(fingerprint), 10))
             }
             (Self::SingleObject, _) => Err(AvroReason::NotFramed("C3 01 and the fingerprint of a schema")),
-            // An id of four bytes is not 0.
+            // Eight bytes, since an id of four bytes is not 0.
             (Self::Apicurio, [0, 0, 0, 0, 0, a, b, c, d, ..]) => {
                 Ok((WriterKey::Apicurio(u64::from(u32::from_be_bytes([*a, *b, *c, *d]))), 9))
             }
@@ -103,7 +101,7 @@ impl Framing {
         }
     }
 
-    /// The key in a header of Confluent's; the value has no frame then.
+    /// Reads the key in Confluent's header; the value has no frame then.
     #[cold]
     pub(crate) fn key_of_header(header: &[u8]) -> Result<(WriterKey, usize), AvroReason> {
         match Self::Confluent.key(header)? {
@@ -112,7 +110,7 @@ impl Framing {
         }
     }
 
-    /// The key in headers of Apicurio's; the value has no frame then.
+    /// Reads the key in Apicurio's headers; the value has no frame then.
     pub(crate) fn key_of_apicurio(beside: RecordContext<'_>) -> Option<Named> {
         let id = |of_key, of_value, key: fn(u64) -> WriterKey| {
             let header = beside.header(of_key, of_value)?;
@@ -125,7 +123,7 @@ impl Framing {
             .or_else(|| id("apicurio.key.globalId", "apicurio.value.globalId", WriterKey::GlobalId))
     }
 
-    /// As [`Self::key_of_apicurio`], of Avro, which these serializers may write as JSON.
+    /// Same as [`Self::key_of_apicurio`], but refuses Avro that these serializers have written as JSON.
     pub(crate) fn key_of_apicurios_avro(beside: RecordContext<'_>) -> Option<Named> {
         let key = Self::key_of_apicurio(beside)?;
         match beside.header("apicurio.key.encoding", "apicurio.value.encoding") {
@@ -137,7 +135,8 @@ impl Framing {
         }
     }
 
-    /// A value behind its frame, or the whole of it if the key was `named` beside it. It may be inflated to so many bytes.
+    /// A value behind its frame, or the whole of it if its key was `named` in a header. It may be inflated to at most
+    /// this many bytes.
     pub(crate) fn unframed(
         self,
         value: &[u8],
@@ -151,7 +150,7 @@ impl Framing {
         }
     }
 
-    /// The value of AWS Glue's framing, if it is compressed: at most so many bytes of it.
+    /// Value of AWS Glue's framing, decompressed to at most `max_bytes`; `None` if it is not compressed.
     pub(crate) fn inflated(self, value: &[u8], max_bytes: usize) -> Option<Result<Vec<u8>, AvroReason>> {
         let (Self::Glue, Some(&ZLIB)) = (self, value.get(1)) else { return None };
         let compressed = value.get(GLUE_BYTES..).unwrap_or_default();

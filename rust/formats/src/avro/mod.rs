@@ -1,5 +1,5 @@
-//! Avro into columns, with the semantics of Spark's `from_avro`: a writer's schema is resolved to the reader's once, into a
-//! plan, and each value is decoded along it.
+//! Avro to columns, with the semantics of Spark's `from_avro`, and columns to Avro. A writer's schema is resolved to
+//! the reader's once, into a plan, and each value is decoded along that plan.
 
 mod canonical;
 mod cursor;

@@ -1,18 +1,19 @@
-//! The options of a decoder, by the names that Spark's `from_avro` has for them.
+//! Options of the Avro decoder, by the names of Spark's `from_avro`.
 
 use crate::json::{BadOption, Mode};
 
-/// The options of a decoder, with the defaults of Spark's `from_avro`, but for the mode. [`AvroOptions::set`] takes them by
-/// Spark's names.
+/// Options of the decoder, with the defaults of Spark's `from_avro`, except for the mode. [`AvroOptions::set`] takes
+/// them by Spark's names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AvroOptions {
-    /// What becomes of a bad value: no row and an error, or a row of nulls. Default permissive.
+    /// Treatment of bad values: no row and an error, or a row of nulls. Default permissive.
     pub mode: Mode,
-    /// How often a record may be in itself as columns; 0 is not at all, and such a schema is refused. Default 0.
+    /// Limit on how often a record may recur within itself as columns; with 0, recursive schemas are refused. Default
+    /// 0.
     pub recursive_field_max_depth: usize,
-    /// The fields of a union's struct are named by their types behind this; without it, `member0` and so on.
+    /// Prefix for naming the fields of a union's struct by their types; without it they are `member0` and so on.
     pub stable_union_prefix: Option<String>,
-    /// How much one row may take as columns, in bytes. Default 64 MiB.
+    /// Limit on the memory of one row's columns, in bytes. Default 64 MiB.
     pub max_row_bytes: usize,
 }
 
@@ -25,10 +26,10 @@ impl Default for AvroOptions {
 const PREFIX: &str = "member_";
 
 impl AvroOptions {
-    /// Sets options by their names in Spark, in any case of letters.
+    /// Sets options by their names in Spark, case-insensitively.
     ///
     /// # Errors
-    /// An option that is unknown, not supported, or has a bad value.
+    /// Option that is unknown, not supported, or has a bad value.
     pub fn set(&mut self, given: &[(String, String)]) -> Result<(), BadOption> {
         let (mut is_stable, mut prefix) = (false, PREFIX);
         for (name, value) in given {

@@ -1,24 +1,24 @@
-//! How values of a writer's schema become the columns of a reader's: the resolution of the two, made once.
+//! Resolution of a writer's schema to a reader's, made once: a plan by which values become columns.
 
 use super::defaults;
 use super::error::BadSchema;
 use super::schema::{AvroSchema, Field, Kind, Logical, Type, TypeId};
 use super::shape::{Form, Member, Shape, Target};
 
-/// How many steps a plan may have: a writer's union repeats those of all that is in it.
+/// Limit on the steps of a plan: a writer's union repeats the steps of everything in it.
 const MAX_STEPS: usize = 100_000;
 
-/// What reads one value of the writer's and appends one row to a column.
+/// Step that decodes one value of the writer's and appends one row to a column.
 #[derive(Debug)]
 pub(crate) enum Step {
     Null,
     Boolean,
-    /// An int into 32 bits.
+    /// Int to 32 bits.
     Int,
-    /// A long into 64 bits.
+    /// Long to 64 bits.
     Long,
     IntAsLong,
-    /// An int or a long in another unit than the column's.
+    /// Int or long in another time unit than the column's.
     Time(TimeStep),
     Float,
     IntAsFloat,
@@ -27,28 +27,28 @@ pub(crate) enum Step {
     IntAsDouble,
     LongAsDouble,
     FloatAsDouble,
-    /// A string or bytes into texts.
+    /// String or bytes to texts.
     Text,
-    /// Bytes or a string into bytes.
+    /// Bytes or string to bytes.
     Bytes,
     Fixed(usize),
-    /// The whole rest of the value, as Confluent's serializers write bytes that are not in a record.
+    /// Whole rest of the value, for bytes at the top level: Confluent's serializers write them without their length.
     Rest,
-    /// An unscaled number behind its length.
+    /// Decimal in length-prefixed bytes.
     Decimal,
     DecimalFixed(usize),
-    /// The reader's symbol for each of the writer's.
+    /// Reader's symbol for each symbol of the writer's.
     Enum(Box<[Symbol]>),
     Record(Box<RecordStep>),
     List(Box<ItemStep>),
     Map(Box<ItemStep>),
-    /// A union of the writer's: what is done with each branch.
+    /// Writer's union, with a step for each branch.
     Branches(Box<[Self]>),
-    /// Into a field of a union's struct, whose others are null.
+    /// Field of a union's struct, whose other fields are null.
     Member(usize, Box<Self>),
-    /// A value that is in no column.
+    /// Value without a column.
     Cut(TypeId),
-    /// A branch that the reader's type cannot take.
+    /// Branch that the reader's type cannot resolve.
     Unresolvable(Box<str>),
 }
 
@@ -57,22 +57,22 @@ pub(crate) struct TimeStep {
     pub(crate) is_int: bool,
     pub(crate) multiply: i64,
     pub(crate) divide: i64,
-    /// For a time of day, how many units of the column's a day has.
+    /// Units of the column's in a day, for a time of day.
     pub(crate) day: Option<i64>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Symbol {
     Known(Box<str>),
-    /// A symbol that the reader does not have.
+    /// Symbol that the reader lacks.
     Unknown(Box<str>),
 }
 
 #[derive(Debug)]
 pub(crate) struct RecordStep {
-    /// In the writer's order.
+    /// Fields in the writer's order.
     pub(crate) fields: Box<[FieldStep]>,
-    /// The columns that the writer has no field for.
+    /// Columns that the writer has no field for.
     pub(crate) defaults: Box<[DefaultStep]>,
 }
 
@@ -85,23 +85,23 @@ pub(crate) enum FieldStep {
 #[derive(Debug)]
 pub(crate) struct DefaultStep {
     pub(crate) column: usize,
-    /// Reads the reader's own encoding.
+    /// Step for the encoded default, which has the reader's encoding.
     pub(crate) step: Step,
     pub(crate) bytes: Box<[u8]>,
 }
 
-/// What is done with the items of an array, or the values of a map.
+/// Step for the items of an array, or the values of a map.
 #[derive(Debug)]
 pub(crate) struct ItemStep {
     pub(crate) step: Step,
-    /// How many bytes each takes in a value, at least.
+    /// Minimal size of an item in a value, in bytes.
     pub(crate) min_bytes: usize,
 }
 
-/// The steps from a writer's schema to a reader's shape.
+/// Steps from a writer's schema to a reader's shape.
 ///
 /// # Errors
-/// Where the two cannot be resolved, and why.
+/// Place where the two cannot be resolved, and the reason.
 pub(crate) fn resolve(
     writer: &AvroSchema,
     reader: &AvroSchema,
@@ -139,7 +139,7 @@ impl Resolver<'_> {
             }
             (Kind::Map(values), Form::Map(shape)) => {
                 let step = self.step(*values, shape, &format!("{path}{{}}"))?;
-                // The length of the key takes one.
+                // The key's length takes at least one byte.
                 Ok(Step::Map(Box::new(ItemStep { step, min_bytes: 1 })))
             }
             (_, Form::Scalar(target)) => scalar(written, wanted, *target).map_err(|reason| bad(path, reason)),
@@ -147,7 +147,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The steps for a union of the writer's, of which one branch at least can be read.
+    /// Steps for a writer's union, of which at least one branch must be resolvable.
     fn branches(&mut self, branches: &[TypeId], shape: &Shape, path: &str) -> Resolved {
         let (mut steps, mut refused, mut is_readable) = (Vec::new(), None, false);
         for branch in branches {
@@ -160,7 +160,7 @@ impl Resolver<'_> {
                 Err(bad) => {
                     let reason = if bad.path == path { bad.reason.clone() } else { bad.to_string() };
                     steps.push(Step::Unresolvable(reason.into()));
-                    // That a null cannot be read says less than that a value cannot.
+                    // Prefer the fault of another branch: an unresolvable null says less.
                     if refused.is_none() || !is_null {
                         refused = Some(bad);
                     }
@@ -173,7 +173,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// The step for a value into the reader's union: the first branch of its kind, or else one that takes its kind too.
+    /// Step for a value into the reader's union: the first branch of the same kind, else one that the kind is promoted
+    /// to.
     fn union_branch(&mut self, id: TypeId, members: &[Member], path: &str) -> Resolved {
         let Some(number) = self.branch_for(id, members, path) else {
             let kind = self.writer.kind(id);
@@ -203,7 +204,8 @@ impl Resolver<'_> {
         let called = |number: &&usize| kinds[**number].and_then(Kind::name);
         let exact = same.iter().find(|number| called(number).is_some_and(|other| other.full == name.full));
         let named = || same.iter().find(|number| called(number).is_some_and(|other| other.is_of(name)));
-        // A record that was cut has no shape to compare, and a union that names nothing alike may have the same fields.
+        // Fall back to equal fields, since a union may have the record under an unrelated name. A record that was cut
+        // has no shape to compare.
         let alike = |number: &&usize| match &members[**number] {
             Member::Same(shape) | Member::Field(_, _, shape) => self.step(id, shape, path).is_ok(),
             Member::Null | Member::Cut => false,
@@ -246,7 +248,7 @@ impl Resolver<'_> {
         let encoded = defaults::encode(self.reader, field.type_id, json, &mut bytes, &mut steps_left, 0);
         self.steps = MAX_STEPS - steps_left;
         encoded.map_err(|reason| bad(path, reason))?;
-        // The default is written as the reader's schema has it, and so it is read.
+        // Defaults have the reader's encoding, so the reader's schema is resolved to itself.
         let mut own = Resolver { writer: self.reader, reader: self.reader, steps: self.steps };
         let step = own.step(field.type_id, shape, path)?;
         self.steps = own.steps;
@@ -262,7 +264,7 @@ fn kind_of<'s>(reader: &'s AvroSchema, member: &Member) -> Option<&'s Kind> {
     }
 }
 
-/// Whether a value of the writer's kind may be read as the reader's, which is another.
+/// Returns true if the writer's kind is promoted to the reader's, which is another.
 fn is_promoted(written: &Kind, wanted: &Kind) -> bool {
     matches!(
         (written, wanted),
@@ -323,7 +325,7 @@ fn scalar(written: &Type, wanted: &Type, target: Target) -> Result<Step, String>
     })
 }
 
-/// Another scale would make other numbers of the same bytes.
+/// Refuses another scale, by which the same bytes would be other numbers.
 fn same_scale(written: &Type, wanted: &Type) -> Result<(), String> {
     match (written.logical, wanted.logical) {
         (Some(Logical::Decimal { scale: one, .. }), Some(Logical::Decimal { scale: two, .. })) if one != two => {
@@ -333,7 +335,8 @@ fn same_scale(written: &Type, wanted: &Type) -> Result<(), String> {
     }
 }
 
-/// A time or a moment. The number is in the writer's unit if the writer names one, and else in the reader's.
+/// Step for a time or timestamp. The number is in the writer's unit if the writer's schema has one, else in the
+/// reader's.
 fn time(written: &Type, wanted: &Type, target: Target, is_int: bool) -> Option<Step> {
     let unit = |logical: Option<Logical>| match (logical?, target) {
         (Logical::Time(unit), Target::TimeMillis | Target::TimeMicros) => Some(unit),

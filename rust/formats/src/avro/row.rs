@@ -1,4 +1,4 @@
-//! The walk of one value into the columns of a row, along a plan.
+//! Decoding of one value into the columns of a row, along a plan.
 
 use super::cursor::Cursor;
 use super::error::{AvroReason, Decoded, Fault};
@@ -7,21 +7,21 @@ use super::schema::AvroSchema;
 use crate::column::Column;
 use crate::nested::{Lists, Maps, Structs};
 
-/// What an item is charged that takes no bytes in a value, so that a few bytes cannot ask for rows without end.
+/// Bytes that an item without bytes in the value is charged, so that a few bytes cannot ask for endless rows.
 const EMPTY_ITEM_BYTES: usize = 64;
 
-/// One row while it is decoded.
+/// A row in progress.
 pub(crate) struct Row<'s> {
-    /// Whose values are stepped over.
+    /// Schema of the values that are skipped.
     pub(crate) writer: &'s AvroSchema,
-    /// Whose defaults there are.
+    /// Schema of the defaults.
     pub(crate) reader: &'s AvroSchema,
     pub(crate) bytes_left: usize,
     pub(crate) max_row_bytes: usize,
 }
 
 impl Row<'_> {
-    /// One value, as a row of the column. After an error the column may have begun that row in its children.
+    /// Decodes one value as a row of the column. After an error the column's children may hold part of that row.
     #[inline(always)]
     pub(crate) fn value(&mut self, step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
         let step = match step {
@@ -33,7 +33,7 @@ impl Row<'_> {
                         column.push_null();
                         return Ok(());
                     }
-                    // What a branch has is never a union.
+                    // A branch is never a union itself, so one lookup is enough.
                     Some(step) => step,
                     None => return Err(Fault::new(AvroReason::NoBranch(branch), start)),
                 }
@@ -161,7 +161,7 @@ impl Row<'_> {
         if maps.end_row() { Ok(()) } else { Err(cursor.fault(AvroReason::OutOfRange("map"))) }
     }
 
-    /// Counts what so many items take before they are decoded.
+    /// Counts the bytes of `count` items before they are decoded.
     fn charge(&mut self, count: u64, bytes: usize, cursor: &Cursor<'_>) -> Decoded {
         let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(bytes));
         match bytes.and_then(|bytes| self.bytes_left.checked_sub(bytes)) {
@@ -174,7 +174,7 @@ impl Row<'_> {
     }
 }
 
-/// Values without parts that are not read by [`Row::value`] itself.
+/// Decodes scalars that [`Row::value`] does not handle itself.
 fn scalar(step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
     let start = cursor.at;
     let name = column.type_name();
@@ -214,13 +214,13 @@ fn scalar(step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded 
         (Step::Time(time), Column::Time64(values) | Column::Timestamp { values, .. }) => {
             values.push(moment(time, cursor)?.ok_or_else(out_of_range)?.to_ne_bytes());
         }
-        // The plan was made for these columns.
+        // Unreachable: the plan was made for these columns.
         _ => return Err(cursor.fault(AvroReason::OutOfRange(name))),
     }
     Ok(())
 }
 
-/// A time in the column's unit; none if it is out of range there.
+/// Time in the column's unit; `None` if it is out of range there.
 #[inline]
 fn moment(time: &TimeStep, cursor: &mut Cursor<'_>) -> Decoded<Option<i64>> {
     let value = if time.is_int { i64::from(cursor.int()?) } else { cursor.long()? };
@@ -228,7 +228,7 @@ fn moment(time: &TimeStep, cursor: &mut Cursor<'_>) -> Decoded<Option<i64>> {
     Ok(value.filter(|value| time.day.is_none_or(|day| (0..day).contains(value))))
 }
 
-/// A number in two's complement, most significant byte first; none if it has more than 128 bits.
+/// Number in two's complement, most significant byte first; `None` if it has more than 128 bits.
 fn decimal(bytes: &[u8]) -> Option<i128> {
     let fill = if bytes.first().is_some_and(|first| first & 0x80 != 0) { 0xff } else { 0 };
     let (beyond, low) = bytes.split_at(bytes.len().saturating_sub(16));

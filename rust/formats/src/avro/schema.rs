@@ -1,4 +1,5 @@
-//! Avro schemas: from JSON text into a list of types that refer to each other by number, so that a type may contain itself.
+//! Avro schemas: JSON text becomes a list of types that refer to each other by index, so that a type may contain
+//! itself.
 
 use std::collections::HashMap;
 
@@ -6,10 +7,9 @@ use serde_json::{Map, Value};
 
 use super::error::BadSchema;
 
-/// How many types a schema may have.
 const MAX_TYPES: usize = 10_000;
 
-/// The number of a type in its schema.
+/// Index of a type in its schema.
 pub(crate) type TypeId = usize;
 
 /// An Avro schema.
@@ -19,12 +19,12 @@ pub struct AvroSchema {
     pub(crate) root: TypeId,
 }
 
-/// A type, and what its values mean.
+/// A type, and the meaning of its values.
 #[derive(Debug, Clone)]
 pub(crate) struct Type {
     pub(crate) kind: Kind,
     pub(crate) logical: Option<Logical>,
-    /// Whether no value of it takes any bytes.
+    /// True if values of this type take no bytes.
     pub(crate) is_empty: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum Kind {
     Fixed { name: Name, size: usize },
 }
 
-/// What the values of a type mean. One that does not fit its type is ignored, as the specification has it.
+/// Meaning of a type's values. One that does not fit its type is ignored, as the specification demands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Logical {
     Decimal {
@@ -54,24 +54,23 @@ pub(crate) enum Logical {
         scale: usize,
     },
     Date,
-    /// A time of day, in so many units a second.
+    /// Time of day, in this many units per second.
     Time(i64),
-    /// A moment, in so many units a second.
+    /// Timestamp in UTC, in this many units per second.
     Timestamp(i64),
-    /// A date and time by a clock without a zone, in so many units a second.
+    /// Timestamp without a zone, in this many units per second.
     LocalTimestamp(i64),
 }
 
-/// The name of a record, enum or fixed.
+/// Name of a record, enum or fixed.
 #[derive(Debug, Clone)]
 pub(crate) struct Name {
-    /// With its namespace.
     pub(crate) full: Box<str>,
     pub(crate) aliases: Vec<Box<str>>,
 }
 
 impl Name {
-    /// Without the namespace.
+    /// Name without the namespace.
     pub(crate) fn short(&self) -> &str {
         short(&self.full)
     }
@@ -80,8 +79,8 @@ impl Name {
         self.full.rsplit_once('.').map_or("", |(namespace, _)| namespace)
     }
 
-    /// Whether the other name, of a writer's type, is this one or an alias of it. Namespaces are not compared: those of
-    /// one type differ across teams.
+    /// Returns true if the writer's name is this one or one of its aliases. Namespaces are not compared: those of one
+    /// type differ across teams.
     pub(crate) fn is_of(&self, writers: &Self) -> bool {
         self.short() == writers.short() || self.aliases.iter().any(|alias| short(alias) == writers.short())
     }
@@ -91,7 +90,6 @@ fn short(full: &str) -> &str {
     full.rsplit_once('.').map_or(full, |(_, short)| short)
 }
 
-/// A field of a record.
 #[derive(Debug, Clone)]
 pub(crate) struct Field {
     pub(crate) name: Box<str>,
@@ -101,18 +99,19 @@ pub(crate) struct Field {
 }
 
 impl AvroSchema {
-    /// A schema from its JSON text.
+    /// Parses a schema from its JSON text.
     ///
     /// # Errors
-    /// Text that is no JSON, or no schema: where, and why.
+    /// Text that is no JSON, or no schema: the place and the reason.
     pub fn parse(text: &str) -> Result<Self, BadSchema> {
         Self::parse_beside(text, &[])
     }
 
-    /// As [`Self::parse`], of a text that names types of other schemas. Each of these may name those before it.
+    /// Same as [`Self::parse`], for a text that refers to types of other schemas. Each of these may refer to those
+    /// before it.
     ///
     /// # Errors
-    /// As [`Self::parse`].
+    /// Same as [`Self::parse`].
     pub fn parse_beside(text: &str, others: &[String]) -> Result<Self, BadSchema> {
         let mut parser = Parser { types: Vec::new(), named: HashMap::new(), open: Vec::new() };
         for other in others {
@@ -124,7 +123,7 @@ impl AvroSchema {
         Ok(schema)
     }
 
-    /// The full name of the record that it is the schema of, if it is one.
+    /// Full name of the record, if the schema is one.
     pub fn record_name(&self) -> Option<&str> {
         match self.kind(self.root) {
             Kind::Record { name, .. } => Some(&name.full),
@@ -132,7 +131,7 @@ impl AvroSchema {
         }
     }
 
-    /// The full name of what it is the schema of, if that has one, as records, enums and fixed have.
+    /// Full name of the schema's type, if it has one, as records, enums and fixed do.
     pub fn name(&self) -> Option<&str> {
         self.kind(self.root).name().map(|name| &*name.full)
     }
@@ -141,8 +140,8 @@ impl AvroSchema {
         &self.types[id].kind
     }
 
-    /// Marks the types whose values take no bytes: nulls, fixed of no size, and records of nothing else. It goes over the
-    /// types until nothing changes: a record may be numbered before those that it is made of.
+    /// Marks the types whose values take no bytes: nulls, fixed of size 0, and records of nothing else. Repeated until
+    /// nothing changes, since a record may come before the types of its fields.
     fn find_empty(&mut self) {
         loop {
             let is_empty = |each: &Type| match &each.kind {
@@ -163,7 +162,7 @@ impl AvroSchema {
 fn json_of(text: &str) -> Result<Value, BadSchema> {
     match serde_json::from_str(text) {
         Ok(json) => Ok(json),
-        // A primitive type may be given by its bare name.
+        // A primitive type may be given by its name without quotes.
         Err(_) if primitive(text.trim()).is_some() => Ok(Value::String(text.trim().to_owned())),
         Err(error) if error.to_string().starts_with("recursion limit") => {
             Err(bad("", "is nested too deep: JSON is read to a depth of 127, some 40 records".to_owned()))
@@ -173,7 +172,7 @@ fn json_of(text: &str) -> Result<Value, BadSchema> {
 }
 
 impl Kind {
-    /// What it is called in messages.
+    /// Name of the kind, for errors.
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Null => "null",
@@ -193,7 +192,6 @@ impl Kind {
         }
     }
 
-    /// The name of a named type.
     pub(crate) fn name(&self) -> Option<&Name> {
         match self {
             Self::Record { name, .. } | Self::Enum { name, .. } | Self::Fixed { name, .. } => Some(name),
@@ -205,7 +203,7 @@ impl Kind {
 struct Parser {
     types: Vec<Type>,
     named: HashMap<Box<str>, TypeId>,
-    /// The records whose fields are not all known yet.
+    /// Records whose fields are not complete yet.
     open: Vec<TypeId>,
 }
 
@@ -259,7 +257,7 @@ impl Parser {
     fn object(&mut self, object: &Map<String, Value>, namespace: &str, path: &str) -> Result<TypeId, BadSchema> {
         let kind = match object.get("type") {
             Some(Value::String(kind)) => kind.as_str(),
-            // Some write the type of a field, which has a `type` itself, once more around it.
+            // A field's type may be wrapped in one more object with a `type`, which some libraries write.
             Some(nested @ (Value::Object(_) | Value::Array(_))) => return self.schema(nested, namespace, path),
             Some(other) => return Err(bad(path, format!("its type is {other}, which is none"))),
             None => return Err(bad(path, "it has no type".to_owned())),
@@ -297,7 +295,7 @@ impl Parser {
             return Err(bad(path, format!("the record {} has no list of fields", name.full)));
         };
         let within = name.namespace().to_owned();
-        // Known before its fields are: they may be of this type.
+        // Registered before its fields, since they may refer to it.
         let id = self.add(Kind::Record { name: name.clone(), fields: Vec::new() }, None, path)?;
         let before = self.define(&name, id, path)?;
         self.open.push(id);
@@ -310,8 +308,8 @@ impl Parser {
                 return Err(bad(&below, "two fields have this name".to_owned()));
             }
             let Some(type_json) = json.get("type") else { return Err(bad(&below, "it has no type".to_owned())) };
-            // A field may be an array or map without an object of its own around that. A logical type beside the type is the
-            // field's, and says nothing of its values, as in Java.
+            // A field may have the keys of an array or map itself, without an object for the type. A logical type
+            // beside the type belongs to the field, and does not apply to its values, as in Java.
             let type_id = match (type_json, json.as_object()) {
                 (Value::String(kind), Some(object)) if matches!(kind.as_str(), "array" | "map") => {
                     self.object(object, &within, &below)?
@@ -358,7 +356,7 @@ impl Parser {
         self.alike(before, id, path)
     }
 
-    /// Has a type be known by its name. The type that has the name already, if there is one, keeps it.
+    /// Registers a type by its name. Returns the type that already has the name, which keeps it.
     fn define(&mut self, name: &Name, id: TypeId, path: &str) -> Result<Option<TypeId>, BadSchema> {
         if primitive(&name.full).is_some() {
             return Err(bad(path, format!("{} is the name of a primitive type", name.full)));
@@ -370,7 +368,7 @@ impl Parser {
         Ok(before)
     }
 
-    /// The type that counts of two with one name, which have to be the same but for documentation and aliases, as in Java.
+    /// Chooses between two types of one name, which must be equal except for documentation and aliases, as in Java.
     fn alike(&self, before: Option<TypeId>, id: TypeId, path: &str) -> Result<TypeId, BadSchema> {
         let Some(before) = before else { return Ok(id) };
         if !self.open.contains(&before) && self.are_alike(before, id) {
@@ -380,7 +378,7 @@ impl Parser {
         Err(bad(path, format!("the type {name} is defined twice")))
     }
 
-    /// Whether two types are the same. Of what they are made of, types with a name are the same if it is one type.
+    /// Compares two types. Nested named types are equal only if they are one type.
     fn are_alike(&self, one: TypeId, other: TypeId) -> bool {
         let (one_type, other_type) = (&self.types[one], &self.types[other]);
         let same = |pair: (&TypeId, &TypeId)| pair.0 == pair.1 || self.are_alike(*pair.0, *pair.1);

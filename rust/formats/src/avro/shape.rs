@@ -1,5 +1,5 @@
-//! What a reader's schema becomes as columns, by the rules of Spark's `from_avro`: unions of several types are structs, and
-//! a record in itself is cut at a depth.
+//! Columns of a reader's schema, by the rules of Spark's `from_avro`: unions of several types are structs, and a
+//! recursive record is cut at a depth.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use super::error::BadSchema;
 use super::options::AvroOptions;
 use super::schema::{AvroSchema, Kind, Logical, TypeId};
 
-/// How many columns a schema may become: records that are used at several places are counted at each.
+/// Limit on the columns of a schema: a record that is used at several places counts at each.
 const MAX_COLUMNS: usize = 10_000;
-/// How deep the types may be nested: decoding recurses as deep.
+/// Limit on the nesting of types, since decoding recurses as deep.
 const MAX_DEPTH: usize = 64;
-/// What a 16-byte decimal has digits for.
+/// Digits of a 16-byte decimal.
 const MAX_PRECISION: usize = 38;
 
 /// A reader's type as a column.
@@ -26,27 +26,26 @@ pub(crate) struct Shape {
 #[derive(Debug)]
 pub(crate) enum Form {
     Scalar(Target),
-    /// Those fields of a record that are columns, by their numbers in the record.
+    /// Fields of a record that are columns, by their indexes in the record.
     Record(Vec<(usize, Shape)>),
     List(Box<Shape>),
     Map(Box<Shape>),
-    /// What becomes of each branch of a union.
+    /// Union, with the target of each branch.
     Union(Vec<Member>),
 }
 
-/// A branch of a reader's union.
+/// Target of a branch of a reader's union.
 #[derive(Debug)]
 pub(crate) enum Member {
     Null,
-    /// It is in the union's column itself.
+    /// Column of the union itself.
     Same(Shape),
-    /// It is in a field of the union's struct: which, and its name.
+    /// Field of the union's struct: its index and name.
     Field(usize, String, Shape),
-    /// It is in no column: a record in itself, too deep.
+    /// No column: a recursive record beyond the depth.
     Cut,
 }
 
-/// The column of a value that has no parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Boolean,
@@ -63,7 +62,7 @@ pub(crate) enum Target {
     Date,
     TimeMillis,
     TimeMicros,
-    /// In UTC or by a clock without a zone; in nanoseconds or else microseconds.
+    /// Timestamps in UTC or local, in nanoseconds or else microseconds.
     Timestamp {
         is_zoned: bool,
         is_nanos: bool,
@@ -71,10 +70,10 @@ pub(crate) enum Target {
 }
 
 impl Shape {
-    /// The shape of a whole schema.
+    /// Shape of a whole schema.
     ///
     /// # Errors
-    /// A type that cannot be a column.
+    /// Type that cannot be a column.
     pub(crate) fn of(schema: &AvroSchema, options: &AvroOptions) -> Result<Self, BadSchema> {
         let mut maker = Maker { schema, options, columns: 0, open: Vec::new() };
         let shape = maker.shape(schema.root, "", 0)?;
@@ -110,7 +109,7 @@ impl Shape {
     }
 }
 
-/// Every column may be null: a record may have no value, and a bad one may be kept as a row of nulls.
+/// Nullable, since a record may have no value, and a bad one may be kept as a row of nulls.
 fn field(name: &str, data_type: DataType) -> Field {
     Field::new(name, data_type, true)
 }
@@ -141,12 +140,12 @@ struct Maker<'s> {
     schema: &'s AvroSchema,
     options: &'s AvroOptions,
     columns: usize,
-    /// The records that the type is in.
+    /// Records around the current type, to detect recursion.
     open: Vec<TypeId>,
 }
 
 impl Maker<'_> {
-    /// The shape of a type; none if it is cut.
+    /// Shape of a type; `None` if it is cut.
     fn shape(&mut self, id: TypeId, path: &str, depth: usize) -> Result<Option<Shape>, BadSchema> {
         self.columns += 1;
         if self.columns > MAX_COLUMNS {

@@ -1,16 +1,16 @@
-//! The text that a schema is registered by: the same for the same schema, however its JSON is written.
+//! Text by which a schema is registered: the same for the same schema, however its JSON is written.
 
 use serde_json::{Map, Value};
 
 use super::error::BadSchema;
 use super::schema::AvroSchema;
 
-/// The order in which Avro's own libraries write what a type has, and a field; the rest follows by name.
+/// Keys of a type and of a field, in the order of Avro's own libraries; other keys follow by name.
 const OF_TYPES: [&str; 9] = ["type", "name", "namespace", "doc", "fields", "symbols", "items", "values", "size"];
 const OF_FIELDS: [&str; 5] = ["name", "type", "doc", "default", "order"];
 
-/// The schema's text without blanks, with what each object has in one order. Nothing is left out, as defaults, aliases,
-/// documentation and logical types: a registry compares schemas by them, or hands them on.
+/// Text of the schema without white space, with the keys of each object in a fixed order. Defaults, aliases,
+/// documentation and logical types stay: a registry compares schemas by them, or hands them on.
 ///
 /// # Errors
 /// Text that is no schema.
@@ -47,7 +47,7 @@ fn write_object(object: &Map<String, Value>, order: &[&str], out: &mut String) {
         out.push_str(&Value::from(key.as_str()).to_string());
         out.push(':');
         let below: &[&str] = match key.as_str() {
-            // A default is a value, and no type.
+            // Defaults are values, not types, so their keys are not ordered.
             "default" => &[],
             _ if order.is_empty() => &[],
             "fields" => &OF_FIELDS,

@@ -1,6 +1,6 @@
-//! Base64, as Jackson reads and writes it: padding is needed, and white space may stand between groups of four.
+//! Base64 with Jackson's rules: padding is required, and white space may stand between groups of four.
 
-/// Appends what the text stands for; `None` if it is not base64.
+/// Appends the decoded bytes; `None` if the text is not base64.
 pub(crate) fn decode(text: &str, into: &mut Vec<u8>) -> Option<()> {
     let mut bytes = text.bytes();
     loop {
@@ -25,7 +25,6 @@ pub(crate) fn decode(text: &str, into: &mut Vec<u8>) -> Option<()> {
     }
 }
 
-/// Appends the text of bytes.
 pub(crate) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digit = |bits: u32| DIGITS[(bits & 63) as usize];

@@ -1,6 +1,6 @@
-//! Comments in JSON, `/* */` and `//`, which Spark's option `allowComments` takes.
+//! Comments in JSON, `/* */` and `//`, which Spark's option `allowComments` permits.
 
-/// The text with spaces in place of comments. What is in quotes stays, and so does a comment that does not end.
+/// Replaces comments by spaces. Quoted text stays, and so does an unterminated comment.
 pub(crate) fn blank(text: &str, single_quotes: bool, scratch: &mut String) {
     scratch.clear();
     let (bytes, mut at, mut kept) = (text.as_bytes(), 0, 0);
@@ -28,7 +28,7 @@ pub(crate) fn blank(text: &str, single_quotes: bool, scratch: &mut String) {
     scratch.push_str(text.get(kept..).unwrap_or_default());
 }
 
-/// How long the comment is that begins there, without the end of its line.
+/// Length of the comment that begins at `at`, not counting the line end.
 fn length(text: &str, at: usize) -> Option<usize> {
     let rest = text.get(at..)?;
     if let Some(inner) = rest.strip_prefix("/*") {

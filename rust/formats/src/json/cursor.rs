@@ -1,15 +1,15 @@
 //! A cursor over one JSON text: its tokens, checked, without a copy.
 //!
-//! What it takes beyond JSON is what Jackson does with the same [`Syntax`]. Comments are no concern of it.
+//! Extensions of JSON follow Jackson with the same [`Syntax`]. Comments have been replaced before.
 
 use super::number::{short_float, short_integer};
 use super::options::Syntax;
 use crate::error::Reason;
 
-/// How deep objects and arrays may be nested: Jackson's limit.
+/// Limit on the nesting of objects and arrays: Jackson's.
 pub(crate) const MAX_DEPTH: usize = 1000;
 
-/// What is wrong, and where.
+/// A fault and its position.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fault {
     pub(crate) reason: Reason,
@@ -17,13 +17,13 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Whether the rest of the text is of no use either.
+    /// Returns true if the rest of the text cannot be read after this fault.
     pub(crate) fn ends_the_value(&self) -> bool {
         matches!(self.reason, Reason::NotUtf8 | Reason::NotJson(_) | Reason::TooDeep | Reason::RowTooLarge(_))
     }
 }
 
-/// A text between quotes, as it stands there.
+/// Text between quotes, not yet unescaped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quoted<'a> {
     pub(crate) raw: &'a str,
@@ -31,14 +31,15 @@ pub(crate) struct Quoted<'a> {
     pub(crate) position: usize,
 }
 
-/// A value: of scalars the whole token; of objects and arrays, the cursor stands behind the opening bracket.
+/// A value's first token: the whole token of a scalar; for objects and arrays, the cursor is behind the opening
+/// bracket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<'a> {
     Null,
     Boolean(bool),
-    /// A number, and whether it has neither a fraction nor an exponent.
+    /// Number, and true if it has neither a fraction nor an exponent.
     Number(&'a str, bool),
-    /// NaN or an infinity, without quotes.
+    /// Unquoted NaN or infinity.
     NotFinite(f64),
     Text(Quoted<'a>),
     Object,
@@ -60,7 +61,7 @@ impl<'a> Cursor<'a> {
         self.text.as_bytes()
     }
 
-    /// What is left of the text.
+    /// Unread rest of the text.
     #[inline(always)]
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.bytes().get(self.at..).unwrap_or_default()
@@ -74,12 +75,12 @@ impl<'a> Cursor<'a> {
         Err(self.fault(Reason::NotJson(expected)))
     }
 
-    /// The text from `start` to the cursor. Both are where tokens begin or end, which is between characters.
+    /// Text from `start` to the cursor. Both are at the edge of a token, hence at a character boundary.
     pub(crate) fn text_from(&self, start: usize) -> &'a str {
         self.text.get(start..self.at).unwrap_or_default()
     }
 
-    /// The next byte that is not white space, which the cursor then stands at; `None` at the end.
+    /// Skips white space and returns the next byte without consuming it; `None` at the end.
     #[inline(always)]
     pub(crate) fn peek(&mut self) -> Option<u8> {
         loop {
@@ -91,7 +92,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Steps over this byte if it is the next one.
+    /// Consumes this byte if it is the next one.
     #[inline(always)]
     pub(crate) fn take(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
@@ -99,7 +100,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// The name of a field, and the colon behind it.
+    /// Reads the name of a field, and the colon behind it.
     #[inline(always)]
     pub(crate) fn name(&mut self) -> Result<Quoted<'a>, Fault> {
         let name = match self.peek() {
@@ -109,7 +110,7 @@ impl<'a> Cursor<'a> {
         if self.take(b':') { Ok(name) } else { self.not_json("a colon") }
     }
 
-    /// A name in single quotes or without quotes.
+    /// Reads a name in single quotes or without quotes.
     #[cold]
     fn odd_name(&mut self) -> Result<Quoted<'a>, Fault> {
         let (start, rest) = (self.at, self.text.get(self.at..).unwrap_or_default());
@@ -125,7 +126,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Steps over the comma between two elements, or over the bracket that closes them: then false.
+    /// Consumes the comma between two elements, or the closing bracket; returns false for the bracket.
     #[inline(always)]
     pub(crate) fn more(&mut self, close: u8) -> Result<bool, Fault> {
         match self.peek() {
@@ -187,7 +188,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Steps over an integer of at most 18 digits, which cannot overflow. None, and no step, before any other number.
+    /// Consumes an integer of at most 18 digits, which cannot overflow. For other numbers, returns `None` and consumes
+    /// nothing.
     #[inline(always)]
     pub(crate) fn short_integer(&mut self) -> Option<i64> {
         let (value, length) = short_integer(self.rest(), self.syntax.leading_zeros)?;
@@ -195,8 +197,8 @@ impl<'a> Cursor<'a> {
         Some(value)
     }
 
-    /// Steps over a number that is exact as a whole number and a power of ten, as most are. None, and no step, before any
-    /// other number.
+    /// Consumes a number that [`short_float`] can parse, as most are. For other numbers, returns `None` and consumes
+    /// nothing.
     #[inline(always)]
     pub(crate) fn short_float(&mut self) -> Option<f64> {
         let (value, length) = short_float(self.rest(), self.syntax.leading_zeros)?;
@@ -204,7 +206,7 @@ impl<'a> Cursor<'a> {
         Some(value)
     }
 
-    /// A number, whose first digit is at `digits`.
+    /// Reads a number, whose first digit is at `digits`.
     #[inline(always)]
     fn number(&mut self, digits: usize) -> Result<Value<'a>, Fault> {
         let (start, bytes) = (self.at, self.bytes());
@@ -231,7 +233,7 @@ impl<'a> Cursor<'a> {
         if self.at == from { self.not_json("a digit") } else { Ok(()) }
     }
 
-    /// A text, at whose opening quote the cursor stands.
+    /// Reads a text, with the cursor at its opening quote.
     #[inline(always)]
     pub(crate) fn quoted(&mut self, quote: u8) -> Result<Quoted<'a>, Fault> {
         let start = self.at + 1;
@@ -276,8 +278,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Steps over a whole value, however deep it is nested, without recursion. `depth` is how many objects and arrays it
-    /// stands in.
+    /// Skips a whole value of any nesting, without recursion. `depth` is the number of objects and arrays around it.
     #[inline(always)]
     pub(crate) fn skip_value(&mut self, depth: usize) -> Result<(), Fault> {
         match self.skip_token()? {
@@ -286,7 +287,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Steps over a scalar, or over an opening bracket: then whether that of an object.
+    /// Skips a scalar, or an opening bracket; for a bracket, returns true if it opens an object.
     #[inline(always)]
     fn skip_token(&mut self) -> Result<Option<bool>, Fault> {
         match self.peek() {
@@ -301,14 +302,14 @@ impl<'a> Cursor<'a> {
         Ok(None)
     }
 
-    /// Steps over the rest of an object or array, behind whose opening bracket the cursor is.
+    /// Skips the rest of an object or array, with the cursor behind its opening bracket.
     #[inline(never)]
     pub(crate) fn skip_inner(&mut self, mut is_object: bool, depth: usize) -> Result<(), Fault> {
-        // One bit for each that is open, set for objects.
+        // One bit per open bracket, set for objects.
         let mut objects = [0_u64; MAX_DEPTH.div_ceil(64)];
         let mut open = 0;
         loop {
-            // Behind an opening bracket.
+            // Reached behind an opening bracket.
             if depth + open >= MAX_DEPTH {
                 return Err(self.fault(Reason::TooDeep));
             }
@@ -316,7 +317,7 @@ impl<'a> Cursor<'a> {
             objects[open / 64] = objects[open / 64] & !bit | if is_object { bit } else { 0 };
             open += 1;
             let mut more = !self.take(if is_object { b'}' } else { b']' });
-            // Behind a value if there is no more in the innermost, else before one.
+            // Reached behind a value if the innermost object or array has no more, else before one.
             loop {
                 if !more {
                     open -= 1;
@@ -339,7 +340,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Whether names without quotes may have this character, as Jackson has it.
+/// Returns true if Jackson permits this character in names without quotes.
 fn names_have(character: char) -> bool {
     character.is_alphabetic()
         || matches!(character, '0'..='9' | '_' | '$' | '@' | '#' | '*' | '-' | '+' | '¢'..='¥' | '\x7f'..='\u{9f}' | '\u{ad}')
@@ -353,7 +354,7 @@ fn digits_end(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The next quote, backslash or control character, or the end: eight bytes at a time.
+/// Position of the next quote, backslash or control character, or the end: eight bytes at a time.
 #[inline(always)]
 fn plain_end(bytes: &[u8], mut at: usize, quote: u8) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -363,7 +364,7 @@ fn plain_end(bytes: &[u8], mut at: usize, quote: u8) -> usize {
         let mut eight = [0; 8];
         eight.copy_from_slice(chunk);
         let word = u64::from_le_bytes(eight);
-        // A false hit is possible only above a true one, and the lowest is taken.
+        // The borrow can flag only bytes above a true hit, and the lowest hit is taken.
         let control = word.wrapping_sub(ONES * 0x20) & !word & HIGH;
         let hits = zero_in(word ^ (ONES * u64::from(quote))) | zero_in(word ^ (ONES * u64::from(b'\\'))) | control;
         if hits != 0 {
@@ -380,7 +381,7 @@ fn plain_end(bytes: &[u8], mut at: usize, quote: u8) -> usize {
     at
 }
 
-/// The text that is meant by a quoted one with escapes, which the cursor has checked.
+/// Unescapes a text, whose escapes the cursor has checked.
 pub(crate) fn unescape<'s>(quoted: Quoted<'_>, scratch: &'s mut String) -> Result<&'s str, Fault> {
     scratch.clear();
     let (mut rest, mut pending): (&str, Option<u32>) = (quoted.raw, None);

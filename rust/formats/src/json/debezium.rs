@@ -1,4 +1,4 @@
-//! Envelopes of Debezium, `{before, after, source, op, ts_ms}`, alone or as the `payload` beside a `schema`.
+//! Debezium's envelopes, `{before, after, source, op, ts_ms}`, alone or as the `payload` beside a `schema`.
 
 use arrow_schema::{DataType, Fields};
 
@@ -8,16 +8,16 @@ use crate::column::Column;
 use crate::error::{Reason, UnsupportedField};
 use crate::nested::Structs;
 
-/// What an envelope says.
+/// Content of an envelope.
 #[derive(Debug)]
 pub(crate) struct Change<'t> {
     pub(crate) op: &'t str,
     ts_ms: Option<i64>,
-    /// Where the row begins that is meant: `before` of a deletion, else `after`. None if it is null.
+    /// Start of the row's object: `before` for a deletion, else `after`. `None` if that is null.
     pub(crate) row: Option<usize>,
 }
 
-/// The values of one object that are of use here, by where they begin.
+/// Start of each relevant value in one object.
 #[derive(Default)]
 struct Found<'t> {
     payload: Option<usize>,
@@ -28,7 +28,8 @@ struct Found<'t> {
 }
 
 impl<'t> Change<'t> {
-    /// Reads the envelope that the cursor is before, up to its end. None if it is null, as in a tombstone that has a schema.
+    /// Reads the envelope at the cursor, up to its end. Returns `None` for a null payload, as in a tombstone with a
+    /// schema.
     pub(crate) fn read(cursor: &mut Cursor<'t>) -> Result<Option<Self>, Fault> {
         let mut found = Found::read(cursor, 1)?;
         let end = cursor.at;
@@ -89,7 +90,7 @@ impl<'t> Found<'t> {
     }
 }
 
-/// The fields that say what was done with a row: `__op`, `__deleted` and `__ts_ms`, of those that the fields have.
+/// Selected fields about the change itself: `__op`, `__deleted` and `__ts_ms`.
 #[derive(Default)]
 pub(crate) struct Marks {
     op: Option<usize>,
@@ -99,7 +100,7 @@ pub(crate) struct Marks {
 
 impl Marks {
     /// # Errors
-    /// One of the fields has a type that it cannot have.
+    /// Field of a type that it cannot have.
     pub(crate) fn new(fields: &Fields) -> Result<Self, UnsupportedField> {
         let find = |name: &str, types: &[DataType], words: &str| match fields.find(name) {
             Some((_, field)) if !types.contains(field.data_type()) => {
@@ -115,7 +116,7 @@ impl Marks {
         })
     }
 
-    /// Sets the fields of a row, which is the last one. False if a column is full.
+    /// Sets these fields in the last row. Returns false if a column is full.
     #[must_use]
     pub(crate) fn set(&self, root: &mut Structs, row: usize, change: &Change<'_>) -> bool {
         let deleted = change.op == "d";

@@ -1,4 +1,4 @@
-//! The decoder: values in, a struct column out; what becomes of bad values.
+//! JSON decoder: values become rows of a struct column, and bad values are treated by the mode.
 
 use arrow_array::StructArray;
 use arrow_schema::{DataType, Fields};
@@ -15,12 +15,12 @@ use crate::column::{Column, Finishing, nullable, structs};
 use crate::error::{BadValue, Reason, UnsupportedField};
 use crate::nested::Structs;
 
-/// What [`JsonDecoder::append`] made of a value.
+/// Result of [`JsonDecoder::append`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Appended {
-    /// A row with all that the fields ask for.
+    /// Row without a fault.
     Good,
-    /// A row with nulls where the value is bad. The first fault.
+    /// Row with nulls where the value is bad; holds the first fault.
     Bad(BadValue),
 }
 
@@ -28,27 +28,27 @@ pub enum Appended {
 pub struct JsonDecoder {
     fields: Fields,
     root: Structs,
-    /// Bytes of all rows so far, and of one more, without texts, elements and entries.
+    /// Bytes of all rows so far and of the next one, without the next one's texts, elements and entries.
     bytes: usize,
     row_bytes: usize,
     corrupt_record: Option<usize>,
-    /// The fields that an envelope fills, if values have one.
+    /// Fields that an envelope fills, if values have one.
     marks: Option<Marks>,
     objects: Objects,
     pool: BufferPool,
-    /// A value with spaces in place of its comments, if comments are taken.
+    /// Buffer for a value whose comments are replaced by spaces, if comments are permitted.
     without_comments: String,
 }
 
 impl JsonDecoder {
-    /// How deep objects and arrays may be nested in a value, also in fields that nobody asks for.
+    /// Limit on the nesting of objects and arrays in a value, also within fields that are not selected.
     pub const MAX_DEPTH: usize = MAX_DEPTH;
 
-    /// A decoder of these fields, with memory from this pool. What the fields say about nulls is not looked at: each may be
+    /// Makes a decoder of these fields, with memory from this pool. The fields' own nullability is ignored: each may be
     /// missing from a value, so each is nullable in [`Self::fields`].
     ///
     /// # Errors
-    /// A field of a type that no values are decoded to, or two fields of one name.
+    /// Field of an unsupported type, or two fields of one name.
     pub fn new(fields: &Fields, options: JsonOptions, pool: BufferPool) -> Result<Self, UnsupportedField> {
         let fields = nullable(fields, "", 0)?;
         let corrupt_record = fields
@@ -72,7 +72,7 @@ impl JsonDecoder {
         })
     }
 
-    /// The fields of the struct column.
+    /// Fields of the struct column.
     pub fn fields(&self) -> &Fields {
         &self.fields
     }
@@ -82,8 +82,8 @@ impl JsonDecoder {
         self.root.rows()
     }
 
-    /// Size of the rows so far in Arrow's layout, in bytes. Of the bits of nulls, those of structs within the rows count,
-    /// with a byte each.
+    /// Size of the rows so far in Arrow's layout, in bytes. Null bits are counted only for structs within the rows, as
+    /// a byte for each.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -92,31 +92,31 @@ impl JsonDecoder {
         self.root.children.iter().map(Column::bytes).sum()
     }
 
-    /// Takes back the rows from `rows` on.
+    /// Cuts the column back to `rows` rows.
     pub fn truncate(&mut self, rows: usize) {
         self.root.truncate(rows.min(self.root.rows()));
         self.bytes = self.summed_bytes();
     }
 
-    /// Appends a value as a row. Without a value, and of one that is blank, the row is null, as Spark has it. Unwinds with
+    /// Appends a value as a row. Null for a missing or blank value, as in Spark. Unwinds with
     /// [`OutOfMemory`](monedula_columns::OutOfMemory) if there is no memory for the columns.
     ///
     /// # Errors
-    /// With [`Mode::FailFast`], the first fault of a bad value; there is no row then.
+    /// The first fault of a bad value under [`Mode::FailFast`]; then no row is appended.
     pub fn append(&mut self, value: Option<&[u8]>) -> Result<Appended, BadValue> {
         self.append_framed(value, None)
     }
 
-    /// As [`Self::append`], of a value whose frame may be in a header of its record, as Confluent's serializers write it
-    /// if they are told to.
+    /// Same as [`Self::append`], for a value whose schema id may be in a header of its record, where Confluent's
+    /// serializers can be configured to write it.
     ///
     /// # Errors
-    /// As [`Self::append`].
+    /// Same as [`Self::append`].
     pub fn append_framed(&mut self, value: Option<&[u8]>, header: Option<&[u8]>) -> Result<Appended, BadValue> {
         self.append_named(value, header.map(Framing::key_of_header))
     }
 
-    /// As [`Self::append`], of a value whose schema may be named by what is beside it in its record.
+    /// Same as [`Self::append`], for a value whose schema may be named by its record's headers.
     pub(crate) fn append_beside(
         &mut self,
         value: Option<&[u8]>,
@@ -144,7 +144,7 @@ impl JsonDecoder {
         }
     }
 
-    /// Appends the text that begins somewhere in a value.
+    /// Appends the text that begins at an offset in a value, behind its frame.
     fn append_text(&mut self, value: Option<(&[u8], usize)>) -> Result<Appended, BadValue> {
         let row = self.root.rows();
         let decoded = match value {
@@ -170,7 +170,7 @@ impl JsonDecoder {
         }
     }
 
-    /// What becomes of a bad value, which has a row or not.
+    /// Applies the mode to a bad value, which may have a row already.
     #[cold]
     fn refuse(&mut self, row: usize, bad: Result<BadValue, BadValue>, value: &[u8]) -> Result<Appended, BadValue> {
         let bad = match bad {
@@ -200,7 +200,7 @@ impl JsonDecoder {
         Made { bad: None, bytes: Some(0) }
     }
 
-    /// Ok if there is a row.
+    /// Decodes a value into a row; an error has left no row.
     fn decode(&mut self, value: &[u8]) -> Result<Made, BadValue> {
         match text_of(value) {
             Ok(text) => self.decode_text(text),
@@ -208,8 +208,8 @@ impl JsonDecoder {
         }
     }
 
-    /// A value with bytes that are not UTF-8, which spoil the value only if they are in what is read. Each is another one meanwhile,
-    /// that texts may have and JSON has nowhere else.
+    /// Decodes a value with invalid UTF-8, which is a fault only within selected fields. Each invalid byte is replaced
+    /// by [`FOREIGN`], which may occur in texts, but nowhere else in JSON.
     #[cold]
     fn decode_foreign(&mut self, value: &[u8], first: usize) -> Result<Made, BadValue> {
         let mut text = String::with_capacity(value.len());
@@ -266,7 +266,7 @@ impl JsonDecoder {
         Ok(Made { bad: first.or(trailing), bytes: None })
     }
 
-    /// Puts the text of a bad value into its field. Bytes that are not UTF-8 become U+FFFD there.
+    /// Writes the text of a bad value to the corrupt-record field. Invalid UTF-8 becomes U+FFFD.
     fn keep_text(&mut self, row: usize, value: &[u8]) {
         let Some(index) = self.corrupt_record else { return };
         if let Some(column @ Column::Utf8(_)) = self.root.children.get_mut(index) {
@@ -278,7 +278,7 @@ impl JsonDecoder {
         }
     }
 
-    /// Finishes the rows as an array, and how many bytes of memory it holds; starts anew.
+    /// Finishes the rows as an array and returns the bytes of memory that it holds; leaves an empty column.
     pub fn finish(&mut self) -> (StructArray, usize) {
         let mut finishing = Finishing { pool: &self.pool, memory_bytes: 0 };
         self.bytes = 0;
@@ -287,15 +287,14 @@ impl JsonDecoder {
     }
 }
 
-/// A row.
 struct Made {
-    /// The first fault that left a null in it.
+    /// First fault that left a null in it.
     bad: Option<BadValue>,
-    /// The bytes of its texts, elements and entries; `None` if they are not known.
+    /// Bytes of its texts, elements and entries; `None` if they were not counted.
     bytes: Option<usize>,
 }
 
-/// The value that the cursor is before, as a row; nothing may follow it.
+/// Decodes the value at the cursor as a row; nothing may follow it.
 fn object(
     root: &mut Structs,
     objects: &mut Objects,
@@ -303,14 +302,14 @@ fn object(
     cursor: &mut Cursor<'_>,
 ) -> Result<Made, BadValue> {
     let mut made = row_of(root, objects, corrupt_record, cursor)?;
-    // What is left of a row that has a fault already changes nothing.
+    // A row that already has a fault keeps that one as its first.
     if made.bad.is_none() && cursor.peek().is_some() {
         made.bad = Some(whole(cursor.fault(Reason::TrailingText)));
     }
     Ok(made)
 }
 
-/// The object that the cursor is before, as a row. Ok if there is one.
+/// Decodes the object at the cursor as a row; an error has left no row.
 fn row_of(
     root: &mut Structs,
     objects: &mut Objects,
@@ -334,7 +333,7 @@ fn row_of(
     Ok(Made { bad: first, bytes })
 }
 
-/// What stands in place of a byte that is not UTF-8.
+/// Substitute for an invalid UTF-8 byte.
 const FOREIGN: char = '\x7f';
 
 fn whole(fault: Fault) -> BadValue {

@@ -1,4 +1,4 @@
-//! JSON into columns, with the semantics of Spark's `from_json`, and out of columns, with those of `to_json`.
+//! JSON to columns, with the semantics of Spark's `from_json`, and columns to JSON, with the semantics of `to_json`.
 
 pub(crate) mod base64;
 mod comments;

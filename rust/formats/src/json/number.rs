@@ -1,9 +1,9 @@
-//! Numbers: integers, floats and decimals from their text.
+//! Parsers of integers, floats and decimals.
 
-/// Jackson's limit. A longer one is refused, since its value would cost more than its text.
+/// Jackson's limit on the length of a number. Decoding longer ones would cost more than linear time.
 pub(crate) const MAX_NUMBER_BYTES: usize = 1000;
 
-/// An integer, without a fraction or exponent; `None` if it is out of range.
+/// Parses an integer without fraction or exponent; `None` if it is out of range.
 #[inline(always)]
 pub(crate) fn integer(text: &str) -> Option<i64> {
     let (negative, digits) = match text.as_bytes() {
@@ -18,8 +18,8 @@ pub(crate) fn integer(text: &str) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// The integer that the bytes begin with, and its length, if it has at most 18 digits, which cannot overflow; `None` for
-/// other numbers.
+/// Parses an integer of at most 18 digits, which cannot overflow, at the start of the bytes, and returns its length
+/// with it; `None` for other numbers.
 #[inline(always)]
 pub(crate) fn short_integer(bytes: &[u8], leading_zeros: bool) -> Option<(i64, usize)> {
     let negative = bytes.first() == Some(&b'-');
@@ -39,8 +39,9 @@ pub(crate) fn short_integer(bytes: &[u8], leading_zeros: bool) -> Option<(i64, u
     Some((if negative { -value } else { value }, at))
 }
 
-/// The number that the bytes begin with, and its length, if it is exact as a whole number and a power of ten, as most are;
-/// `None` for others. The one division rounds as the number itself is to be rounded. An integer -0 is 0, as in Java.
+/// Parses a number whose digits, as an integer, and whose power of ten are both exact in f64, as those of most are, at
+/// the start of the bytes, and returns its length with it; `None` for others. The single division then rounds
+/// correctly. An integer -0 is 0, as in Java.
 #[inline(always)]
 pub(crate) fn short_float(bytes: &[u8], leading_zeros: bool) -> Option<(f64, usize)> {
     const POWERS: [f64; 18] =
@@ -84,7 +85,7 @@ pub(crate) fn short_float(bytes: &[u8], leading_zeros: bool) -> Option<(f64, usi
     Some((if is_negative { -value } else { value }, at))
 }
 
-/// What Spark reads as NaN or an infinity from a text.
+/// Parses the texts that Spark reads as NaN or an infinity.
 pub(crate) fn not_finite(text: &str) -> Option<f64> {
     match text {
         "NaN" => Some(f64::NAN),
@@ -94,15 +95,15 @@ pub(crate) fn not_finite(text: &str) -> Option<f64> {
     }
 }
 
-/// Why a text is no decimal.
+/// Reason why a text is no decimal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DecimalFault {
     Unreadable,
     OutOfRange,
 }
 
-/// The unscaled value of a decimal of this precision and scale, rounded half up. The text is that of a JSON number, or
-/// what Java's BigDecimal reads; commas are left out, as Spark does.
+/// Unscaled value of a decimal with this precision and scale, rounded half up. The text is a JSON number, or any text
+/// that Java's BigDecimal accepts; commas are removed, as Spark does.
 pub(crate) fn decimal(text: &str, precision: u8, scale: i8) -> Result<i128, DecimalFault> {
     let parts = Parts::read(text.as_bytes()).ok_or(DecimalFault::Unreadable)?;
     let shift = parts.exponent.saturating_add(i64::from(scale)).saturating_sub(parts.fraction_digits);

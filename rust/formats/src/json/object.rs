@@ -1,7 +1,7 @@
-//! The walk of one value into the columns of a row.
+//! Decoding of one JSON value into the columns of a row.
 //!
-//! Faults go up to the nearest field of a struct: that field is null, and the struct's other fields stay. So a bad element
-//! makes its whole list null, as it does in Spark.
+//! Faults rise to the nearest struct field: that field becomes null, and the struct's other fields stay. So a bad
+//! element makes its whole list null, as in Spark.
 
 use monedula_columns::Texts;
 
@@ -17,11 +17,11 @@ use crate::fixed::Fixed;
 use crate::names::Names;
 use crate::nested::{Lists, Maps, Structs};
 
-/// What the rows of a decoder share.
+/// State shared by all rows of a decoder.
 pub(crate) struct Objects {
     pub(crate) options: JsonOptions,
-    /// Where the value has bytes that are not UTF-8, in the order of their places; mostly none. Only what is read must have
-    /// none of them.
+    /// Positions of invalid UTF-8 bytes in the value, ascending; mostly none. Only texts that are decoded must have
+    /// none.
     pub(crate) foreign: Vec<usize>,
     text: String,
     bytes: Vec<u8>,
@@ -32,7 +32,7 @@ impl Objects {
         Self { options, foreign: Vec::new(), text: String::new(), bytes: Vec::new() }
     }
 
-    /// The text that is meant, and the options beside it.
+    /// Unescapes a text; returned with the options, since `self` is borrowed.
     #[inline(always)]
     fn plain<'t>(&'t mut self, quoted: Quoted<'t>) -> Result<(&'t str, &'t JsonOptions), Fault> {
         self.check(quoted.position, quoted.raw.len() + 1)?;
@@ -40,7 +40,7 @@ impl Objects {
         Ok((text, &self.options))
     }
 
-    /// A fault if there are bytes that are not UTF-8 in the text that begins there.
+    /// Returns a fault if the text at `position` has invalid UTF-8.
     #[inline(always)]
     fn check(&self, position: usize, length: usize) -> Result<(), Fault> {
         if self.foreign.is_empty() { Ok(()) } else { self.check_foreign(position, length) }
@@ -56,26 +56,25 @@ impl Objects {
     }
 }
 
-/// One row while it is decoded.
+/// A row in progress.
 pub(crate) struct Row<'o> {
     objects: &'o mut Objects,
     corrupt_record: Option<usize>,
     bytes_left: usize,
     text_bytes: usize,
-    /// Whether a field came more than once, so that bytes were counted more than once.
+    /// True if a field came twice, so that its bytes were counted twice.
     has_again: bool,
     first: Option<BadValue>,
-    /// Whether Spark's parser would take the row to be complete, however the text goes on.
+    /// True if Spark's parser would end the row here, whatever text follows.
     ended: bool,
 }
 
-/// What became of a row.
+/// Result of decoding a row.
 pub(crate) struct Outcome {
-    /// The first fault.
     pub(crate) first: Option<BadValue>,
-    /// Whether the row has ended before its text.
+    /// True if the row ended before its text did.
     pub(crate) ended: bool,
-    /// The bytes of its texts, elements and entries, if they were counted.
+    /// Bytes of its texts, elements and entries, if they were counted.
     pub(crate) bytes: Option<usize>,
 }
 
@@ -94,8 +93,8 @@ impl<'o> Row<'o> {
         Outcome { first: self.first, ended: self.ended, bytes }
     }
 
-    /// An object, behind whose opening bracket the cursor is, as a row of a struct. `depth` counts the objects and arrays
-    /// that are open, this one too.
+    /// Decodes an object, with the cursor behind its opening bracket, as a row of a struct. `depth` counts the open
+    /// objects and arrays, including this one.
     pub(crate) fn object(
         &mut self,
         structs: &mut Structs,
@@ -109,7 +108,7 @@ impl<'o> Row<'o> {
             loop {
                 cursor.peek();
                 place = match structs.names.ahead(place, cursor.rest()) {
-                    // Names with bytes that are not UTF-8 have others in their place, and are no field's.
+                    // Substituted bytes must not match a field name, so the shortcut needs valid UTF-8.
                     Some((next, length)) if self.objects.foreign.is_empty() => {
                         cursor.at += length;
                         next
@@ -130,7 +129,7 @@ impl<'o> Row<'o> {
         Ok(())
     }
 
-    /// The place of a name behind another one.
+    /// Place of a name that follows the place `before`.
     fn meet(&mut self, structs: &mut Structs, name: Quoted<'_>, before: usize) -> usize {
         match self.plain(name) {
             Ok(name) => structs.names.meet(before, name.as_bytes()),
@@ -169,7 +168,7 @@ impl<'o> Row<'o> {
         }
     }
 
-    /// Goes on behind the field whose value, from `start` on, has a fault.
+    /// Continues after a field with a fault, whose value starts at `start`.
     #[cold]
     fn go_on(
         &mut self,
@@ -186,8 +185,8 @@ impl<'o> Row<'o> {
         if depth > 1 {
             return Err(*fault);
         }
-        // Spark goes on where its parser stands: in the innermost object or array, whose fields are then read as those of
-        // the row, and whose end is that of the row.
+        // Spark continues where its parser stopped: in the innermost object or array. It reads the fields there as
+        // fields of the row, and takes that object's end for the end of the row.
         let mut open = open_at(cursor, fault.position)?;
         while let Some(is_object) = open.last() {
             if !is_object {
@@ -212,8 +211,8 @@ impl<'o> Row<'o> {
         Ok(())
     }
 
-    /// A field that the object has had before: the last value counts, unless it is bad. So it is tried as another row first.
-    /// Its fault, if the value is bad.
+    /// Decodes a repeated field: the last value counts, unless it is bad. So it is first tried as another row. Returns
+    /// the fault of a bad value.
     #[cold]
     fn field_again(
         &mut self,
@@ -240,7 +239,7 @@ impl<'o> Row<'o> {
         }
     }
 
-    /// Remembers the first fault. An error if the value cannot be decoded further.
+    /// Keeps the first fault. Returns it as an error if the value cannot be decoded further.
     #[cold]
     fn note(&mut self, fault: &Fault, path: &Path<'_>) -> Decoded {
         self.first.get_or_insert_with(|| BadValue {
@@ -251,10 +250,10 @@ impl<'o> Row<'o> {
         if fault.ends_the_value() || self.objects.options.mode == Mode::FailFast { Err(*fault) } else { Ok(()) }
     }
 
-    /// Any value, as a row of the column. After an error the column may have begun that row in its children.
+    /// Decodes any value as a row of the column. After an error the column's children may hold part of that row.
     #[inline(always)]
     fn value(&mut self, column: &mut Column, cursor: &mut Cursor<'_>, path: &Path<'_>, depth: usize) -> Decoded {
-        // The values that most columns have, without a token in memory between cursor and column.
+        // Shortcut for the most frequent types, without a token between cursor and column.
         match (&mut *column, cursor.peek()) {
             (Column::Utf8(texts), Some(b'"')) => {
                 let start = cursor.at;
@@ -295,7 +294,7 @@ impl<'o> Row<'o> {
 
     #[inline(never)]
     fn other_value(&mut self, column: &mut Column, cursor: &mut Cursor<'_>, path: &Path<'_>, depth: usize) -> Decoded {
-        // Up to the value, for its position and source text.
+        // Move to the value, for its position and source text.
         cursor.peek();
         let start = cursor.at;
         let value = cursor.value()?;
@@ -334,7 +333,7 @@ impl<'o> Row<'o> {
         Ok(())
     }
 
-    /// Values that are not of the kind that the column's type is mostly written as.
+    /// Decodes values of a kind that is unusual for the column's type.
     #[inline(never)]
     fn rare(
         &mut self,
@@ -350,7 +349,7 @@ impl<'o> Row<'o> {
         let taken = self.objects.options.syntax.non_numeric_numbers;
         match (column, value) {
             (Column::Utf8(texts), _) => {
-                // The source text of any other value.
+                // Other values become their source text.
                 cursor.at = start;
                 cursor.skip_value(depth)?;
                 let text = cursor.text_from(start);
@@ -420,7 +419,7 @@ impl<'o> Row<'o> {
                 self.charge(element_bytes, cursor)?;
                 let path = Path::Element(path, index);
                 if let Err(fault) = self.value(&mut lists.child, cursor, &path, depth) {
-                    // The list is null as a whole, so nothing is decoded after this.
+                    // After this fault the list is null, so no further element is decoded.
                     self.note(&fault, &path)?;
                     return Err(fault);
                 }
@@ -458,7 +457,7 @@ impl<'o> Row<'o> {
         if maps.end_row() { Ok(()) } else { Err(cursor.fault(Reason::RowTooLarge(i32::MAX as usize))) }
     }
 
-    /// Counts what an element or entry takes before it is decoded.
+    /// Counts the bytes of an element or entry before it is decoded.
     fn charge(&mut self, bytes: usize, cursor: &Cursor<'_>) -> Decoded {
         match self.bytes_left.checked_sub(bytes) {
             Some(left) => {
@@ -481,7 +480,7 @@ fn narrow<T: TryFrom<i64>, const WIDTH: usize>(
     Some(())
 }
 
-/// A float; beyond its range an infinity or zero. An integer -0 is 0, as in Java.
+/// Parses a float; numbers beyond its range become an infinity or zero. An integer -0 is 0, as in Java.
 #[inline(always)]
 fn float<T: std::str::FromStr + Default>(text: &str, is_integer: bool) -> Option<T> {
     if text.len() > MAX_NUMBER_BYTES {
@@ -493,7 +492,7 @@ fn float<T: std::str::FromStr + Default>(text: &str, is_integer: bool) -> Option
     text.parse().ok()
 }
 
-/// Days since 1970. A text that is empty is bad, whatever the pattern is.
+/// Days since 1970. An empty text is bad under every pattern.
 fn date(text: &str, options: &JsonOptions) -> Option<i32> {
     let Some(pattern) = &options.date_format else { return time::date(text) };
     let read = pattern.date(text).filter(|_| !text.is_empty());
@@ -514,8 +513,9 @@ fn timestamp(text: &str, zoned: bool, options: &JsonOptions) -> Option<i64> {
     }
 }
 
-/// Moves behind the value at `position`, within the value that the cursor is before. The objects and arrays that are open
-/// there, from the outside in; true for objects. None if nothing begins there; the cursor is then behind the whole value.
+/// Moves behind the value at `position`, within the value at the cursor. Returns the objects and arrays that are open
+/// there, outermost first; true for objects. If no value begins there, the result is empty and the cursor is behind the
+/// whole value.
 fn open_at(cursor: &mut Cursor<'_>, position: usize) -> Result<Vec<bool>, Fault> {
     let mut open = Vec::new();
     loop {

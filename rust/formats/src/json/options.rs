@@ -1,78 +1,78 @@
-//! The options of a decoder, by the names that Spark's `from_json` has for them.
+//! Options of JSON decoders and encoders, by the names of Spark's `from_json` and `to_json`.
 
 use super::time::{Pattern, TimeZone};
 use crate::avro::Framing;
 
-/// What becomes of a bad value: Spark's `mode` of `from_json`.
+/// Treatment of bad values: Spark's `mode` of `from_json`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// The row stays. A field whose value is bad is null, and of a value that is no JSON object, all fields are.
+    /// Keep the row. A field with a bad value is null; if the value is no JSON object, all fields are.
     #[default]
     Permissive,
-    /// There is no row; [`JsonDecoder::append`](crate::JsonDecoder::append) returns the error.
+    /// Append no row; [`JsonDecoder::append`](crate::JsonDecoder::append) returns the error.
     FailFast,
 }
 
-/// What stands around the objects.
+/// Envelope around the objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Envelope {
-    /// Nothing: a value is the object.
+    /// No envelope: a value is the object.
     #[default]
     None,
-    /// Debezium's `{before, after, source, op, ts_ms}`, alone or as the `payload` beside a `schema`: `before` of a deletion
-    /// and else `after` is the object. Fields at the top named `__op` (utf8), `__deleted` (boolean or utf8) and `__ts_ms`
-    /// (int64) say what was done and when, as those of Debezium's ExtractNewRecordState do.
+    /// Debezium's `{before, after, source, op, ts_ms}`, alone or as the `payload` beside a `schema`. The object is
+    /// `before` for a deletion, else `after`. Top-level fields named `__op` (utf8), `__deleted` (boolean or utf8) and
+    /// `__ts_ms` (int64) receive the operation and its time, as with Debezium's ExtractNewRecordState.
     Debezium,
 }
 
 /// The options of a decoder, with the defaults of Spark's `from_json`. [`JsonOptions::set`] takes them by Spark's names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonOptions {
-    /// What becomes of a bad value. Default permissive.
+    /// Treatment of bad values. Default permissive.
     pub mode: Mode,
-    /// The field that gets the text of bad values, if the fields have a utf8 one of this name at the top. Default
+    /// Name of the field for the text of bad values, used if there is a top-level utf8 field of this name. Default
     /// `_corrupt_record`.
     pub corrupt_record_field: String,
-    /// The zone of timestamps that name none. Default UTC.
+    /// Zone of timestamps that name none. Default UTC.
     pub time_zone: TimeZone,
-    /// How texts of dates are read. Default as Spark casts texts to dates.
+    /// Pattern of dates. By default they are parsed as by Spark's cast.
     pub date_format: Option<Pattern>,
-    /// How texts of timestamps with a zone are read. Default as Spark casts texts to timestamps.
+    /// Pattern of timestamps with a zone. By default they are parsed as by Spark's cast.
     pub timestamp_format: Option<Pattern>,
-    /// How texts of timestamps without a zone are read. Default as Spark casts texts to them.
+    /// Pattern of timestamps without a zone. By default they are parsed as by Spark's cast.
     pub timestamp_ntz_format: Option<Pattern>,
-    /// Whether texts that a pattern does not fit are read as without one. Default no.
+    /// Parse texts that do not match the pattern as if there were none. Default false.
     pub datetime_fallback: bool,
-    /// Whether the other fields of a nested object stay if one is bad. Default yes. If not, the field at the top is null, and
-    /// what Spark's parser reads next is read as fields at the top, up to the next end of an object.
+    /// Keep the other fields of a nested object if one is bad. Default true. If false, the top-level field is null, and
+    /// the text after the fault, up to the next end of an object, is read as top-level fields, as by Spark's parser.
     pub partial_results: bool,
-    /// Whether rows that are written leave out fields that are null. Default yes.
+    /// Omit null fields from encoded rows. Default true.
     pub ignore_null_fields: bool,
-    /// What is taken beyond JSON.
+    /// Permitted extensions of JSON.
     pub syntax: Syntax,
-    /// What stands around the objects. Default nothing.
+    /// Envelope around the objects. Default none.
     pub envelope: Envelope,
-    /// What stands before each value. Any schema will do. Default nothing.
+    /// Framing before each value. The schema that it names is not checked. Default none.
     pub framing: Framing,
-    /// How much one row may take as columns, in bytes: a list of empty objects grows by the width of its fields with every
-    /// three bytes. Default 64 MiB.
+    /// Limit on the memory of one row's columns, in bytes: three bytes of text, as in a list of empty objects, can add
+    /// a row of many fields. Default 64 MiB.
     pub max_row_bytes: usize,
 }
 
-/// What is taken beyond JSON, with Spark's defaults: single quotes, and numbers that are not finite.
+/// Permitted extensions of JSON. Spark's defaults: single quotes, and numbers that are not finite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Syntax {
-    /// `/* */` and `//`.
+    /// Comments, `/* */` and `//`.
     pub comments: bool,
-    /// Names of fields without quotes.
+    /// Field names without quotes.
     pub unquoted_field_names: bool,
     /// Texts and names in single quotes.
     pub single_quotes: bool,
-    /// Numbers such as 007.
+    /// Leading zeros, as in 007.
     pub leading_zeros: bool,
-    /// NaN, Infinity and so on, with quotes and without.
+    /// NaN, Infinity and the like, with quotes and without.
     pub non_numeric_numbers: bool,
-    /// A backslash before any character.
+    /// Backslashes before any character.
     pub any_escape: bool,
     /// Control characters in texts.
     pub control_characters: bool,
@@ -116,13 +116,13 @@ impl Default for JsonOptions {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("option {name}: {reason}")]
 pub struct BadOption {
-    /// The option, as it was given.
+    /// Name of the option, as given.
     pub name: String,
-    /// What is wrong with it, and what to do.
+    /// Fault, and how to correct it.
     pub reason: String,
 }
 
-/// Options that Spark has for files, or for writing.
+/// Spark's options for files, or for writing.
 const ELSEWHERE: [&str; 9] = [
     "compression",
     "linesep",
@@ -136,9 +136,9 @@ const ELSEWHERE: [&str; 9] = [
 ];
 
 impl JsonOptions {
-    /// Sets an option by its name in Spark, in any case of letters: those of `from_json`, and `enablePartialResults`, which
-    /// is `spark.sql.json.enablePartialResults` there; `envelope`, none or debezium, is of this crate alone. `ignoreNullFields` is of
-    /// `to_json`. Options of the inference of a schema are taken too, and have no effect.
+    /// Sets an option by its name in Spark, case-insensitively. The names are those of `from_json`, of `to_json`
+    /// (`ignoreNullFields`), `enablePartialResults` (in Spark `spark.sql.json.enablePartialResults`), and this crate's
+    /// own `envelope` (none or debezium). Options of schema inference are accepted without effect.
     ///
     /// # Errors
     /// An option that is unknown, not supported, or has a bad value.

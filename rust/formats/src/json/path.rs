@@ -1,6 +1,6 @@
-//! Where in a value the decoder is: a list on the stack, which becomes a text only when something is wrong.
+//! Position of the decoder in a value: a linked list on the stack, which becomes a text only for an error.
 
-/// The way from the root of a value to the place that is decoded.
+/// Path from the root of a value to the current one.
 pub(crate) enum Path<'p> {
     Root,
     Field(&'p Path<'p>, &'p str),
@@ -9,7 +9,7 @@ pub(crate) enum Path<'p> {
 }
 
 impl Path<'_> {
-    /// As text, `items[3].price`.
+    /// Text of the path, like `items[3].price`.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Root => String::new(),

@@ -1,13 +1,13 @@
-//! The JSON Schema of columns: what a registry has for values that are written of them.
+//! JSON Schema of columns, for the registry.
 
 use std::fmt::Write;
 
 use arrow_schema::{DataType, Field, Fields};
 
-/// The text of a JSON Schema for objects with these fields, which have gone through [`nullable`](crate::column::nullable) or
-/// are those that columns are read as. The same fields have the same text.
+/// Text of a JSON Schema for objects with these fields, which come from [`nullable`](crate::column::nullable) or from
+/// the encoder's own types. Equal fields have equal texts.
 ///
-/// What JSON Schema has no word for is said as Kafka Connect's converters say it.
+/// Types without an equivalent in JSON Schema are written as by Kafka Connect's converters.
 pub(crate) fn schema_text(fields: &Fields) -> String {
     let mut text = r#"{"$schema":"http://json-schema.org/draft-07/schema#","#.to_owned();
     object(fields, &mut text);
@@ -28,9 +28,9 @@ fn object(fields: &Fields, text: &mut String) {
     text.push('}');
 }
 
-/// A value that may be null.
+/// Appends the schema of a value that may be null.
 fn value(field: &Field, text: &mut String) {
-    // A null is to be valid under one of the two alone.
+    // A null must match exactly one branch of `oneOf`.
     let is_either = field.is_nullable() && !matches!(field.data_type(), DataType::Null);
     if is_either {
         text.push_str(r#"{"oneOf":[{"type":"null"},{"#);
@@ -48,7 +48,7 @@ fn kind(data_type: &DataType, text: &mut String) {
         DataType::Int16 => r#""type":"integer","connect.type":"int16""#,
         DataType::Int32 => r#""type":"integer","connect.type":"int32""#,
         DataType::Int64 => r#""type":"integer","connect.type":"int64""#,
-        // By its range it is read back as what takes it.
+        // The range lets readers choose an unsigned 64-bit type.
         DataType::UInt64 => r#""type":"integer","minimum":0,"maximum":18446744073709551615"#,
         DataType::Float32 => r#""type":"number","connect.type":"float32""#,
         DataType::Float64 => r#""type":"number","connect.type":"float64""#,
@@ -58,7 +58,7 @@ fn kind(data_type: &DataType, text: &mut String) {
         DataType::Null => r#""type":"null""#,
         DataType::Struct(fields) => return object(fields, text),
         DataType::Decimal128(precision, scale) => {
-            // Writing into a text does not fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(
                 text,
                 r#""type":"number","title":"org.apache.kafka.connect.data.Decimal","connect.type":"bytes","connect.parameters":{{"scale":"{scale}","connect.decimal.precision":"{precision}"}}"#
@@ -80,7 +80,6 @@ fn kind(data_type: &DataType, text: &mut String) {
     });
 }
 
-/// A name as JSON.
 fn name(name: &str, text: &mut String) {
     let mut out = Vec::new();
     super::encoder::text(name.as_bytes(), &mut out);

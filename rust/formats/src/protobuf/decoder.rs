@@ -1,4 +1,4 @@
-//! The decoder: values in, a column out; what their frames must say, and what becomes of bad values.
+//! Protobuf decoder: values become rows of a column. It checks their frames, and treats bad values by the mode.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,27 +21,28 @@ use crate::json::Mode;
 use crate::nested::Structs;
 use crate::source::{Asked, SchemaSource, WriterSchemaCache, unreadable};
 
-/// For how many parts of a row room is kept for the next.
+/// Limit on the noted parts of a row whose memory is kept for the next row.
 const MAX_KEPT_PARTS: usize = 4_096;
 
-/// How many frames are known at a time: one message may be named in many ways, with longer numbers than are needed.
+/// Limit on the frames known at a time: one message may be named in many ways, since varints may be longer than
+/// necessary.
 const MAX_KNOWN: usize = 10_000;
 
-/// How the values of a message become a column.
+/// Plan by which values of a message become a column.
 #[derive(Debug)]
 pub struct ProtobufPlan {
     schema: ProtobufSchema,
     message: MessagePlan,
     data_type: DataType,
     framing: Framing,
-    /// Those that were given. If there are none, and nobody to ask, any schema will do.
+    /// Writers' schemas that were given. If there are none, and no source, any schema is accepted.
     writers: BTreeMap<WriterKey, Arc<Writer>>,
-    /// Where other writers' schemas are asked for.
+    /// Source of the other writers' schemas.
     late: Option<WriterSchemaCache<ProtobufSchema, Writer>>,
     options: ProtobufOptions,
 }
 
-/// A writer's schema, whose message is that of the column's name.
+/// A writer's schema, rooted at the message of the same name as the column's.
 #[derive(Debug)]
 struct Writer(ProtobufSchema);
 
@@ -53,12 +54,12 @@ impl Writer {
 }
 
 impl ProtobufPlan {
-    /// The plan for a schema's message. Values are bare, or framed as the serializers of a registry do it. Fields are known by
-    /// their numbers, so the writers' schemas are not needed; where they are given, other ids are refused or asked for,
-    /// and they say which of its messages is meant.
+    /// Makes the plan for a schema's message. Values are bare, or framed as by a registry's serializers. Fields are
+    /// matched by number, so decoding does not need the writers' schemas. If some are given, values with other schema
+    /// ids are refused or their schema is requested, and the schemas determine which of their messages a frame names.
     ///
     /// # Errors
-    /// A schema that cannot be a column, or a writer's whose fields are written in another way.
+    /// Schema that cannot be a column, or a writer's schema that encodes a field differently.
     pub fn new(
         schema: ProtobufSchema,
         writers: Vec<(WriterKey, ProtobufSchema)>,
@@ -74,7 +75,7 @@ impl ProtobufPlan {
             let writer = Writer::new(writer, &schema).map_err(|bad| unreadable(key, &bad))?;
             let writer = Arc::new(writer);
             if let WriterKey::Apicurio(id) = key {
-                // A schema that is given is meant by whichever id a value has.
+                // A given schema matches its id as a contentId and as a globalId.
                 given.insert(WriterKey::GlobalId(id), Arc::clone(&writer));
             }
             given.insert(key, writer);
@@ -82,7 +83,7 @@ impl ProtobufPlan {
         Ok(Self { schema, message, data_type, framing, writers: given, late: None, options })
     }
 
-    /// The same, with a source of the schemas that were not given. The message of each is to be that of the column's name.
+    /// Adds a source of the schemas that were not given. Each must declare a message of the same name as the column's.
     #[must_use]
     pub fn asking(self, source: Arc<dyn SchemaSource<ProtobufSchema>>) -> Self {
         Self { late: Some(WriterSchemaCache::new(source)), ..self }
@@ -93,7 +94,7 @@ impl ProtobufPlan {
         &self.data_type
     }
 
-    /// The writer's schema for a key; `None` if any schema will do.
+    /// Writer's schema for a key; `None` if any schema is accepted.
     fn writer(&self, key: WriterKey) -> Asked<Option<Arc<Writer>>> {
         if let Some(writer) = self.writers.get(&key) {
             return Asked::Known(Some(Arc::clone(writer)));
@@ -110,7 +111,7 @@ impl ProtobufPlan {
         }
     }
 
-    /// Whether the frame of a writer's value names the message of the column.
+    /// Checks that the frame of a writer's value names the column's message.
     fn check(&self, frame: &Frame<'_>, writer: Option<&Writer>) -> Result<(), ProtobufReason> {
         let schema = writer.map_or(&self.schema, |Writer(schema)| schema);
         let found = frame.found()?;
@@ -152,12 +153,12 @@ impl ProtobufPlan {
     }
 }
 
-/// What [`ProtobufDecoder::append`] made of a value.
+/// Result of [`ProtobufDecoder::append`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProtobufAppended {
-    /// A row with all that the schema asks for.
+    /// Row without a fault.
     Good,
-    /// A row that is null: why.
+    /// Null row; holds the fault.
     Bad(BadProtobuf),
 }
 
@@ -166,11 +167,11 @@ pub struct ProtobufDecoder {
     plan: Arc<ProtobufPlan>,
     root: Structs,
     parts: Vec<Part>,
-    /// The frames that were found to be of the message, ascending: their schemas, and what names the message.
+    /// Frames that were checked to name the column's message, ascending by schema and by the name of the message.
     known: Vec<(WriterKey, By, Box<[u8]>)>,
-    /// The frame of the last value: most are followed by one of the same.
+    /// Index of the last value's frame: most are followed by one with the same frame.
     last: usize,
-    /// Why the last value has no row, if that is not its own fault.
+    /// Reason why the last value has no row, if that is not the value's own fault.
     missing: Option<Undecoded>,
     pool: BufferPool,
 }
@@ -200,32 +201,32 @@ impl ProtobufDecoder {
         self.root.rows() + self.root.children.iter().map(Column::bytes).sum::<usize>()
     }
 
-    /// Takes back the rows from `rows` on.
+    /// Cuts the column back to `rows` rows.
     pub fn truncate(&mut self, rows: usize) {
         self.root.truncate(rows.min(self.root.rows()));
     }
 
-    /// Finishes the rows as an array, and how many bytes of memory it holds; starts anew.
+    /// Finishes the rows as an array and returns the bytes of memory that it holds; leaves an empty column.
     pub fn finish(&mut self) -> (ArrayRef, usize) {
         let mut finishing = Finishing { pool: &self.pool, memory_bytes: 0 };
         let array = self.root.finish(&mut finishing);
         (Arc::new(array), finishing.memory_bytes)
     }
 
-    /// Appends a value as a row; without a value, the row is null. Unwinds with
-    /// [`OutOfMemory`](monedula_columns::OutOfMemory) if there is no memory for the columns.
+    /// Appends a value as a row; null without a value. Unwinds with [`OutOfMemory`](monedula_columns::OutOfMemory) if
+    /// there is no memory for the columns.
     ///
     /// # Errors
-    /// With [`Mode::FailFast`], what is wrong with a bad value; there is no row then.
+    /// The fault of a bad value under [`Mode::FailFast`]; then no row is appended.
     pub fn append(&mut self, value: Option<&[u8]>) -> Result<ProtobufAppended, BadProtobuf> {
         self.append_framed(value, None)
     }
 
-    /// As [`Self::append`], of a value whose frame may be in a header of its record, as Confluent's serializers write it
-    /// if they are told to.
+    /// Same as [`Self::append`], for a value whose frame may be in a header of its record, where Confluent's
+    /// serializers can be configured to write it.
     ///
     /// # Errors
-    /// As [`Self::append`].
+    /// Same as [`Self::append`].
     #[inline]
     pub fn append_framed(
         &mut self,
@@ -236,7 +237,7 @@ impl ProtobufDecoder {
         self.append_named(value, frame)
     }
 
-    /// As [`Self::append`], of a value whose frame may be, all or in part, beside it in its record.
+    /// Same as [`Self::append`], for a value whose frame may be, all or in part, in its record's headers.
     #[inline]
     pub(crate) fn append_beside(
         &mut self,
@@ -292,26 +293,28 @@ impl ProtobufDecoder {
         if self.plan.options.mode == Mode::FailFast || self.missing.is_some() {
             return Err(bad);
         }
-        // As Spark's `from_protobuf` has it, unlike its `from_avro` and `from_json`.
+        // Null instead of a struct of nulls, as in Spark's `from_protobuf`, unlike its `from_avro` and `from_json`.
         self.root.push_null();
         Ok(ProtobufAppended::Bad(bad))
     }
 
-    /// The id in a frame of Confluent's, if a bare value has one and can be read behind it. It may leave a row.
+    /// Schema id of a frame of Confluent's, if a bare value begins with one and can be decoded behind it. Leaves a row
+    /// if it decoded one.
     fn confluent_id(&mut self, value: &[u8]) -> Option<u32> {
         let Ok(Frame { key: WriterKey::Id(id), start, .. }) = Frame::of(value) else { return None };
         (self.plan.framing == Framing::Bare && self.message(value, start).is_ok()).then_some(id)
     }
 
-    /// Whether the message follows the id in a frame of Confluent's at once. It may leave a row.
+    /// Returns true if the message directly follows the id in a frame of Confluent's, without indexes. Leaves a row if
+    /// it decoded one.
     fn is_without_indexes(&mut self, value: &[u8]) -> bool {
         let Ok((_, at)) = Framing::Confluent.key(value) else { return false };
-        // Below 8 there is no tag.
+        // Numbers below 8 would be tags of field 0, which does not exist.
         let is_tag = value.get(at).is_some_and(|first| *first >= 8);
         self.plan.framing == Framing::Confluent && is_tag && self.message(value, at).is_ok()
     }
 
-    /// A value, of which the frame may be known already.
+    /// Decodes a value, whose frame may have been found in the headers.
     #[inline]
     fn decode(&mut self, value: &[u8], frame: Option<Framed<'_>>) -> Decoded {
         let frame = match (self.plan.framing, frame) {
@@ -340,7 +343,7 @@ impl ProtobufDecoder {
         self.message(value, frame.start)
     }
 
-    /// Where a frame is among the known ones, after a check if it is new.
+    /// Index of a frame among the known ones; a new one is checked and added.
     #[cold]
     fn find(&mut self, frame: &Frame<'_>) -> Result<usize, ProtobufReason> {
         let named = (frame.key, frame.by, frame.named);
@@ -369,7 +372,7 @@ impl ProtobufDecoder {
         Ok(place)
     }
 
-    /// Why the last value has no row, if that is not its own fault.
+    /// Takes the reason why the last value has no row, if that is not the value's own fault.
     pub(crate) fn take_missing(&mut self) -> Option<Undecoded> {
         self.missing.take()
     }

@@ -1,24 +1,24 @@
-//! The files of a schema as they are written: names are not looked up yet. Read from descriptors here, and from text in
-//! `text.rs`.
+//! The files of a schema as declared, with names not resolved yet. They are read from descriptors here, and from text
+//! in `text.rs`.
 
 use super::error::{Decoded, ProtobufReason};
 use super::wire::{BYTES, Cursor, VARINT};
 use crate::json::base64;
 
-/// How deep messages may be declared in messages.
+/// Limit on the nesting of message declarations.
 pub(crate) const MAX_DEPTH: usize = 64;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct File {
     pub(crate) name: String,
     pub(crate) package: String,
-    /// `proto2`, `proto3`, or that of an edition.
+    /// `proto2`, `proto3`, or the name of an edition.
     pub(crate) syntax: String,
     pub(crate) imports: Vec<String>,
     pub(crate) messages: Vec<Message>,
     pub(crate) enums: Vec<Enum>,
     pub(crate) features: Features,
-    /// What it was read from: its text, or its descriptors in base64.
+    /// Source of the file: its text, or its descriptors in base64.
     pub(crate) source: String,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Field {
     pub(crate) name: String,
     pub(crate) number: i64,
     pub(crate) label: Label,
-    /// The number of the type in descriptors; 0 if only its name is known.
+    /// Type number in descriptors; 0 if only its name is known.
     pub(crate) kind: u64,
     pub(crate) type_name: String,
     pub(crate) oneof: Option<u32>,
@@ -47,7 +47,7 @@ pub(crate) struct Field {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Label {
-    /// There is none, or it says nothing, as in descriptors.
+    /// No label, or one whose meaning is given elsewhere, as in descriptors.
     #[default]
     None,
     Optional,
@@ -62,21 +62,21 @@ pub(crate) struct Enum {
     pub(crate) features: Features,
 }
 
-/// Features of editions, as numbers in descriptors: 0 is what is around.
+/// Features of editions, as numbers in descriptors; 0 inherits the enclosing scope's.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Features {
-    /// 1 is explicit, 2 implicit, 3 required.
+    /// Field presence: 1 is explicit, 2 implicit, 3 required.
     pub(crate) presence: u64,
-    /// 1 is open, 2 closed.
+    /// Enum type: 1 is open, 2 closed.
     pub(crate) enum_type: u64,
-    /// 2 is as groups.
+    /// Message encoding: 2 is delimited, as groups are.
     pub(crate) encoding: u64,
-    /// 1 is packed, 2 expanded.
+    /// Encoding of repeated fields: 1 is packed, 2 expanded.
     pub(crate) repeated: u64,
 }
 
 impl Features {
-    /// These, and those of what is around where there are none.
+    /// Features of `self`, else the enclosing scope's.
     pub(crate) fn within(self, around: Self) -> Self {
         let or = |own: u64, around| if own == 0 { around } else { own };
         Self {
@@ -88,15 +88,15 @@ impl Features {
     }
 }
 
-/// The number of the features among the options of a field.
 const FIELD_FEATURES: u32 = 21;
 
-/// Whether these bytes are a `FileDescriptorProto` and not a set of them.
+/// Returns true if these bytes are one `FileDescriptorProto`, not a set of them.
 pub(crate) fn is_one_file(bytes: &[u8]) -> bool {
     read_file(Cursor::new(bytes, 0)).is_ok_and(|file| !file.name.is_empty() && !file.messages.is_empty())
 }
 
-/// The file in a text that is a `FileDescriptorProto` in base64, as Confluent's serializers for Python register schemas.
+/// Decodes a text that is a `FileDescriptorProto` in base64, the form in which Confluent's Python serializers register
+/// schemas.
 pub(crate) fn encoded(name: &str, text: &str) -> Option<File> {
     let mut bytes = Vec::new();
     if text.contains(['{', ';']) || base64::decode(text, &mut bytes).is_none() {
@@ -106,10 +106,10 @@ pub(crate) fn encoded(name: &str, text: &str) -> Option<File> {
     Some(File { name: name.to_owned(), ..file })
 }
 
-/// The files of a `FileDescriptorSet`.
+/// Files of a `FileDescriptorSet`.
 ///
 /// # Errors
-/// Bytes that are none.
+/// Bytes that are no such set.
 pub(crate) fn descriptor_set(bytes: &[u8]) -> Decoded<Vec<File>> {
     let mut files = Vec::new();
     each_field(&mut Cursor::new(bytes, 0), |number, content| {
@@ -180,7 +180,7 @@ fn read_message(mut cursor: Cursor<'_>, depth: usize) -> Decoded<Message> {
             (2, Content::Bytes(field)) => message.fields.push(read_field(field)?),
             (3, Content::Bytes(nested)) => message.messages.push(read_message(nested, depth + 1)?),
             (4, Content::Bytes(each)) => message.enums.push(read_enum(each)?),
-            // The option `map_entry` is number 7.
+            // Number 7 is the option `map_entry`.
             (7, Content::Bytes(options)) => (message.features, message.is_map_entry) = read_options(options, 12)?,
             _ => {}
         }
@@ -239,13 +239,13 @@ fn read_enum(mut cursor: Cursor<'_>) -> Decoded<Enum> {
     Ok(read)
 }
 
-/// The features among options, which have this number, and whether option 7 is set.
+/// Features among options, which have this field number, and true if option 7 is set.
 fn read_options(mut cursor: Cursor<'_>, features_number: u32) -> Decoded<(Features, bool)> {
     let (mut features, mut is_seventh) = (Features::default(), false);
     each_field(&mut cursor, |number, content| {
         match content {
             Content::Number(value) if number == 7 => is_seventh = value != 0,
-            // The option `packed` of a field.
+            // Number 2 is the field option `packed`.
             Content::Number(value) if number == 2 && features_number == FIELD_FEATURES => {
                 features.repeated = if value == 0 { 2 } else { 1 };
             }

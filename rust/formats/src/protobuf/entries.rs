@@ -1,4 +1,4 @@
-//! The entries of maps: of several with one key, the last one counts.
+//! Decoding of map entries: of several with one key, the last one counts.
 
 use std::ops::Range;
 
@@ -10,23 +10,23 @@ use super::wire::Cursor;
 use crate::column::Column;
 use crate::nested::Maps;
 
-/// A key, to be compared with others.
+/// A key, for comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Key<'v> {
     Number(u64),
     Text(&'v str),
 }
 
-/// An entry that was looked through.
+/// An entry whose fields were located.
 struct Entry<'v> {
     key: Key<'v>,
-    /// Where the key and the value are, without their tags; none if the entry has none.
+    /// Position of the key behind its tag; `None` if the entry has none.
     key_at: Option<usize>,
     values: Option<Values>,
     whole: (usize, usize),
 }
 
-/// The last value of an entry, and whether there are others, which a message is merged of.
+/// Position of an entry's last value, and true if there are others, which have to be merged if they are messages.
 #[derive(Clone, Copy)]
 struct Values {
     at: usize,
@@ -35,7 +35,7 @@ struct Values {
 }
 
 impl Row<'_> {
-    /// The entries of a map, which are those parts.
+    /// Decodes a map from these parts, each an entry.
     pub(super) fn entries(
         &mut self,
         plan: &MapPlan,
@@ -96,7 +96,7 @@ impl Row<'_> {
             (step, Some(Values { at, end, .. })) if step.is_message() => {
                 self.part(step, column, &mut cursor.part(at, end))
             }
-            // An entry without a value has an empty one.
+            // A missing value is an empty message.
             (step, None) if step.is_message() => self.part(step, column, &mut cursor.part(end, end)),
             (Step::Enum(of), Some(Values { at, .. })) => self.enum_name(of, column, &mut cursor.part(at, end)),
             (step, Some(Values { at, .. })) => scalar(step, column, &mut cursor.part(at, end)),
@@ -106,7 +106,7 @@ impl Row<'_> {
     }
 }
 
-/// Where key and value of an entry are; none if the value is a number that a closed enum has not.
+/// Locates key and value of an entry; `None` if the value is an unknown number of a closed enum.
 fn entry<'v>(plan: &MapPlan, mut cursor: Cursor<'v>) -> Decoded<Option<Entry<'v>>> {
     let whole = (cursor.at, cursor.bytes.len());
     let empty = if matches!(plan.key, Step::Text) { Key::Text("") } else { Key::Number(0) };
@@ -147,7 +147,7 @@ fn entry<'v>(plan: &MapPlan, mut cursor: Cursor<'v>) -> Decoded<Option<Entry<'v>
     Ok(Some(entry))
 }
 
-/// A key, cut to the bits of its type.
+/// Reads a key, truncated to the bits of its type.
 fn key<'v>(step: &Step, cursor: &mut Cursor<'v>) -> Decoded<Key<'v>> {
     Ok(match step {
         Step::Text => Key::Text(cursor.text()?),
@@ -159,7 +159,7 @@ fn key<'v>(step: &Step, cursor: &mut Cursor<'v>) -> Decoded<Key<'v>> {
     })
 }
 
-/// A key as its column has it.
+/// Text of a key, in the type of its column.
 #[cold]
 fn shown(step: &Step, column: &Column, number: u64) -> String {
     match (step, column) {
@@ -171,7 +171,7 @@ fn shown(step: &Step, column: &Column, number: u64) -> String {
     }
 }
 
-/// All values of an entry in one, as one message is.
+/// Joins all values of an entry, so that they decode as one merged message.
 fn merged(plan: &MapPlan, mut cursor: Cursor<'_>) -> Decoded<Vec<u8>> {
     let mut all = Vec::new();
     while !cursor.is_at_end() {

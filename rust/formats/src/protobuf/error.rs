@@ -1,4 +1,4 @@
-//! What can be wrong with a value.
+//! Faults of values.
 
 use std::fmt;
 
@@ -8,54 +8,54 @@ use crate::error::prefix;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{reason} (byte {position})", if path.is_empty() { String::new() } else { format!("{path}: ") })]
 pub struct BadProtobuf {
-    /// The field that the fault was met in, as `items[3].price`; empty if the value as a whole is bad.
+    /// Path of the field with the fault, like `items[3].price`; empty if the value as a whole is bad.
     pub path: String,
-    /// What is wrong.
+    /// Kind of the fault.
     pub reason: ProtobufReason,
-    /// Where in the value, in bytes from its start, its frame included. In a message that came in several parts, where its
-    /// outer message ends.
+    /// Position of the fault, in bytes from the start of the value, its frame included. In a message that came in
+    /// several parts, the end of its outer message.
     pub position: usize,
 }
 
-/// What is wrong with a value.
+/// Kinds of faults in a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtobufReason {
-    /// The value, or the message that it has, ends too early.
+    /// Value, or a message in it, that ends too early.
     Truncated,
-    /// A number of more than ten bytes or 64 bits.
+    /// Number of more than ten bytes or 64 bits.
     BadNumber,
-    /// A length beyond the end of the message.
+    /// Length beyond the end of the message.
     BadLength(u64),
-    /// A tag with a field or wire type that does not exist.
+    /// Tag with a field number or wire type that does not exist.
     BadTag(u64),
-    /// A group ends that has not begun: its field.
+    /// End of a group that has not begun; holds the field's number.
     UnexpectedEnd(u32),
-    /// Groups are nested too deep.
+    /// Groups nested too deep.
     TooDeep,
-    /// A text that is not UTF-8.
+    /// Text that is not UTF-8.
     NotUtf8,
-    /// A field has another wire type than its type in the schema: the two.
+    /// Field with a wire type that does not match its type in the schema.
     WireType {
-        /// That of the value.
+        /// Wire type in the value.
         found: u8,
-        /// That of the schema's type.
+        /// Wire type of the schema's type.
         expected: u8,
     },
-    /// A time or length beyond the range of the column's type.
+    /// Time or duration beyond the range of the column's type.
     OutOfRange(&'static str),
-    /// A required field is missing.
+    /// Missing required field.
     Missing,
-    /// The row would take more than this many bytes.
+    /// Row that would take more than this many bytes.
     RowTooLarge(usize),
-    /// The value does not begin as the framing has it: what is wrong.
+    /// Value that does not begin with the configured framing; holds the fault.
     NotFramed(Box<str>),
-    /// The frame names another message than that of the column.
+    /// Frame that names another message than the column's; holds the fault.
     OtherMessage(Box<str>),
-    /// No schema can be had for this value: why.
+    /// Value without an available schema; holds the reason.
     NoSchema(Box<str>),
-    /// The value can be read behind a frame of Confluent's, which it is not said to have: what is wrong without, and the
-    /// schema's id.
+    /// Value that can be decoded behind a frame of Confluent's, but is configured without; holds the fault without the
+    /// frame, and the schema id.
     Framed(Box<Self>, u32),
 }
 
@@ -94,7 +94,7 @@ impl fmt::Display for ProtobufReason {
     }
 }
 
-/// A fault on its way out of nested messages, each of which says where in it the fault was.
+/// A fault that is passed up through nested messages, each of which prepends its part of the path.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) path: String,
@@ -122,7 +122,7 @@ impl Fault {
         self
     }
 
-    /// The same at another place: that of what the bytes were put together from.
+    /// Moves the fault to the position of a merged message, whose bytes were joined from several parts.
     pub(crate) fn at(mut self: Box<Self>, position: usize) -> Box<Self> {
         self.position = position;
         self

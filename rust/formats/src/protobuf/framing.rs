@@ -1,4 +1,4 @@
-//! What serializers write before a message: the schema's id or GUID, and which of its messages it is.
+//! Frames before messages: the schema's id or GUID, and which of the schema's messages follows.
 
 use monedula_columns::{RecordContext, text_of};
 
@@ -6,7 +6,7 @@ use super::error::{Decoded, ProtobufReason};
 use super::wire::{BYTES, Cursor};
 use crate::avro::{AvroReason, Framing, WriterKey};
 
-/// How deep a message may be declared in others.
+/// Limit on the nesting of message declarations.
 const MAX_INDEXES: i64 = 64;
 
 const NO_INDEXES: &str =
@@ -16,35 +16,33 @@ const DEPRECATED: &str = "the indexes of the message are in the deprecated forma
 const NO_NUMBER: &str = "the number of the message does not follow the UUID of the schema's version";
 const NO_REF: &str = "the name of the message does not follow the schema's id, as Apicurio's serializers write it";
 
-/// How the message is named in a frame.
+/// Ways in which a frame names its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum By {
-    /// As Confluent's serializers do it: its number in the file, behind those of the messages that it is declared in, with
+    /// Confluent's: its index in the file, preceded by the indexes of the messages that enclose its declaration, and by
     /// their count.
     Indexes,
-    /// As AWS Glue's do it: its number among all messages of the file, in the order of their full names.
+    /// AWS Glue's: its index among all messages of the file, sorted by full name.
     Number,
-    /// As Apicurio's do it: a message whose field 1 is its name, without package and the messages that it is declared in.
+    /// Apicurio's: a message whose field 1 is the name, without the package and the enclosing messages.
     Ref,
-    /// The same name in a header of Apicurio's.
+    /// Apicurio's header with the same name.
     Name,
 }
 
-/// What a frame says.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame<'v> {
     pub(crate) key: WriterKey,
     pub(crate) by: By,
-    /// What names the message, as it is written.
+    /// Name of the message, in the frame's own encoding.
     pub(crate) named: &'v [u8],
-    /// Where the message begins.
     pub(crate) start: usize,
 }
 
-/// A frame, or what is wrong with it.
+/// A frame, or its fault.
 pub(crate) type Framed<'v> = Result<Frame<'v>, ProtobufReason>;
 
-/// Which message a frame names.
+/// Message that a frame names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Found {
     Indexes(Vec<u32>),
@@ -53,7 +51,7 @@ pub(crate) enum Found {
 }
 
 impl<'v> Frame<'v> {
-    /// The frame of Confluent's before a value.
+    /// Reads Confluent's frame before a value.
     #[inline]
     pub(crate) fn of(value: &'v [u8]) -> Framed<'v> {
         let (key, at) = Framing::Confluent.key(value).map_err(unframed)?;
@@ -65,7 +63,7 @@ impl<'v> Frame<'v> {
         Ok(Self { key, by: By::Indexes, named: value.get(at..cursor.at).unwrap_or_default(), start: cursor.at })
     }
 
-    /// The same in a header; the value has no frame then.
+    /// Reads Confluent's frame from a header; the value has no frame then.
     #[cold]
     pub(crate) fn of_header(header: &'v [u8]) -> Framed<'v> {
         match Self::of(header)? {
@@ -74,7 +72,7 @@ impl<'v> Frame<'v> {
         }
     }
 
-    /// The frame of Apicurio's before a value. The id, the name or both may stand in headers.
+    /// Reads Apicurio's frame before a value. The id, the name or both may be in headers.
     #[inline]
     pub(crate) fn of_apicurio(value: &'v [u8], beside: RecordContext<'v>) -> Framed<'v> {
         let named = Framing::key_of_apicurio(beside);
@@ -88,7 +86,7 @@ impl<'v> Frame<'v> {
         Ok(Self { key, by: By::Ref, named, start: cursor.at })
     }
 
-    /// The frame of AWS Glue's, of which the number of the message is compressed with it.
+    /// Reads AWS Glue's frame, whose message index is decompressed together with the message.
     #[inline]
     pub(crate) fn of_glue(key: WriterKey, unframed: &'v [u8], at: usize) -> Framed<'v> {
         let mut cursor = Cursor::new(unframed, at);
@@ -96,7 +94,7 @@ impl<'v> Frame<'v> {
         Ok(Self { key, by: By::Number, named: unframed.get(at..cursor.at).unwrap_or_default(), start: cursor.at })
     }
 
-    /// Which message it names.
+    /// Decodes which message the frame names.
     #[cold]
     pub(crate) fn found(&self) -> Result<Found, ProtobufReason> {
         let mut cursor = Cursor::new(self.named, 0);
@@ -109,7 +107,7 @@ impl<'v> Frame<'v> {
     }
 }
 
-/// What is wrong with the frame of any format.
+/// Translates a fault in a frame, which Avro and Protobuf share.
 #[cold]
 pub(crate) fn unframed(reason: AvroReason) -> ProtobufReason {
     match reason {
@@ -134,7 +132,6 @@ fn name_of_ref<'v>(cursor: &mut Cursor<'v>) -> Decoded<&'v [u8]> {
     Ok(name)
 }
 
-/// The indexes of a message as they are written.
 fn numbers(indexes: &[u8]) -> Vec<u32> {
     let mut numbers = Vec::new();
     let read = read(&mut Cursor::new(indexes, 0), |number| numbers.push(number));
@@ -145,7 +142,7 @@ fn numbers(indexes: &[u8]) -> Vec<u32> {
 }
 
 fn read(cursor: &mut Cursor<'_>, mut met: impl FnMut(u32)) -> Result<(), ProtobufReason> {
-    // The plain numbers of the deprecated format are small, and the plain number 1 is -1 in zigzag.
+    // The deprecated format has plain varints, which are small; read as zigzag, a plain 1 is -1.
     let is_deprecated = cursor.peek().is_some_and(|count| count < 8);
     let none = |number: i64| {
         let reason = if number < 0 && is_deprecated { DEPRECATED } else { NO_INDEXES };

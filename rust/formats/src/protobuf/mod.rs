@@ -1,5 +1,5 @@
-//! Protobuf into columns, and out of columns: a descriptor says which field goes where, and messages are decoded by the numbers of their
-//! fields. No message becomes an object, and no library of descriptors is linked: what is read of them is read here.
+//! Protobuf to columns, and columns to Protobuf. A descriptor maps fields to columns, and messages are decoded by field
+//! number. No message becomes an object, and no descriptor library is linked: descriptors are parsed here.
 
 mod decoder;
 mod definition;

@@ -1,29 +1,33 @@
-//! The options of a decoder, by the names that Spark's `from_protobuf` has for them.
+//! Options of the Protobuf decoder, by the names of Spark's `from_protobuf`.
 
 use crate::json::{BadOption, Mode};
 
-/// The options of a decoder. [`ProtobufOptions::set`] takes them by Spark's names.
+/// Options of the decoder. [`ProtobufOptions::set`] takes them by Spark's names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtobufOptions {
-    /// What becomes of a bad value: no row and an error, or a row that is null. Default permissive.
+    /// Treatment of bad values: no row and an error, or a null row. Default permissive.
     pub mode: Mode,
-    /// How often a message may be in itself as columns; 0 is not at all, and such a schema is refused. Default 0.
+    /// Limit on how often a message may recur within itself as columns; with 0, recursive schemas are refused. Default
+    /// 0.
     pub recursive_fields_max_depth: usize,
-    /// Unsigned numbers become int64 and decimal128(20, 0). Default false: they are unsigned columns.
+    /// Turns unsigned numbers into int64 and decimal128(20, 0). Default false: unsigned columns.
     pub upcast_unsigned_ints: bool,
-    /// Unsigned numbers become signed ones of the same bits, unless they are upcast. Default false; true is as in Spark.
+    /// Turns unsigned numbers into signed ones with the same bits, unless they are upcast. Default false; Spark behaves
+    /// like true.
     pub unsigned_as_signed: bool,
-    /// Enums become their numbers. Default false: their names.
+    /// Turns enums into their numbers. Default false: their names.
     pub enums_as_ints: bool,
-    /// A missing field without presence, as most of proto3, has its type's zero. Default true; null without, as in Spark.
+    /// Fills missing fields without presence (most of proto3) with the type's zero. Default true; false gives null, as
+    /// in Spark.
     pub emit_default_values: bool,
-    /// Messages such as `google.protobuf.Int32Value` become the values in them. Default true; structs without, as in Spark.
+    /// Replaces messages such as `google.protobuf.Int32Value` by the value in them. Default true; false gives structs,
+    /// as in Spark.
     pub unwrap_primitive_wrapper_types: bool,
-    /// Messages without fields are structs without fields. Default true; they have no column without, as in Spark.
+    /// Keeps messages without fields as empty structs. Default true; false gives them no column, as in Spark.
     pub retain_empty_message_types: bool,
-    /// Which fields become columns, as `items.price`, in this order. Default empty: all do.
+    /// Fields that become columns, like `items.price`, in this order. Default empty: all of them.
     pub fields: Vec<String>,
-    /// How much one row may take as columns, in bytes. Default 64 MiB.
+    /// Limit on the memory of one row's columns, in bytes. Default 64 MiB.
     pub max_row_bytes: usize,
 }
 
@@ -45,10 +49,10 @@ impl Default for ProtobufOptions {
 }
 
 impl ProtobufOptions {
-    /// Sets options by their names in Spark, in any case of letters. `unsigned.as.signed` is of ours alone.
+    /// Sets options by their names in Spark, case-insensitively. `unsigned.as.signed` is monedula's own.
     ///
     /// # Errors
-    /// An option that is unknown, not supported, or has a bad value.
+    /// Option that is unknown, not supported, or has a bad value.
     pub fn set(&mut self, given: &[(String, String)]) -> Result<(), BadOption> {
         for (name, value) in given {
             let refused = |reason: &str| BadOption { name: name.clone(), reason: reason.to_owned() };

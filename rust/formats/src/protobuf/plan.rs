@@ -1,4 +1,4 @@
-//! How a message becomes columns: for each field by its number, what reads it and where it goes.
+//! Decoding plan of a message: for each field number, the decoding step and the target column.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use super::wanted::Wanted;
 use super::wire::{BYTES, FIXED32, FIXED64, GROUP, VARINT};
 use crate::avro::BadSchema;
 
-/// How many columns a schema may become: messages that are used at several places are counted at each.
+/// Limit on the columns of a schema: a message that is used at several places counts at each.
 const MAX_COLUMNS: usize = 10_000;
-/// How deep the types may be nested: decoding recurses as deep.
+/// Limit on the nesting of types, since decoding recurses as deep.
 const MAX_DEPTH: usize = 64;
 
-/// What reads one value of a field.
+/// Step that decodes one value of a field.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Into 32 bits, signed or not.
+    /// Varint to a column of 32 bits, signed or not.
     Varint32,
     SInt32,
     Fixed32,
-    /// Into 64 bits, signed or not.
+    /// Varint to a column of 64 bits, signed or not.
     Varint64,
     SInt64,
     Fixed64,
@@ -33,16 +33,13 @@ pub(crate) enum Step {
     Fixed32AsLong,
     UInt64AsDecimal,
     Fixed64AsDecimal,
-    /// An enum by its name.
     Enum(Arc<Enum>),
-    /// An enum by its number; of a closed one, those that it has.
+    /// Enum by number; holds a closed enum, whose unknown numbers are skipped.
     EnumNumber(Option<Arc<Enum>>),
     Message(Box<MessagePlan>),
-    /// `google.protobuf.Timestamp`
     Timestamp,
-    /// `google.protobuf.Duration`
     Duration,
-    /// A message around one value, such as `google.protobuf.Int32Value`.
+    /// Message around one value, such as `google.protobuf.Int32Value`.
     Wrapper(Box<Self>),
     List(Box<ItemPlan>),
     Map(Box<MapPlan>),
@@ -50,15 +47,16 @@ pub(crate) enum Step {
 
 #[derive(Debug)]
 pub(crate) struct MessagePlan {
-    /// One for each column, in the order of the schema.
+    /// Plan of each column, in the order of the schema.
     pub(crate) fields: Box<[FieldPlan]>,
-    /// For each tag of one byte, the field that has it and one more; 0 for what has none.
+    /// One-based field index for each tag of one byte; 0 for tags without a column.
     pub(crate) by_tag: Box<[u8; 128]>,
-    /// Numbers and their fields, ascending.
+    /// Field numbers and field indexes, ascending.
     pub(crate) by_number: Box<[(u32, usize)]>,
-    /// The members of oneofs that have no column, by their numbers, ascending: the columns of the others end with them.
+    /// Members of oneofs that have no column, ascending by number: when one occurs, it clears the columns of the other
+    /// members.
     pub(crate) hidden: Box<[(u32, Oneof)]>,
-    /// A bit for each of the first 64 fields.
+    /// Bits of the first 64 fields.
     pub(crate) all: u64,
 }
 
@@ -68,29 +66,29 @@ pub(crate) struct FieldPlan {
     pub(crate) number: u32,
     pub(crate) wire: u8,
     pub(crate) absent: Absent,
-    /// Whether it is a scalar of its own: no enum, message, list or map, nor of a oneof.
+    /// True for a scalar outside any oneof: no enum, message, list or map.
     pub(crate) is_plain: bool,
-    /// The oneof that it is of.
+    /// Oneof that the field belongs to.
     pub(crate) oneof: Option<Box<Oneof>>,
 }
 
-/// What the members of a oneof know of each other.
+/// Links between the members of a oneof.
 #[derive(Debug, Clone)]
 pub(crate) struct Oneof {
-    /// Behind the numbers of all fields.
+    /// Number of the oneof's group, above all field indexes.
     pub(crate) group: usize,
-    /// The other members.
+    /// Field indexes of the other members.
     pub(crate) others: Box<[usize]>,
     pub(crate) has_messages: bool,
 }
 
-/// What a field has that is not in a value.
+/// Value of a field that is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Absent {
     Null,
     Zero,
     Refused,
-    /// The elements that there were, of a list or map.
+    /// List or map of the elements that were decoded, maybe none.
     Ended,
 }
 
@@ -98,7 +96,7 @@ pub(crate) enum Absent {
 pub(crate) struct ItemPlan {
     pub(crate) step: Step,
     pub(crate) wire: u8,
-    /// What an element takes as columns, at least.
+    /// Minimal size of an element in columns.
     pub(crate) bytes: usize,
 }
 
@@ -108,17 +106,17 @@ pub(crate) struct MapPlan {
     pub(crate) key_wire: u8,
     pub(crate) value: Step,
     pub(crate) value_wire: u8,
-    /// What an entry takes as columns, at least.
+    /// Minimal size of an entry in columns.
     pub(crate) bytes: usize,
 }
 
 impl Step {
-    /// Whether it reads a sub-message: several of them are one.
+    /// Returns true if the step decodes a sub-message: several occurrences of one are merged.
     pub(crate) fn is_message(&self) -> bool {
         matches!(self, Self::Message(_) | Self::Timestamp | Self::Duration | Self::Wrapper(_))
     }
 
-    /// Bytes of a row that is not in the value at all.
+    /// Size of a row without a value.
     fn bytes(&self) -> usize {
         match self {
             Self::Varint32 | Self::SInt32 | Self::Fixed32 | Self::EnumNumber(_) | Self::Text | Self::Bytes => 4,
@@ -133,10 +131,10 @@ impl Step {
     }
 }
 
-/// The plan of the schema's message, and the type of its column.
+/// Plan of the schema's message, and the type of its column.
 ///
 /// # Errors
-/// A type that cannot be a column.
+/// Type that cannot be a column.
 pub(crate) fn plan(schema: &ProtobufSchema, options: &ProtobufOptions) -> Result<(MessagePlan, DataType), BadSchema> {
     let mut planner = Planner { schema, options, columns: 0, open: Vec::new() };
     match planner.message(schema.root, &Wanted::of(&options.fields), "", 0)? {
@@ -151,11 +149,11 @@ struct Planner<'s> {
     schema: &'s ProtobufSchema,
     options: &'s ProtobufOptions,
     columns: usize,
-    /// The messages that the type is in.
+    /// Messages around the current type, to detect recursion.
     open: Vec<TypeId>,
 }
 
-/// None for what is cut.
+/// Planned type; `None` if it is cut as too recursive or empty.
 type Planned<T> = Result<Option<T>, BadSchema>;
 
 impl Planner<'_> {
@@ -217,7 +215,7 @@ impl Planner<'_> {
         }))
     }
 
-    /// `wanted` is of the values.
+    /// Plans a map; `wanted` selects fields of its values.
     fn map(
         &mut self,
         (field, entry): (&Field, &Message),
@@ -256,7 +254,7 @@ impl Planner<'_> {
         Ok(Some((plan, DataType::Map(Arc::new(entries), false))))
     }
 
-    /// What reads one value, and the type of its column.
+    /// Plans one value: its step, and the type of its column.
     fn value(&mut self, kind: Kind, wanted: &Wanted, path: &str, depth: usize) -> Planned<(Step, DataType)> {
         if !wanted.is_all() && !matches!(kind, Kind::Message(_) | Kind::Group(_)) {
             return Err(bad(path, NO_FIELDS.to_owned()));
@@ -328,7 +326,7 @@ impl Planner<'_> {
 
 const NO_FIELDS: &str = "it has no fields";
 
-/// The fields of a message that are wanted, with what is wanted of them.
+/// Selected fields of a message, each with the selection below it.
 fn chosen<'m, 'w>(
     message: &'m Message,
     wanted: &'w Wanted,
@@ -350,7 +348,7 @@ fn chosen<'m, 'w>(
     Ok(chosen)
 }
 
-/// What the wrapper of this name has in it.
+/// Type of the value in the wrapper of this name.
 pub(crate) fn wrapped(name: &str) -> Option<Kind> {
     Some(match name {
         "DoubleValue" => Kind::Double,
@@ -376,7 +374,7 @@ pub(crate) fn wire_type(kind: Kind) -> u8 {
     }
 }
 
-/// `all` are the fields of the message, of which some have no column.
+/// Assembles a message's plan; `all` are the fields of the message, some without a column.
 fn message_plan(plans: Vec<(FieldPlan, Option<u32>)>, all: &[Field]) -> MessagePlan {
     let oneofs: Vec<_> = plans.iter().map(|(_, oneof)| *oneof).collect();
     let mut fields: Vec<_> = plans.into_iter().map(|(plan, _)| plan).collect();

@@ -1,20 +1,20 @@
-//! Whether values of a writer's schema can be read by the reader's: fields are known by their numbers, so those of one
-//! number must be written alike.
+//! Check that a writer's messages can be decoded by the reader's schema: fields are matched by number, so fields with
+//! the same number must have the same encoding.
 
 use std::collections::BTreeSet;
 
 use super::schema::{Field, Kind, Presence, ProtobufSchema, TypeId, bad};
 use crate::avro::BadSchema;
 
-/// From which length on a path goes no deeper: a writer's messages may be in each other as deep as they like.
+/// Length of a path from which on it is not extended: a writer's messages may be nested without limit.
 const MAX_PATH: usize = 1_000;
 
-/// Checks the fields that the messages of both schemas have, and those of the messages in them.
+/// Compares the fields that the messages of both schemas have, and the messages nested in them.
 ///
 /// # Errors
-/// The first field whose type is written in another way, with both types.
+/// First field whose encoding differs, with both types.
 pub(crate) fn check(writer: &ProtobufSchema, reader: &ProtobufSchema) -> Result<(), BadSchema> {
-    // Not by recursion: a writer's messages may be in each other deeper than the reader's.
+    // Iterative, because a writer's messages may be nested deeper than the reader's.
     let mut open = vec![(writer.root, reader.root, String::new())];
     let mut seen = BTreeSet::new();
     while let Some((of_writer, of_reader, path)) = open.pop() {
@@ -41,23 +41,23 @@ pub(crate) fn check(writer: &ProtobufSchema, reader: &ProtobufSchema) -> Result<
     Ok(())
 }
 
-/// Whether what is written as one field is read as the other, as Protobuf's rules for changing a type have it.
+/// Returns true if the writer's field can be decoded as the reader's, by Protobuf's rules for changing a type.
 fn is_read(written: &Field, read: &Field) -> bool {
     let (of_writer, of_reader) = (Form::of(written.kind), Form::of(read.kind));
-    // Several numbers are packed into one, of which a field that is not repeated cannot be read.
+    // A packed field has several numbers, which a singular field cannot be read from.
     let is_packed = written.presence == Presence::Repeated && read.presence != Presence::Repeated;
     let is_number = !matches!(of_writer, Form::Text | Form::Message | Form::Group);
     if is_packed && is_number {
         return false;
     }
     match (written.kind, read.kind) {
-        // The bytes of a message are the message.
+        // The bytes of a sub-message are the message.
         (Kind::Message(_), Kind::Bytes) | (Kind::Bytes, Kind::Message(_)) => true,
         _ => of_writer == of_reader,
     }
 }
 
-/// How a type is written, and what its bytes or bits mean.
+/// Encoding of a type, and the meaning of its bytes or bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Varint,
@@ -94,7 +94,7 @@ fn message_of(kind: Kind) -> Option<TypeId> {
     }
 }
 
-/// A field's type, as `.proto` files have it.
+/// Type of a field in the syntax of `.proto` files.
 fn described(schema: &ProtobufSchema, field: &Field) -> String {
     let of_message = |id: TypeId, what: &str| match &schema.messages[id] {
         message if message.is_map_entry => "a map".to_owned(),

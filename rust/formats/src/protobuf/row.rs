@@ -1,8 +1,8 @@
-//! The walk of one message into the columns of a row, along a plan.
+//! Decoding of one message into the columns of a row, along a plan.
 //!
-//! The fields of a message come in any order and as often as the writer likes. A scalar that comes again takes back the
-//! one before. Sub-messages and entries of maps are only noted where they are met, and are decoded when the message has
-//! ended: then it is known which of them are one message in several parts, and each part is decoded once.
+//! The fields of a message come in any order, and may repeat. A repeated scalar replaces the one before. Sub-messages
+//! and map entries are only noted where they occur, and are decoded at the end of the message: only then it is known
+//! which of them are parts of one message, and each part is decoded once.
 
 use super::error::{Decoded, Fault, ProtobufReason};
 use super::plan::{Absent, FieldPlan, ItemPlan, MessagePlan, Step};
@@ -12,29 +12,29 @@ use super::wire::{BYTES, Cursor, FIXED32, FIXED64, VARINT};
 use crate::column::Column;
 use crate::nested::{Lists, Structs};
 
-/// The digits of the longest number of an enum, and its sign.
+/// Digits of the longest enum number, and its sign.
 const MAX_DIGITS: usize = 11;
 
-/// What the message that is being read has in it besides scalars.
+/// Noted sub-message, map entry or oneof scalar of the message in progress.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
-    /// The number of the field, or that of its oneof.
+    /// Index of the field, or the group number of its oneof.
     pub(super) group: usize,
     pub(super) index: usize,
     pub(super) start: usize,
-    /// None for a scalar of a oneof.
+    /// End of the content; `None` for a scalar of a oneof.
     pub(super) end: Option<usize>,
 }
 
-/// One row while it is decoded.
+/// A row in progress.
 pub(crate) struct Row<'s> {
-    /// The parts of the open messages, the innermost message's last.
+    /// Parts of the open messages, the innermost message's last.
     pub(crate) parts: &'s mut Vec<Part>,
     pub(crate) bytes_left: usize,
     pub(crate) max_row_bytes: usize,
 }
 
-/// Which fields of the open message have a value.
+/// Fields of the open message that have a value.
 struct Seen(u64);
 
 impl Seen {
@@ -56,7 +56,7 @@ impl Seen {
 }
 
 impl Row<'_> {
-    /// One message, as a row of the structs. After an error the columns may have begun that row.
+    /// Decodes one message as a row of the structs. After an error the columns may hold part of that row.
     pub(crate) fn message(&mut self, plan: &MessagePlan, structs: &mut Structs, cursor: &mut Cursor<'_>) -> Decoded {
         let (mark, rows) = (self.parts.len(), structs.rows());
         let mut seen = Seen(0);
@@ -94,7 +94,7 @@ impl Row<'_> {
         Ok(())
     }
 
-    /// A field that is more than a scalar of its own.
+    /// Decodes a field that is not a plain scalar.
     #[inline(never)]
     fn other(
         &mut self,
@@ -116,7 +116,7 @@ impl Row<'_> {
                 Ok(())
             }
             (Step::Enum(of) | Step::EnumNumber(Some(of)), _) if of.is_closed && !is_known(of, cursor)? => {
-                // As if it had not come.
+                // Unknown numbers of a closed enum are skipped, as if the field were missing.
                 cursor.varint().map(|_| ())
             }
             (step, child) => {
@@ -141,7 +141,8 @@ impl Row<'_> {
         }
     }
 
-    /// The field of a tag that no table has, and its wire type; none if it has no column, and then it has been stepped over.
+    /// Looks up a tag outside the table of short tags. Returns the field and its wire type; `None`, with the field
+    /// skipped, if it has no column.
     #[cold]
     fn long_tag(
         &mut self,
@@ -175,7 +176,7 @@ impl Row<'_> {
         Ok(Some((index, wire)))
     }
 
-    /// One element of a list, or several that are packed.
+    /// Decodes one element of a list, or several packed ones.
     fn elements(
         &mut self,
         items: &ItemPlan,
@@ -219,7 +220,7 @@ impl Row<'_> {
         }
     }
 
-    /// The sub-messages and maps that were met behind the mark.
+    /// Decodes the sub-messages and maps noted since the mark.
     fn merge(
         &mut self,
         plan: &MessagePlan,
@@ -245,7 +246,7 @@ impl Row<'_> {
                 let name = structs.fields[index].name();
                 let child = &mut structs.children[index];
                 self.parts_of(field, child, cursor, from..to).map_err(|fault| fault.in_field(name))?;
-                // The row of a map is ended with those of lists, among the fields that are not seen.
+                // Maps end their row like lists, in `fill`, which handles the fields that are not seen.
                 if field.absent != Absent::Ended {
                     seen.set(index);
                 }
@@ -256,7 +257,7 @@ impl Row<'_> {
         Ok(())
     }
 
-    /// One sub-message in as many parts as came for it last, or the entries of a map.
+    /// Decodes one sub-message, from its last uninterrupted parts, or the entries of a map.
     fn parts_of(
         &mut self,
         field: &FieldPlan,
@@ -269,7 +270,7 @@ impl Row<'_> {
         }
         let all = &self.parts[parts];
         let index = all.last().map(|part| part.index);
-        // A member of a oneof forgets what it had before another one came.
+        // Another member in between clears what a oneof's member had before.
         let first = all.iter().rposition(|part| Some(part.index) != index || part.end.is_none()).map_or(0, |at| at + 1);
         match &all[first..] {
             [Part { start, end: Some(end), .. }] => {
@@ -285,7 +286,7 @@ impl Row<'_> {
         }
     }
 
-    /// A sub-message without its head.
+    /// Decodes the content of a sub-message.
     pub(super) fn part(&mut self, step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
         match (step, column) {
             (Step::Message(plan), Column::Struct(structs)) => self.message(plan, structs, cursor),
@@ -298,15 +299,15 @@ impl Row<'_> {
                 values.push(micros(cursor, "duration")?.to_ne_bytes());
                 Ok(())
             }
-            // The plan was made for these columns.
+            // Unreachable: the plan was made for these columns.
             (_, column) => Err(cursor.fault(ProtobufReason::OutOfRange(column.type_name()))),
         }
     }
 
-    /// The name of an enum's number, or the number if it has none.
+    /// Appends the name of an enum's number, or the number itself if it has no name.
     pub(super) fn enum_name(&mut self, of: &Enum, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
         let start = cursor.at;
-        // More bits than an enum has are cut off, as in Google's parsers.
+        // Excess bits are cut off, as in Google's parsers.
         let number = cursor.varint()? as i32;
         let Column::Utf8(texts) = column else { return Err(cursor.fault(ProtobufReason::OutOfRange("utf8"))) };
         let is_pushed = match of.values.get(&number) {
@@ -322,7 +323,7 @@ impl Row<'_> {
         if is_pushed { Ok(()) } else { Err(Fault::new(ProtobufReason::OutOfRange("utf8"), start)) }
     }
 
-    /// Counts what so many items take before they are decoded.
+    /// Counts the bytes of `count` items before they are decoded.
     #[inline(always)]
     pub(super) fn charge(&mut self, count: usize, bytes: usize, cursor: &Cursor<'_>) -> Decoded {
         match count.checked_mul(bytes).and_then(|bytes| self.bytes_left.checked_sub(bytes)) {
@@ -335,12 +336,11 @@ impl Row<'_> {
     }
 }
 
-/// What a part has in it.
 pub(super) fn content<'v>(cursor: &Cursor<'v>, part: &Part) -> &'v [u8] {
     cursor.bytes.get(part.start..part.end.unwrap_or(part.start)).unwrap_or_default()
 }
 
-/// Takes back the values of a oneof's other members.
+/// Removes the values of a oneof's other members.
 fn clear(others: &[usize], structs: &mut Structs, seen: &mut Seen) {
     let rows = structs.rows();
     for other in others {
@@ -352,12 +352,12 @@ fn clear(others: &[usize], structs: &mut Structs, seen: &mut Seen) {
     }
 }
 
-/// Whether an enum has the next number, which stays.
+/// Returns true if the enum has the next number, which is not consumed.
 pub(super) fn is_known(of: &Enum, cursor: &Cursor<'_>) -> Decoded<bool> {
     Ok(of.values.contains_key(&(cursor.clone().varint()? as i32)))
 }
 
-/// Gives the fields a row that are not in the message.
+/// Ends the row of the fields that the message lacks.
 #[inline(never)]
 fn fill(plan: &MessagePlan, structs: &mut Structs, cursor: &Cursor<'_>, seen: &Seen) -> Decoded {
     let rows = structs.rows();

@@ -1,11 +1,11 @@
-//! Values without parts, and the messages of Google's that become such values.
+//! Decoding of scalars, and of Google's messages that become scalars.
 
 use super::error::{Decoded, Fault, ProtobufReason};
 use super::plan::Step;
 use super::wire::{BYTES, Cursor, FIXED32, FIXED64, VARINT};
 use crate::column::Column;
 
-/// One value behind its tag, as a row of the column.
+/// Decodes one value behind its tag as a row of the column.
 #[inline(always)]
 pub(crate) fn scalar(step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
     match (step, column) {
@@ -21,7 +21,7 @@ pub(crate) fn scalar(step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) 
         (Step::Fixed64, Column::Float64(values) | Column::Int64(values) | Column::UInt64(values)) => {
             values.push(u64::from_le_bytes(cursor.array()?).to_ne_bytes());
         }
-        // More bits than the type has are cut off, as in Google's parsers.
+        // Excess bits are cut off, as in Google's parsers.
         (Step::Varint32 | Step::EnumNumber(_), Column::Int32(values) | Column::UInt32(values)) => {
             values.push((cursor.varint()? as u32).to_ne_bytes());
         }
@@ -60,13 +60,13 @@ fn rarer(step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
         (Step::Fixed64AsDecimal, Column::Decimal { values, .. }) => {
             values.push(i128::from(u64::from_le_bytes(cursor.array()?)).to_ne_bytes());
         }
-        // The plan was made for these columns.
+        // Unreachable: the plan was made for these columns.
         (_, column) => return Err(cursor.fault(ProtobufReason::OutOfRange(column.type_name()))),
     }
     Ok(())
 }
 
-/// The value of a type that is in no message. False if there are too many for 32-bit offsets.
+/// Appends the zero of a type, for a field that is missing. Returns false if there are too many for 32-bit offsets.
 #[must_use]
 pub(crate) fn zero(step: &Step, column: &mut Column) -> bool {
     match (step, column) {
@@ -96,7 +96,7 @@ pub(crate) fn zero(step: &Step, column: &mut Column) -> bool {
     }
 }
 
-/// What a wrapper has in its only field, number 1.
+/// Decodes a wrapper's only field, number 1.
 pub(crate) fn wrapper(step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
     let expected = match step {
         Step::Fixed64 | Step::Fixed64AsDecimal => FIXED64,
@@ -121,7 +121,7 @@ pub(crate) fn wrapper(step: &Step, column: &mut Column, cursor: &mut Cursor<'_>)
     }
 }
 
-/// Whether the next field has this number; what has another is stepped over.
+/// Reads the next tag, and returns true if its field has this number; other fields are skipped.
 fn field_of(cursor: &mut Cursor<'_>, wanted: u32, expected: u8) -> Decoded<bool> {
     let start = cursor.at;
     match cursor.tag()? {
@@ -133,7 +133,7 @@ fn field_of(cursor: &mut Cursor<'_>, wanted: u32, expected: u8) -> Decoded<bool>
     }
 }
 
-/// The microseconds of a `Timestamp` or `Duration`: seconds are number 1, nanoseconds 2.
+/// Microseconds of a `Timestamp` or `Duration`: seconds are field 1, nanoseconds field 2.
 pub(crate) fn micros(cursor: &mut Cursor<'_>, name: &'static str) -> Decoded<i64> {
     let start = cursor.at;
     let (mut seconds, mut nanos) = (0_i64, 0_i32);
@@ -146,7 +146,8 @@ pub(crate) fn micros(cursor: &mut Cursor<'_>, name: &'static str) -> Decoded<i64
             (number, wire) => cursor.skip(number, wire)?,
         }
     }
-    // Downwards: a moment is in the microsecond that it falls into. A length is cut towards zero, as its two parts are.
+    // Timestamps are rounded down, to the microsecond that they are in. Durations are cut towards zero, as both of
+    // their parts are.
     let micros = if name == "timestamp" { nanos.div_euclid(1_000) } else { nanos / 1_000 };
     let all = seconds.checked_mul(1_000_000).and_then(|all| all.checked_add(i64::from(micros)));
     all.ok_or_else(|| Fault::new(ProtobufReason::OutOfRange(name), start))

@@ -1,4 +1,4 @@
-//! A schema whose names have been looked up: messages, enums, and which message values are of.
+//! Protobuf schemas with resolved names: messages, enums, and the root message of the values.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,44 +8,45 @@ use super::definition::{self, Features, File, Label};
 use super::text;
 use crate::avro::BadSchema;
 
-/// The place of a message or enum in its list.
+/// Index of a message or enum in its list.
 pub(crate) type TypeId = usize;
 
-/// The messages of some files, and the one that values are of.
+/// Messages of some files, and the root message of the values.
 #[derive(Debug, Clone)]
 pub struct ProtobufSchema {
     pub(crate) messages: Vec<Message>,
-    /// Shared, since each field of such a type has it.
+    /// Enums of all files. Shared, since each field of an enum type holds its enum.
     pub(crate) enums: Vec<Arc<Enum>>,
     pub(crate) root: TypeId,
-    /// All of them, in the order of their numbers.
+    /// All files, in the order of their numbers.
     files: Arc<[ProtobufFile]>,
 }
 
 /// A file of a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtobufFile {
-    /// As it is imported.
+    /// Name by which other files import it.
     pub name: String,
-    /// Its text, or its descriptors in base64: either is what a registry takes.
+    /// Its text, or its descriptors in base64: registries accept both.
     pub text: String,
-    /// The names of the files that it imports.
+    /// Names of the files that it imports.
     pub imports: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Message {
-    /// With its package.
+    /// Full name, with the package.
     pub(crate) name: Box<str>,
     pub(crate) file: usize,
-    /// Its number in the file, or in the message that it is declared in, whose come before.
+    /// Index in the file, preceded by the indexes of the enclosing messages.
     pub(crate) indexes: Box<[u32]>,
     pub(crate) fields: Vec<Field>,
     pub(crate) is_map_entry: bool,
 }
 
 impl Message {
-    /// The name, for the entries of a map that was read of a text as compilers make it: `ByNameEntry` of the field `by_name`.
+    /// Full name. For map entries read from text, the name that compilers give them: `ByNameEntry` of the field
+    /// `by_name`.
     fn full_name(&self) -> Cow<'_, str> {
         let Some((scope, field)) =
             self.name.strip_suffix(text::MAP_ENTRY).map(|path| path.rsplit_once('.').unwrap_or(("", path)))
@@ -70,15 +71,15 @@ pub(crate) struct Field {
     pub(crate) kind: Kind,
     pub(crate) presence: Presence,
     pub(crate) oneof: Option<u32>,
-    /// Whether the elements of a list are written as one field.
+    /// True if the elements of a list are encoded as one field.
     pub(crate) is_packed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// A missing field has its type's zero.
+    /// Presence not tracked: a missing field has its type's zero.
     Implicit,
-    /// A missing field has no value.
+    /// Presence tracked: a missing field has no value.
     Explicit,
     Required,
     Repeated,
@@ -109,18 +110,18 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Enum {
     pub(crate) values: BTreeMap<i32, Box<str>>,
-    /// The numbers of all names.
+    /// Number of each name.
     pub(crate) numbers: BTreeMap<Box<str>, i32>,
-    /// An unknown number counts as none.
+    /// True if fields with an unknown number count as missing.
     pub(crate) is_closed: bool,
 }
 
 impl ProtobufSchema {
-    /// The schema of a `FileDescriptorSet`, as `protoc --descriptor_set_out --include_imports` writes it, for a message by
-    /// its full name. Without a name, the last file has one message only.
+    /// Schema of a `FileDescriptorSet`, as `protoc --descriptor_set_out --include_imports` writes it, for a message by
+    /// its full name. The name may be omitted if the last file has only one message.
     ///
     /// # Errors
-    /// Bytes that are none, a type that is not in the set, or a message that it has not.
+    /// Invalid bytes, a type that is not in the set, or a message that is not in the set.
     pub fn from_descriptor_set(bytes: &[u8], message: Option<&str>) -> Result<Self, BadSchema> {
         let files = definition::descriptor_set(bytes).map_err(|fault| {
             let reason = match definition::is_one_file(bytes) {
@@ -134,12 +135,12 @@ impl ProtobufSchema {
         Self::of_files(&files, message)
     }
 
-    /// As [`Self::from_descriptor_set`], of `.proto` texts with the names that they are imported by; the last one has the
-    /// message. The files of Google's that come with every compiler need not be given. In place of a text, a registry may
-    /// have the descriptors of a file in base64.
+    /// Same as [`Self::from_descriptor_set`], from `.proto` texts with the names by which they are imported; the last
+    /// one has the message. Google's files that come with every compiler need not be given. In place of a text, the
+    /// descriptors of a file in base64 are accepted, as some registries return them.
     ///
     /// # Errors
-    /// A text that is none, a type that is nowhere declared, or a message that there is not.
+    /// Invalid text, a type that is not declared, or a message that does not exist.
     pub fn from_texts(texts: &[(String, String)], message: Option<&str>) -> Result<Self, BadSchema> {
         let mut files = Vec::new();
         for (name, text) in texts {
@@ -151,7 +152,8 @@ impl ProtobufSchema {
         }
         let imports: BTreeSet<_> = files.iter().flat_map(|file| file.imports.clone()).collect();
         for name in imports.into_iter().filter(|name| texts.iter().all(|(given, _)| given != name)) {
-            // What is not given may have nothing that is needed, as options have not.
+            // Only Google's files can be supplied here. Other missing files may be unnecessary, such as those that
+            // declare options.
             if let Some(text) = text::well_known(&name) {
                 files.insert(0, text::parse(&name, &text).map_err(|reason| bad(&name, reason))?);
             }
@@ -159,17 +161,17 @@ impl ProtobufSchema {
         Self::of_files(&files, message)
     }
 
-    /// The full name of the message.
+    /// Full name of the root message.
     pub fn message(&self) -> &str {
         &self.messages[self.root].name
     }
 
-    /// Whether this is the same schema of the same message, whatever its files are called.
+    /// Returns true if both are the same schema with the same root message, whatever their files are called.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.messages, &self.enums, self.root) == (&other.messages, &other.enums, other.root)
     }
 
-    /// The file that declares the message, behind all that it imports of those that were given.
+    /// File that declares the root message, preceded by its direct and indirect imports, as far as they were given.
     pub fn files(&self) -> Vec<&ProtobufFile> {
         let declares = self.messages[self.root].file;
         let mut found = Vec::new();
@@ -190,13 +192,13 @@ impl ProtobufSchema {
         found.push(file);
     }
 
-    /// The message's number in its file, behind the numbers of the messages that it is declared in.
+    /// Index of the root message in its file, preceded by the indexes of the enclosing messages.
     pub fn indexes(&self) -> &[u32] {
         &self.messages[self.root].indexes
     }
 
-    /// As [`Self::indexes`], but the entries of maps are not counted, as Confluent's Java serializer does where its schema
-    /// is text. None if that is the same, or names another message where they are counted.
+    /// Same as [`Self::indexes`], but without counting map entries, as Confluent's Java serializer does for textual
+    /// schemas. `None` if there is no difference, or if the result is the index of another message in the normal count.
     pub fn indexes_without_maps(&self) -> Option<Box<[u32]>> {
         let root = &self.messages[self.root];
         let mut indexes = root.indexes.clone();
@@ -209,15 +211,15 @@ impl ProtobufSchema {
         (indexes != root.indexes && self.named_by(&indexes).is_none()).then_some(indexes)
     }
 
-    /// The full name of the message with these numbers in the file of the schema's message.
+    /// Full name of the message with these indexes in the root message's file.
     pub fn named_by(&self, indexes: &[u32]) -> Option<&str> {
         let file = self.messages[self.root].file;
         let found = self.messages.iter().find(|message| message.file == file && *message.indexes == *indexes);
         found.filter(|message| !message.is_map_entry).map(|message| &*message.name)
     }
 
-    /// The full names of all messages in the file of the schema's message, those of map entries too, as AWS Glue's
-    /// serializers count them.
+    /// Sorted full names of all messages in the root message's file, including map entries, as AWS Glue's serializers
+    /// count them.
     pub(crate) fn sorted_by_name(&self) -> Vec<Cow<'_, str>> {
         let file = self.messages[self.root].file;
         let mut names: Vec<_> =
@@ -226,8 +228,8 @@ impl ProtobufSchema {
         names
     }
 
-    /// Whether the schema's message is meant by a name without package, and without the messages that it is declared in.
-    /// Apicurio's deserializers look for it among those that are declared in no other.
+    /// Returns true if Apicurio's deserializers resolve this name, without package and enclosing messages, to the root
+    /// message. They prefer top-level messages.
     pub(crate) fn is_called(&self, name: &str) -> bool {
         let root = &self.messages[self.root];
         let is_called = |message: &Message| message.name.rsplit('.').next() == Some(name);
@@ -236,7 +238,8 @@ impl ProtobufSchema {
             && (is_outer(root) || !self.messages.iter().any(|message| is_outer(message) && is_called(message)))
     }
 
-    /// The schema of files, the last of which has the message, or all of whose messages may be named.
+    /// Resolves the names of files. The last file declares the root message, unless `message` names one of another
+    /// file.
     pub(crate) fn of_files(files: &[File], message: Option<&str>) -> Result<Self, BadSchema> {
         let mut linker = Linker::default();
         for (number, file) in files.iter().enumerate() {
@@ -264,7 +267,7 @@ impl ProtobufSchema {
             None => of_last.next(),
         };
         let (Some(root), others) = (root, of_last.next()) else {
-            // Those of the last file first, which the others are mostly imported by.
+            // Messages of the last file come first, since most often it imports the others.
             let known = names(messages.iter().rev());
             let reason = match message {
                 Some(name) if known.is_empty() => {
@@ -307,7 +310,7 @@ fn joined(scope: &str, name: &str) -> String {
     if scope.is_empty() { name.to_owned() } else { format!("{scope}.{name}") }
 }
 
-/// What the syntax of a file has for features.
+/// Features that the syntax of a file implies.
 fn features(file: &File) -> Features {
     let own = match &*file.syntax {
         "proto3" => Features { presence: 2, enum_type: 1, encoding: 1, repeated: 1 },
@@ -335,7 +338,7 @@ impl Linker {
             let (mut values, mut numbers) = (BTreeMap::new(), BTreeMap::new());
             for (name, number) in &each.values {
                 numbers.insert(name.as_str().into(), *number);
-                // Of several names of one number, the first is the enum's own.
+                // Aliases: the first of several names of a number is the one to show.
                 values.entry(*number).or_insert_with(|| name.as_str().into());
             }
             let is_closed = each.features.within(features).enum_type == 2;
@@ -412,7 +415,7 @@ impl Linker {
             number => scalar(number).ok_or_else(|| format!("there is no type {number}"))?,
         };
         let kind = match kind {
-            // Neither the entries of maps nor the values in them are ever delimited.
+            // Map entries and their values are never delimited.
             Kind::Message(id)
                 if field.kind == 10 || (features.encoding == 2 && !is_of_map && !self.messages[id].is_map_entry) =>
             {
@@ -446,7 +449,7 @@ impl Linker {
         })
     }
 
-    /// The type of a name, which is looked up from the inside out, as in C++.
+    /// Resolves a name, from the innermost scope outwards, as in C++.
     fn find(&self, name: &str, scope: &str) -> Result<Kind, String> {
         let missing = || format!("the type {name} is nowhere declared; the files that are imported must be given, too");
         if let Some(full) = name.strip_prefix('.') {
@@ -465,7 +468,7 @@ impl Linker {
     }
 }
 
-/// The type of a number in descriptors.
+/// Scalar type of a number in descriptors.
 fn scalar(number: u64) -> Option<Kind> {
     Some(match number {
         1 => Kind::Double,

@@ -1,12 +1,12 @@
-//! The files of a schema from the text of `.proto` files: what says which messages, fields and enums there are. Services,
-//! the fields of extensions, and options that change no value are stepped over.
+//! Parser of `.proto` texts: it reads the messages, fields and enums. Services, fields of extensions, and options that
+//! do not affect the encoding are skipped.
 
 use super::definition::{Enum, Features, Field, File, Label, MAX_DEPTH, Message};
 
-/// A file of this text, or where it is none and why.
+/// Parses a file.
 ///
 /// # Errors
-/// What was found there, with its line.
+/// Unexpected token, with its line.
 pub(crate) fn parse(name: &str, text: &str) -> Result<File, String> {
     let mut parser = Parser { tokens: tokens(text)?, at: 0, are_labelled: true };
     let mut file = File { name: name.to_owned(), syntax: "proto2".to_owned(), ..File::default() };
@@ -14,10 +14,10 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<File, String> {
     Ok(file)
 }
 
-/// What follows the field's name in the name of a map's entries, which no message of a text can be called by.
+/// Suffix of a field's name that makes the name of its map entry, which no message in a text can have.
 pub(crate) const MAP_ENTRY: &str = "<>";
 
-/// A name with its dots, a number, a text in its quotes, or one other character.
+/// Token: a dotted name, a number, a quoted text, or one other character.
 struct Token<'t> {
     text: &'t str,
     line: usize,
@@ -46,7 +46,6 @@ fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
     Ok(tokens)
 }
 
-/// The length of a text in quotes.
 fn quoted(text: &str, quote: char) -> Option<usize> {
     let mut is_escaped = false;
     for (at, letter) in text.char_indices().skip(1) {
@@ -64,7 +63,7 @@ fn quoted(text: &str, quote: char) -> Option<usize> {
 struct Parser<'t> {
     tokens: Vec<Token<'t>>,
     at: usize,
-    /// Whether fields have labels: only proto2 is without a way to leave them out.
+    /// True if every field needs a label, as in proto2.
     are_labelled: bool,
 }
 
@@ -102,7 +101,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// A name with its package, which may be broken at its dots: what is behind one may stand on the next line.
+    /// Parses a qualified name, which may have white space and line breaks around its dots.
     fn type_name(&mut self) -> Parsed<String> {
         let mut name = self.name()?;
         while name.ends_with('.') || self.peek().starts_with('.') {
@@ -133,7 +132,7 @@ impl<'t> Parser<'t> {
         Ok(if is_negative { -number } else { number })
     }
 
-    /// Steps over a statement: up to its semicolon, or the end of its block.
+    /// Skips a statement: up to its semicolon, or the end of its block.
     fn skip(&mut self) -> Parsed {
         let mut depth = 0_usize;
         loop {
@@ -163,7 +162,7 @@ impl<'t> Parser<'t> {
                 "edition" => {
                     (file.syntax, self.are_labelled) = ("editions".to_owned(), false);
                     self.expect("=")?;
-                    // Each has its own defaults, so those of another cannot be known.
+                    // Each edition has its own defaults, so an unknown edition cannot be read.
                     match &*self.text()? {
                         "2023" | "2024" => self.expect(";")?,
                         other => return Err(format!("the edition {other:?} is not known; 2023 and 2024 are")),
@@ -199,7 +198,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// The features among options, which end with this token.
+    /// Parses options up to this closing token, and returns the features among them.
     fn option(&mut self, end: &str) -> Parsed<Features> {
         let (mut features, mut depth) = (Features::default(), 0_usize);
         loop {
@@ -216,7 +215,7 @@ impl<'t> Parser<'t> {
                     self.at += 1;
                     features.repeated = if self.next()? == "true" { 1 } else { 2 };
                 }
-                // Those of one language are in brackets behind the dot.
+                // Features of one language have brackets behind the dot.
                 _ if depth == 0 && token.starts_with("features.") && self.peek() == "=" => {
                     self.at += 1;
                     set_feature(&mut features, &token["features.".len()..], self.next()?);
@@ -226,7 +225,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Features that are set at once, as `{ field_presence: IMPLICIT }`.
+    /// Parses features that are set together, as in `{ field_presence: IMPLICIT }`.
     fn feature_set(&mut self) -> Parsed<Features> {
         let (mut features, mut depth) = (Features::default(), 0_usize);
         self.expect("{")?;
@@ -237,7 +236,7 @@ impl<'t> Parser<'t> {
                 "}" | "]" => depth = depth.saturating_sub(1),
                 name if depth == 0 && self.peek() == ":" => {
                     self.at += 1;
-                    // What is of one language is a block, and stays.
+                    // Features of one language are a block, which is skipped.
                     if !matches!(self.peek(), "{" | "[") {
                         set_feature(&mut features, name, self.next()?);
                     }
@@ -261,7 +260,7 @@ impl<'t> Parser<'t> {
         loop {
             match self.next()? {
                 "}" => return Ok(message),
-                // Who may name a type changes no value.
+                // Visibility of a type does not affect the encoding.
                 "export" | "local"
                     if matches!(self.peek(), "message" | "enum")
                         && self.tokens.get(self.at + 2).is_some_and(|token| token.text == "{") => {}
@@ -308,8 +307,8 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// The messages of the groups among the fields of an `extend`: they are declared around it, so they count there. Its
-    /// fields are of another message, and no value of them is read.
+    /// Messages of the groups among the fields of an `extend`: they belong to the scope around it, so they count there.
+    /// The fields belong to another message, and are not decoded.
     fn extension(&mut self, depth: usize) -> Parsed<Vec<Message>> {
         self.type_name()?;
         self.expect("{")?;
@@ -341,7 +340,7 @@ impl<'t> Parser<'t> {
         self.expect("}")
     }
 
-    /// Whether a name and a block follow, and not a field whose type is called so.
+    /// Returns true if a name and a block follow, rather than a field whose type has this keyword as its name.
     fn is_block(&self) -> bool {
         self.tokens.get(self.at + 1).is_some_and(|token| token.text == "{")
     }
@@ -384,7 +383,7 @@ impl<'t> Parser<'t> {
             let kind = scalar(&type_name);
             Field { name: name.to_owned(), number, kind, type_name, ..Field::default() }
         };
-        // No name of the text has such a sign, so it is the name of no other message.
+        // Names in texts cannot contain this sign, so the entry's name is unique.
         let entry = format!("{}{MAP_ENTRY}", field.name);
         message.messages.push(Message {
             name: entry.clone(),
@@ -427,7 +426,6 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Sets what changes how values are read.
 fn set_feature(features: &mut Features, name: &str, value: &str) {
     match (name, value) {
         ("field_presence", "EXPLICIT") => features.presence = 1,
@@ -443,7 +441,7 @@ fn set_feature(features: &mut Features, name: &str, value: &str) {
     }
 }
 
-/// The number of a type in descriptors; 0 for what is no scalar.
+/// Type number in descriptors; 0 for other than scalars.
 fn scalar(name: &str) -> u64 {
     const NAMES: [&str; 19] = [
         "", "double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "", "", "bytes",
@@ -452,7 +450,7 @@ fn scalar(name: &str) -> u64 {
     NAMES.iter().position(|known| !known.is_empty() && *known == name).unwrap_or(0) as u64
 }
 
-/// The files that come with every compiler, as far as values are made of them.
+/// Text of a file that comes with every compiler, if it declares messages that values are made of.
 pub(crate) fn well_known(name: &str) -> Option<String> {
     let messages = match name.strip_prefix("google/protobuf/")? {
         "timestamp.proto" => "message Timestamp { int64 seconds = 1; int32 nanos = 2; }",

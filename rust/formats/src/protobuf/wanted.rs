@@ -1,13 +1,13 @@
-//! Which fields of a message become columns, by their paths.
+//! Selection of the fields of a message that become columns, by their paths.
 
-/// The fields that are asked for, in their order, with what is asked for of each; all if there are none.
+/// Selected fields in their order, each with the selection below it; empty for all.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted(Vec<(Box<str>, Self)>);
 
 impl Wanted {
     pub(crate) const ALL: Self = Self(Vec::new());
 
-    /// Of paths such as `items.price`.
+    /// Selection from paths such as `items.price`.
     pub(crate) fn of(paths: &[String]) -> Self {
         let mut wanted = Self::default();
         for path in paths {

@@ -1,13 +1,13 @@
-//! Reads what Protobuf's wire format is made of, and steps over fields.
+//! Reader of Protobuf's wire format.
 
 use monedula_columns::text_of;
 
 use super::error::{Decoded, Fault, ProtobufReason};
 use crate::varint::short_varint;
 
-/// How deep groups may be nested that are stepped over, as in Google's parsers.
+/// Limit on the nesting of groups that are skipped, as in Google's parsers.
 const MAX_DEPTH: usize = 100;
-/// Numbers of fields have 29 bits.
+/// Field numbers have 29 bits.
 const MAX_NUMBER: u64 = (1 << 29) - 1;
 
 pub(crate) const VARINT: u8 = 0;
@@ -17,7 +17,7 @@ pub(crate) const GROUP: u8 = 3;
 pub(crate) const END_GROUP: u8 = 4;
 pub(crate) const FIXED32: u8 = 5;
 
-/// A place in a message. Positions are those in the whole value.
+/// Position in a message, counted from the start of the whole value.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor<'v> {
     pub(crate) bytes: &'v [u8],
@@ -29,7 +29,7 @@ impl<'v> Cursor<'v> {
         Self { bytes, at }
     }
 
-    /// The part of the value from `start` to `end`.
+    /// Cursor over the part of the value from `start` to `end`.
     #[inline(always)]
     pub(crate) fn part(&self, start: usize, end: usize) -> Self {
         Self { bytes: self.bytes.get(..end).unwrap_or_default(), at: start }
@@ -45,7 +45,7 @@ impl<'v> Cursor<'v> {
         self.at >= self.bytes.len()
     }
 
-    /// The next byte, which stays.
+    /// Returns the next byte without consuming it.
     #[inline(always)]
     pub(crate) fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
@@ -70,7 +70,7 @@ impl<'v> Cursor<'v> {
         }
         let (mut value, mut shift) = (0_u64, 0);
         for byte in self.bytes.get(self.at..).unwrap_or_default() {
-            // The tenth byte has one bit left, and is the last.
+            // The tenth byte has only the topmost bit, and must be the last.
             if shift == 63 && *byte > 1 {
                 return Err(self.fault(ProtobufReason::BadNumber));
             }
@@ -101,7 +101,7 @@ impl<'v> Cursor<'v> {
         }
     }
 
-    /// Bytes behind their length.
+    /// Reads length-prefixed bytes.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Decoded<&'v [u8]> {
         let start = self.at;
@@ -122,7 +122,7 @@ impl<'v> Cursor<'v> {
         text_of(self.take()?).map_err(|_| Fault::new(ProtobufReason::NotUtf8, start))
     }
 
-    /// The number and the wire type of a field.
+    /// Reads a field's number and wire type.
     #[inline]
     pub(crate) fn tag(&mut self) -> Decoded<(u32, u8)> {
         let start = self.at;
@@ -134,7 +134,7 @@ impl<'v> Cursor<'v> {
         Ok((number as u32, wire))
     }
 
-    /// Steps over the content of a field.
+    /// Skips the content of a field.
     pub(crate) fn skip(&mut self, number: u32, wire: u8) -> Decoded {
         match wire {
             VARINT => self.varint().map(|_| ()),
@@ -146,7 +146,7 @@ impl<'v> Cursor<'v> {
         }
     }
 
-    /// Where the content of a sub-message begins and ends; behind it the cursor goes on.
+    /// Start and end of a sub-message's content; moves the cursor behind it.
     #[inline(always)]
     pub(crate) fn message(&mut self, number: u32, wire: u8) -> Decoded<(usize, usize)> {
         if wire == GROUP {
@@ -156,7 +156,7 @@ impl<'v> Cursor<'v> {
         Ok((self.at - length, self.at))
     }
 
-    /// As [`Self::message`] for a group, whose head has been read.
+    /// Same as [`Self::message`], for a group whose start tag has been read.
     fn group(&mut self, number: u32) -> Decoded<(usize, usize)> {
         let start = self.at;
         let (mut open, mut depth) = ([0; MAX_DEPTH], 1);

@@ -1,4 +1,4 @@
-//! The entries of maps: where they are, and that each has a key of its own.
+//! Entries of maps: their ranges, and the check that keys are unique.
 
 use std::ops::Range;
 
@@ -9,45 +9,42 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 use super::texts::placed;
 use super::{Bounds, Fault, Ints, Texts, Written};
 
-/// The entries of maps.
 #[derive(Debug)]
 pub(crate) struct Entries<'a> {
     bounds: Bounds<'a>,
-    /// The entries without a key; none if all have one.
+    /// Entries without a key; `None` if all have one.
     nulls: Option<NullBuffer>,
     pub(crate) keys: Keys<'a>,
 }
 
-/// The keys of maps.
 #[derive(Debug)]
 pub(crate) enum Keys<'a> {
     Texts(Texts<'a>),
     Ints(Ints<'a>),
     Booleans(BooleanBuffer),
-    /// Those of a dictionary or of runs, by the place of each entry.
+    /// Dictionary or run-end encoded: the index of each entry's key, and the keys.
     Placed(Vec<usize>, Box<Self>),
-    /// Of types that no format has keys of.
+    /// Types that no format has keys of.
     Others,
 }
 
-/// A key, to be compared with others.
+/// A key, for comparison.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key<'k> {
     Text(&'k [u8]),
     Number(i128),
 }
 
-/// The columns of keys and values.
 pub(crate) struct KeysAndValues<'a> {
     pub(crate) keys: &'a ArrayRef,
     pub(crate) values: &'a ArrayRef,
 }
 
-/// In maps of this size and less, each key is compared with each.
+/// Size up to which a map's keys are compared pairwise.
 const FEW: usize = 16;
 
 impl<'a> Entries<'a> {
-    /// Those of a column of maps, or of lists of structs with a key and a value, as of polars, which has no maps.
+    /// Entries of a column of maps, or of lists of structs with a key and a value, as from polars, which has no maps.
     pub(crate) fn of(array: &'a ArrayRef) -> Option<(Self, KeysAndValues<'a>)> {
         let (bounds, structs, keys, values) = match array.as_map_opt() {
             Some(map) => (Bounds::Short(map.value_offsets()), map.entries(), map.keys(), map.values()),
@@ -62,7 +59,6 @@ impl<'a> Entries<'a> {
         Some((Self { bounds, nulls, keys: Keys::of(keys) }, KeysAndValues { keys, values }))
     }
 
-    /// The entries of a row.
     pub(crate) fn get(&self, row: usize) -> Written<Range<usize>> {
         let range = self.bounds.get(row);
         if let Some(nulls) = &self.nulls
@@ -84,13 +80,13 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// A key that two of these entries have, as text.
+    /// Text of a key that occurs twice among these entries.
     #[inline]
     fn twice(&self, range: &Range<usize>) -> Option<String> {
         let found = match &self.keys {
             _ if range.len() < 2 => None,
             _ if range.len() > FEW => self.twice_of_many(range),
-            // Most keys differ in length or in the last byte, and need no call that compares the others.
+            // Most keys differ in length or in the last byte, which saves the call to memcmp.
             Keys::Texts(texts) => twice_of_few(range, |entry| {
                 let text = texts.bytes(entry);
                 (text.len(), text.last(), text)
@@ -130,7 +126,6 @@ impl<'a> Keys<'a> {
         found.or_else(booleans).unwrap_or(Self::Others)
     }
 
-    /// Whether they are texts.
     pub(crate) fn are_texts(&self) -> bool {
         match self {
             Self::Texts(_) => true,
@@ -139,7 +134,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Whether they can be told apart.
+    /// Returns true if the keys can be compared.
     pub(crate) fn are_known(&self) -> bool {
         match self {
             Self::Others => false,
@@ -149,7 +144,7 @@ impl<'a> Keys<'a> {
     }
 
     /// # Errors
-    /// The key is a text that is not UTF-8.
+    /// Text key that is not UTF-8.
     #[inline]
     fn check(&self, entry: usize) -> Written {
         match self {
@@ -159,7 +154,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// The bytes of a key that is a text.
+    /// Bytes of a text key.
     #[inline]
     pub(crate) fn text(&self, entry: usize) -> &[u8] {
         match self {

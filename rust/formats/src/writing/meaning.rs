@@ -1,20 +1,20 @@
-//! What columns of Arrow's extension types mean beyond their storage.
+//! Meaning of Arrow's extension types beyond their storage.
 
 use arrow_schema::{DataType, Field, FieldRef};
 
-/// What the values of a column are.
+/// Meaning of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
-    /// What they are stored as.
+    /// Plain storage type.
     Storage,
-    /// `arrow.uuid`: sixteen bytes, which texts have as 36 characters.
+    /// `arrow.uuid`: sixteen bytes, which become texts of 36 characters.
     Uuid,
     /// `arrow.json`: texts of JSON.
     Json,
 }
 
 impl Meaning {
-    /// That of a field's values. An extension type that is none of these is as it is stored.
+    /// Meaning of a field's values. Other extension types count as their storage.
     pub fn of(field: &Field) -> Self {
         match (field.extension_type_name(), stored(field.data_type())) {
             (Some("arrow.uuid"), DataType::FixedSizeBinary(16)) => Self::Uuid,
@@ -25,12 +25,12 @@ impl Meaning {
 }
 
 impl Meaning {
-    /// That of the items of a column of lists.
+    /// Meaning of the items of a column of lists.
     pub(crate) fn of_items(lists: &DataType) -> Self {
         item_of(lists).map_or(Self::Storage, |item| Self::of(item))
     }
 
-    /// That of the values of a column of maps, or of lists of structs that are taken for maps.
+    /// Meaning of the values of a column of maps, or of lists of structs that are taken for maps.
     pub(crate) fn of_map_values(maps: &DataType) -> Self {
         let (entries, value) = match maps {
             DataType::Map(entries, _) => (Some(entries), None),
@@ -56,7 +56,7 @@ fn item_of(lists: &DataType) -> Option<&FieldRef> {
     }
 }
 
-/// The bytes of a UUID as its text.
+/// Appends the text of a UUID's bytes.
 pub(crate) fn uuid_text(bytes: &[u8], out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     for (index, byte) in bytes.iter().enumerate() {
@@ -67,10 +67,10 @@ pub(crate) fn uuid_text(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The length of that text.
+/// Length of a UUID's text.
 pub(crate) const UUID_TEXT_BYTES: usize = 36;
 
-/// The type of the values, also of a dictionary or of runs.
+/// Type of the values behind a dictionary or run-end encoding.
 fn stored(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => stored(values),

@@ -1,8 +1,7 @@
-//! What all encoders share: the rows of Arrow columns, whatever arrays hold them, and what becomes of one that cannot be
-//! written.
+//! Base of all encoders: access to the rows of any Arrow array, and errors of rows that cannot be encoded.
 //!
-//! An encoder binds a column to a type once; what can be known from the types alone is an error of the binding, before the
-//! first row. Then every row is written, one behind the other in one buffer. Every conversion is exact, or an error.
+//! An encoder binds a column to a type once; faults that the types reveal are found by the binding, before the first
+//! row. Then every row is written to one buffer. Every conversion is exact, or an error.
 
 mod entries;
 mod meaning;
@@ -20,25 +19,25 @@ pub(crate) use self::texts::{Bounds, Texts, placed};
 use crate::avro::{BadSchema, WriterKey};
 use crate::error::prefix;
 
-/// A column that cannot be written.
+/// Error of a column that cannot be encoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unwritable {
-    /// Its type is none that the schema takes, whatever is in its rows.
+    /// Column of a type that the schema does not accept, whatever is in its rows.
     #[error("{0}")]
     Column(BadSchema),
-    /// A row of it is no value of the schema.
+    /// Row that is no value of the schema.
     #[error("row {row}: {}{reason}", if path.is_empty() { String::new() } else { format!("{path}: ") })]
     Row {
-        /// The first such row.
+        /// First such row.
         row: usize,
-        /// The field that the fault was met in, as `items[3].price`; empty if it is the value as a whole.
+        /// Path of the field with the fault, like `items[3].price`; empty if it is the value as a whole.
         path: String,
-        /// What is wrong, and what was expected.
+        /// Description of the fault, and what was expected.
         reason: String,
     },
 }
 
-/// Why a row cannot be written, on its way out of nested values.
+/// Fault of a row that is passed up through nested values, each of which prepends its part of the path.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) path: String,
@@ -59,26 +58,26 @@ impl Fault {
         self
     }
 
-    /// In the element of this number.
+    /// Prepends an element's index to the path.
     #[cold]
     pub(crate) fn at(self: Box<Self>, index: usize) -> Box<Self> {
         self.within(&format!("[{index}]"))
     }
 
-    /// In the entry of a map with this key.
+    /// Prepends a map key to the path.
     #[cold]
     pub(crate) fn under(self: Box<Self>, key: &[u8]) -> Box<Self> {
         self.within(&format!("[{:?}]", String::from_utf8_lossy(key)))
     }
 }
 
-/// How many rows say how many bytes a row takes.
+/// Number of rows that the size of a row is estimated from.
 const SAMPLE: usize = 256;
 
-/// The values of a column's rows, each behind a frame. A null row is a null, and no value.
+/// Values of a column's rows, each behind a frame. A null row becomes null.
 ///
 /// # Errors
-/// [`Unwritable::Row`] for the first row that cannot be written; then there are no values at all.
+/// [`Unwritable::Row`] for the first row that cannot be encoded; then no values are returned.
 pub(crate) fn values(
     column: &ArrayRef,
     frame: &[u8],
@@ -91,8 +90,8 @@ pub(crate) fn values(
     offsets.push(0);
     for row in 0..rows {
         if row == SAMPLE {
-            // What the first rows took, the others are likely to take too. If only these are large, there may be no such
-            // room, and none is needed.
+            // Reserve room as if the other rows took as much as the first ones. A failure is ignored: if only the first
+            // ones are large, no such room is needed.
             let _ = values.try_reserve((values.len() / SAMPLE).saturating_mul(rows - SAMPLE) / 16 * 17);
         }
         if !nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
@@ -105,13 +104,13 @@ pub(crate) fn values(
     Ok(LargeBinaryArray::new(offsets, Buffer::from_vec(values), nulls))
 }
 
-/// The values with this frame in place of theirs, which is as long.
+/// Replaces the frame of each value by one of the same length.
 pub fn with_frame(values: LargeBinaryArray, frame: &[u8]) -> LargeBinaryArray {
     let (offsets, values, nulls) = values.into_parts();
     let mut values = values.into_vec().unwrap_or_else(|shared| shared.to_vec());
     for row in offsets.windows(2) {
         let value = values.get_mut(row[0] as usize..row[1] as usize);
-        // A null has no bytes, and no frame.
+        // Nulls have no bytes, hence no frame.
         if let Some(framed) = value.and_then(|value| value.get_mut(..frame.len())) {
             framed.copy_from_slice(frame);
         }
@@ -119,17 +118,17 @@ pub fn with_frame(values: LargeBinaryArray, frame: &[u8]) -> LargeBinaryArray {
     LargeBinaryArray::new(offsets, Buffer::from_vec(values), nulls)
 }
 
-/// The path of a field in a struct that has this path.
+/// Path of a field in a struct with this path.
 pub(crate) fn below(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// A column that does not fit: where, and why.
+/// Error of a column that does not fit: its path and the reason.
 pub(crate) fn bad(path: &str, reason: impl Into<String>) -> BadSchema {
     BadSchema { path: path.to_owned(), reason: reason.into() }
 }
 
-/// What stands before each value, by which it names its schema.
+/// Frame before each value, which names its schema.
 pub(crate) fn frame(key: WriterKey) -> Vec<u8> {
     match key {
         WriterKey::Only => Vec::new(),

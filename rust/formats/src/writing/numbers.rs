@@ -14,7 +14,6 @@ use arrow_schema::{DataType, TimeUnit};
 
 use super::{Fault, Written};
 
-/// Whole numbers.
 #[derive(Debug)]
 pub(crate) enum Ints<'a> {
     I8(&'a [i8]),
@@ -25,7 +24,7 @@ pub(crate) enum Ints<'a> {
     U16(&'a [u16]),
     U32(&'a [u32]),
     U64(&'a [u64]),
-    /// Decimals without places behind the point, such as the sums of DuckDB.
+    /// Decimals of scale 0, such as the sums of DuckDB.
     Decimals32(&'a [i32]),
     Decimals64(&'a [i64]),
     Decimals128(&'a [i128]),
@@ -66,7 +65,7 @@ impl<'a> Ints<'a> {
         })
     }
 
-    /// Of any width, signed or not.
+    /// Integer of any width, signed or not.
     #[inline]
     pub(crate) fn wide(&self, row: usize) -> i128 {
         match self {
@@ -97,7 +96,7 @@ impl<'a> Ints<'a> {
     pub(crate) fn double(&self, row: usize) -> Written<f64> {
         let value = self.wide(row);
         let double = value as f64;
-        // Beyond its range a number is cast to the last one in it.
+        // Casts saturate: a float beyond the range would compare equal to i128::MAX.
         if double as i128 == value && value != i128::MAX { Ok(double) } else { Err(inexact(value, "double")) }
     }
 
@@ -118,7 +117,6 @@ fn inexact(value: impl std::fmt::Display, kind: &str) -> Box<Fault> {
     Fault::new(format!("{value} is no {kind}: it would be rounded; cast the column first, or make the field wider"))
 }
 
-/// Floating numbers.
 #[derive(Debug)]
 pub(crate) enum Floats<'a> {
     F16(&'a PrimitiveArray<Float16Type>),
@@ -153,7 +151,7 @@ impl<'a> Floats<'a> {
             Self::F64(values) => {
                 let (value, float) = (values[row], values[row] as f32);
                 if f64::from(float) != value && !value.is_nan() {
-                    // Large and small ones with an exponent: 1e308 would be 309 digits.
+                    // Formatted with an exponent: 1e308 would be 309 digits.
                     return Err(inexact(format_args!("{value:?}"), "float"));
                 }
                 float
@@ -162,14 +160,14 @@ impl<'a> Floats<'a> {
     }
 }
 
-/// Dates, times and timestamps, in another unit perhaps.
+/// Dates, times and timestamps, converted to another unit if necessary.
 #[derive(Debug)]
 pub(crate) struct Times<'a> {
     ticks: Ticks<'a>,
     factor: i64,
     divisor: i64,
     is_int: bool,
-    /// What the schema has, for messages.
+    /// Type in the schema, for errors.
     kind: &'static str,
 }
 
@@ -179,7 +177,7 @@ enum Ticks<'a> {
     I64(&'a [i64]),
 }
 
-/// Units a second.
+/// Units per second.
 pub(crate) fn units(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
@@ -199,7 +197,7 @@ impl<'a> Times<'a> {
         Some(Self { ticks, factor: 1, divisor, is_int: true, kind: "date" })
     }
 
-    /// A time of day in so many units a second.
+    /// Time of day in this many units per second.
     pub(crate) fn time(array: &'a ArrayRef, wanted: i64) -> Option<Self> {
         let (ticks, has) = match array.data_type() {
             DataType::Time32(TimeUnit::Second) => (Ticks::I32(array.as_primitive::<Time32SecondType>().values()), 1),
@@ -214,7 +212,7 @@ impl<'a> Times<'a> {
         Some(Self::converted(ticks, has, wanted, wanted == 1_000, kind))
     }
 
-    /// A timestamp in so many units a second, with a zone or without one.
+    /// Timestamp in this many units per second, with or without a zone.
     pub(crate) fn timestamp(array: &'a ArrayRef, wanted: i64, is_zoned: bool) -> Option<Self> {
         let DataType::Timestamp(unit, zone) = array.data_type() else { return None };
         if zone.is_some() != is_zoned {
@@ -234,7 +232,7 @@ impl<'a> Times<'a> {
         Some(Self::converted(Ticks::I64(ticks), units(*unit), wanted, false, kind))
     }
 
-    /// A length of time in so many units a second.
+    /// Duration in this many units per second.
     pub(crate) fn duration(array: &'a ArrayRef, wanted: i64) -> Option<Self> {
         let DataType::Duration(unit) = array.data_type() else { return None };
         let ticks: &[i64] = match unit {
@@ -271,7 +269,7 @@ impl<'a> Times<'a> {
     }
 }
 
-/// Decimal and whole numbers as decimal ones, in another scale perhaps.
+/// Decimals and integers as decimals, rescaled if necessary.
 #[derive(Debug)]
 pub(crate) struct Decimals<'a> {
     array: &'a ArrayRef,
@@ -291,7 +289,6 @@ impl<'a> Decimals<'a> {
         Some(Self { array, scale, wanted_scale: i8::try_from(wanted_scale).ok()?, precision })
     }
 
-    /// The digits as a whole number.
     fn unscaled(&self, row: usize) -> i256 {
         match self.array.data_type() {
             DataType::Decimal32(..) => i256::from_i128(self.array.as_primitive::<Decimal32Type>().value(row).into()),
@@ -302,7 +299,7 @@ impl<'a> Decimals<'a> {
         }
     }
 
-    /// The digits of a row as a whole number, in the wanted scale.
+    /// Unscaled value of a row, in the wanted scale.
     pub(crate) fn get(&self, row: usize) -> Written<i128> {
         let (precision, scale) = (self.precision, self.wanted_scale);
         let beyond = || Fault::new(format!("a number of more digits than the schema's decimal({precision}, {scale})"));
@@ -332,7 +329,8 @@ impl<'a> Decimals<'a> {
         value.to_i128().filter(|value| self.is_within(*value)).ok_or_else(beyond)
     }
 
-    /// A number of 128 bits has less than 39 digits whatever the precision allows.
+    /// Returns true if the precision permits the value. 128 bits have less than 39 digits, so larger precisions permit
+    /// all.
     fn is_within(&self, value: i128) -> bool {
         10_u128.checked_pow(self.precision as u32).is_none_or(|limit| value.unsigned_abs() < limit)
     }

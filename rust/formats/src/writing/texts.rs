@@ -1,4 +1,4 @@
-//! Columns of bytes and texts and the bounds of lists, whatever array holds them. Nulls are not theirs.
+//! Columns of bytes and texts, and the bounds of lists, in any array type. Nulls are handled elsewhere.
 
 use std::ops::Range;
 
@@ -11,11 +11,10 @@ use monedula_columns::text_of;
 
 use super::{Fault, Written};
 
-/// A column of bytes or of texts.
 #[derive(Debug)]
 pub(crate) struct Texts<'a> {
     values: Values<'a>,
-    /// Whether the column's type says that its bytes are UTF-8. Not every library checks that they are.
+    /// True if the column's type promises UTF-8. Not every library checks that.
     are_texts: bool,
 }
 
@@ -26,17 +25,15 @@ enum Values<'a> {
     TextViews(&'a StringViewArray),
     BinaryViews(&'a BinaryViewArray),
     Fixed(&'a FixedSizeBinaryArray),
-    /// Those of a dictionary or of runs, by the place of each row.
+    /// Dictionary or run-end encoded: the index of each row's value, and the values.
     Placed(Vec<usize>, Box<Self>),
 }
 
 impl<'a> Texts<'a> {
-    /// A column of texts.
     pub(crate) fn of_texts(array: &'a ArrayRef) -> Option<Self> {
         Some(Self { values: Values::of_texts(array)?, are_texts: true })
     }
 
-    /// A column of bytes or of texts.
     pub(crate) fn of_bytes(array: &'a ArrayRef) -> Option<Self> {
         Self::of_texts(array).or_else(|| Some(Self { values: Values::of_bytes(array)?, are_texts: false }))
     }
@@ -44,7 +41,7 @@ impl<'a> Texts<'a> {
     /// A row's bytes.
     ///
     /// # Errors
-    /// They are not UTF-8, and the column is one of texts.
+    /// Invalid UTF-8 in a column of texts.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> Written<&'a [u8]> {
         let bytes = self.values.get(row);
@@ -58,7 +55,7 @@ impl<'a> Texts<'a> {
         Ok(bytes)
     }
 
-    /// A row's bytes, of which nobody knows whether they are a text.
+    /// Bytes of a row, not checked to be a text.
     #[inline]
     pub(crate) fn bytes(&self, row: usize) -> &'a [u8] {
         self.values.get(row)
@@ -116,20 +113,20 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Where the items of each list begin and end.
+/// Start and end of each list's items.
 #[derive(Debug)]
 pub(crate) enum Bounds<'a> {
     Short(&'a [i32]),
     Long(&'a [i64]),
-    /// Where they begin, and how many there are.
+    /// Start and length of each list.
     ShortViews(&'a [i32], &'a [i32]),
     LongViews(&'a [i64], &'a [i64]),
-    /// All lists have as many items.
+    /// Fixed-size lists, with this many items each.
     Fixed(usize),
 }
 
 impl<'a> Bounds<'a> {
-    /// The bounds of a column of lists, and their items.
+    /// Bounds of a column of lists, and the column of their items.
     pub(crate) fn of(array: &'a ArrayRef) -> Option<(Self, &'a ArrayRef)> {
         Some(match array.data_type() {
             DataType::List(_) => {
@@ -167,8 +164,8 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Where the value of each row is, if these are values of a dictionary or of runs, and the values. A row that is null may be at
-/// any place.
+/// Decodes a dictionary or run-end encoding: the index of each row's value, and the values. Null rows have an arbitrary
+/// index.
 pub(crate) fn placed(array: &ArrayRef) -> Option<(Vec<usize>, &ArrayRef)> {
     if let Some(dictionary) = array.as_any_dictionary_opt() {
         let values = dictionary.values();
@@ -188,7 +185,7 @@ fn of_runs<E: RunEndIndexType>(runs: &RunArray<E>) -> (Vec<usize>, &ArrayRef) {
     let ends = runs.run_ends();
     let mut places = Vec::with_capacity(ends.len());
     for (place, end) in ends.values().iter().enumerate() {
-        // Runs before the rows of a slice have none of them.
+        // Runs that end before a slice begins have no rows in it.
         let end = end.as_usize().saturating_sub(ends.offset()).min(ends.len());
         places.resize(end.max(places.len()), place);
     }

@@ -1,4 +1,4 @@
-//! Writers' schemas that are asked for while values are decoded.
+//! Writers' schemas that are requested while values are decoded.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use monedula_formats::{
 
 use super::support::schema;
 
-/// Has what it is told to have: ids from 10 on are unknown, those from 20 on cannot be asked for.
+/// Source with given answers: ids from 10 on are unknown, those from 20 on unavailable.
 #[derive(Debug, Default)]
 struct Source {
     is_there: Mutex<bool>,
@@ -56,7 +56,7 @@ fn a_value_whose_schema_is_awaited_gets_no_row_and_is_decoded_later() {
             assert!(matches!(append(&mut decoder, id), Ok(Decoded::Whole)), "{id}");
         }
         assert_eq!(decoder.rows(), 8);
-        // The given one never, the awaited one twice, the others once.
+        // Never for the given schema, twice for the awaited one, once for the others.
         let asked = source.asked.lock().expect("no test panics");
         assert_eq!(*asked, [3, 20, 3, 7, 1].map(WriterKey::Id));
     }
@@ -74,7 +74,8 @@ fn a_schema_that_there_is_not_or_that_cannot_be_read_makes_a_bad_value() {
         let mut permissive = decoder(&source, Mode::Permissive);
         assert!(matches!(append(&mut permissive, id), Ok(Decoded::WithNulls)));
         assert_eq!(permissive.rows(), 1);
-        // What cannot be read is read once for each plan; what is unknown may be known later.
+        // Unresolvable schemas are requested once per plan; unknown ones may be known later, so they are requested
+        // again.
         assert_eq!(source.asked.lock().expect("no test panics").len(), asked);
     }
 }

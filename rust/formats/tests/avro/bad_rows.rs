@@ -1,5 +1,5 @@
-//! The rule for bad rows, as for JSON: wherever one stands in a batch, and wherever in it the fault is, every column and every
-//! child is as if it had never been there.
+//! The rule for bad rows, as for JSON: wherever a bad row is in a batch, and wherever its fault is, every column and
+//! every child looks as if the row had never been there.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use monedula_formats::{AvroAppended, AvroDecoder, AvroOptions, AvroPlan, AvroRea
 
 use crate::support::{decoder, field, long, record, refused, schema, text};
 
-/// One field of every kind of column.
+/// One field for every kind of column.
 fn every_kind() -> String {
     let item = r#"{"type":"record","name":"Item","fields":[
         {"name":"price","type":{"type":"bytes","logicalType":"decimal","precision":10,"scale":2}},
@@ -52,7 +52,7 @@ fn good(number: u8) -> Vec<u8> {
     .concat()
 }
 
-/// Good values up to a fault: cut off anywhere, and with any byte made another.
+/// Values that are good up to a fault: truncated anywhere, and with any byte changed.
 fn bad() -> Vec<Vec<u8>> {
     let mut values = Vec::new();
     for number in 0..3 {
@@ -207,7 +207,7 @@ fn any_bytes_make_one_valid_row_each() {
     bolero::check!().with_type::<(Vec<Vec<u8>>, u8)>().for_each(|(values, number): &(Vec<Vec<u8>>, u8)| {
         let mut decoder = decoder(&kind, &kind, Mode::Permissive);
         for (index, bytes) in values.iter().enumerate() {
-            // A good value with these bytes in its middle gets further into the decoder than the bytes alone.
+            // Insert these bytes into a good value: so they get further into the decoder than alone.
             let value = good(*number);
             let at = usize::from(*number) * 2 % value.len();
             let mutated = if index % 2 == 0 { bytes.clone() } else { [&value[..at], bytes, &value[at..]].concat() };

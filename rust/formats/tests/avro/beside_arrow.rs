@@ -1,5 +1,5 @@
-//! Generated schemas and values beside arrow-avro, the Arrow project's own reader: the same values in the same rows, also when
-//! the reader's schema has fewer and wider fields. What is read is then written, and has the same bytes again.
+//! Comparison with arrow-avro, the Arrow project's own reader, on generated schemas and values: both give the same
+//! rows, also when the reader's schema has fewer and wider fields. Encoding the rows again gives the same bytes.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ enum Kind {
     Record(Vec<Nullable>),
 }
 
-/// What its values may be beside the type's.
+/// Alternative to a value of the type.
 #[derive(Debug, Clone, Copy, TypeGenerator)]
 enum Nulls {
     None,
@@ -67,7 +67,7 @@ struct Nullable {
 struct Column {
     kind: Kind,
     nulls: Nulls,
-    /// Whether the reader has it too, and for numbers whether as double.
+    /// True if the reader has the column, too; `is_wider` if it reads numbers as double.
     is_read: bool,
     is_wider: bool,
 }
@@ -102,7 +102,7 @@ impl Leaf {
             Self::Int | Self::Date => long(i64::from(bits as i32) >> (bits >> 32 & 31)),
             Self::TimeMillis => long((bits % 86_400_000) as i64),
             Self::TimeMicros => long((bits % 86_400_000_000) as i64),
-            // Milliseconds as microseconds are in range.
+            // Shifted, so that milliseconds are in range as microseconds.
             Self::Millis => long(bits as i64 >> 11 >> (bits & 31)),
             Self::Long | Self::Micros | Self::LocalMicros => long(bits as i64 >> (bits & 63)),
             Self::Float => (bits as u16 as f32).to_le_bytes().to_vec(),
@@ -193,7 +193,7 @@ impl Kind {
         }
     }
 
-    /// An empty record has no column in Arrow that is alike in both.
+    /// Empty records are left out: Arrow's columns of them differ.
     fn is_empty(&self) -> bool {
         matches!(self, Self::Record(fields) if fields.is_empty())
     }
@@ -204,7 +204,7 @@ impl Column {
         format!(r#"{{"name":"c{number}","type":{}}}"#, self.nulls.json(&self.kind.json(number)))
     }
 
-    /// As the reader has it: whole numbers and floats perhaps as double.
+    /// Reader's type: integers and floats may become double.
     fn read_as(&self, number: usize) -> String {
         match self.kind {
             Kind::Leaf(Leaf::Int | Leaf::Float) if self.is_wider => {
@@ -219,7 +219,7 @@ impl Column {
     }
 }
 
-/// Numbers that follow from a seed (splitmix64).
+/// Pseudo-random numbers from a seed (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -231,7 +231,7 @@ impl Random {
     }
 }
 
-/// A value, whichever array of several that could hold it does.
+/// Text of a value, the same for all array types that could hold it.
 fn told(array: &dyn Array, row: usize) -> String {
     if array.is_null(row) {
         return "null".to_owned();
@@ -320,7 +320,7 @@ fn values_are_those_of_arrow_avro() {
                     FRAME.into_iter().chain(fields).collect()
                 })
                 .collect();
-            // A batch without columns has no number of rows in arrow-avro.
+            // Skip batches without columns, for which arrow-avro has no number of rows.
             for reader in [&writer, &reader].into_iter().filter(|_| !read.is_empty()) {
                 let (ours, theirs) = (by_us(&writer, reader, &values), by_arrow(&writer, reader, &values));
                 for row in 0..values.len() {

@@ -31,13 +31,13 @@ fn ids_of_apicurio_have_four_or_eight_bytes() {
     for cut in [&[][..], &[0], &[0, 0, 0, 7], &[1, 0, 0, 0, 7, 0], &[3; 20]] {
         assert!(matches!(refused(&mut decoder, cut), AvroReason::NotFramed(_)), "{cut:?}");
     }
-    // Without a frame and a header.
+    // Without a frame and without a header.
     TypedColumn::append(&mut decoder, Some(&[2, b'x']), RecordContext::NOTHING).expect_err("no frame");
 }
 
 const UUID: u128 = 0x8979_1762_2336_4186_9674_299b_90a8_02e2;
 
-/// A value of so many zeros in AWS Glue's framing.
+/// Value of this many zeros in AWS Glue's framing.
 fn glue(zeros: usize, is_compressed: bool) -> Vec<u8> {
     let mut body = Vec::new();
     let mut length = (zeros as u64) << 1;

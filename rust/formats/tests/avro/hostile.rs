@@ -1,4 +1,4 @@
-//! What hostile values may cost: a bounded row, whatever the bytes are, and time for no more items than there are bytes.
+//! Cost of hostile values: a bounded row, whatever the bytes are, and time for no more items than there are bytes.
 
 use monedula_columns::BufferPool;
 use monedula_formats::{AvroAppended, AvroDecoder, AvroOptions, AvroReason};
@@ -8,7 +8,7 @@ use crate::support::{field, long, plan, record, text};
 
 const ROW_BYTES: usize = 1 << 20;
 
-/// Why the value is refused, if it is, and how many bytes are allocated and held for it.
+/// Fault of the value, if it is refused, and the bytes allocated and held for it.
 fn cost(reader: &str, writer: &str, value: &[u8]) -> (Option<AvroReason>, usize) {
     let options = AvroOptions { max_row_bytes: ROW_BYTES, recursive_field_max_depth: 1, ..AvroOptions::default() };
     let pool = BufferPool::new(0);
@@ -31,12 +31,12 @@ const SMALL: usize = 64 << 10;
 fn items_without_bytes_are_counted_and_not_walked() {
     let empty = r#"{"type":"record","name":"Empty","fields":[]}"#;
     let many = [long(i64::MAX), long(0)].concat();
-    // Stepped over at once, however many there are.
+    // Skipped at once, however many there are.
     for items in ["\"null\"", empty, r#"{"type":"fixed","name":"F","size":0}"#] {
         let (reason, bytes) = cost(&record(r#"{"name":"b","type":"int","default":1}"#), &array(items), &many);
         assert!(reason.is_none() && bytes < SMALL, "{reason:?}, {bytes} bytes");
     }
-    // And as rows, no more than a row may take.
+    // Decoded as rows only up to the limit of a row.
     for count in [i64::MAX, 1 << 32, 1 << 20, i64::MIN] {
         let size = if count < 0 { long(0) } else { vec![] };
         let (reason, bytes) = cost(&array(empty), &array(empty), &[long(count), size, long(0)].concat());
@@ -71,7 +71,7 @@ fn rows_do_not_grow_beyond_their_limit() {
         assert!(bytes < SMALL, "{bytes} bytes");
     }
 
-    // Long symbols and defaults, of which each takes a byte or none.
+    // Long symbols and defaults, which take one byte or none in a value.
     let symbol = "s".repeat(10_000);
     let symbols = format!(r#"{{"type":"enum","name":"E","symbols":["{symbol}"]}}"#);
     let (reason, bytes) = cost(&array(&symbols), &array(&symbols), &nulls);
@@ -125,7 +125,7 @@ fn nested_values_end_at_a_depth() {
     let (reason, bytes) = cost(list, list, &deep(1 << 20));
     assert_eq!(reason, Some(AvroReason::TooDeep));
     assert!(bytes < 1 << 20, "{bytes} bytes");
-    // A record that is directly in itself has no value at all.
+    // A record that directly contains itself has no finite value.
     let endless = r#"{"type":"record","name":"S","fields":[{"name":"a","type":"S"},{"name":"b","type":"S"}]}"#;
     let (reason, _) = cost(r#"{"type":"record","name":"S","fields":[]}"#, endless, &[]);
     assert_eq!(reason, Some(AvroReason::TooDeep));

@@ -1,4 +1,4 @@
-//! How a writer's schema is resolved to a reader's.
+//! Resolution of a writer's schema to a reader's.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -178,7 +178,7 @@ fn times_keep_their_moment_in_another_unit() {
         (&of("long", "time-micros"), &of("long", "time-micros"), -1, Err(AvroReason::OutOfRange("time64"))),
         (&of("int", "date"), &of("int", "date"), -1, Ok("1969-12-31")),
     ] {
-        // Without the zone, of which there is no database here.
+        // Drop the zone, since this environment has no time zone database.
         let found =
             one(reader, writer, &long(value)).map(|shown| shown.split(' ').next().unwrap_or_default().to_owned());
         assert_eq!(found, expected.map(str::to_owned), "{writer} as {reader}");

@@ -1,4 +1,4 @@
-//! Schemas: what is refused and where, fingerprints, and what columns they become.
+//! Schemas: what is refused and where, fingerprints, and the columns that they become.
 
 use arrow_schema::DataType;
 use monedula_formats::{AvroOptions, AvroPlan, AvroSchema, Framing};

@@ -1,4 +1,4 @@
-//! Decoders of Avro for tests, and values as a writer would write them.
+//! Decoders of Avro for tests, and builders of values.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(crate) fn decoder(reader: &str, writer: &str, mode: Mode) -> AvroDecoder {
     AvroDecoder::new(plan, BufferPool::new(1 << 20))
 }
 
-/// Why a value is refused.
+/// Fault of a value that is refused.
 pub(crate) fn refused(reader: &str, writer: &str, value: &[u8]) -> BadAvro {
     match decoder(reader, writer, Mode::Permissive).append(Some(value)) {
         Ok(AvroAppended::Bad(bad)) => bad,
@@ -31,7 +31,7 @@ pub(crate) fn refused(reader: &str, writer: &str, value: &[u8]) -> BadAvro {
     }
 }
 
-/// The only value of a column, as Debug shows it.
+/// Only value of a column, as Debug shows it.
 pub(crate) fn one(reader: &str, writer: &str, value: &[u8]) -> Result<String, AvroReason> {
     let mut decoder = decoder(reader, writer, Mode::FailFast);
     decoder.append(Some(value)).map_err(|bad| bad.reason)?;
@@ -40,7 +40,6 @@ pub(crate) fn one(reader: &str, writer: &str, value: &[u8]) -> Result<String, Av
     Ok(shown(&array))
 }
 
-/// A column's values in one line.
 pub(crate) fn shown(array: &ArrayRef) -> String {
     let shown = format!("{array:?}");
     let lines: Vec<_> = shown.lines().skip(2).filter(|line| *line != "]").map(str::trim).collect();
@@ -63,12 +62,12 @@ pub(crate) fn text(text: &str) -> Vec<u8> {
     [long(text.len() as i64), text.as_bytes().to_vec()].concat()
 }
 
-/// A record of these fields.
+/// JSON of a record with these fields.
 pub(crate) fn record(fields: &str) -> String {
     format!(r#"{{"type":"record","name":"R","fields":[{fields}]}}"#)
 }
 
-/// A field of this type, which is JSON.
+/// JSON of a field with this type, which is JSON itself.
 pub(crate) fn field(name: &str, kind: &str) -> String {
     format!(r#"{{"name":"{name}","type":{kind}}}"#)
 }

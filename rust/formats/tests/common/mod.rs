@@ -30,7 +30,7 @@ pub(crate) fn timestamp() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
 }
 
-/// One field of every type, each type in a list, a map and a struct too.
+/// One field of every type, with each type in a list, a map and a struct, too.
 pub(crate) fn every_type() -> Fields {
     let item = structs(vec![field("price", DataType::Decimal128(10, 2)), field("tags", list(DataType::Utf8))]);
     Fields::from(vec![
@@ -58,7 +58,7 @@ pub(crate) fn decoder(fields: impl Into<Fields>, mode: Mode) -> JsonDecoder {
     JsonDecoder::new(&fields.into(), options, BufferPool::new(1 << 20)).expect("known types")
 }
 
-/// The rows of these texts; bad ones stay, with nulls.
+/// Rows of these texts; bad ones stay, with nulls.
 pub(crate) fn rows(fields: &Fields, texts: &[impl AsRef<[u8]>]) -> StructArray {
     let mut decoder = decoder(fields.clone(), Mode::Permissive);
     for text in texts {

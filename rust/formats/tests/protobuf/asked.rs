@@ -1,4 +1,4 @@
-//! Writers' schemas: which of them the reader's can read, and those that are asked for while values are decoded.
+//! Writers' schemas: which of them the reader's can resolve, and those that are requested while values are decoded.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ fn schema(text: &str) -> Result<ProtobufSchema, BadSchema> {
     ProtobufSchema::from_texts(&[("f.proto".to_owned(), text)], Some("M"))
 }
 
-/// Why values of the writer's schema cannot be read by the reader's.
+/// Reason why the reader's schema cannot decode values of the writer's.
 fn refused(writer: &str, reader: &str) -> Option<String> {
     let writers = vec![(WriterKey::Id(7), schema(writer).expect(writer))];
     let options = ProtobufOptions { recursive_fields_max_depth: 3, ..ProtobufOptions::default() };
@@ -44,7 +44,8 @@ fn types_that_are_written_alike_are_read_as_each_other() {
                 let found = refused(&of(labels.0, writer), &of(labels.1, reader));
                 assert_eq!(found.is_none(), are_alike, "{writer} to {reader}: {found:?}");
             }
-            // Of several texts or messages, the last counts, or they are one. Numbers may be packed.
+            // A singular field reads repeated texts (the last one) and messages (merged), but no repeated numbers,
+            // which may be packed.
             let is_read = are_alike && ["string", "bytes", "I", "J"].contains(writer);
             assert_eq!(refused(&of("repeated", writer), &of("", reader)).is_none(), is_read, "{writer} to {reader}");
         }
@@ -80,7 +81,7 @@ fn a_writers_messages_may_be_as_deep_in_each_other_as_they_like() {
     );
 }
 
-/// Has what it is told to have: ids from 10 on are unknown, those from 20 on cannot be asked for.
+/// Source with given answers: ids from 10 on are unknown, those from 20 on unavailable.
 #[derive(Debug, Default)]
 struct Source {
     is_there: Mutex<bool>,
@@ -129,7 +130,7 @@ fn a_value_whose_schema_is_awaited_gets_no_row_and_is_decoded_later() {
             assert!(matches!(append(&mut decoder, id, &[0]), Ok(Decoded::Whole)), "{id}");
         }
         assert_eq!(decoder.rows(), 8);
-        // The given one never, the awaited one twice, the others once.
+        // Never for the given schema, twice for the awaited one, once for the others.
         let asked = source.asked.lock().expect("no test panics");
         assert_eq!(*asked, [3, 20, 3, 7, 1].map(WriterKey::Id));
     }
@@ -163,14 +164,15 @@ fn a_schema_that_there_is_not_or_that_cannot_be_read_makes_a_bad_value() {
         let mut permissive = decoder(&source, Mode::Permissive);
         assert!(matches!(append(&mut permissive, id, &[0]), Ok(Decoded::WithNulls)));
         assert_eq!(permissive.rows(), 1);
-        // What cannot be read is read once for each plan; what is unknown may be known later.
+        // Unresolvable schemas are requested once per plan; unknown ones may be known later, so they are requested
+        // again.
         assert_eq!(source.asked.lock().expect("no test panics").len(), asked);
     }
 }
 
 #[test]
 fn a_registry_may_have_descriptors_in_base64() {
-    // name = "x.proto", message M { int32 a = 1; }, proto3, as protoc writes them.
+    // `name = "x.proto"`, `message M { int32 a = 1; }`, proto3, as protoc writes them.
     let text = "Cgd4LnByb3RvIg4KAU0SCQoBYRgBIAEoBWIGcHJvdG8z";
     let schema = ProtobufSchema::from_texts(&[("f.proto".to_owned(), text.to_owned())], None).expect("descriptors");
     assert_eq!(schema.message(), "M");

@@ -1,11 +1,11 @@
-//! Which message a frame may name.
+//! Messages that a frame may name.
 
 use std::sync::Arc;
 
 use monedula_columns::BufferPool;
 use monedula_formats::{Framing, Mode, ProtobufDecoder, ProtobufOptions, ProtobufPlan, ProtobufSchema};
 
-/// Reads the message of this name behind a frame with these numbers, and says what is wrong.
+/// Reads the message of this name behind a frame with these indexes; an error is its text.
 fn read(message: &str, numbers: &[u8]) -> Result<(), String> {
     let zigzag: Vec<u8> = numbers.iter().map(|number| number * 2).collect();
     read_value(message, &[&[0, 0, 0, 0, 7, numbers.len() as u8 * 2], &*zigzag].concat())
@@ -27,17 +27,17 @@ fn read_framed(framing: Framing, message: &str, value: &[u8]) -> Result<(), Stri
 
 #[test]
 fn entries_of_maps_may_be_left_out_of_the_count() {
-    // By descriptors, as C++, Go and Python count.
+    // Indexes by descriptors, as C++, Go and Python count.
     assert_eq!(read("M.First", &[0, 1]), Ok(()));
     assert_eq!(read("M.Second", &[0, 2]), Ok(()));
     assert_eq!(read("M.Second.Third", &[0, 2, 1]), Ok(()));
-    // By text, as Java counts.
+    // Indexes by text, as Java counts.
     assert_eq!(read("M.First", &[0, 0]), Ok(()));
-    // Which of the two it is cannot be told where it is another message by descriptors.
+    // Ambiguous indexes are refused if they name another message by descriptors.
     let reason = read("M.Second", &[0, 1]).expect_err("another message");
     assert!(reason.contains("names message [0, 1], which in the given schema is M.First"), "{reason}");
     assert_eq!(read("M.Second.Third", &[0, 1, 0]), Ok(()));
-    // A map's entry is no message of the schema's.
+    // Map entries are not messages of the schema.
     let reason = read("M.Second", &[0, 0]).expect_err("another message");
     assert!(reason.contains("names message [0, 0]; the column is of M.Second"), "{reason}");
 }
@@ -78,7 +78,7 @@ fn a_frame_of_apicurio_names_the_message_whole() {
 #[test]
 fn a_frame_of_glue_has_the_number_of_the_message_by_name() {
     let glue = |body: &[u8]| read_framed(Framing::Glue, "M.First", &[&[3, 0][..], &[7; 16], body].concat());
-    // M, M.AEntry, M.First, M.Second, M.Second.CEntry, M.Second.Third.
+    // Sorted: M, M.AEntry, M.First, M.Second, M.Second.CEntry, M.Second.Third.
     assert_eq!(glue(&[2, 8, 1]), Ok(()));
     let reason = glue(&[4, 8, 1]).expect_err("another message");
     assert!(reason.contains("names message 4, which in the given schema is M.Second.CEntry"), "{reason}");

@@ -1,4 +1,4 @@
-//! What hostile values may cost: an error or a bounded row, whatever the bytes are.
+//! Cost of hostile values: an error or a bounded row, whatever the bytes are.
 
 use monedula_columns::BufferPool;
 use monedula_formats::{
@@ -10,7 +10,7 @@ use crate::support::{decoder, field, finished, plan, refused, varint};
 
 const ROW_BYTES: usize = 1 << 20;
 
-/// One field of every kind of column.
+/// One field for every kind of column.
 const EVERY: &str = r#"syntax = "proto3"; import "google/protobuf/timestamp.proto"; import "google/protobuf/wrappers.proto";
     message M { int32 a = 1; optional string b = 2; repeated sint64 c = 3; Item d = 4; repeated Item e = 5;
         map<string, Item> f = 6; oneof g { Item h = 7; bytes i = 8; bool j = 9; } repeated Kind k = 10;
@@ -39,7 +39,7 @@ fn good(number: u8) -> Vec<u8> {
         [vec![0x71], vec![number; 8], vec![0x7d], vec![number; 4]].concat(),
         field(16, b"q"),
         [varint(2000 << 3), varint(u64::MAX)].concat(),
-        // Parts of a message that has come, and unknown fields.
+        // Further parts of a message that occurred before, and unknown fields.
         field(4, &field(3, &[8, 1])),
         [varint(99 << 3 | 3), field(1, b"in a group"), varint(99 << 3 | 4)].concat(),
     ]
@@ -94,7 +94,7 @@ fn any_bytes_become_rows_or_errors() {
         decoder.append(Some(&changed)).expect("permissive");
         assert_eq!(decoder.rows(), 2);
         finished(&mut decoder);
-        // Schemas are given, but they are bytes, too.
+        // Schemas come from users, but descriptors are bytes, too.
         let _ = ProtobufSchema::from_descriptor_set(bytes, None);
         let _ = ProtobufSchema::from_texts(&[("f".to_owned(), String::from_utf8_lossy(bytes).into())], None);
     });
@@ -117,7 +117,7 @@ fn what_is_no_message_is_refused() {
     assert_eq!(refused(EVERY, &field(5, &field(3, &field(1, b"")))).0, "e.z.w");
 }
 
-/// Why the value is refused, if it is, and how many bytes are allocated and held for it.
+/// Fault of the value, if it is refused, and the bytes allocated and held for it.
 fn cost(text: &str, value: &[u8]) -> (Option<ProtobufReason>, usize) {
     let options = ProtobufOptions { max_row_bytes: ROW_BYTES, ..ProtobufOptions::default() };
     let pool = BufferPool::new(0);
@@ -148,7 +148,7 @@ fn rows_do_not_grow_beyond_their_limit() {
 
 #[test]
 fn messages_in_several_parts_are_decoded_once_at_each_level() {
-    // Were each part decoded where it is met, the innermost ones would be decoded 2^60 times.
+    // Decoding each part where it occurs would decode the innermost ones 2^60 times.
     let levels: String =
         (1..60).map(|level| format!("message L{level} {{ optional L{} a = 1; }}", level + 1)).collect();
     let text = format!("message M {{ optional L1 a = 1; }} {levels} message L60 {{ optional int32 b = 1; }}");

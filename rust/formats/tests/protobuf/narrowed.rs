@@ -1,4 +1,4 @@
-//! Some of a message's fields as columns: what they have is what they have among all.
+//! Selections of a message's fields: the values of a selected field do not depend on the selection.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
-//! Messages of every few kinds of fields: what ends the rows of one kind must not depend on there being another.
+//! Messages of every few kinds of fields: ending the rows of one kind must not depend on the presence of another.
 
 use monedula_formats::Mode;
 
 use crate::support::{decoder, field, finished};
 
-/// Kinds of fields by their declarations, and a value of each, for the field with this number.
+/// Kinds of fields by their declarations, with a value of each, for the field with this number.
 type Kind = (&'static str, fn(u64) -> Vec<u8>);
 
 const KINDS: [Kind; 8] = [
@@ -18,7 +18,7 @@ const KINDS: [Kind; 8] = [
     ("oneof of{number} { bool {} }", |number| vec![number as u8 * 8, 1]),
 ];
 
-/// A message of these kinds, and a value of those whose bits are set.
+/// A message of these kinds, with a value for those whose bits are set.
 fn message(kinds: &[usize], present: usize) -> (String, Vec<u8>) {
     let (mut fields, mut value) = (String::new(), Vec::new());
     for (place, kind) in kinds.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Decoders of Protobuf for tests, and what messages are written of.
+//! Decoders of Protobuf for tests, and builders of messages.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) fn decoder(text: &str, mode: Mode) -> ProtobufDecoder {
     ProtobufDecoder::new(plan(text, ProtobufOptions { mode, ..ProtobufOptions::default() }), BufferPool::new(1 << 20))
 }
 
-/// Why a value is refused, and the path of the field.
+/// Fault of a value that is refused, and the path of the field.
 pub(crate) fn refused(text: &str, value: &[u8]) -> (String, ProtobufReason) {
     let mut decoder = decoder(text, Mode::Permissive);
     match decoder.append(Some(value)) {
@@ -27,7 +27,7 @@ pub(crate) fn refused(text: &str, value: &[u8]) -> (String, ProtobufReason) {
     }
 }
 
-/// The rows of a column, which must be as Arrow has them, and empty the decoder.
+/// Rows of a column; checked by Arrow. Leaves the decoder empty.
 pub(crate) fn finished(decoder: &mut ProtobufDecoder) -> String {
     let (array, _) = decoder.finish();
     array.to_data().validate_full().expect("a valid array");

@@ -1,4 +1,4 @@
-//! Schemas as texts: what compilers of Protobuf take is taken, and what they refuse is refused.
+//! Schemas as texts: what Protobuf's compilers accept is accepted, and what they refuse is refused.
 
 use monedula_formats::{Mode, ProtobufSchema};
 
@@ -9,7 +9,7 @@ fn refusal(texts: &[(&str, &str)]) -> String {
     ProtobufSchema::from_texts(&texts, None).expect_err("a schema that is none").to_string()
 }
 
-/// The type and the row that a value becomes.
+/// Type and row that a value is decoded to.
 fn row(text: &str, value: &[u8]) -> String {
     let mut decoder = decoder(text, Mode::FailFast);
     decoder.append(Some(value)).expect(text);
@@ -113,7 +113,7 @@ fn names_of_fields_have_letters_and_digits() {
         ProtobufSchema::from_descriptor_set(&field(1, &file), None)
     };
     of(b"a_1").expect("a name");
-    // Arrow's own interface has names that end at a zero byte.
+    // C strings of Arrow's C data interface end at a zero byte.
     for name in [&b"a\0b"[..], b"", b"a.b"] {
         let reason = of(name).expect_err("no name").to_string();
         assert!(reason.contains("is not the name of a field"), "{reason}");
@@ -137,7 +137,7 @@ fn groups_of_an_extension_count_where_they_are_declared() {
         let texts = [("f.proto".to_owned(), text.to_owned())];
         ProtobufSchema::from_texts(&texts, Some(message)).expect(text).indexes().to_vec()
     };
-    // As protoc numbers them.
+    // Numbered by protoc.
     let expected = [("B", vec![0]), ("G", vec![1]), ("After", vec![2]), ("M", vec![3]), ("M.H", vec![3, 1])];
     for (message, places) in expected {
         assert_eq!(indexes(message), places, "{message}");

@@ -41,8 +41,8 @@ impl Compressor {
             let reason = format!("level {level} is outside {} to {}", level_range.start(), level_range.end());
             return Err(CompressionError::Encode { codec, reason });
         }
-        // An upper bound for the output of every codec, including the codec's own worst-case bound. Reserved here with
-        // an error, because a vector that cannot grow later aborts the process.
+        // Upper bound on the output of every codec, including its own worst case. Reserved here with an error, because
+        // a vector that fails to grow later aborts the process.
         let most_bytes = input.len() + input.len() / 6 + (4 << 10);
         if output.try_reserve(most_bytes).is_err() {
             return Err(CompressionError::Encode { codec, reason: format!("no memory for {most_bytes} bytes") });

@@ -5,8 +5,8 @@ use super::{Compression, CompressionError, gzip, lz4, snappy, zstd};
 /// Output buffers below this size double when they grow; larger ones grow by a quarter.
 const DOUBLED_BELOW_BYTES: usize = 16 << 20;
 
-/// The default of the limit on the output of one decompression, in bytes. The ratio of output to input has none: what an attacker
-/// sends may be as plain as what a user does, and megabytes of zeros are a few hundred bytes of zstd.
+/// Default limit on the output of one decompression, in bytes. The ratio of output to input has no limit: honest data
+/// can be as compressible as an attacker's, and megabytes of zeros are a few hundred bytes of zstd.
 pub const MAX_OUTPUT_BYTES: usize = 512 << 20;
 
 /// A buffer that a codec writes to. All of it is initialised, so that codecs need no `unsafe`.
@@ -17,8 +17,7 @@ pub trait OutputBuffer {
     fn grow(&mut self, min_len: usize);
 }
 
-/// The vector's length is its writable extent. Do not shorten it between calls, so that no byte is
-/// zeroed twice.
+/// A vector's length is its writable extent. Do not shorten it between calls, so that no byte is zeroed twice.
 impl OutputBuffer for Vec<u8> {
     fn bytes_mut(&mut self) -> &mut [u8] {
         self.as_mut_slice()
@@ -50,7 +49,8 @@ impl<O: OutputBuffer + ?Sized> Sink<'_, O> {
         self.cap - self.written
     }
 
-    /// The bytes written so far, and the room behind them: at least `wanted` bytes, or fewer if the cap leaves fewer.
+    /// Returns the bytes written so far, and the room behind them: at least `wanted` bytes, or fewer if the cap leaves
+    /// fewer.
     pub(super) fn room(&mut self, wanted: usize) -> (&mut [u8], &mut [u8]) {
         let position = self.start + self.written;
         let end = self.start.saturating_add(self.cap);
@@ -127,7 +127,7 @@ impl Decompressor {
     /// Like [`Self::decompress`], to a new vector.
     ///
     /// # Errors
-    /// Those of [`Self::decompress`].
+    /// Errors of [`Self::decompress`].
     pub fn decompress_to_vec(
         &mut self,
         codec: Compression,

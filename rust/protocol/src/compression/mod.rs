@@ -1,4 +1,4 @@
-//! The compression codecs of Kafka, with a hard limit on their output.
+//! Kafka's compression codecs, with a hard limit on their output.
 //!
 //! A size declared in the data is only a hint: no codec allocates beyond the limit of its output, whatever the bytes
 //! claim. Contexts are kept in a [`Decompressor`] or [`Compressor`] and reused from batch to batch.
@@ -65,11 +65,11 @@ impl std::fmt::Display for Compression {
     }
 }
 
-/// Why bytes could not be compressed or decompressed.
+/// Reason why bytes could not be compressed or decompressed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompressionError {
-    /// The compressed bytes are damaged, or were written by another codec.
+    /// Damaged bytes, or bytes of another codec.
     #[error("corrupt {codec} data: {reason}")]
     Corrupt {
         /// The codec of the call.
@@ -83,7 +83,7 @@ pub enum CompressionError {
         /// The codec of the call.
         codec: Compression,
     },
-    /// The output would exceed its limit.
+    /// Output beyond its limit.
     #[error("{compressed_bytes} bytes of {codec} data decompress to more than the allowed {limit_bytes} bytes")]
     OutputLimit {
         /// The codec of the call.
@@ -93,7 +93,7 @@ pub enum CompressionError {
         /// The limit, in bytes.
         limit_bytes: usize,
     },
-    /// The encoder refused its input or level.
+    /// Input or level that the encoder refused.
     #[error("cannot compress with {codec}: {reason}")]
     Encode {
         /// The codec of the call.

@@ -1,7 +1,7 @@
 //! AddOffsetsToTxn, API key 25, versions 0-4 (KIP-98).
 //!
-//! From version 1 on, the broker responds before it throttles the client (KIP-219). 2 may return PRODUCER_FENCED
-//! (KIP-588), 4 TRANSACTION_ABORTABLE (KIP-890). 3 is flexible.
+//! Version 1 makes the broker respond before it throttles the client (KIP-219). 2 may return PRODUCER_FENCED (KIP-588),
+//! 4 TRANSACTION_ABORTABLE (KIP-890). 3 is flexible.
 
 use crate::wire::api;
 

@@ -1,9 +1,9 @@
 //! AddPartitionsToTxn, API key 24, versions 0-5 (KIP-98).
 //!
-//! From version 1 on, the broker responds before it throttles the client (KIP-219). 2 may return PRODUCER_FENCED
-//! (KIP-588). 3 is flexible, and the last version for clients. From 4 on, brokers send it to each other for several
-//! transactions at once, and may verify partitions without adding them (KIP-890); the top-level fields of versions up
-//! to 3 are then in each transaction. 5 may return TRANSACTION_ABORTABLE.
+//! Version 1 makes the broker respond before it throttles the client (KIP-219). 2 may return PRODUCER_FENCED (KIP-588).
+//! 3 is flexible, and the last version for clients. From 4 on, brokers send it to each other for several transactions
+//! at once, and may verify partitions without adding them (KIP-890); the top-level fields of versions up to 3 are then
+//! in each transaction. 5 may return TRANSACTION_ABORTABLE.
 
 use crate::wire::api;
 
@@ -44,7 +44,7 @@ api! {
         producer_id: i64, 4..;
         /// The producer epoch.
         producer_epoch: i16, 4..;
-        /// Whether the coordinator only verifies that the partitions are in the transaction, without adding them.
+        /// True to have the coordinator only verify that the partitions are in the transaction, without adding them.
         verify_only: bool, 4..;
         /// The topics.
         topics: Vec<AddPartitionsToTxnTopic<'a>>, 4..;
@@ -52,9 +52,9 @@ api! {
 
     /// A topic to add.
     struct AddPartitionsToTxnTopic<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<i32>, 0..;
     }
 
@@ -68,15 +68,15 @@ api! {
 
     /// The result for one topic.
     struct AddPartitionsToTxnTopicResult<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..;
-        /// Its partitions.
+        /// The topic's partitions.
         results_by_partition: Vec<AddPartitionsToTxnPartitionResult<'a>>, 0..;
     }
 
     /// The result for one partition.
     struct AddPartitionsToTxnPartitionResult<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
         /// The error, or 0; OPERATION_NOT_ATTEMPTED if the partition was not added because of another partition's
         /// error.

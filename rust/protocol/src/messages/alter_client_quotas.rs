@@ -11,7 +11,7 @@ api! {
     request AlterClientQuotasRequest<'a> {
         /// The entities.
         entries: Vec<AlterClientQuotasEntry<'a>>, 0..;
-        /// Whether the broker only validates the request, and changes nothing.
+        /// True to have the request only validated, without changes.
         validate_only: bool, 0..;
     }
 
@@ -31,7 +31,7 @@ api! {
         ops: Vec<AlterClientQuotasOp<'a>>, 0..;
     }
 
-    /// One type of an entity, in the request and in the response.
+    /// The name of an entity for one entity type, in the request and in the response.
     struct AlterClientQuotasEntity<'a> {
         /// The type.
         entity_type: &'a str, 0..;
@@ -41,11 +41,11 @@ api! {
 
     /// The change of one quota.
     struct AlterClientQuotasOp<'a> {
-        /// Its name.
+        /// The quota's name.
         key: &'a str, 0..;
         /// The new value.
         value: f64, 0..;
-        /// Whether the quota is removed.
+        /// True to remove the quota.
         remove: bool, 0..;
     }
 

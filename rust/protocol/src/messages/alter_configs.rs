@@ -12,7 +12,7 @@ api! {
     request AlterConfigsRequest<'a> {
         /// The resources.
         resources: Vec<AlterConfigsResource<'a>>, 0..;
-        /// Whether the broker only validates the request, and changes nothing.
+        /// True to have the request only validated, without changes.
         validate_only: bool, 0..;
     }
 
@@ -26,19 +26,19 @@ api! {
 
     /// A resource to change.
     struct AlterConfigsResource<'a> {
-        /// Its type.
+        /// The resource's type.
         resource_type: i8, 0..;
-        /// Its name. For brokers this is the broker id, or empty for all brokers.
+        /// The resource's name. For brokers this is the broker id, or empty for all brokers.
         resource_name: &'a str, 0..;
-        /// All configs of the resource; those that are missing are reset to their defaults.
+        /// The complete configs of the resource; missing ones are reset to their defaults.
         configs: Vec<AlterableConfig<'a>>, 0..;
     }
 
     /// A config.
     struct AlterableConfig<'a> {
-        /// Its name.
+        /// The config's name.
         name: &'a str, 0..;
-        /// Its value.
+        /// The config's value.
         value: Option<&'a str>, 0.., nullable 0..;
     }
 
@@ -50,7 +50,7 @@ api! {
         error_message: Option<&'a str>, 0.., nullable 0..;
         /// The resource's type.
         resource_type: i8, 0..;
-        /// Its name.
+        /// The resource's name.
         resource_name: &'a str, 0..;
     }
 }

@@ -1,6 +1,6 @@
 //! AlterPartitionReassignments, API key 45, versions 0-1 (KIP-455).
 //!
-//! Both are flexible. Version 1 lets the client forbid a change of the number of replicas (KIP-860).
+//! Both versions are flexible. Version 1 lets the client forbid a change of the number of replicas (KIP-860).
 
 use crate::wire::api;
 
@@ -9,9 +9,9 @@ api! {
 
     /// Reassigns partitions to other brokers, or cancels reassignments.
     request AlterPartitionReassignmentsRequest<'a> {
-        /// How long the broker may wait for the reassignments to begin, in milliseconds.
+        /// The longest time that the broker waits for the reassignments to begin, in milliseconds.
         timeout_ms: i32 = 60_000, 0..;
-        /// Whether the number of a partition's replicas may change.
+        /// True if the number of a partition's replicas may change.
         allow_replication_factor_change: bool = true, 1..;
         /// The topics.
         topics: Vec<ReassignableTopic<'a>>, 0..;
@@ -41,7 +41,7 @@ api! {
 
     /// A partition to move.
     struct ReassignablePartition<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
         /// The brokers of the new replicas; `None` cancels a reassignment in progress.
         replicas: Option<Vec<i32>> = None, 0.., nullable 0..;
@@ -49,15 +49,15 @@ api! {
 
     /// The result for one topic.
     struct ReassignableTopicResponse<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<ReassignablePartitionResponse<'a>>, 0..;
     }
 
     /// The result for one partition.
     struct ReassignablePartitionResponse<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
         /// The error, or 0.
         error_code: i16, 0..;

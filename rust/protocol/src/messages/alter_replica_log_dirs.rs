@@ -21,7 +21,7 @@ api! {
 
     /// A log directory, and the replicas to move there.
     struct AlterReplicaLogDir<'a> {
-        /// Its absolute path.
+        /// The directory's absolute path.
         path: &'a str, 1..;
         /// The topics.
         topics: Vec<AlterReplicaLogDirTopic<'a>>, 1..;
@@ -37,15 +37,15 @@ api! {
 
     /// The result for one topic.
     struct AlterReplicaLogDirTopicResult<'a> {
-        /// Its name.
+        /// The topic's name.
         topic_name: &'a str, 1..;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<AlterReplicaLogDirPartitionResult<'a>>, 1..;
     }
 
     /// The result for one partition.
     struct AlterReplicaLogDirPartitionResult<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 1..;
         /// The error, or 0.
         error_code: i16, 1..;

@@ -38,7 +38,7 @@ api! {
         finalized_features_epoch: i64 = -1, 3.., tag 1, ignorable;
         /// The finalized features of the cluster; valid if their epoch is at least 0.
         finalized_features: Vec<FinalizedFeatureKey<'a>>, 3.., tag 2, ignorable;
-        /// Whether a controller is ready to migrate from ZooKeeper.
+        /// True if a controller is ready to migrate from ZooKeeper.
         zk_migration_ready: bool, 3.., tag 3, ignorable;
     }
 
@@ -46,9 +46,9 @@ api! {
     struct ApiVersion<'a> {
         /// The API key.
         api_key: i16, 0..;
-        /// Its lowest version.
+        /// The API's lowest version.
         min_version: i16, 0..;
-        /// Its highest version.
+        /// The API's highest version.
         max_version: i16, 0..;
     }
 
@@ -56,9 +56,9 @@ api! {
     struct SupportedFeatureKey<'a> {
         /// The feature.
         name: &'a str, 3..;
-        /// Its lowest version.
+        /// The feature's lowest version.
         min_version: i16, 3..;
-        /// Its highest version.
+        /// The feature's highest version.
         max_version: i16, 3..;
     }
 
@@ -66,9 +66,9 @@ api! {
     struct FinalizedFeatureKey<'a> {
         /// The feature.
         name: &'a str, 3..;
-        /// Its highest level.
+        /// The feature's highest level.
         max_version_level: i16, 3..;
-        /// Its lowest level.
+        /// The feature's lowest level.
         min_version_level: i16, 3..;
     }
 }

@@ -13,7 +13,7 @@ api! {
     request ConsumerGroupDescribeRequest<'a> {
         /// The groups.
         group_ids: Vec<&'a str>, 0..;
-        /// Whether the response includes the operations that the client is authorized to perform on each group.
+        /// True to include the operations that the client is authorized to perform on each group.
         include_authorized_operations: bool, 0..;
     }
 
@@ -31,9 +31,9 @@ api! {
         error_code: i16, 0..;
         /// The error message.
         error_message: Option<&'a str> = None, 0.., nullable 0..;
-        /// Its id.
+        /// The group's id.
         group_id: &'a str, 0..;
-        /// Its state, such as `Stable`; empty with an error.
+        /// The group's state, such as `Stable`; empty with an error.
         group_state: &'a str, 0..;
         /// The group epoch, which grows with each change of members, subscriptions or topics.
         group_epoch: i32, 0..;
@@ -41,7 +41,7 @@ api! {
         assignment_epoch: i32, 0..;
         /// The assignor in use.
         assignor_name: &'a str, 0..;
-        /// Its members.
+        /// The group's members.
         members: Vec<Member<'a>>, 0..;
         /// The operations that the client is authorized to perform, a bit for each; `i32::MIN` if not requested.
         authorized_operations: i32 = i32::MIN, 0..;
@@ -49,13 +49,13 @@ api! {
 
     /// A member.
     struct Member<'a> {
-        /// Its id.
+        /// The member's id.
         member_id: &'a str, 0..;
         /// The group instance id of a static member; `None` for a dynamic one.
         instance_id: Option<&'a str> = None, 0.., nullable 0..;
         /// The member's rack, if any.
         rack_id: Option<&'a str> = None, 0.., nullable 0..;
-        /// Its epoch.
+        /// The member's epoch.
         member_epoch: i32, 0..;
         /// The client id that it joined with.
         client_id: &'a str, 0..;
@@ -75,9 +75,9 @@ api! {
 
     /// Partitions of a topic.
     struct TopicPartitions<'a> {
-        /// Its id.
+        /// The topic's id.
         topic_id: Uuid, 0..;
-        /// Its name.
+        /// The topic's name.
         topic_name: &'a str, 0..;
         /// The partitions.
         partitions: Vec<i32>, 0..;

@@ -46,7 +46,7 @@ api! {
         error_message: Option<&'a str> = None, 0.., nullable 0..;
         /// The member's id.
         member_id: Option<&'a str> = None, 0.., nullable 0..;
-        /// Its epoch.
+        /// The member's epoch.
         member_epoch: i32, 0..;
         /// The heartbeat interval in milliseconds.
         heartbeat_interval_ms: i32, 0..;
@@ -56,7 +56,7 @@ api! {
 
     /// Partitions of a topic.
     struct TopicPartitions<'a> {
-        /// Its id.
+        /// The topic's id.
         topic_id: Uuid, 0..;
         /// The partitions.
         partitions: Vec<i32>, 0..;

@@ -40,7 +40,7 @@ message! {
     /// A group.
     ConsumerGroupMetadataValue<'a>, versions 0..=0, flexible 0..;
 
-    /// Its epoch.
+    /// The group's epoch.
     epoch: i32, 0..;
     /// A hash over the metadata of the subscribed topics. If it changes, the coordinator raises the group epoch.
     metadata_hash: i64, 0.., tag 0;
@@ -66,7 +66,7 @@ message! {
     rebalance_timeout_ms: i32 = -1, 0..;
     /// The server-side assignor that the member prefers.
     server_assignor: Option<&'a str>, 0.., nullable 0..;
-    /// For a member with the classic protocol: its session timeout and protocols.
+    /// The session timeout and protocols of a member with the classic protocol.
     classic_member_metadata: Option<ClassicMemberMetadata<'a>> = None, 0.., nullable 0.., tag 0;
 }
 
@@ -83,9 +83,9 @@ structure! {
 structure! {
     /// A protocol that a member supports.
     ClassicProtocol<'a> {
-        /// Its name.
+        /// The protocol's name.
         name: &'a str, 0..;
-        /// Its subscription.
+        /// The protocol's subscription.
         metadata: &'a [u8], 0..;
     }
 }
@@ -96,7 +96,7 @@ message! {
 
     /// The group epoch for which the target assignment was computed.
     assignment_epoch: i32, 0..;
-    /// When the target assignment was computed, in milliseconds since the epoch.
+    /// The time at which the target assignment was computed, in milliseconds since the epoch.
     assignment_timestamp: i64, 0.., tag 0;
 }
 
@@ -122,7 +122,7 @@ message! {
     /// A member's current assignment.
     ConsumerGroupCurrentMemberAssignmentValue<'a>, versions 0..=0, flexible 0..;
 
-    /// Its epoch.
+    /// The member's epoch.
     member_epoch: i32, 0..;
     /// The member epoch before that. A member that missed a response still sends it.
     previous_member_epoch: i32, 0..;
@@ -154,6 +154,6 @@ message! {
     topics: Vec<&'a str>, 0..;
     /// The version of the metadata image against which the topics were matched.
     version: i64, 0..;
-    /// When the topics were matched, in milliseconds since the epoch.
+    /// The time at which the topics were matched, in milliseconds since the epoch.
     timestamp: i64, 0..;
 }

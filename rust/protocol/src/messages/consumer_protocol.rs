@@ -25,7 +25,7 @@ message! {
     owned_partitions: Vec<TopicPartition<'a>>, 1.., ignorable;
     /// The generation in which it owned them, or -1.
     generation_id: i32 = -1, 2.., ignorable;
-    /// Its rack, if it has one.
+    /// The member's rack, if it has one.
     rack_id: Option<&'a str> = None, 3.., nullable 3.., ignorable;
 }
 
@@ -60,7 +60,7 @@ message! {
     start_ms: i32 = -1, 0..;
     /// The time until partitions may move again, in milliseconds; -1 if they may move now.
     round_ms: i32 = -1, 0..;
-    /// Whether moves of partitions are deferred until then.
+    /// True if moves of partitions are deferred until then.
     unbalanced: bool, 0..;
     /// The number of members at the assignment.
     members: i32, 0..;
@@ -84,7 +84,7 @@ message! {
     generation: i32 = -1, 0..;
     /// The encoded [`ScheduleUserData`] that came with that assignment, with its times counted down until now.
     schedule: Option<&'a [u8]> = None, 0.., nullable 0..;
-    /// Whether the user has requested a rebalance now, which ends all waits.
+    /// True if the user has requested a rebalance now, which ends all waits.
     ends_waits: bool, 0..;
 }
 

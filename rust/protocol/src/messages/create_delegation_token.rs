@@ -1,6 +1,6 @@
 //! CreateDelegationToken, API key 38, versions 1-3 (KIP-48; Kafka 4.0 removed 0).
 //!
-//! From version 1 on, the broker responds before it throttles the client (KIP-219). 2 is flexible. 3 adds tokens for
+//! Version 1 makes the broker respond before it throttles the client (KIP-219). 2 is flexible. 3 adds tokens for
 //! another owner (KIP-373).
 
 use crate::types::SecretBytes;
@@ -15,7 +15,7 @@ api! {
         owner_principal_type: Option<&'a str>, 3.., nullable 3..;
         /// The name of the owner's principal; `None` or empty if the requester is to own the token.
         owner_principal_name: Option<&'a str>, 3.., nullable 3..;
-        /// Who may renew the token beside its owner.
+        /// The principals that may renew the token besides its owner.
         renewers: Vec<CreatableRenewers<'a>>, 0..;
         /// The longest lifetime in milliseconds; -1 for the broker's `delegation.token.max.lifetime.ms`.
         max_lifetime_ms: i64, 0..;
@@ -33,11 +33,11 @@ api! {
         token_requester_principal_type: &'a str, 3..;
         /// The name of the requester's principal.
         token_requester_principal_name: &'a str, 3..;
-        /// When the token was issued, in milliseconds since the epoch.
+        /// The time at which the token was issued, in milliseconds since the epoch.
         issue_timestamp_ms: i64, 0..;
-        /// When it expires unless it is renewed, in milliseconds since the epoch.
+        /// The time at which the token expires unless it is renewed, in milliseconds since the epoch.
         expiry_timestamp_ms: i64, 0..;
-        /// Until when it can be renewed, in milliseconds since the epoch.
+        /// The time until which the token can be renewed, in milliseconds since the epoch.
         max_timestamp_ms: i64, 0..;
         /// The token's id.
         token_id: &'a str, 0..;
@@ -51,7 +51,7 @@ api! {
     struct CreatableRenewers<'a> {
         /// The type of the principal.
         principal_type: &'a str, 0..;
-        /// Its name.
+        /// The principal's name.
         principal_name: &'a str, 0..;
     }
 }

@@ -1,6 +1,6 @@
 //! CreatePartitions, API key 37, versions 0-3 (KIP-195).
 //!
-//! From version 1 on, the broker responds before it throttles the client (KIP-219). 2 is flexible. 3 may return
+//! Version 1 makes the broker respond before it throttles the client (KIP-219). 2 is flexible. 3 may return
 //! THROTTLING_QUOTA_EXCEEDED (KIP-599).
 
 use crate::wire::api;
@@ -12,9 +12,9 @@ api! {
     request CreatePartitionsRequest<'a> {
         /// The topics.
         topics: Vec<CreatePartitionsTopic<'a>>, 0..;
-        /// How long the broker may wait for the partitions to exist, in milliseconds.
+        /// The longest time that the broker waits for the partitions to exist, in milliseconds.
         timeout_ms: i32, 0..;
-        /// Whether the broker only validates the request, and adds nothing.
+        /// True to have the request only validated, without adding partitions.
         validate_only: bool, 0..;
     }
 
@@ -28,7 +28,7 @@ api! {
 
     /// A topic to which to add partitions.
     struct CreatePartitionsTopic<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..;
         /// The new total number of partitions.
         count: i32, 0..;
@@ -44,7 +44,7 @@ api! {
 
     /// The result for one topic.
     struct CreatePartitionsTopicResult<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..;
         /// The error, or 0.
         error_code: i16, 0..;

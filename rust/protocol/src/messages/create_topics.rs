@@ -1,8 +1,8 @@
 //! CreateTopics, API key 19, versions 2-7 (Kafka 4.0 removed those below).
 //!
-//! From version 3 on, the broker responds before it throttles the client (KIP-219). 4 lets the broker choose the
-//! numbers of partitions and replicas (KIP-464). 5 is flexible, and returns the configs of the created topic (KIP-525).
-//! 6 may return THROTTLING_QUOTA_EXCEEDED (KIP-599), 7 adds topic ids (KIP-516).
+//! Version 3 makes the broker respond before it throttles the client (KIP-219). 4 lets the broker choose the numbers of
+//! partitions and replicas (KIP-464). 5 is flexible, and returns the configs of the created topic (KIP-525). 6 may
+//! return THROTTLING_QUOTA_EXCEEDED (KIP-599), 7 adds topic ids (KIP-516).
 
 use crate::types::Uuid;
 use crate::wire::api;
@@ -14,9 +14,9 @@ api! {
     request CreateTopicsRequest<'a> {
         /// The topics.
         topics: Vec<CreatableTopic<'a>>, 0..;
-        /// How long the broker may wait for the topics to exist, in milliseconds.
+        /// The longest time that the broker waits for the topics to exist, in milliseconds.
         timeout_ms: i32 = 60_000, 0..;
-        /// Whether the broker only validates the request, and creates nothing.
+        /// True to have the request only validated, without creating topics.
         validate_only: bool, 1..;
     }
 
@@ -30,7 +30,7 @@ api! {
 
     /// A topic to create.
     struct CreatableTopic<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..;
         /// The number of partitions; -1 with assignments, and from version 4 also for the broker's default.
         num_partitions: i32, 0..;
@@ -53,17 +53,17 @@ api! {
 
     /// A config of a topic to create.
     struct CreatableTopicConfig<'a> {
-        /// Its name.
+        /// The config's name.
         name: &'a str, 0..;
-        /// Its value.
+        /// The config's value.
         value: Option<&'a str>, 0.., nullable 0..;
     }
 
     /// The result for one topic.
     struct CreatableTopicResult<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..;
-        /// Its id.
+        /// The topic's id.
         topic_id: Uuid, 7.., ignorable;
         /// The error, or 0.
         error_code: i16, 0..;
@@ -81,15 +81,15 @@ api! {
 
     /// A config of a created topic.
     struct CreatableTopicConfigs<'a> {
-        /// Its name.
+        /// The config's name.
         name: &'a str, 5..;
         /// The value; `None` if it is sensitive.
         value: Option<&'a str>, 5.., nullable 5..;
-        /// Whether the config is read-only.
+        /// True if the config is read-only.
         read_only: bool, 5..;
         /// The source of the value, as in DescribeConfigs; -1 if not known.
         config_source: i8 = -1, 5.., ignorable;
-        /// Whether the value is sensitive, such as a password.
+        /// True if the value is sensitive, such as a password.
         is_sensitive: bool, 5..;
     }
 }

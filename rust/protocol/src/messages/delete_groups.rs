@@ -1,6 +1,6 @@
 //! DeleteGroups, API key 42, versions 0-3 (KIP-229).
 //!
-//! From version 1 on, the broker responds before it throttles the client (KIP-219). 2 is flexible. 3 adds the error
+//! Version 1 makes the broker respond before it throttles the client (KIP-219). 2 is flexible. 3 adds the error
 //! message.
 
 use crate::wire::api;
@@ -24,7 +24,7 @@ api! {
 
     /// The result for one group.
     struct DeletableGroupResult<'a> {
-        /// Its id.
+        /// The group's id.
         group_id: &'a str, 0..;
         /// The error, or 0; NON_EMPTY_GROUP if the group has members.
         error_code: i16, 0..;

@@ -1,6 +1,6 @@
 //! DeleteRecords, API key 21, versions 0-2 (KIP-107).
 //!
-//! From version 1 on, the broker responds before it throttles the client (KIP-219). 2 is flexible.
+//! Version 1 makes the broker respond before it throttles the client (KIP-219). 2 is flexible.
 
 use crate::wire::api;
 
@@ -11,7 +11,7 @@ api! {
     request DeleteRecordsRequest<'a> {
         /// The topics.
         topics: Vec<DeleteRecordsTopic<'a>>, 0..;
-        /// How long the broker may wait for the replicas, in milliseconds.
+        /// The longest time that the broker waits for the replicas, in milliseconds.
         timeout_ms: i32, 0..;
     }
 
@@ -25,15 +25,15 @@ api! {
 
     /// A topic to delete records of.
     struct DeleteRecordsTopic<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<DeleteRecordsPartition<'a>>, 0..;
     }
 
     /// A partition to delete records of.
     struct DeleteRecordsPartition<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
         /// The first offset to keep; -1 for the high watermark.
         offset: i64, 0..;
@@ -41,15 +41,15 @@ api! {
 
     /// The result for one topic.
     struct DeleteRecordsTopicResult<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<DeleteRecordsPartitionResult<'a>>, 0..;
     }
 
     /// The result for one partition.
     struct DeleteRecordsPartitionResult<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
         /// The low watermark: the lowest log start offset of all live replicas; or -1.
         low_watermark: i64, 0..;

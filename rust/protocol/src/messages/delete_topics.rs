@@ -1,8 +1,8 @@
 //! DeleteTopics, API key 20, versions 1-6 (Kafka 4.0 removed 0).
 //!
-//! From version 2 on, the broker responds before it throttles the client (KIP-219). 3 may return
-//! TOPIC_DELETION_DISABLED (KIP-322). 4 is flexible. 5 adds error messages, and may return THROTTLING_QUOTA_EXCEEDED
-//! (KIP-599). 6 takes topic ids as well as names (KIP-516).
+//! Version 2 makes the broker respond before it throttles the client (KIP-219). 3 may return TOPIC_DELETION_DISABLED
+//! (KIP-322). 4 is flexible. 5 adds error messages, and may return THROTTLING_QUOTA_EXCEEDED (KIP-599). 6 takes topic
+//! ids as well as names (KIP-516).
 
 use crate::types::Uuid;
 use crate::wire::api;
@@ -16,7 +16,7 @@ api! {
         topics: Vec<DeleteTopicState<'a>>, 6..;
         /// The topics' names, up to version 5.
         topic_names: Vec<&'a str>, 0..=5, ignorable;
-        /// How long the broker may wait for the topics to be deleted, in milliseconds.
+        /// The longest time that the broker waits for the topics to be deleted, in milliseconds.
         timeout_ms: i32, 0..;
     }
 
@@ -40,7 +40,7 @@ api! {
     struct DeletableTopicResult<'a> {
         /// The topic's name; `None` for an id that no topic has, or whose name the client is not authorized to see.
         name: Option<&'a str>, 0.., nullable 6..;
-        /// Its id.
+        /// The topic's id.
         topic_id: Uuid, 6.., ignorable;
         /// The error, or 0.
         error_code: i16, 0..;

@@ -46,13 +46,13 @@ api! {
 
     /// A resource, or a pattern of names of resources.
     struct DescribeAclsResource<'a> {
-        /// Its type.
+        /// The resource's type.
         resource_type: i8, 0..;
-        /// Its name.
+        /// The resource's name.
         resource_name: &'a str, 0..;
         /// The pattern type.
         pattern_type: i8 = 3, 1..;
-        /// Its ACLs.
+        /// The resource's ACLs.
         acls: Vec<AclDescription<'a>>, 0..;
     }
 

@@ -12,9 +12,9 @@ api! {
 
     /// Describes the quotas of the entities that a filter matches.
     request DescribeClientQuotasRequest<'a> {
-        /// What each type of entity must be.
+        /// The conditions, one for each entity type.
         components: Vec<DescribeClientQuotasComponentData<'a>>, 0..;
-        /// Whether the entities must have no other types than those of `components`.
+        /// True to match only entities without other types than the ones in `components`.
         strict: bool, 0..;
     }
 
@@ -30,7 +30,7 @@ api! {
         entries: Option<Vec<DescribeClientQuotasEntryData<'a>>>, 0.., nullable 0..;
     }
 
-    /// What one type of entity must be.
+    /// The condition for one entity type.
     struct DescribeClientQuotasComponentData<'a> {
         /// The type.
         entity_type: &'a str, 0..;
@@ -44,11 +44,11 @@ api! {
     struct DescribeClientQuotasEntryData<'a> {
         /// The entity.
         entity: Vec<DescribeClientQuotasEntityData<'a>>, 0..;
-        /// Its quotas.
+        /// The entity's quotas.
         values: Vec<DescribeClientQuotasValueData<'a>>, 0..;
     }
 
-    /// One type of an entity.
+    /// The name of an entity for one entity type.
     struct DescribeClientQuotasEntityData<'a> {
         /// The type.
         entity_type: &'a str, 0..;
@@ -58,9 +58,9 @@ api! {
 
     /// A quota.
     struct DescribeClientQuotasValueData<'a> {
-        /// Its name, such as `producer_byte_rate`.
+        /// The quota's name, such as `producer_byte_rate`.
         key: &'a str, 0..;
-        /// Its value.
+        /// The quota's value.
         value: f64, 0..;
     }
 }

@@ -1,6 +1,6 @@
 //! DescribeCluster, API key 60, versions 0-2 (KIP-700).
 //!
-//! All are flexible. 1 adds the type of endpoints (KIP-919), and may return MISMATCHED_ENDPOINT_TYPE or
+//! All versions are flexible. 1 adds the type of endpoints (KIP-919), and may return MISMATCHED_ENDPOINT_TYPE or
 //! UNSUPPORTED_ENDPOINT_TYPE. 2 adds fenced brokers (KIP-1073).
 
 use crate::wire::api;
@@ -10,11 +10,11 @@ api! {
 
     /// Describes the cluster's nodes.
     request DescribeClusterRequest<'a> {
-        /// Whether the response includes the operations that the client is authorized to perform on the cluster.
+        /// True to include the operations that the client is authorized to perform on the cluster.
         include_cluster_authorized_operations: bool, 0..;
         /// The endpoint type: 1 brokers, 2 controllers.
         endpoint_type: i8 = 1, 1..;
-        /// Whether the response includes fenced brokers.
+        /// True to include fenced brokers.
         include_fenced_brokers: bool, 2..;
     }
 
@@ -41,15 +41,15 @@ api! {
 
     /// A node.
     struct DescribeClusterBroker<'a> {
-        /// Its id.
+        /// The node's id.
         broker_id: i32, 0..;
-        /// Its advertised host.
+        /// The node's advertised host.
         host: &'a str, 0..;
-        /// Its advertised port.
+        /// The node's advertised port.
         port: i32, 0..;
-        /// Its rack, if it has one.
+        /// The node's rack, if it has one.
         rack: Option<&'a str> = None, 0.., nullable 0..;
-        /// Whether it is fenced.
+        /// True if the broker is fenced.
         is_fenced: bool, 2..;
     }
 }

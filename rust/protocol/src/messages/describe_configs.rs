@@ -1,6 +1,6 @@
 //! DescribeConfigs, API key 32, versions 1-4 (KIP-133; Kafka 4.0 removed 0).
 //!
-//! From version 2 on, the broker responds before it throttles the client (KIP-219). 3 adds types and documentation
+//! Version 2 makes the broker respond before it throttles the client (KIP-219). 3 adds types and documentation
 //! (KIP-569). 4 is flexible.
 //!
 //! Types of resources: 2 topic, 4 broker, 8 log levels of a broker, 16 client metrics (KIP-714), 32 group (KIP-848).
@@ -16,9 +16,9 @@ api! {
     request DescribeConfigsRequest<'a> {
         /// The resources.
         resources: Vec<DescribeConfigsResource<'a>>, 0..;
-        /// Whether the response includes the synonyms of each config: the other sources of its value.
+        /// True to include the synonyms of each config: the other sources of its value.
         include_synonyms: bool, 1..;
-        /// Whether the response includes the documentation of the configs.
+        /// True to include the documentation of the configs.
         include_documentation: bool, 3..;
     }
 
@@ -32,9 +32,9 @@ api! {
 
     /// A resource of the request.
     struct DescribeConfigsResource<'a> {
-        /// Its type.
+        /// The resource's type.
         resource_type: i8, 0..;
-        /// Its name. For a broker this is the broker id.
+        /// The resource's name. For a broker this is the broker id.
         resource_name: &'a str, 0..;
         /// The names of the configs to return; `None` for all.
         configuration_keys: Option<Vec<&'a str>>, 0.., nullable 0..;
@@ -48,7 +48,7 @@ api! {
         error_message: Option<&'a str>, 0.., nullable 0..;
         /// The resource's type.
         resource_type: i8, 0..;
-        /// Its name.
+        /// The resource's name.
         resource_name: &'a str, 0..;
         /// The configs.
         configs: Vec<DescribeConfigsResourceResult<'a>>, 0..;
@@ -56,20 +56,20 @@ api! {
 
     /// A config.
     struct DescribeConfigsResourceResult<'a> {
-        /// Its name.
+        /// The config's name.
         name: &'a str, 0..;
         /// The value; `None` if it is sensitive.
         value: Option<&'a str>, 0.., nullable 0..;
-        /// Whether the config is read-only: it cannot be changed while the broker runs.
+        /// True if the config is read-only: it cannot be changed while the broker runs.
         read_only: bool, 0..;
         /// The source of the value; -1 if not known.
         config_source: i8 = -1, 1.., ignorable;
-        /// Whether the value is sensitive, such as a password.
+        /// True if the value is sensitive, such as a password.
         is_sensitive: bool, 0..;
         /// The synonyms: all sources of the value, in order of precedence.
         synonyms: Vec<DescribeConfigsSynonym<'a>>, 1.., ignorable;
-        /// Its type: 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list, 8 class, 9 password; 0 where that
-        /// is not known.
+        /// The config's type: 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list, 8 class, 9 password; 0
+        /// where that is not known.
         config_type: i8, 3.., ignorable;
         /// The documentation, if requested.
         documentation: Option<&'a str>, 3.., nullable 0.., ignorable;

@@ -1,7 +1,7 @@
 //! DescribeDelegationToken, API key 41, versions 1-3 (KIP-48; Kafka 4.0 removed 0).
 //!
-//! From version 1 on, the broker responds before it throttles the client (KIP-219). 2 is flexible. 3 adds the requester
-//! of a token for another owner (KIP-373).
+//! Version 1 makes the broker respond before it throttles the client (KIP-219). 2 is flexible. 3 adds the requester of
+//! a token for another owner (KIP-373).
 
 use crate::types::SecretBytes;
 use crate::wire::api;
@@ -29,7 +29,7 @@ api! {
     struct DescribeDelegationTokenOwner<'a> {
         /// The type of the principal.
         principal_type: &'a str, 0..;
-        /// Its name.
+        /// The owner's name.
         principal_name: &'a str, 0..;
     }
 
@@ -43,17 +43,17 @@ api! {
         token_requester_principal_type: &'a str, 3..;
         /// The name of the requester's principal.
         token_requester_principal_name: &'a str, 3..;
-        /// When the token was issued, in milliseconds since the epoch.
+        /// The time at which the token was issued, in milliseconds since the epoch.
         issue_timestamp: i64, 0..;
-        /// When it expires unless it is renewed, in milliseconds since the epoch.
+        /// The time at which the token expires unless it is renewed, in milliseconds since the epoch.
         expiry_timestamp: i64, 0..;
-        /// Until when it can be renewed, in milliseconds since the epoch.
+        /// The time until which the token can be renewed, in milliseconds since the epoch.
         max_timestamp: i64, 0..;
         /// The token's id.
         token_id: &'a str, 0..;
         /// The HMAC, in base64 the token's password.
         hmac: SecretBytes<'a>, 0..;
-        /// Who may renew the token beside its owner.
+        /// The principals that may renew the token besides its owner.
         renewers: Vec<DescribedDelegationTokenRenewer<'a>>, 0..;
     }
 
@@ -61,7 +61,7 @@ api! {
     struct DescribedDelegationTokenRenewer<'a> {
         /// The type of the principal.
         principal_type: &'a str, 0..;
-        /// Its name.
+        /// The principal's name.
         principal_name: &'a str, 0..;
     }
 }

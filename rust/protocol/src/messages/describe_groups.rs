@@ -13,7 +13,7 @@ api! {
     request DescribeGroupsRequest<'a> {
         /// The groups.
         groups: Vec<&'a str>, 0..;
-        /// Whether the response includes the operations that the client is authorized to perform on each group.
+        /// True to include the operations that the client is authorized to perform on each group.
         include_authorized_operations: bool, 3..;
     }
 
@@ -31,15 +31,15 @@ api! {
         error_code: i16, 0..;
         /// The error message.
         error_message: Option<&'a str> = None, 6.., nullable 6..;
-        /// Its id.
+        /// The group's id.
         group_id: &'a str, 0..;
-        /// Its state, such as `Stable`; empty with an error.
+        /// The group's state, such as `Stable`; empty with an error.
         group_state: &'a str, 0..;
         /// The protocol type, such as `consumer`; may be empty.
         protocol_type: &'a str, 0..;
         /// The protocol that the coordinator selected; empty unless the group is stable.
         protocol_data: &'a str, 0..;
-        /// Its members.
+        /// The group's members.
         members: Vec<DescribedGroupMember<'a>>, 0..;
         /// The operations that the client is authorized to perform, a bit for each; `i32::MIN` if not requested.
         authorized_operations: i32 = i32::MIN, 3..;
@@ -47,7 +47,7 @@ api! {
 
     /// A member.
     struct DescribedGroupMember<'a> {
-        /// Its id.
+        /// The member's id.
         member_id: &'a str, 0..;
         /// The group instance id of a static member; `None` for a dynamic one.
         group_instance_id: Option<&'a str> = None, 4.., nullable 4.., ignorable;
@@ -55,9 +55,9 @@ api! {
         client_id: &'a str, 0..;
         /// The address that it joined from.
         client_host: &'a str, 0..;
-        /// Its metadata for the protocol; empty unless the group is stable.
+        /// The member's metadata for the protocol; empty unless the group is stable.
         member_metadata: &'a [u8], 0..;
-        /// Its assignment; empty unless the group is stable.
+        /// The member's assignment; empty unless the group is stable.
         member_assignment: &'a [u8], 0..;
     }
 }

@@ -23,9 +23,9 @@ api! {
 
     /// A topic of the request.
     struct DescribableLogDirTopic<'a> {
-        /// Its name.
+        /// The topic's name.
         topic: &'a str, 1..;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<i32>, 1..;
     }
 
@@ -33,7 +33,7 @@ api! {
     struct DescribeLogDirsResult<'a> {
         /// The error, or 0.
         error_code: i16, 1..;
-        /// Its path.
+        /// The directory's path.
         log_dir: &'a str, 1..;
         /// The topics that have replicas in it.
         topics: Vec<DescribeLogDirsTopic<'a>>, 1..;
@@ -41,27 +41,27 @@ api! {
         total_bytes: i64 = -1, 4.., ignorable;
         /// The usable part of the volume in bytes, or -1.
         usable_bytes: i64 = -1, 4.., ignorable;
-        /// Whether the directory is cordoned: no new replicas are placed in it.
+        /// True if the directory is cordoned: no new replicas are placed in it.
         is_cordoned: bool, 5.., ignorable;
     }
 
     /// A topic in a directory.
     struct DescribeLogDirsTopic<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 1..;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<DescribeLogDirsPartition<'a>>, 1..;
     }
 
     /// A partition in a directory.
     struct DescribeLogDirsPartition<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 1..;
         /// The size of its segments in bytes.
         partition_size: i64, 1..;
-        /// How many offsets the replica is behind: the high watermark, or for a future replica the current one.
+        /// The replica's lag in offsets: behind the high watermark, or for a future replica behind the current one.
         offset_lag: i64, 1..;
-        /// Whether this is a future replica, which will replace the current one in another directory.
+        /// True for a future replica, which will replace the current one in another directory.
         is_future_key: bool, 1..;
     }
 }

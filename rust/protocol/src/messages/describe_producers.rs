@@ -21,23 +21,23 @@ api! {
 
     /// A topic of the request.
     struct TopicRequest<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..;
-        /// Its partitions.
+        /// The topic's partitions.
         partition_indexes: Vec<i32>, 0..;
     }
 
     /// The producers of one topic.
     struct TopicResponse<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<PartitionResponse<'a>>, 0..;
     }
 
     /// The producers of one partition.
     struct PartitionResponse<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
         /// The error, or 0.
         error_code: i16, 0..;
@@ -49,9 +49,9 @@ api! {
 
     /// A producer.
     struct ProducerState<'a> {
-        /// Its id.
+        /// The producer's id.
         producer_id: i64, 0..;
-        /// Its epoch.
+        /// The producer's epoch.
         producer_epoch: i32, 0..;
         /// The sequence number of its last record, or -1.
         last_sequence: i32 = -1, 0..;

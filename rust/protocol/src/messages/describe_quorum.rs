@@ -29,29 +29,29 @@ api! {
 
     /// A topic of the request.
     struct RequestedTopic<'a> {
-        /// Its name.
+        /// The topic's name.
         topic_name: &'a str, 0..;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<RequestedPartition<'a>>, 0..;
     }
 
     /// A partition of the request.
     struct RequestedPartition<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
     }
 
     /// A topic.
     struct TopicData<'a> {
-        /// Its name.
+        /// The topic's name.
         topic_name: &'a str, 0..;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<PartitionData<'a>>, 0..;
     }
 
     /// A partition.
     struct PartitionData<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
         /// The error, or 0.
         error_code: i16, 0..;
@@ -59,7 +59,7 @@ api! {
         error_message: Option<&'a str>, 2.., nullable 2.., ignorable;
         /// The leader, or -1.
         leader_id: i32, 0..;
-        /// Its epoch.
+        /// The leader's epoch.
         leader_epoch: i32, 0..;
         /// The high watermark.
         high_watermark: i64, 0..;
@@ -75,20 +75,20 @@ api! {
         replica_id: i32, 0..;
         /// The id of its log directory.
         replica_directory_id: Uuid, 2..;
-        /// Its log end offset, or -1.
+        /// The replica's log end offset, or -1.
         log_end_offset: i64, 0..;
-        /// When it last fetched, in milliseconds since the epoch; -1 for the leader, or if not known.
+        /// The time of the replica's last fetch, in milliseconds since the epoch; -1 for the leader, or if not known.
         last_fetch_timestamp: i64 = -1, 1.., ignorable;
-        /// When it last had all of the leader's log, in milliseconds since the epoch; the current time for the leader,
-        /// -1 if not known.
+        /// The time at which the replica last had all of the leader's log, in milliseconds since the epoch; the current
+        /// time for the leader, -1 if not known.
         last_caught_up_timestamp: i64 = -1, 1.., ignorable;
     }
 
     /// A controller.
     struct Node<'a> {
-        /// Its id.
+        /// The controller's id.
         node_id: i32, 2..;
-        /// Its endpoints.
+        /// The controller's endpoints.
         listeners: Vec<Listener<'a>>, 2..;
     }
 

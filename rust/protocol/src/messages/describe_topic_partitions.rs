@@ -28,7 +28,7 @@ api! {
 
     /// A topic of the request.
     struct TopicRequest<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..;
     }
 
@@ -44,13 +44,13 @@ api! {
     struct DescribeTopicPartitionsResponseTopic<'a> {
         /// The error, or 0.
         error_code: i16, 0..;
-        /// Its name.
+        /// The topic's name.
         name: Option<&'a str>, 0.., nullable 0..;
-        /// Its id.
+        /// The topic's id.
         topic_id: Uuid, 0.., ignorable;
-        /// Whether it is one of Kafka's internal topics.
+        /// True if it is one of Kafka's internal topics.
         is_internal: bool, 0.., ignorable;
-        /// Its partitions that are on this page.
+        /// The topic's partitions that are on this page.
         partitions: Vec<DescribeTopicPartitionsResponsePartition<'a>>, 0..;
         /// The operations that the client is authorized to perform on the topic, a bit for each; `i32::MIN` if not
         /// known.
@@ -61,7 +61,7 @@ api! {
     struct DescribeTopicPartitionsResponsePartition<'a> {
         /// The error, or 0.
         error_code: i16, 0..;
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
         /// The broker that leads it, or -1.
         leader_id: i32, 0..;

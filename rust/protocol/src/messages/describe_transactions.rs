@@ -29,7 +29,7 @@ api! {
         transaction_state: &'a str, 0..;
         /// The transaction timeout in milliseconds.
         transaction_timeout_ms: i32, 0..;
-        /// When the transaction began, in milliseconds since the epoch; -1 if none has.
+        /// The time at which the transaction began, in milliseconds since the epoch; -1 if none has.
         transaction_start_time_ms: i64, 0..;
         /// The producer's id.
         producer_id: i64, 0..;
@@ -41,7 +41,7 @@ api! {
 
     /// A topic's partitions.
     struct TopicData<'a> {
-        /// Its name.
+        /// The topic's name.
         topic: &'a str, 0..;
         /// The partitions.
         partitions: Vec<i32>, 0..;

@@ -13,7 +13,7 @@ api! {
         election_type: i8, 1..;
         /// The partitions; `None` for all.
         topic_partitions: Option<Vec<TopicPartitions<'a>>>, 0.., nullable 0..;
-        /// How long the broker may wait for the elections, in milliseconds.
+        /// The longest time that the broker waits for the elections, in milliseconds.
         timeout_ms: i32 = 60_000, 0..;
     }
 
@@ -37,15 +37,15 @@ api! {
 
     /// The result for one topic.
     struct ReplicaElectionResult<'a> {
-        /// Its name.
+        /// The topic's name.
         topic: &'a str, 0..;
-        /// Its partitions.
+        /// The topic's partitions.
         partition_result: Vec<PartitionResult<'a>>, 0..;
     }
 
     /// The result for one partition.
     struct PartitionResult<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_id: i32, 0..;
         /// The error, or 0.
         error_code: i16, 0..;

@@ -1,8 +1,8 @@
 //! EndTxn, API key 26, versions 0-5 (KIP-98).
 //!
-//! From version 1 on, the broker responds before it throttles the client (KIP-219). 2 may return PRODUCER_FENCED
-//! (KIP-588), 4 TRANSACTION_ABORTABLE (KIP-890). 3 is flexible. With 5, every transaction raises the producer epoch,
-//! and the response returns the id and epoch for the next transaction (KIP-890).
+//! Version 1 makes the broker respond before it throttles the client (KIP-219). 2 may return PRODUCER_FENCED (KIP-588),
+//! 4 TRANSACTION_ABORTABLE (KIP-890). 3 is flexible. With 5, every transaction raises the producer epoch, and the
+//! response returns the id and epoch for the next transaction (KIP-890).
 
 use crate::wire::api;
 
@@ -17,7 +17,7 @@ api! {
         producer_id: i64, 0..;
         /// The producer epoch.
         producer_epoch: i16, 0..;
-        /// Whether to commit the transaction; false aborts it.
+        /// True to commit the transaction, false to abort it.
         committed: bool, 0..;
     }
 

@@ -1,6 +1,6 @@
 //! ExpireDelegationToken, API key 40, versions 1-2 (KIP-48; Kafka 4.0 removed 0).
 //!
-//! From version 1 on, the broker responds before it throttles the client (KIP-219). 2 is flexible.
+//! Version 1 makes the broker respond before it throttles the client (KIP-219). 2 is flexible.
 
 use crate::types::SecretBytes;
 use crate::wire::api;
@@ -12,7 +12,7 @@ api! {
     request ExpireDelegationTokenRequest<'a> {
         /// The token's HMAC.
         hmac: SecretBytes<'a>, 0..;
-        /// How long the token remains valid, in milliseconds; a negative period deletes it at once.
+        /// The time for which the token remains valid, in milliseconds; a negative period deletes it at once.
         expiry_time_period_ms: i64, 0..;
     }
 
@@ -20,7 +20,7 @@ api! {
     response ExpireDelegationTokenResponse<'a> {
         /// The error, or 0.
         error_code: i16, 0..;
-        /// When the token expires, in milliseconds since the epoch.
+        /// The time at which the token expires, in milliseconds since the epoch.
         expiry_timestamp_ms: i64, 0..;
         /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;

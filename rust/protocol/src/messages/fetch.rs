@@ -20,7 +20,7 @@ api! {
         replica_id: i32 = -1, 0..=14;
         /// The replica state of the follower, from version 15.
         replica_state: ReplicaState<'a>, 15.., tag 1;
-        /// How long the broker may wait for `min_bytes`, in milliseconds.
+        /// The longest time that the broker waits for `min_bytes`, in milliseconds.
         max_wait_ms: i32, 0..;
         /// The number of bytes for which the broker waits before it responds.
         min_bytes: i32, 0..;
@@ -57,17 +57,17 @@ api! {
 
     /// A topic to fetch.
     struct FetchTopic<'a> {
-        /// Its name, up to version 12.
+        /// The topic's name, up to version 12.
         topic: &'a str, 0..=12, ignorable;
-        /// Its id, from version 13.
+        /// The topic's id, from version 13.
         topic_id: Uuid, 13.., ignorable;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<FetchPartition<'a>>, 0..;
     }
 
     /// A partition to fetch.
     struct FetchPartition<'a> {
-        /// Its index.
+        /// The partition's index.
         partition: i32, 0..;
         /// The leader epoch that the client knows, or -1.
         current_leader_epoch: i32 = -1, 9.., ignorable;
@@ -98,25 +98,25 @@ api! {
 
     /// The replica state of the follower.
     struct ReplicaState<'a> {
-        /// Its id; -1 for a client.
+        /// The replica's id; -1 for a client.
         replica_id: i32 = -1, 15..;
-        /// Its epoch, or -1.
+        /// The replica's epoch, or -1.
         replica_epoch: i64 = -1, 15..;
     }
 
     /// A topic's records.
     struct FetchableTopicResponse<'a> {
-        /// Its name, up to version 12.
+        /// The topic's name, up to version 12.
         topic: &'a str, 0..=12, ignorable;
-        /// Its id, from version 13.
+        /// The topic's id, from version 13.
         topic_id: Uuid, 13.., ignorable;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<PartitionData<'a>>, 0..;
     }
 
     /// A partition's records.
     struct PartitionData<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
         /// The partition's error, or 0.
         error_code: i16, 0..;
@@ -152,7 +152,7 @@ api! {
     struct LeaderIdAndEpoch<'a> {
         /// The broker, or -1.
         leader_id: i32 = -1, 12..;
-        /// Its epoch, or -1.
+        /// The leader's epoch, or -1.
         leader_epoch: i32 = -1, 12..;
     }
 
@@ -160,7 +160,7 @@ api! {
     struct SnapshotId<'a> {
         /// The end offset, or -1.
         end_offset: i64 = -1, 0..;
-        /// Its epoch, or -1.
+        /// The snapshot's epoch, or -1.
         epoch: i32 = -1, 0..;
     }
 
@@ -174,13 +174,13 @@ api! {
 
     /// A broker's address.
     struct NodeEndpoint<'a> {
-        /// Its id.
+        /// The node's id.
         node_id: i32, 16..;
-        /// Its advertised host.
+        /// The node's advertised host.
         host: &'a str, 16..;
-        /// Its advertised port.
+        /// The node's advertised port.
         port: i32, 16..;
-        /// Its rack, if it has one.
+        /// The node's rack, if it has one.
         rack: Option<&'a str> = None, 16.., nullable 16..;
     }
 }

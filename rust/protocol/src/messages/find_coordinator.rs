@@ -29,9 +29,9 @@ api! {
         error_message: Option<&'a str>, 1..=3, nullable 1..=3, ignorable;
         /// The coordinator's broker id, up to version 3.
         node_id: i32, 0..=3;
-        /// Its advertised host, up to version 3.
+        /// The coordinator's advertised host, up to version 3.
         host: &'a str, 0..=3;
-        /// Its advertised port, up to version 3.
+        /// The coordinator's advertised port, up to version 3.
         port: i32, 0..=3;
         /// The coordinator of each key, from version 4.
         coordinators: Vec<Coordinator<'a>>, 4..;
@@ -43,9 +43,9 @@ api! {
         key: &'a str, 4..;
         /// The broker.
         node_id: i32, 4..;
-        /// Its advertised host.
+        /// The coordinator's advertised host.
         host: &'a str, 4..;
-        /// Its advertised port.
+        /// The coordinator's advertised port.
         port: i32, 4..;
         /// The error, or 0.
         error_code: i16, 4..;

@@ -28,7 +28,7 @@ api! {
         push_interval_ms: i32, 0..;
         /// The most bytes of a push.
         telemetry_max_bytes: i32, 0..;
-        /// Whether sums are since the last push (delta), or since the client's start (cumulative).
+        /// True for sums since the last push (delta), false for sums since the client's start (cumulative).
         delta_temporality: bool, 0..;
         /// Prefixes of the names of the metrics; an empty one stands for all metrics, and no prefix for none.
         requested_metrics: Vec<&'a str>, 0..;

@@ -28,9 +28,9 @@ message! {
     leader_epoch: i32 = -1, 3.., ignorable;
     /// The metadata that the client stored with the offset.
     metadata: &'a str, 0..;
-    /// When the offset was committed, in milliseconds since the epoch.
+    /// The time at which the offset was committed, in milliseconds since the epoch.
     commit_timestamp: i64, 0..;
-    /// When the offset expires, in milliseconds since the epoch; -1 for the broker's own retention.
+    /// The time at which the offset expires, in milliseconds since the epoch; -1 for the broker's own retention.
     expire_timestamp: i64 = -1, 1..=1, ignorable;
     /// The topic's id; zero if not known.
     topic_id: Uuid, 4.., tag 0, ignorable;
@@ -56,7 +56,7 @@ message! {
     protocol: Option<&'a str>, 0.., nullable 0..;
     /// The member id of the leader, which computes the assignment.
     leader: Option<&'a str>, 0.., nullable 0..;
-    /// When the group entered its current state, in milliseconds since the epoch; -1 if not known.
+    /// The time at which the group entered its current state, in milliseconds since the epoch; -1 if not known.
     current_state_timestamp: i64 = -1, 2.., ignorable;
     /// The members.
     members: Vec<MemberMetadata<'a>>, 0..;
@@ -65,7 +65,7 @@ message! {
 structure! {
     /// A member of a classic group.
     MemberMetadata<'a> {
-        /// Its id.
+        /// The member's id.
         member_id: &'a str, 0..;
         /// The group instance id of a static member; `None` for a dynamic one.
         group_instance_id: Option<&'a str> = None, 3.., nullable 3.., ignorable;
@@ -77,9 +77,9 @@ structure! {
         rebalance_timeout: i32 = -1, 1.., ignorable;
         /// The session timeout in milliseconds.
         session_timeout: i32, 0..;
-        /// Its metadata for the protocol.
+        /// The member's metadata for the protocol.
         subscription: &'a [u8], 0..;
-        /// Its assignment.
+        /// The member's assignment.
         assignment: &'a [u8], 0..;
     }
 }

@@ -11,7 +11,7 @@ api! {
     request IncrementalAlterConfigsRequest<'a> {
         /// The resources.
         resources: Vec<AlterConfigsResource<'a>>, 0..;
-        /// Whether the broker only validates the request, and changes nothing.
+        /// True to have the request only validated, without changes.
         validate_only: bool, 0..;
     }
 
@@ -25,9 +25,9 @@ api! {
 
     /// A resource to change.
     struct AlterConfigsResource<'a> {
-        /// Its type.
+        /// The resource's type.
         resource_type: i8, 0..;
-        /// Its name. For brokers this is the broker id, or empty for all brokers.
+        /// The resource's name. For brokers this is the broker id, or empty for all brokers.
         resource_name: &'a str, 0..;
         /// The changes.
         configs: Vec<AlterableConfig<'a>>, 0..;
@@ -51,7 +51,7 @@ api! {
         error_message: Option<&'a str>, 0.., nullable 0..;
         /// The resource's type.
         resource_type: i8, 0..;
-        /// Its name.
+        /// The resource's name.
         resource_name: &'a str, 0..;
     }
 }

@@ -1,7 +1,7 @@
 //! InitProducerId, API key 22, versions 0-5 (KIP-98).
 //!
-//! From version 1 on, the broker responds before it throttles the client (KIP-219). 2 is flexible. 3 lets a producer
-//! keep its id after an error (KIP-360). 4 may return PRODUCER_FENCED (KIP-588), 5 TRANSACTION_ABORTABLE (KIP-890). Not
+//! Version 1 makes the broker respond before it throttles the client (KIP-219). 2 is flexible. 3 lets a producer keep
+//! its id after an error (KIP-360). 4 may return PRODUCER_FENCED (KIP-588), 5 TRANSACTION_ABORTABLE (KIP-890). Not
 //! implemented: version 6, which Kafka is developing for two-phase commit (KIP-939).
 
 use crate::wire::api;

@@ -16,8 +16,8 @@ api! {
         group_id: &'a str, 0..;
         /// The session timeout in milliseconds, after which the coordinator removes a member that sends no heartbeat.
         session_timeout_ms: i32, 0..;
-        /// How long a rebalance waits for the member to rejoin, in milliseconds; -1 in version 0, where the session
-        /// timeout applies.
+        /// The time for which a rebalance waits for the member to rejoin, in milliseconds; -1 in version 0, where the
+        /// session timeout applies.
         rebalance_timeout_ms: i32 = -1, 1.., ignorable;
         /// The member id; empty for a member that has none yet.
         member_id: &'a str, 0..;
@@ -45,17 +45,17 @@ api! {
         protocol_name: Option<&'a str>, 0.., nullable 7..;
         /// The member id of the leader, which computes the assignment.
         leader: &'a str, 0..;
-        /// Whether the leader must not compute an assignment: the current one stays (KIP-814).
+        /// True if the leader must not compute an assignment: the current one stays (KIP-814).
         skip_assignment: bool, 9..;
         /// The member id of this member.
         member_id: &'a str, 0..;
-        /// All members, for the leader; empty for the others.
+        /// The members, for the leader; empty for the others.
         members: Vec<JoinGroupResponseMember<'a>>, 0..;
     }
 
     /// A protocol that a member supports.
     struct JoinGroupRequestProtocol<'a> {
-        /// Its name.
+        /// The protocol's name.
         name: &'a str, 0..;
         /// The member's metadata in the protocol's own format: for consumers, the subscription.
         metadata: &'a [u8], 0..;
@@ -63,11 +63,11 @@ api! {
 
     /// A member with its metadata, for the leader.
     struct JoinGroupResponseMember<'a> {
-        /// Its id.
+        /// The member's id.
         member_id: &'a str, 0..;
         /// The group instance id of a static member; `None` for a dynamic one.
         group_instance_id: Option<&'a str> = None, 5.., nullable 5.., ignorable;
-        /// Its metadata for the selected protocol.
+        /// The member's metadata for the selected protocol.
         metadata: &'a [u8], 0..;
     }
 }

@@ -26,9 +26,9 @@ api! {
 
     /// A resource.
     struct ConfigResource<'a> {
-        /// Its name.
+        /// The resource's name.
         resource_name: &'a str, 0..;
-        /// Its type; 16 is client metrics.
+        /// The resource's type; 16 is client metrics.
         resource_type: i8 = 16, 1.., ignorable;
     }
 }

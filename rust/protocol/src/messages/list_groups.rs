@@ -28,11 +28,11 @@ api! {
 
     /// A group.
     struct ListedGroup<'a> {
-        /// Its id.
+        /// The group's id.
         group_id: &'a str, 0..;
         /// The protocol type, such as `consumer`; empty for a group that only stores offsets.
         protocol_type: &'a str, 0..;
-        /// Its state, such as `Stable`.
+        /// The group's state, such as `Stable`.
         group_state: &'a str, 4.., ignorable;
         /// The group type, such as `classic` or `consumer`.
         group_type: &'a str, 5.., ignorable;

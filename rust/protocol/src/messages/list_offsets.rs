@@ -17,7 +17,7 @@ api! {
         isolation_level: i8, 2..;
         /// The topics.
         topics: Vec<ListOffsetsTopic<'a>>, 0..;
-        /// How long the broker may wait for remote storage, in milliseconds.
+        /// The longest time that the broker waits for remote storage, in milliseconds.
         timeout_ms: i32, 10.., ignorable;
     }
 
@@ -31,15 +31,15 @@ api! {
 
     /// A topic of the request.
     struct ListOffsetsTopic<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<ListOffsetsPartition<'a>>, 0..;
     }
 
     /// A partition of the request.
     struct ListOffsetsPartition<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
         /// The leader epoch that the client knows, or -1.
         current_leader_epoch: i32 = -1, 4.., ignorable;
@@ -49,15 +49,15 @@ api! {
 
     /// A topic's offsets.
     struct ListOffsetsTopicResponse<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<ListOffsetsPartitionResponse<'a>>, 0..;
     }
 
     /// A partition's offset.
     struct ListOffsetsPartitionResponse<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
         /// The partition's error, or 0.
         error_code: i16, 0..;

@@ -27,7 +27,7 @@ api! {
 
     /// A topic of the request.
     struct ListPartitionReassignmentsTopics<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..;
         /// The partitions.
         partition_indexes: Vec<i32>, 0..;
@@ -35,7 +35,7 @@ api! {
 
     /// A topic that has reassignments in progress.
     struct OngoingTopicReassignment<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..;
         /// The partitions that are being reassigned.
         partitions: Vec<OngoingPartitionReassignment<'a>>, 0..;
@@ -43,7 +43,7 @@ api! {
 
     /// A partition that is being reassigned.
     struct OngoingPartitionReassignment<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
         /// The brokers of the current replicas.
         replicas: Vec<i32>, 0..;

@@ -1,6 +1,7 @@
 //! ListTransactions, API key 66, versions 0-2 (KIP-664).
 //!
-//! All are flexible. Version 1 adds the filter by duration (KIP-994), 2 the filter by a regular expression (KIP-1152).
+//! All versions are flexible. Version 1 adds the filter by duration (KIP-994), 2 the filter by a regular expression
+//! (KIP-1152).
 
 use crate::wire::api;
 

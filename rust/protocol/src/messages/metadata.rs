@@ -16,11 +16,11 @@ api! {
     request MetadataRequest<'a> {
         /// The topics; `None` for all, from version 1.
         topics: Option<Vec<MetadataRequestTopic<'a>>>, 0.., nullable 1..;
-        /// Whether the broker may create topics that do not exist.
+        /// True if the broker may create topics that do not exist.
         allow_auto_topic_creation: bool = true, 4..;
-        /// Whether the response includes the operations that the client is authorized to perform on the cluster.
+        /// True to include the operations that the client is authorized to perform on the cluster.
         include_cluster_authorized_operations: bool, 8..=10;
-        /// Whether the response includes the operations that the client is authorized to perform on each topic.
+        /// True to include the operations that the client is authorized to perform on each topic.
         include_topic_authorized_operations: bool, 8..;
     }
 
@@ -53,13 +53,13 @@ api! {
 
     /// A broker.
     struct MetadataResponseBroker<'a> {
-        /// Its id.
+        /// The broker's id.
         node_id: i32, 0..;
-        /// Its advertised host.
+        /// The broker's advertised host.
         host: &'a str, 0..;
-        /// Its advertised port.
+        /// The broker's advertised port.
         port: i32, 0..;
-        /// Its rack, if it has one.
+        /// The broker's rack, if it has one.
         rack: Option<&'a str> = None, 1.., nullable 1.., ignorable;
     }
 
@@ -71,9 +71,9 @@ api! {
         name: Option<&'a str>, 0.., nullable 12..;
         /// The topic's id; zero if an unknown name was requested.
         topic_id: Uuid, 10.., ignorable;
-        /// Whether it is one of Kafka's internal topics.
+        /// True if it is one of Kafka's internal topics.
         is_internal: bool, 1.., ignorable;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<MetadataResponsePartition<'a>>, 0..;
         /// The operations that the client is authorized to perform on the topic, a bit for each; `i32::MIN` if not
         /// requested.
@@ -84,9 +84,9 @@ api! {
     struct MetadataResponsePartition<'a> {
         /// The partition's error, or 0.
         error_code: i16, 0..;
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
-        /// Its leader, or -1.
+        /// The partition's leader, or -1.
         leader_id: i32, 0..;
         /// The leader epoch, which grows with each change of the leader; -1 if not known.
         leader_epoch: i32 = -1, 7.., ignorable;

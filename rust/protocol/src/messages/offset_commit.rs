@@ -20,7 +20,7 @@ api! {
         member_id: &'a str, 1.., ignorable;
         /// The group instance id of a static member; `None` for a dynamic one.
         group_instance_id: Option<&'a str> = None, 7.., nullable 7..;
-        /// How long to keep the offsets, in milliseconds; -1 for the broker's own retention.
+        /// The time for which to keep the offsets, in milliseconds; -1 for the broker's own retention.
         retention_time_ms: i64 = -1, 2..=4, ignorable;
         /// The topics.
         topics: Vec<OffsetCommitRequestTopic<'a>>, 0..;
@@ -36,17 +36,17 @@ api! {
 
     /// A topic's offsets.
     struct OffsetCommitRequestTopic<'a> {
-        /// Its name, up to version 9.
+        /// The topic's name, up to version 9.
         name: &'a str, 0..=9, ignorable;
-        /// Its id, from version 10.
+        /// The topic's id, from version 10.
         topic_id: Uuid, 10.., ignorable;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<OffsetCommitRequestPartition<'a>>, 0..;
     }
 
     /// A partition's offset.
     struct OffsetCommitRequestPartition<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
         /// The offset of the next record to read.
         committed_offset: i64, 0..;
@@ -58,17 +58,17 @@ api! {
 
     /// The result for one topic.
     struct OffsetCommitResponseTopic<'a> {
-        /// Its name, up to version 9.
+        /// The topic's name, up to version 9.
         name: &'a str, 0..=9, ignorable;
-        /// Its id, from version 10.
+        /// The topic's id, from version 10.
         topic_id: Uuid, 10.., ignorable;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<OffsetCommitResponsePartition<'a>>, 0..;
     }
 
     /// The result for one partition.
     struct OffsetCommitResponsePartition<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
         /// The error, or 0. An error of the whole group is returned for each partition.
         error_code: i16, 0..;

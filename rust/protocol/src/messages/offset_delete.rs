@@ -1,6 +1,6 @@
 //! OffsetDelete, API key 47, version 0 (KIP-496).
 //!
-//! It is not flexible. Unlike in most responses, the error code stands before the throttle time.
+//! Version 0 is not flexible. Unlike in most responses, the error code precedes the throttle time.
 
 use crate::wire::api;
 
@@ -27,29 +27,29 @@ api! {
 
     /// A topic whose offsets to delete.
     struct OffsetDeleteRequestTopic<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<OffsetDeleteRequestPartition<'a>>, 0..;
     }
 
     /// A partition whose offset to delete.
     struct OffsetDeleteRequestPartition<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
     }
 
     /// The result for one topic.
     struct OffsetDeleteResponseTopic<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<OffsetDeleteResponsePartition<'a>>, 0..;
     }
 
     /// The result for one partition.
     struct OffsetDeleteResponsePartition<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
         /// The error, or 0; GROUP_SUBSCRIBED_TO_TOPIC if a member subscribes to the topic.
         error_code: i16, 0..;

@@ -19,7 +19,7 @@ api! {
         topics: Option<Vec<OffsetFetchRequestTopic<'a>>>, 0..=7, nullable 2..=7;
         /// The groups, from version 8.
         groups: Vec<OffsetFetchRequestGroup<'a>>, 8..;
-        /// Whether partitions with pending transactional commits return UNSTABLE_OFFSET_COMMIT instead of an offset.
+        /// True to get UNSTABLE_OFFSET_COMMIT instead of an offset for partitions with pending transactional commits.
         require_stable: bool, 7..;
     }
 
@@ -37,19 +37,19 @@ api! {
 
     /// A topic of the request, up to version 7.
     struct OffsetFetchRequestTopic<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..=7;
-        /// Its partitions.
+        /// The topic's partitions.
         partition_indexes: Vec<i32>, 0..=7;
     }
 
     /// A group of the request.
     struct OffsetFetchRequestGroup<'a> {
-        /// Its id.
+        /// The group's id.
         group_id: &'a str, 8..;
         /// The member id of a member with the consumer protocol, else `None`.
         member_id: Option<&'a str> = None, 9.., nullable 9.., ignorable;
-        /// Its epoch, or -1.
+        /// The group's epoch, or -1.
         member_epoch: i32 = -1, 9.., ignorable;
         /// The topics; `None` for all.
         topics: Option<Vec<OffsetFetchRequestTopics<'a>>>, 8.., nullable 8..;
@@ -57,25 +57,25 @@ api! {
 
     /// A topic of the request, from version 8.
     struct OffsetFetchRequestTopics<'a> {
-        /// Its name, up to version 9.
+        /// The topic's name, up to version 9.
         name: &'a str, 8..=9, ignorable;
-        /// Its id, from version 10.
+        /// The topic's id, from version 10.
         topic_id: Uuid, 10.., ignorable;
-        /// Its partitions.
+        /// The topic's partitions.
         partition_indexes: Vec<i32>, 8..;
     }
 
     /// A topic's offsets, up to version 7.
     struct OffsetFetchResponseTopic<'a> {
-        /// Its name.
+        /// The topic's name.
         name: &'a str, 0..=7;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<OffsetFetchResponsePartition<'a>>, 0..=7;
     }
 
     /// The committed offset of a partition, up to version 7.
     struct OffsetFetchResponsePartition<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..=7;
         /// The offset of the next record to read; -1 if none is committed.
         committed_offset: i64, 0..=7;
@@ -89,7 +89,7 @@ api! {
 
     /// A group's offsets.
     struct OffsetFetchResponseGroup<'a> {
-        /// Its id.
+        /// The group's id.
         group_id: &'a str, 8..;
         /// The topics.
         topics: Vec<OffsetFetchResponseTopics<'a>>, 8..;
@@ -99,17 +99,17 @@ api! {
 
     /// A topic's offsets, from version 8.
     struct OffsetFetchResponseTopics<'a> {
-        /// Its name, up to version 9.
+        /// The topic's name, up to version 9.
         name: &'a str, 8..=9, ignorable;
-        /// Its id, from version 10.
+        /// The topic's id, from version 10.
         topic_id: Uuid, 10.., ignorable;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<OffsetFetchResponsePartitions<'a>>, 8..;
     }
 
     /// The committed offset of a partition, from version 8.
     struct OffsetFetchResponsePartitions<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 8..;
         /// The offset of the next record to read; -1 if none is committed.
         committed_offset: i64, 8..;

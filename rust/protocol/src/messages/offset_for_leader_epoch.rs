@@ -25,15 +25,15 @@ api! {
 
     /// A topic of the request.
     struct OffsetForLeaderTopic<'a> {
-        /// Its name.
+        /// The topic's name.
         topic: &'a str, 0..;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<OffsetForLeaderPartition<'a>>, 0..;
     }
 
     /// A partition of the request.
     struct OffsetForLeaderPartition<'a> {
-        /// Its index.
+        /// The partition's index.
         partition: i32, 0..;
         /// The leader epoch that the client knows, or -1.
         current_leader_epoch: i32 = -1, 2.., ignorable;
@@ -43,9 +43,9 @@ api! {
 
     /// The end offsets for one topic.
     struct OffsetForLeaderTopicResult<'a> {
-        /// Its name.
+        /// The topic's name.
         topic: &'a str, 0..;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<EpochEndOffset<'a>>, 0..;
     }
 
@@ -53,7 +53,7 @@ api! {
     struct EpochEndOffset<'a> {
         /// The partition's error, or 0.
         error_code: i16, 0..;
-        /// Its index.
+        /// The partition's index.
         partition: i32, 0..;
         /// The largest epoch that is not above the requested one, or -1.
         leader_epoch: i32 = -1, 1.., ignorable;

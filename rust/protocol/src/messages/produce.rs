@@ -19,7 +19,7 @@ api! {
         /// The replicas that must have the records before the broker responds: 0 none, and there is no response; 1 the
         /// leader; -1 every in-sync replica.
         acks: i16, 0..;
-        /// How long the broker may wait for the replicas, in milliseconds.
+        /// The longest time that the broker waits for the replicas, in milliseconds.
         timeout_ms: i32, 0..;
         /// The topics.
         topic_data: Vec<TopicProduceData<'a>>, 0..;
@@ -37,35 +37,35 @@ api! {
 
     /// A topic's records.
     struct TopicProduceData<'a> {
-        /// Its name, up to version 12.
+        /// The topic's name, up to version 12.
         name: &'a str, 0..=12, ignorable;
-        /// Its id, from version 13.
+        /// The topic's id, from version 13.
         topic_id: Uuid, 13.., ignorable;
-        /// Its partitions.
+        /// The topic's partitions.
         partition_data: Vec<PartitionProduceData<'a>>, 0..;
     }
 
     /// A partition's records.
     struct PartitionProduceData<'a> {
-        /// Its index.
+        /// The partition's index.
         index: i32, 0..;
-        /// One record batch.
+        /// The record batch.
         records: Option<&'a [u8]> = None, 0.., nullable 0..;
     }
 
     /// The result for one topic.
     struct TopicProduceResponse<'a> {
-        /// Its name, up to version 12.
+        /// The topic's name, up to version 12.
         name: &'a str, 0..=12, ignorable;
-        /// Its id, from version 13.
+        /// The topic's id, from version 13.
         topic_id: Uuid, 13.., ignorable;
-        /// Its partitions.
+        /// The topic's partitions.
         partition_responses: Vec<PartitionProduceResponse<'a>>, 0..;
     }
 
     /// The result for one partition.
     struct PartitionProduceResponse<'a> {
-        /// Its index.
+        /// The partition's index.
         index: i32, 0..;
         /// The partition's error, or 0.
         error_code: i16, 0..;
@@ -95,19 +95,19 @@ api! {
     struct LeaderIdAndEpoch<'a> {
         /// The broker, or -1.
         leader_id: i32 = -1, 10..;
-        /// Its epoch, or -1.
+        /// The leader's epoch, or -1.
         leader_epoch: i32 = -1, 10..;
     }
 
     /// A broker's address.
     struct NodeEndpoint<'a> {
-        /// Its id.
+        /// The node's id.
         node_id: i32, 10..;
-        /// Its advertised host.
+        /// The node's advertised host.
         host: &'a str, 10..;
-        /// Its advertised port.
+        /// The node's advertised port.
         port: i32, 10..;
-        /// Its rack, if it has one.
+        /// The node's rack, if it has one.
         rack: Option<&'a str> = None, 10.., nullable 10..;
     }
 }

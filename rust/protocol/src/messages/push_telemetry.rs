@@ -12,7 +12,7 @@ api! {
         client_instance_id: Uuid, 0..;
         /// The subscription that the metrics are for.
         subscription_id: i32, 0..;
-        /// Whether this is the client's last push.
+        /// True for the client's last push.
         terminating: bool, 0..;
         /// The code of the compression type of the metrics.
         compression_type: i8, 0..;
@@ -20,7 +20,7 @@ api! {
         metrics: &'a [u8], 0..;
     }
 
-    /// Whether the metrics were accepted.
+    /// The outcome of a push.
     response PushTelemetryResponse<'a> {
         /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;

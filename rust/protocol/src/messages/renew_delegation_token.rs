@@ -1,6 +1,6 @@
 //! RenewDelegationToken, API key 39, versions 1-2 (KIP-48; Kafka 4.0 removed 0).
 //!
-//! From version 1 on, the broker responds before it throttles the client (KIP-219). 2 is flexible.
+//! Version 1 makes the broker respond before it throttles the client (KIP-219). 2 is flexible.
 
 use crate::types::SecretBytes;
 use crate::wire::api;
@@ -12,7 +12,7 @@ api! {
     request RenewDelegationTokenRequest<'a> {
         /// The token's HMAC.
         hmac: SecretBytes<'a>, 0..;
-        /// How long the token is valid from now on, in milliseconds; -1 for the broker's
+        /// The time for which the token is valid from now on, in milliseconds; -1 for the broker's
         /// `delegation.token.expiry.time.ms`.
         renew_period_ms: i64, 0..;
     }
@@ -21,7 +21,7 @@ api! {
     response RenewDelegationTokenResponse<'a> {
         /// The error, or 0.
         error_code: i16, 0..;
-        /// When the token expires, in milliseconds since the epoch.
+        /// The time at which the token expires, in milliseconds since the epoch.
         expiry_timestamp_ms: i64, 0..;
         /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;

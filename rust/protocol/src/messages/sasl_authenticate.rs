@@ -8,7 +8,7 @@ use crate::wire::api;
 api! {
     SaslAuthenticate, versions 0..=2, flexible 2..;
 
-    /// One message of the client in the exchange of a mechanism.
+    /// A message of the client in a mechanism's exchange.
     request SaslAuthenticateRequest<'a> {
         /// The mechanism's bytes.
         auth_bytes: SecretBytes<'a>, 0..;

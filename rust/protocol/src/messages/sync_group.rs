@@ -45,7 +45,7 @@ api! {
     struct SyncGroupRequestAssignment<'a> {
         /// The member id.
         member_id: &'a str, 0..;
-        /// Its assignment, in the protocol's own format.
+        /// The member's assignment, in the protocol's own format.
         assignment: &'a [u8], 0..;
     }
 }

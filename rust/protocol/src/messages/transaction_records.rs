@@ -30,9 +30,9 @@ message! {
     transaction_status: i8, 0..;
     /// The partitions in the transaction.
     transaction_partitions: Option<Vec<TransactionPartitions<'a>>>, 0.., nullable 0..;
-    /// When the transaction last changed, in milliseconds since the epoch.
+    /// The time at which the transaction last changed, in milliseconds since the epoch.
     transaction_last_update_timestamp_ms: i64, 0..;
-    /// When the transaction began, in milliseconds since the epoch, or -1.
+    /// The time at which the transaction began, in milliseconds since the epoch, or -1.
     transaction_start_timestamp_ms: i64, 0..;
     /// The transaction version of the producer that ended the transaction: with 2, every transaction raises the epoch.
     client_transaction_version: i16, 1.., tag 2, ignorable;

@@ -1,7 +1,7 @@
 //! TxnOffsetCommit, API key 28, versions 0-6 (KIP-98).
 //!
-//! From version 1 on, the broker responds before it throttles the client (KIP-219). 2 adds leader epochs (KIP-320), 3
-//! the member, so that the coordinator can fence one that the group has removed (KIP-447). 3 is flexible. 4 may return
+//! Version 1 makes the broker respond before it throttles the client (KIP-219). 2 adds leader epochs (KIP-320), 3 the
+//! member, so that the coordinator can fence one that the group has removed (KIP-447). 3 is flexible. 4 may return
 //! TRANSACTION_ABORTABLE. With 5, the request itself adds the group's partition of `__consumer_offsets` to the
 //! transaction (KIP-890). 6 replaces topic names by ids, and may return GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH and
 //! UNKNOWN_TOPIC_ID (KIP-1319).
@@ -42,17 +42,17 @@ api! {
 
     /// A topic's offsets.
     struct TxnOffsetCommitRequestTopic<'a> {
-        /// Its name, up to version 5.
+        /// The topic's name, up to version 5.
         name: &'a str, 0..=5, ignorable;
-        /// Its id, from version 6.
+        /// The topic's id, from version 6.
         topic_id: Uuid, 6.., ignorable;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<TxnOffsetCommitRequestPartition<'a>>, 0..;
     }
 
     /// A partition's offset.
     struct TxnOffsetCommitRequestPartition<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
         /// The offset of the next record to read.
         committed_offset: i64, 0..;
@@ -64,17 +64,17 @@ api! {
 
     /// The result for one topic.
     struct TxnOffsetCommitResponseTopic<'a> {
-        /// Its name, up to version 5.
+        /// The topic's name, up to version 5.
         name: &'a str, 0..=5, ignorable;
-        /// Its id, from version 6.
+        /// The topic's id, from version 6.
         topic_id: Uuid, 6.., ignorable;
-        /// Its partitions.
+        /// The topic's partitions.
         partitions: Vec<TxnOffsetCommitResponsePartition<'a>>, 0..;
     }
 
     /// The result for one partition.
     struct TxnOffsetCommitResponsePartition<'a> {
-        /// Its index.
+        /// The partition's index.
         partition_index: i32, 0..;
         /// The error, or 0. An error of the whole group or transaction is returned for each partition.
         error_code: i16, 0..;

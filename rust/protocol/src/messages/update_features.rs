@@ -14,7 +14,7 @@ api! {
         timeout_ms: i32 = 60_000, 0..;
         /// The changes.
         feature_updates: Vec<FeatureUpdateKey<'a>>, 0..;
-        /// Whether the broker only validates the request, and changes nothing.
+        /// True to have the request only validated, without changes.
         validate_only: bool, 1..;
     }
 
@@ -32,11 +32,11 @@ api! {
 
     /// The change of one feature.
     struct FeatureUpdateKey<'a> {
-        /// Its name.
+        /// The feature's name.
         feature: &'a str, 0..;
         /// The new finalized level; below 1 deletes the finalized feature.
         max_version_level: i16, 0..;
-        /// Whether the level may be lowered.
+        /// True if the level may be lowered.
         allow_downgrade: bool, 0..=0;
         /// 1 allows only upgrades, 2 also safe downgrades, 3 also unsafe ones.
         upgrade_type: i8 = 1, 1..;
@@ -44,7 +44,7 @@ api! {
 
     /// The result for one feature.
     struct UpdatableFeatureResult<'a> {
-        /// Its name.
+        /// The feature's name.
         feature: &'a str, 0..;
         /// The error, or 0.
         error_code: i16, 0..;

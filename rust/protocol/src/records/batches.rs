@@ -1,9 +1,9 @@
-//! Iterates the batches in a partition's record bytes, and finds out how the bytes end.
+//! Iterator over the batches in a partition's record bytes, which also finds out how the bytes end.
 
 use super::header::array;
 use super::{BATCH_HEADER_BYTES, BatchHeader, LOG_OVERHEAD_BYTES, MAGIC_V2, Records, RecordsError};
 
-/// The least length of a message in the old formats. A batch with a shorter length is malformed, whatever its magic.
+/// Minimal length of a message in the old formats. A batch with a shorter length is malformed, whatever its magic.
 const MIN_OLD_BATCH_LENGTH: i32 = 14;
 const MAGIC_AT: usize = 16;
 
@@ -18,19 +18,19 @@ pub struct Batches<'a> {
     tail: Option<Tail>,
 }
 
-/// How a partition's bytes end.
+/// End of a partition's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
-    /// With a whole batch, or without any bytes.
+    /// Whole batch, or no bytes at all.
     Clean,
-    /// With a part of a batch.
+    /// Part of a batch.
     Partial {
-        /// Whether there was no whole batch before it: the fetch made no progress.
+        /// True if no whole batch precedes it: the fetch made no progress.
         first: bool,
         /// Length of the whole batch in bytes, if the part includes the length field.
         batch_bytes: Option<usize>,
     },
-    /// With bytes that are not a batch.
+    /// Bytes that are not a batch.
     Malformed,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Batches<'a> {
         self.position
     }
 
-    /// How the bytes end. `None` until the iterator has returned `None` or an error.
+    /// End of the bytes. `None` until the iterator has returned `None` or an error.
     pub fn tail(&self) -> Option<Tail> {
         self.tail
     }

@@ -182,7 +182,7 @@ impl BatchEncoder {
     /// Appends the batch to `output`. The encoder keeps its records and can be encoded again.
     ///
     /// # Errors
-    /// Those of [`Compressor::compress`].
+    /// Errors of [`Compressor::compress`].
     pub fn encode(&self, compressor: &mut Compressor, output: &mut Vec<u8>) -> Result<(), CompressionError> {
         let start = output.len();
         self.write_header(output);

@@ -1,6 +1,6 @@
-//! The errors of reading record batches and records.
+//! Errors of reading record batches and records.
 
-/// A fault in a partition's record bytes, and its place.
+/// A fault in a partition's record bytes, with its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordsError {
@@ -15,7 +15,7 @@ pub enum RecordsError {
         /// The magic byte found.
         magic: i8,
     },
-    /// The length field of a batch is impossible, so the next batch cannot be found either.
+    /// A length field that is impossible, so that the next batch cannot be found either.
     #[error("the batch at offset {base_offset} (byte {position}) has the impossible length {batch_length}")]
     BatchLength {
         /// The offset in the batch's header.
@@ -25,7 +25,7 @@ pub enum RecordsError {
         /// The length field.
         batch_length: i32,
     },
-    /// A field of a batch's header has an impossible value, or contradicts another field.
+    /// A header field with an impossible value, or one that contradicts another field.
     #[error("the batch at offset {base_offset} (byte {position}) has an impossible {field}: {value}")]
     Header {
         /// The offset in the batch's header.
@@ -37,7 +37,7 @@ pub enum RecordsError {
         /// The field's value.
         value: i64,
     },
-    /// The CRC-32C of a batch does not match its bytes.
+    /// A CRC-32C that does not match the batch's bytes.
     #[error(
         "the batch at offsets {base_offset} to {last_offset} is damaged: its CRC is {computed:#010x}, its header says \
          {stored:#010x}; fetch it again, and if it stays so, it is damaged on the broker's disk"
@@ -52,7 +52,7 @@ pub enum RecordsError {
         /// The CRC of the bytes.
         computed: u32,
     },
-    /// A record cannot be read.
+    /// A record that cannot be read.
     #[error("record {index} of the batch at offset {base_offset} (byte {position} of its records): {fault}")]
     Record {
         /// First offset of the batch.

@@ -1,4 +1,4 @@
-//! The header of a record batch: parsing and checking it, changing it, and its CRC.
+//! The header of a record batch: parsing, checks, changes, and the CRC.
 
 use super::{BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_V2, MIN_RECORD_BYTES, RecordsError};
 use crate::compression::Compression;
@@ -12,12 +12,12 @@ const DELETE_HORIZON: i16 = 1 << 6;
 /// The first byte of a batch that the CRC covers: the attributes.
 pub(super) const CRC_START: usize = 21;
 
-/// A function that continues a CRC-32C, which is 0 at first, over more bytes.
+/// Function that continues a CRC-32C, initially 0, over more bytes.
 ///
-/// This crate's own is that of the `crc32c` crate. There are faster ones for single processors, which need unsafe code.
+/// This crate uses the `crc32c` crate. Faster functions exist for certain processors, but need unsafe code.
 pub type Crc32c = fn(u32, &[u8]) -> u32;
 
-/// The type of a batch's timestamps: who set them.
+/// Type of a batch's timestamps, which says who set them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TimestampType {
     /// The producer sets each record's timestamp.
@@ -111,13 +111,13 @@ impl BatchHeader {
         Ok(())
     }
 
-    /// Whether an uncompressed payload of this length can hold as many records as the header counts.
-    /// Check this before allocating anything for the records.
+    /// Returns true if an uncompressed payload of this length can hold as many records as the header counts. Check this
+    /// before allocating anything for the records.
     pub fn count_fits(&self, payload_bytes: usize) -> bool {
         self.record_count as usize <= payload_bytes / MIN_RECORD_BYTES
     }
 
-    /// The header as it stands before its records.
+    /// Encoded header.
     pub fn to_bytes(&self) -> [u8; BATCH_HEADER_BYTES] {
         let mut bytes = [0; BATCH_HEADER_BYTES];
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
@@ -142,12 +142,12 @@ impl BatchHeader {
         self.crc_over_by(payload, crc32c::crc32c_append)
     }
 
-    /// Like [`Self::crc_over`], computed by this function.
+    /// Same as [`Self::crc_over`], computed by this function.
     pub fn crc_over_by(&self, payload: &[u8], crc32c: Crc32c) -> u32 {
         crc32c(crc32c(0, &self.to_bytes()[CRC_START..]), payload)
     }
 
-    /// Sets log append time as the timestamp type, and this time (milliseconds since the epoch) as that of all records.
+    /// Sets the timestamp type to log append time, and this time (milliseconds since the epoch) for all records.
     pub fn set_log_append_time(&mut self, append_time_ms: i64) {
         self.attributes |= LOG_APPEND_TIME;
         self.max_timestamp = append_time_ms;
@@ -173,7 +173,7 @@ impl BatchHeader {
         self.verify_crc_by(batch, crc32c::crc32c_append)
     }
 
-    /// Like [`Self::verify_crc`], computed by this function.
+    /// Same as [`Self::verify_crc`], computed by this function.
     ///
     /// # Errors
     /// [`RecordsError::Crc`] if they differ.
@@ -192,7 +192,7 @@ impl BatchHeader {
 
     /// The codec of the payload.
     pub fn compression(&self) -> Compression {
-        // `check` has refused unknown codecs.
+        // Unknown codecs were refused by `check`.
         Compression::from_id((self.attributes & COMPRESSION_MASK) as u8).unwrap_or_default()
     }
 
@@ -201,18 +201,18 @@ impl BatchHeader {
         if self.attributes & LOG_APPEND_TIME == 0 { TimestampType::CreateTime } else { TimestampType::LogAppendTime }
     }
 
-    /// Whether the batch belongs to a transaction.
+    /// Returns true if the batch belongs to a transaction.
     pub fn is_transactional(&self) -> bool {
         self.attributes & TRANSACTIONAL != 0
     }
 
-    /// Whether this is a control batch, whose record no application receives.
+    /// Returns true for a control batch, whose record applications never receive.
     pub fn is_control(&self) -> bool {
         self.attributes & CONTROL != 0
     }
 
-    /// Whether the base timestamp is a delete horizon (KIP-534). The records' deltas are relative to it as to any base
-    /// timestamp.
+    /// Returns true if the base timestamp is a delete horizon (KIP-534). The records' deltas are relative to it, as to
+    /// any base timestamp.
     pub fn has_delete_horizon(&self) -> bool {
         self.attributes & DELETE_HORIZON != 0
     }

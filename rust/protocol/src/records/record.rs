@@ -178,7 +178,7 @@ impl<'a> HeaderReader<'a> {
         Ok(Self { bytes, at, remaining })
     }
 
-    /// How many headers are left.
+    /// Number of headers left.
     pub fn remaining(&self) -> usize {
         self.remaining
     }

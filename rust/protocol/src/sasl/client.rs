@@ -1,4 +1,4 @@
-//! The client's side of any mechanism.
+//! Client side of all mechanisms.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::secret::Secret;
 /// The credentials of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credentials {
-    /// For PLAIN.
+    /// Credentials of PLAIN.
     Plain {
         /// The user.
         username: String,
         /// The password.
         password: Secret,
     },
-    /// For SCRAM.
+    /// Credentials of SCRAM.
     Scram {
         /// The mechanism's hash.
         hash: ScramHash,
@@ -26,10 +26,10 @@ pub enum Credentials {
         username: String,
         /// The password, or the HMAC of a delegation token in base64.
         password: Secret,
-        /// Whether these are the credentials of a delegation token (KIP-48).
+        /// True for the credentials of a delegation token (KIP-48).
         delegation_token: bool,
     },
-    /// For OAUTHBEARER.
+    /// Credentials of OAUTHBEARER.
     OauthBearer {
         /// The token.
         token: Secret,
@@ -49,7 +49,7 @@ impl Credentials {
     }
 }
 
-/// What the driver of a [`ClientExchange`] does next.
+/// Next action of the driver of a [`ClientExchange`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Step {
@@ -57,12 +57,12 @@ pub enum Step {
     Send(Secret),
     /// Run [`KeyDerivation::run`], which takes long, and give the keys to [`ClientExchange::derived`].
     Derive(KeyDerivation),
-    /// The exchange has succeeded; with SCRAM, the server's signature was verified.
+    /// Finish: the exchange has succeeded; with SCRAM, the server's signature was verified.
     Done,
 }
 
-/// The client's side of an exchange. It has succeeded only once a [`Step::Done`] was returned, whatever else the broker
-/// says: an error code of 0 does not replace SCRAM's signature.
+/// Client side of an exchange. It has succeeded only after a [`Step::Done`], whatever else the broker says: an error
+/// code of 0 does not replace SCRAM's signature.
 #[derive(Debug)]
 pub struct ClientExchange(Client);
 
@@ -74,7 +74,7 @@ enum Client {
 }
 
 impl ClientExchange {
-    /// Begins an exchange, and returns the first message, which is to be sent. `nonce` are fresh random bytes of a
+    /// Begins an exchange, and returns the first message to send. `nonce` must be fresh random bytes from a
     /// cryptographic generator; only SCRAM uses them.
     ///
     /// # Errors

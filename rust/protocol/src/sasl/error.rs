@@ -1,9 +1,9 @@
-//! Errors of an exchange. They contain nothing secret.
+//! Errors of an exchange, free of secrets.
 
 use super::Mechanism;
 use super::scram::{MAX_ITERATIONS, MIN_ITERATIONS};
 
-/// An exchange that cannot go on. None of its texts holds a secret, a nonce or a signature.
+/// Failure that ends an exchange. None of its texts holds a secret, a nonce or a signature.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SaslError {
@@ -12,7 +12,7 @@ pub enum SaslError {
     Malformed {
         /// The mechanism.
         mechanism: Mechanism,
-        /// What is wrong with them.
+        /// Description of the fault.
         problem: &'static str,
     },
     /// A user name, password, token or extension that the mechanism cannot carry.
@@ -20,7 +20,7 @@ pub enum SaslError {
     Credentials {
         /// The mechanism.
         mechanism: Mechanism,
-        /// What is wrong with them.
+        /// Description of the fault.
         problem: &'static str,
     },
     /// A nonce that does not begin with the client's: a replay, or an answer to another client.
@@ -45,7 +45,7 @@ pub enum SaslError {
         /// The demanded number, or `u64::MAX` if it is larger.
         iterations: u64,
     },
-    /// SCRAM's server signature is wrong: the server does not know the password, so it is not the one that it claims to
+    /// Wrong server signature of SCRAM: the server does not know the password, so it is not the one that it claims to
     /// be.
     #[error(
         "{mechanism}: the server's signature is wrong; it does not know the password, so it may not be the broker that it \
@@ -55,12 +55,12 @@ pub enum SaslError {
         /// The mechanism.
         mechanism: Mechanism,
     },
-    /// The other side refused.
+    /// Refusal by the other side.
     #[error("{mechanism}: refused: {reason}")]
     Refused {
         /// The mechanism.
         mechanism: Mechanism,
-        /// The other side's words.
+        /// Text of the other side.
         reason: String,
     },
     /// A message after the last one of the exchange, or at the wrong time.

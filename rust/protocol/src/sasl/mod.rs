@@ -1,12 +1,13 @@
 //! SASL exchanges without I/O: the messages that client and broker carry in SaslAuthenticate.
 //!
-//! Each side has one shape for all mechanisms. A driver carries bytes between [`ClientExchange`] or [`ServerExchange`]
-//! and the connection, and supplies the random bytes of a nonce. GSSAPI is not here: it needs the system's library.
+//! Client and server each have one type for all mechanisms. A driver carries bytes between [`ClientExchange`] or
+//! [`ServerExchange`] and the connection, and supplies the random bytes of a nonce. GSSAPI is not here: it needs the
+//! system's library.
 //!
 //! The mechanisms are PLAIN (RFC 4616), SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677) for users and for
 //! delegation tokens (KIP-48), and OAUTHBEARER (RFC 7628, KIP-255, KIP-342).
 //!
-//! Kafka takes a user name and password as they are, in UTF-8: no side applies SASLprep.
+//! User names and passwords are used as they are, in UTF-8, as in Kafka: no side applies SASLprep.
 
 mod client;
 mod error;
@@ -24,10 +25,10 @@ pub use server::{Accounts, Authenticated, Refusal, ServerExchange, ServerStep};
 /// Random bytes from which SCRAM's nonces are made.
 pub const NONCE_BYTES: usize = 24;
 
-/// A SASL mechanism that Kafka has.
+/// A SASL mechanism of Kafka.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mechanism {
-    /// User name and password as they are.
+    /// User name and password in plain text.
     Plain,
     /// A proof of the password, with SHA-256.
     ScramSha256,
@@ -66,7 +67,7 @@ impl fmt::Display for Mechanism {
     }
 }
 
-/// Text of the other side for an error or log: without control characters, and shortened.
+/// Text of the other side, for an error or log: without control characters, and shortened.
 pub fn readable(bytes: &[u8]) -> String {
     const MAX_CHARACTERS: usize = 300;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * MAX_CHARACTERS)]);

@@ -1,6 +1,6 @@
 //! OAUTHBEARER (RFC 7628): a bearer token, with Kafka's SASL extensions (KIP-342).
 //!
-//! Only an empty answer means success. Any other is a refusal in JSON. The client answers it with one byte, after which
+//! Success is an empty answer. Any other answer is a refusal in JSON, to which the client responds with one byte; then
 //! the broker ends the exchange with an error.
 
 use super::client::Step;
@@ -14,19 +14,19 @@ pub type Extensions = Vec<(String, String)>;
 
 const SEPARATOR: u8 = 0x01;
 
-/// What a broker says of a token that it does not accept (RFC 7628, section 3.2.2).
+/// Refusal of a token by a broker (RFC 7628, section 3.2.2).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenRefusal {
     /// The status, such as `invalid_token`.
     pub status: String,
     /// The scope that a token needs.
     pub scope: Option<String>,
-    /// Where the provider's configuration is.
+    /// URL of the provider's configuration.
     pub openid_configuration: Option<String>,
 }
 
 impl TokenRefusal {
-    /// The refusal with a status of RFC 7628 and nothing else.
+    /// Refusal with a status of RFC 7628, without further details.
     pub fn status(status: &str) -> Self {
         Self { status: status.to_owned(), ..Self::default() }
     }
@@ -53,7 +53,6 @@ fn quoted(text: &str) -> String {
     json
 }
 
-/// The client's side.
 #[derive(Debug)]
 pub(super) struct Client(ClientState);
 
@@ -109,7 +108,6 @@ impl Client {
     }
 }
 
-/// The broker's side.
 #[derive(Debug, Default)]
 pub(super) struct Server {
     refusal: Option<String>,
@@ -132,7 +130,7 @@ impl Server {
     }
 }
 
-/// The token and extensions of a client's first message.
+/// Token and extensions in a client's first message.
 fn parse(message: &[u8]) -> Result<(&str, Extensions), String> {
     let text = std::str::from_utf8(message).map_err(|_| "the client's message is not text")?;
     let text =
@@ -163,14 +161,14 @@ fn parse(message: &[u8]) -> Result<(&str, Extensions), String> {
     Ok((token, extensions))
 }
 
-/// b64token of RFC 6750: what `Authorization: Bearer` can carry.
+/// Returns true for a b64token of RFC 6750: the characters that `Authorization: Bearer` can carry.
 fn is_token(token: &[u8]) -> bool {
     let end = token.iter().rposition(|&byte| byte != b'=').map_or(0, |last| last + 1);
     let allowed = |&byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
     end > 0 && token[..end].iter().all(allowed)
 }
 
-/// Says why a text is no token.
+/// Reason why a text is no token.
 fn what_is_wrong(token: &[u8]) -> &'static str {
     match token {
         [] => "the token is empty",

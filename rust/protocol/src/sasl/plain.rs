@@ -6,7 +6,6 @@ use super::server::{Accounts, Authenticated, ServerStep};
 use super::{Mechanism, readable};
 use crate::secret::Secret;
 
-/// The client's side.
 #[derive(Debug)]
 pub(super) struct Client {
     ended: bool,
@@ -32,7 +31,7 @@ impl Client {
         Ok((Self { ended: false }, Secret::new(message)))
     }
 
-    /// The broker's answer has no meaning in PLAIN: its error code says everything.
+    /// Ends the exchange. PLAIN gives the broker's answer no meaning: its error code says everything.
     pub(super) fn step(&mut self, _challenge: &[u8]) -> Result<Step, SaslError> {
         if std::mem::replace(&mut self.ended, true) {
             return Err(SaslError::Ended { mechanism: Mechanism::Plain });
@@ -41,7 +40,7 @@ impl Client {
     }
 }
 
-/// The broker's side. It decides after one message.
+/// Broker side, which decides after one message.
 pub(super) fn check(message: &[u8], accounts: &dyn Accounts) -> Result<ServerStep, String> {
     let parts: Vec<&[u8]> = message.splitn(4, |&byte| byte == 0).collect();
     let &[authorization_id, username, password] = parts.as_slice() else {

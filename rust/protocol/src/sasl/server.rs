@@ -1,4 +1,4 @@
-//! The broker's side of any mechanism.
+//! Broker side of all mechanisms.
 
 use super::oauthbearer::{self, Extensions, TokenRefusal};
 use super::scram::{self, ScramCredential, ScramHash};
@@ -7,19 +7,19 @@ use crate::secret::Secret;
 
 /// Looks up the users who may log in, for the broker's side.
 pub trait Accounts {
-    /// Whether this is the user's password. Compare it in constant time, as [`Secret`] does.
+    /// Returns true if this is the user's password. Compare in constant time, as [`Secret`] does.
     fn has_password(&self, username: &str, password: &Secret) -> bool;
 
     /// The user's SCRAM credential, if there is one.
     fn scram_credential(&self, hash: ScramHash, username: &str) -> Option<ScramCredential>;
 
-    /// The SCRAM credential of a delegation token (KIP-48), who its owner is and when it expires.
+    /// SCRAM credential of a delegation token (KIP-48), with the token's owner and expiry.
     fn delegation_token(&self, hash: ScramHash, token_id: &str) -> Option<(ScramCredential, Authenticated)>;
 
     /// Checks a bearer token and its extensions.
     ///
     /// # Errors
-    /// The reason for refusing, which the client gets.
+    /// Reason for refusing, which is sent to the client.
     fn check_token(&self, token: &str, extensions: &Extensions) -> Result<Authenticated, TokenRefusal>;
 }
 
@@ -28,9 +28,9 @@ pub trait Accounts {
 pub struct Authenticated {
     /// The name of the principal, without `User:`.
     pub principal: String,
-    /// When its token expires, in milliseconds since 1970.
+    /// Expiry of its token, in milliseconds since 1970.
     pub expires_at_ms: Option<i64>,
-    /// Whether a delegation token was used, which cannot create others.
+    /// True for a login by delegation token, which cannot create other tokens.
     pub by_delegation_token: bool,
 }
 
@@ -41,16 +41,16 @@ impl Authenticated {
     }
 }
 
-/// Why a login was refused.
+/// Reason why a login was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The reason that the client gets, in Kafka's words.
+    /// Reason sent to the client, in Kafka's words.
     pub message: String,
     /// Details for the broker's log only.
     pub reason: String,
 }
 
-/// What the broker does next.
+/// Next action of the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum ServerStep {
@@ -62,7 +62,7 @@ pub enum ServerStep {
     Refused(Refusal),
 }
 
-/// The broker's side of an exchange.
+/// Broker side of an exchange.
 #[derive(Debug)]
 pub struct ServerExchange {
     mechanism: Mechanism,
@@ -95,7 +95,7 @@ impl ServerExchange {
         self.mechanism
     }
 
-    /// Takes the client's message. After `Authenticated` or `Refused`, every further one is refused.
+    /// Takes the client's message. After `Authenticated` or `Refused`, all further messages are refused.
     pub fn step(&mut self, message: &[u8], accounts: &dyn Accounts) -> ServerStep {
         let result = match &mut self.server {
             Server::Plain => plain::check(message, accounts),
@@ -110,7 +110,7 @@ impl ServerExchange {
         step
     }
 
-    /// As in Kafka, the client does not learn whether the user or the password was wrong.
+    /// Refusal that does not reveal whether the user or the password was wrong, as in Kafka.
     fn refusal(&self, reason: String) -> Refusal {
         let message = match self.mechanism {
             Mechanism::Plain => "Authentication failed: Invalid username or password".to_owned(),

@@ -1,7 +1,7 @@
-//! Converts messages to and from the JSON of Apache Kafka's `*DataJsonConverter` classes. For tests only.
+//! Conversion of messages to and from the JSON of Apache Kafka's `*DataJsonConverter` classes. For tests only.
 //!
-//! Unknown tagged fields are not part of that JSON. One difference: Kafka writes an empty string for
-//! records, this module base64 as for all other bytes.
+//! Unknown tagged fields are not part of that JSON. One difference: for records, Kafka writes an empty string, and this
+//! module base64, as for all other bytes.
 
 use serde_json::Value as JsonValue;
 

@@ -4,14 +4,12 @@ use std::ops::{RangeFrom, RangeInclusive};
 
 use crate::error::{Place, WireError};
 
-/// The layout of a value: the message's version, and what follows from it.
+/// Encoding of a value: the message's version, and what depends on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Format {
-    /// The version of the message.
     pub(crate) version: i16,
-    /// Whether lengths are compact and structures end in tagged fields (KIP-482).
+    /// True if lengths are compact and structures end in tagged fields (KIP-482).
     pub(crate) flexible: bool,
-    /// Whether the value may be null.
     pub(crate) nullable: bool,
 }
 
@@ -74,7 +72,6 @@ impl Spec {
         Self { name, versions: versions.into(), nullable: None, tag: None, ignorable: false, inflexible: false }
     }
 
-    /// Allows null in these versions.
     #[inline]
     pub(crate) fn nullable(self, versions: impl Into<Versions>) -> Self {
         Self { nullable: Some(versions.into()), ..self }
@@ -98,7 +95,7 @@ impl Spec {
         Self { inflexible: true, ..self }
     }
 
-    /// Whether this version has the field in the body, not as a tagged field.
+    /// Returns true if this version has the field in the body, not as a tagged field.
     #[inline]
     pub(crate) fn in_body(self, version: i16) -> bool {
         self.tag.is_none() && self.versions.contains(version)

@@ -20,11 +20,10 @@
 //! }
 //! ```
 //!
-//! A row is `name: type = default, versions, attributes;`. If the row gives no default, it is Kafka's: zero,
-//! empty or false. Versions are `3..` or `0..=12`. The attributes are methods of [`Spec`](super::Spec):
-//! `nullable 1..` (with a type of `Option`), `tag 0`, `ignorable`, `inflexible`. Rows are in the order
-//! of the fields on the wire. Every structure also gets the field `unknown_tagged_fields`. An API without flexible
-//! versions leaves `flexible` out.
+//! A row is `name: type = default, versions, attributes;`. Without a default, Kafka's applies: zero, empty or false.
+//! Versions are `3..` or `0..=12`. The attributes are methods of [`Spec`](super::Spec): `nullable 1..` (with a type of
+//! `Option`), `tag 0`, `ignorable`, `inflexible`. Rows are in the order of the fields on the wire. Every structure also
+//! gets the field `unknown_tagged_fields`. An API without flexible versions omits `flexible`.
 
 /// Generates all messages of one API.
 macro_rules! api {

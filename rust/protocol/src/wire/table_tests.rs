@@ -9,9 +9,9 @@ message! {
     /// A message with all kinds of rows.
     Sample<'a>, versions 1..=4, flexible 3..;
 
-    /// Not in version 4, and not ignorable.
+    /// Field that version 4 lacks, not ignorable.
     old: i32 = -1, 1..=3;
-    /// Not in version 1, and ignorable.
+    /// Field that version 1 lacks, ignorable.
     extra: &'a str, 2.., ignorable;
     /// Nullable from version 3.
     names: Option<Vec<&'a str>>, 1.., nullable 3..;

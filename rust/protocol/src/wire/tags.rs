@@ -15,7 +15,7 @@ impl TagReader {
     pub(crate) fn new(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let offset = reader.position();
         let left = reader.unsigned_varint()?;
-        // A tag and a size take a byte each.
+        // A tag and a size take at least one byte each.
         if left as usize > reader.remaining() / 2 {
             return Err(WireError::LengthBeyondFrame {
                 place: Place::default(),

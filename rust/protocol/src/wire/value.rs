@@ -1,4 +1,4 @@
-//! Reading and writing of each type that a field can have.
+//! Encoding and decoding of each field type.
 
 use crate::error::{Place, WireError};
 use crate::types::{SecretBytes, Uuid};
@@ -6,7 +6,7 @@ use crate::wire::{Format, Reader, Writer};
 
 /// Kafka's limit on the length of a string, in flexible versions too.
 const MAX_STRING_BYTES: usize = i16::MAX as usize;
-/// The limit of a 32-bit length. It is kept in flexible versions, where the encoding could hold one more.
+/// Limit of a 32-bit length. Also enforced in flexible versions, whose encoding could hold one more.
 const MAX_LENGTH: usize = i32::MAX as usize;
 
 /// A type of field.
@@ -14,7 +14,7 @@ pub(crate) trait Value<'a>: Sized + PartialEq {
     /// The default of a field whose table gives none.
     const DEFAULT: Self;
 
-    /// The least number of bytes that a value takes, which bounds the length of an array in a frame.
+    /// Minimal number of bytes of a value, which bounds the length of an array in a frame.
     fn min_bytes(format: Format) -> usize;
 
     fn read(reader: &mut Reader<'a>, format: Format) -> Result<Self, WireError>;
@@ -27,7 +27,7 @@ pub(crate) trait Value<'a>: Sized + PartialEq {
 
 /// A type of field that can be null.
 pub(crate) trait Nullable<'a>: Value<'a> {
-    /// The least number of bytes where null is allowed.
+    /// Minimal number of bytes if null is allowed.
     #[inline]
     fn min_nullable_bytes(format: Format) -> usize {
         Self::min_bytes(format)
@@ -232,8 +232,8 @@ impl<'a, T: Value<'a>> Nullable<'a> for Vec<T> {
             let place = Place::default();
             return Err(WireError::LengthBeyondFrame { place, offset, length: count, remaining });
         }
-        // An item may be far larger in memory than on the wire. Reserve at most as many bytes as the frame has
-        // left; the vector grows further as items are actually read.
+        // Items may be far larger in memory than on the wire, so reserve at most as many bytes as the frame has left;
+        // the vector grows further as items are actually read.
         let affordable = (remaining / size_of::<T>().max(1)).max(1);
         let mut items = Vec::with_capacity(count.min(affordable));
         for _ in 0..count {
@@ -247,9 +247,9 @@ impl<'a, T: Value<'a>> Nullable<'a> for Vec<T> {
     }
 }
 
-/// In versions where the field is not nullable, reading and writing null are errors.
+/// Null is an error in versions where the field is not nullable.
 impl<'a, T: Nullable<'a>> Value<'a> for Option<T> {
-    // As in Kafka, the default of a nullable field is empty, not null, unless its table says otherwise.
+    // Empty, not null, unless the table says otherwise, as in Kafka.
     const DEFAULT: Self = Some(T::DEFAULT);
 
     #[inline]

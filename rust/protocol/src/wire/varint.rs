@@ -1,18 +1,17 @@
-//! Unsigned varints as in Protocol Buffers: seven bits per byte, the lowest first.
+//! Unsigned LEB128 varints, as in Protocol Buffers.
 
 /// Maximal length of a 32-bit varint.
 const MAX_BYTES: usize = 5;
 
-/// Why a varint could not be read.
+/// Reason why a varint could not be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum VarintError {
-    /// The bytes end within the varint.
     Truncated,
-    /// The varint does not fit in 32 bits.
+    /// Varint that does not fit in 32 bits.
     TooLong,
 }
 
-/// The value at the start of `bytes`, and the length of its varint.
+/// Value at the start of `bytes`, and the length of its varint.
 #[inline]
 pub(super) fn read(bytes: &[u8]) -> Result<(u32, usize), VarintError> {
     // Nearly every length on the wire is below 128.
@@ -39,7 +38,6 @@ fn read_long(bytes: &[u8]) -> Result<(u32, usize), VarintError> {
     Err(VarintError::Truncated)
 }
 
-/// Appends `value`.
 #[inline]
 pub(super) fn write(mut value: u32, bytes: &mut Vec<u8>) {
     while value >= 0x80 {

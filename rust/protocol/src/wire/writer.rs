@@ -42,7 +42,7 @@ impl Writer {
         self.bytes.len()
     }
 
-    /// Whether nothing is written.
+    /// Returns true if nothing was written.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

@@ -1,4 +1,4 @@
-//! A hostile broker against the client's side, a hostile client against the broker's, and arbitrary bytes against both.
+//! Hostile brokers against the client side, hostile clients against the broker side, and arbitrary bytes against both.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn begun() -> (ClientExchange, String) {
     (client, nonce)
 }
 
-/// What the client says to a first message of the server.
+/// Client's answer to a server's first message.
 fn answer_to(server_first: impl Fn(&str) -> String) -> Result<Step, SaslError> {
     let (mut client, nonce) = begun();
     client.step(server_first(&nonce).as_bytes())
@@ -56,7 +56,7 @@ fn an_iteration_count_that_is_not_a_number_is_malformed() {
 fn a_nonce_that_does_not_extend_the_clients_is_foreign() {
     let foreign = Err(SaslError::ForeignNonce { mechanism: MECHANISM });
     assert_eq!(answer_to(|_| format!("r=someoneElses,s={SALT},i=4096")), foreign);
-    // The client's own, returned: nothing of the server's is in it.
+    // Replayed nonce of the client, without the server's part.
     assert_eq!(answer_to(|nonce| format!("r={nonce},s={SALT},i=4096")), foreign);
     assert_eq!(answer_to(|nonce| format!("r={},s={SALT},i=4096", &nonce[1..])), foreign);
     for nonce_end in ["\u{7f}", " x", "ž"] {
@@ -89,7 +89,7 @@ fn a_recorded_proof_does_not_convince_the_broker() {
     let mut other = ServerExchange::new(MECHANISM, [1; 24]).unwrap();
     assert!(matches!(other.step(first.expose(), &users), ServerStep::Challenge(_)));
     assert!(matches!(other.step(proof.expose(), &users), ServerStep::Refused(_)));
-    // Nor is a second proof taken on the connection that has logged in.
+    // A second proof is refused on a connection that has logged in.
     assert!(matches!(server.step(proof.expose(), &users), ServerStep::Refused(_)));
 }
 
@@ -111,7 +111,7 @@ fn unknown_extensions_are_signed_and_ignored() {
 
 #[test]
 fn success_without_a_signature_is_no_success() {
-    // The broker says error code 0 and nothing else: in place of its first message, and of its last.
+    // Error code 0 with an empty message, in place of the server's first message and of its last.
     assert!(begun().0.step(b"").is_err());
     for message in [&b""[..], b"v", b"v=", b"ok", b"x=1", b"v=AAAA,", b"r=abc"] {
         assert!(proven().step(message).is_err(), "{message:?}");
@@ -121,7 +121,7 @@ fn success_without_a_signature_is_no_success() {
 #[test]
 fn a_signature_before_its_turn_is_no_success() {
     assert!(begun().0.step(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=").is_err());
-    // Together with the first message: it is an extension there, and the proof is sent all the same.
+    // Signature in the first message: it counts as an extension there, and the proof is sent all the same.
     let (mut client, nonce) = begun();
     let step = advance(&mut client, format!("r={nonce}server,s={SALT},i=4096,v=AAAA").as_bytes());
     assert!(matches!(step, Ok(Step::Send(_))));
@@ -152,11 +152,11 @@ fn an_error_of_the_server_is_a_refusal_with_its_words() {
 #[test]
 fn rounds_beyond_the_exchange_are_refused() {
     let ended = Err(SaslError::Ended { mechanism: MECHANISM });
-    // While keys are being derived, nothing can come.
+    // No message is accepted while keys are being derived.
     let (mut client, nonce) = begun();
     assert!(matches!(client.step(format!("r={nonce}server,s={SALT},i=4096").as_bytes()), Ok(Step::Derive(_))));
     assert_eq!(client.step(b"v=AAAA"), ended);
-    // After an error, nothing is taken any more.
+    // No message is accepted after an error.
     let mut client = proven();
     assert!(client.step(b"v=AAAA").is_err());
     assert_eq!(client.step(b"v=AAAA"), ended);
@@ -195,7 +195,7 @@ fn a_refused_token_is_never_a_success() {
     let (mut client, _) = ClientExchange::start(&bearer(TOKEN), CLIENT_NONCE).unwrap();
     let Ok(Step::Send(end)) = client.step(br#"{"status":"invalid_token"}"#) else { panic!("no answer") };
     assert_eq!(end.expose(), [1]);
-    // Even if the broker says success then.
+    // Refusal stands, even if the broker then reports success.
     let reason = r#"{"status":"invalid_token"}"#.to_owned();
     assert_eq!(client.step(b""), Err(SaslError::Refused { mechanism, reason }));
 }
@@ -232,7 +232,7 @@ fn arbitrary_bytes_neither_panic_nor_let_in() {
         for mechanism in [Mechanism::Plain, Mechanism::ScramSha256, Mechanism::OauthBearer] {
             let mut server = ServerExchange::new(mechanism, SERVER_NONCE).unwrap();
             let mut rest = bytes;
-            // As one message, and cut into several.
+            // Sent as one message, and cut into several.
             while let Some((length, after)) = rest.split_first() {
                 let (message, next) = after.split_at(after.len().min(usize::from(*length)));
                 assert!(!matches!(server.step(message, &users), ServerStep::Authenticated(..)));

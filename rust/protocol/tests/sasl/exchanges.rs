@@ -1,4 +1,4 @@
-//! Both sides against each other: who gets in, and what those that do not are told.
+//! Client against server: who is admitted, and what refused clients are told.
 
 use monedula_protocol::sasl::scram::ScramHash;
 use monedula_protocol::sasl::{
@@ -44,7 +44,7 @@ fn a_delegation_token_lets_in_as_its_owner() {
         let expected =
             Authenticated { expires_at_ms: Some(99), by_delegation_token: true, ..Authenticated::user("anna") };
         assert_eq!(principal(&credentials), expected);
-        // A token is no user, and a user no token.
+        // Tokens are not users, and users are not tokens.
         assert!(log_in(&scram(hash, "token-1", "hmac=="), &Users::default()).client.is_err());
         let user =
             Credentials::Scram { hash, username: "anna".into(), password: PASSWORD.into(), delegation_token: true };

@@ -1,4 +1,4 @@
-//! One user under each mechanism, and a driver that carries messages between the two sides.
+//! One user for each mechanism, and a driver that carries messages between client and server.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ pub(crate) const SERVER_NONCE: [u8; NONCE_BYTES] = [9; NONCE_BYTES];
 pub(crate) const HASHES: [ScramHash; 2] = [ScramHash::Sha256, ScramHash::Sha512];
 pub(crate) const TOKEN: &str = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm5hIn0.";
 
-/// The users of a broker: anna, whose password is given, a delegation token of hers, and one bearer token.
+/// Users of a broker: anna with the given password, a delegation token of hers, and one bearer token.
 pub(crate) struct Users {
     pub(crate) password: &'static str,
     pub(crate) iterations: u32,
-    /// With which password the server signs, if not with the true one.
+    /// Password that the server signs with instead of the true one.
     pub(crate) signs_with: Option<&'static str>,
 }
 
@@ -67,14 +67,14 @@ pub(crate) fn bearer(token: &str) -> Credentials {
     Credentials::OauthBearer { token: token.into(), extensions: vec![("cluster".into(), "lkc-1".into())] }
 }
 
-/// How an exchange ended, as each side sees it; `None` if the client gave up before.
+/// Result of an exchange on each side; `None` if the client gave up before.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) client: Result<(), SaslError>,
     pub(crate) server: Option<ServerStep>,
 }
 
-/// Carries messages between the two sides until one of them has ended.
+/// Carries messages between client and server until one of them has ended.
 pub(crate) fn log_in(credentials: &Credentials, users: &Users) -> Ended {
     let (mut client, first) = ClientExchange::start(credentials, CLIENT_NONCE).unwrap();
     let mut server = ServerExchange::new(credentials.mechanism(), SERVER_NONCE).unwrap();
@@ -97,7 +97,7 @@ pub(crate) fn log_in(credentials: &Credentials, users: &Users) -> Ended {
     }
 }
 
-/// A step of the client, with its keys derived at once.
+/// Advances the client by one step, and derives keys at once.
 pub(crate) fn advance(client: &mut ClientExchange, challenge: &[u8]) -> Result<Step, SaslError> {
     match client.step(challenge)? {
         Step::Derive(derivation) => client.derived(Arc::new(derivation.run())),

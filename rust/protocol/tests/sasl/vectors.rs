@@ -1,4 +1,4 @@
-//! What passwords become. The exchange of RFC 7677 is tested in the crate itself, where a nonce can be given.
+//! Values derived from passwords. RFC 7677's exchange is tested in the crate itself, where a nonce can be given.
 
 use monedula_protocol::sasl::scram::ScramCredential;
 use monedula_protocol::secret::Secret;

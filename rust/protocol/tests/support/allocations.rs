@@ -1,5 +1,5 @@
-//! The memory that a piece of work allocates, for tests of what hostile bytes may cost. The tests of other crates
-//! include this file by its path.
+//! Memory that a piece of work allocates, for tests of the cost of hostile bytes. The tests of other crates include
+//! this file by its path.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -17,33 +17,33 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call is forwarded unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
-        // SAFETY: the caller's promise, handed on.
+        // SAFETY: the caller's promise, forwarded.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise, handed on.
+        // SAFETY: the caller's promise, forwarded.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         count(new_size);
-        // SAFETY: the caller's promise, handed on.
+        // SAFETY: the caller's promise, forwarded.
         unsafe { System.realloc(pointer, layout, new_size) }
     }
 }
 
 fn count(bytes: usize) {
     BY_ALL_THREADS.fetch_add(bytes, Ordering::Relaxed);
-    // A thread that ends may allocate after its thread locals are destroyed.
+    // Ignored if unavailable: an ending thread may allocate after its thread locals are destroyed.
     let _ = BY_THIS_THREAD.try_with(|allocated| allocated.set(allocated.get() + bytes));
 }
 
-/// The result of the work, and the sum of all its allocations on this thread, in bytes.
+/// Returns the result of the work, and the sum of all its allocations on this thread, in bytes.
 #[allow(dead_code, reason = "each test uses one of the two")]
 pub(crate) fn allocated_by<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = BY_THIS_THREAD.get();
@@ -51,8 +51,8 @@ pub(crate) fn allocated_by<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (result, BY_THIS_THREAD.get() - before)
 }
 
-/// The result of the work, and the sum of all allocations of the process meanwhile, in bytes: for work that uses threads
-/// of its own. Tests that call it run one by one.
+/// Returns the result of the work, and the sum of all allocations of the process meanwhile, in bytes: for work with
+/// threads of its own. Tests that call it must run one by one.
 #[allow(dead_code, reason = "each test uses one of the two")]
 pub(crate) fn allocated_meanwhile<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = BY_ALL_THREADS.load(Ordering::Relaxed);

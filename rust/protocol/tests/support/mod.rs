@@ -1,11 +1,11 @@
-//! The golden files, for the tests of messages.
+//! Access to the golden files, for the tests of messages.
 
 use std::path::Path;
 
 use monedula_protocol::wire::json::Json;
 use serde_json::Value;
 
-/// One message as Apache Kafka writes it.
+/// One message as Apache Kafka encodes it.
 pub(crate) struct GoldenCase {
     pub(crate) version: i16,
     pub(crate) name: String,
@@ -13,7 +13,6 @@ pub(crate) struct GoldenCase {
     pub(crate) json: Value,
 }
 
-/// The lines of a golden file.
 pub(crate) fn lines(file: &str) -> Vec<Value> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
     let path = directory.join(file).with_extension("jsonl");
@@ -21,7 +20,6 @@ pub(crate) fn lines(file: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The cases of a message.
 pub(crate) fn cases(message: &str) -> Vec<GoldenCase> {
     let case = |line: &Value| GoldenCase {
         version: number(line, "version"),
@@ -32,7 +30,7 @@ pub(crate) fn cases(message: &str) -> Vec<GoldenCase> {
     lines(message).iter().map(case).collect()
 }
 
-/// A small number in a line.
+/// A small number of a line.
 pub(crate) fn number(line: &Value, key: &str) -> i16 {
     i16::from_json(&line[key], 0).unwrap()
 }
@@ -44,8 +42,8 @@ pub(crate) fn bytes(line: &Value) -> Option<&'static [u8]> {
     Option::from_json(text, 0).unwrap()
 }
 
-/// Calls `$each!` with a name for a test, the message and its versions, for every message spoken here.
-/// A new API is two more lines here.
+/// Calls `$each!` with a name for a test, the message and its versions, for every supported message. A new API takes
+/// two more lines here.
 #[macro_export]
 macro_rules! for_each_message {
     ($each:ident) => {

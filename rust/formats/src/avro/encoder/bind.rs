@@ -1,4 +1,4 @@
-//! Binds a column to a type of the schema: which values of the one are which of the other, and which columns do not fit.
+//! Binds a column to a type of the schema: maps values to values, and refuses columns that do not fit.
 
 use std::cell::Cell;
 
@@ -13,13 +13,12 @@ use crate::avro::options::AvroOptions;
 use crate::avro::schema::{AvroSchema, Field, Kind, Logical, Type, TypeId};
 use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, placed};
 
-/// How often a type may be bound: of unions in themselves every branch is tried.
+/// Limit on how often types are bound: every branch of recursive unions is tried.
 const MAX_STEPS: usize = 100_000;
 
-/// How deep columns may be nested: writing recurses as deep, and a schema that is in itself takes any depth.
+/// Limit on the nesting of columns: encoding recurses as deep, and a recursive schema accepts any depth.
 const MAX_DEPTH: usize = 64;
 
-/// How many values a default may have.
 const MAX_DEFAULT_VALUES: usize = 100_000;
 
 pub(super) struct Binder<'s> {
@@ -35,7 +34,7 @@ impl<'s> Binder<'s> {
         Self { schema, options, steps: Cell::new(0) }
     }
 
-    /// A whole column. Its nulls are records without a value, and are not written.
+    /// Binds a whole column. Its null rows are records without a value, and are not encoded.
     pub(super) fn root<'a>(&self, column: &'a ArrayRef) -> Bound<Node<'a>> {
         if !is_within(column.data_type(), MAX_DEPTH) {
             return Err(bad("", format!("types are nested deeper than {MAX_DEPTH}")));
@@ -65,7 +64,7 @@ impl<'s> Binder<'s> {
         Ok(Node { nulls, null, branch: None, values: self.values(id, array, meaning, path)? })
     }
 
-    /// The node of a union, but for the column's nulls.
+    /// Binds a union, without the column's nulls.
     fn union<'a>(&self, branches: &[TypeId], array: &'a ArrayRef, meaning: Meaning, path: &str) -> Bound<Node<'a>> {
         let null = self.null_branch(branches);
         let on_null = null.map_or_else(no_null_branch, Null::Branch);
@@ -108,7 +107,7 @@ impl<'s> Binder<'s> {
         branches.iter().position(|id| matches!(self.schema.kind(*id), Kind::Null)).map(|at| at as i64)
     }
 
-    /// The fields of a struct that has one for each branch of a union; none if it is no such struct.
+    /// Fields of a struct that has one for each branch of a union; `None` for any other struct.
     #[expect(clippy::type_complexity, reason = "it is that of `Values::Members`")]
     fn members<'a>(
         &self,
@@ -117,7 +116,7 @@ impl<'s> Binder<'s> {
         path: &str,
     ) -> Bound<Option<Vec<(Box<str>, i64, Node<'a>)>>> {
         let Some(structs) = array.as_struct_opt() else { return Ok(None) };
-        // Of a record without fields: all its members would be null.
+        // Such a struct is a record without fields: as a union, all its members would be null.
         if structs.num_columns() == 0 {
             return Ok(None);
         }
@@ -127,7 +126,7 @@ impl<'s> Binder<'s> {
         }
         let mut members = Vec::new();
         for (name, (branch, id)) in names.into_iter().zip(others) {
-            // A branch without a field has no values here.
+            // Branches without a field have no values here.
             let Some((index, given)) = structs.fields().find(&name) else { continue };
             let node = self.node(*id, structs.column(index), Meaning::of(given), &below(path, &name))?;
             members.push((name.into(), *branch, node));
@@ -135,7 +134,7 @@ impl<'s> Binder<'s> {
         Ok(Some(members))
     }
 
-    /// As the columns that a union is read into are called.
+    /// Names that the decoder gives to the columns of a union.
     fn member_names(&self, others: &[(i64, TypeId)]) -> Vec<String> {
         let name = |(number, (_, id)): (usize, &(i64, TypeId))| match &self.options.stable_union_prefix {
             Some(prefix) => {
@@ -209,7 +208,7 @@ impl<'s> Binder<'s> {
         fields.iter().map(bound).collect()
     }
 
-    /// A field without a column.
+    /// Node of a field without a column: its default.
     fn default<'a>(&self, record: &str, field: &Field, path: &str) -> Bound<Node<'a>> {
         let Some(default) = &field.default else {
             let kind = self.text(field.type_id);
@@ -225,7 +224,7 @@ impl<'s> Binder<'s> {
     fn scalar<'a>(&self, id: TypeId, array: &'a ArrayRef, meaning: Meaning) -> Option<Values<'a>> {
         let each = &self.schema.types[id];
         let is_int = matches!(each.kind, Kind::Int);
-        // Whole numbers are what the schema's type has, whatever it means.
+        // Integers have the schema's physical type, regardless of the logical type.
         let whole = |array| Ints::of(array).map(if is_int { Values::Int } else { Values::Long });
         match (&each.kind, each.logical) {
             (kind, Some(Logical::Decimal { precision, scale })) => {
@@ -263,7 +262,7 @@ impl<'s> Binder<'s> {
         }
     }
 
-    /// The type in messages.
+    /// Name of the type, for errors.
     fn text(&self, id: TypeId) -> String {
         let each = &self.schema.types[id];
         let kind = each.kind.text();
@@ -310,7 +309,7 @@ fn no_null_branch() -> Null {
     Null::Refused("union without null".into())
 }
 
-/// Whether a type is nested no deeper than so many levels.
+/// Returns true if a type is nested no deeper than this many levels.
 fn is_within(data_type: &DataType, levels: usize) -> bool {
     let within = |field: &FieldRef| levels > 0 && is_within(field.data_type(), levels - 1);
     match data_type {
@@ -324,7 +323,7 @@ fn is_within(data_type: &DataType, levels: usize) -> bool {
     }
 }
 
-/// How far a branch of a union is from what a column has: of those that take the column, the nearest is written.
+/// Distance of a union's branch from a column's type: of the branches that accept the column, the nearest is used.
 fn distance(branch: &Type, column: &DataType) -> usize {
     let is_logical = branch.logical.is_some();
     match (column, &branch.kind) {
@@ -332,14 +331,14 @@ fn distance(branch: &Type, column: &DataType) -> usize {
             Some(Logical::Decimal { .. }) => 0,
             _ => 1 + distance(branch, &DataType::Int64),
         },
-        // The widest is what a column of numbers is read from.
+        // Integer columns prefer the widest type, which is the one that they are decoded from.
         (_, Kind::Long) => usize::from(is_logical),
         (_, Kind::Int) => 1 + usize::from(is_logical),
         (_, Kind::Double) => 3,
         (_, Kind::Float) => 4,
         (DataType::FixedSizeBinary(width), Kind::Fixed { size, .. }) if usize::try_from(*width) == Ok(*size) => 0,
         (_, Kind::String) => 0,
-        // A text may be none of the symbols, or of another size.
+        // A text may be none of the symbols, or have another size than a fixed.
         (_, Kind::Enum { .. }) => 1,
         (_, Kind::Bytes) => 2,
         (_, Kind::Fixed { .. }) => 3,

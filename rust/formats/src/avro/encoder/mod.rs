@@ -1,7 +1,7 @@
-//! The encoder: the rows of an Arrow column into Avro values, one behind the other in one buffer.
+//! Avro encoder: rows of an Arrow column become Avro values in one buffer.
 //!
-//! A column is bound to the schema once, which makes a tree of nodes (`bind.rs`); each row is then written along that tree
-//! (`node.rs`). What can be known from the types alone is an error of the binding, before the first row.
+//! A column is bound to the schema once, as a tree of nodes (`bind.rs`); each row is then written along that tree
+//! (`node.rs`). Faults that the types reveal are found by the binding, before the first row.
 
 mod bind;
 mod node;
@@ -16,26 +16,26 @@ use super::options::AvroOptions;
 use super::schema::{AvroSchema, Kind};
 use crate::writing::{Unwritable, frame, values};
 
-/// Writes the rows of columns as Avro values of one schema.
+/// Encodes the rows of columns as Avro values of one schema.
 #[derive(Debug, Clone)]
 pub struct AvroEncoder {
     schema: AvroSchema,
     options: AvroOptions,
-    /// What stands before each value.
     frame: Vec<u8>,
-    /// Whether the value is bytes without their length, as Confluent's serializers write bytes that are not in a record.
+    /// True if the value is bytes without their length, as Confluent's serializers write top-level bytes.
     is_raw: bool,
 }
 
 impl AvroEncoder {
-    /// An encoder for a schema, whose values name it by `key`. The options say what the fields of a union's struct are called.
+    /// Makes an encoder for a schema. The frame of each value names the schema by `key`. The options determine the
+    /// names of the fields of a union's struct.
     pub fn new(schema: AvroSchema, key: WriterKey, options: AvroOptions) -> Self {
         let is_confluent = matches!(key, WriterKey::Id(_) | WriterKey::Guid(_));
         let is_raw = is_confluent && matches!(schema.kind(schema.root), Kind::Bytes);
         Self { schema, options, frame: frame(key), is_raw }
     }
 
-    /// The names of the fields, if the schema is that of a record.
+    /// Names of the fields, if the schema is a record.
     pub fn fields(&self) -> Option<Vec<&str>> {
         match self.schema.kind(self.schema.root) {
             Kind::Record { fields, .. } => Some(fields.iter().map(|field| &*field.name).collect()),
@@ -43,23 +43,23 @@ impl AvroEncoder {
         }
     }
 
-    /// Whether columns of this type can be written.
+    /// Checks that columns of this type can be encoded.
     ///
     /// # Errors
-    /// [`Unwritable::Column`] if not.
+    /// [`Unwritable::Column`] if they cannot.
     pub fn check(&self, data_type: &DataType) -> Result<(), Unwritable> {
         self.bind(&new_empty_array(data_type)).map(drop)
     }
 
-    /// What stands before each value, by which it names its schema.
+    /// Frame before each value, which names its schema.
     pub fn frame(&self) -> &[u8] {
         &self.frame
     }
 
-    /// The values of a column's rows. A null row is a null, and no value.
+    /// Values of a column's rows. A null row becomes null, not an Avro value.
     ///
     /// # Errors
-    /// [`Unwritable`] if there is a row that cannot be written; then there are no values at all.
+    /// [`Unwritable`] if any row cannot be encoded; then no values are returned.
     pub fn encode(&self, column: &ArrayRef) -> Result<LargeBinaryArray, Unwritable> {
         let node = self.bind(column)?;
         values(column, &self.frame, |row, out| node.write(row, out))

@@ -1,4 +1,4 @@
-//! A column that is bound to a type of the schema, and how its rows are written.
+//! Columns bound to types of the schema, and the encoding of their rows.
 
 use arrow_buffer::NullBuffer;
 
@@ -7,61 +7,59 @@ use crate::writing::{
     Bounds, Decimals, Entries, Fault, Floats, Ints, Texts, Times, UUID_TEXT_BYTES, Written, uuid_text,
 };
 
-/// A column, or a child of one, and the type that its rows are written as.
+/// A bound column, or a child of one, and the type of its rows.
 #[derive(Debug)]
 pub(super) struct Node<'a> {
-    /// The rows that are null; none if no row is.
+    /// Null rows; `None` if no row is null.
     pub(super) nulls: Option<NullBuffer>,
     pub(super) null: Null,
-    /// The branch of a union that rows with a value are written as.
+    /// Branch of a union for rows with a value.
     pub(super) branch: Option<i64>,
     pub(super) values: Values<'a>,
 }
 
-/// What becomes of a null.
+/// Treatment of nulls.
 #[derive(Debug)]
 pub(super) enum Null {
-    /// It is an error: no value of this type is null.
+    /// Error: no value of this type is null.
     Refused(Box<str>),
-    /// It is written as this branch of the union.
     Branch(i64),
-    /// It is written as nothing, as a value of type null is.
+    /// No bytes, as for the type null.
     Nothing,
 }
 
 #[derive(Debug)]
 pub(super) enum Values<'a> {
-    /// All are null.
     Nulls,
-    /// The same bytes for each row: the default of a field that there is no column for.
+    /// Same bytes for each row: the default of a field without a column.
     Constant(Vec<u8>),
     Booleans(arrow_buffer::BooleanBuffer),
     Int(Ints<'a>),
     Long(Ints<'a>),
     Float(Floats<'a>),
     Double(Floats<'a>),
-    /// Whole numbers as floating ones: whether of 64 bits.
+    /// Integers as floats; true for f64.
     Whole(Ints<'a>, bool),
     Bytes(Texts<'a>),
-    /// UUIDs, as texts.
+    /// UUIDs, written as texts.
     Uuid(Texts<'a>),
-    /// Without their length.
+    /// Bytes without their length.
     Raw(Texts<'a>),
     Fixed(Texts<'a>, usize),
     Symbols(Texts<'a>, Symbols),
     Times(Times<'a>),
-    /// The size is that of the fixed that they are written as.
+    /// Decimals, with the size of the fixed that holds them.
     Decimals(Decimals<'a>, Option<usize>),
     Record(Vec<(Box<str>, Node<'a>)>),
     List(Bounds<'a>, Box<Node<'a>>),
     Map(Entries<'a>, Box<Node<'a>>),
-    /// The fields of a union's struct, with their branches: one of them has the value.
+    /// Fields of a union's struct, with their branches: one of them has the value.
     Members(Vec<(Box<str>, i64, Node<'a>)>, Option<i64>),
-    /// The place of each row's value, and the values.
+    /// Dictionary or run-end encoded: the index of each row's value, and the values.
     Placed(Vec<usize>, Box<Node<'a>>),
 }
 
-/// The symbols of an enum, ascending, with their numbers.
+/// Symbols of an enum, ascending, with their indexes.
 #[derive(Debug)]
 pub(super) struct Symbols {
     pub(super) sorted: Vec<(Box<str>, i64)>,
@@ -80,7 +78,7 @@ impl Symbols {
 }
 
 impl Node<'_> {
-    /// The same, of bytes, without their length.
+    /// Writes bytes without their length.
     pub(super) fn raw(self) -> Self {
         let values = match self.values {
             Values::Bytes(texts) => Values::Raw(texts),
@@ -94,7 +92,7 @@ impl Node<'_> {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
-    /// Appends a row's value.
+    /// Appends the value of a row.
     pub(super) fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
         if self.is_null(row) {
             match &self.null {
@@ -196,11 +194,11 @@ impl Values<'_> {
     }
 }
 
-/// The bytes of a decimal's digits: as many as it takes, behind their number, or as a fixed of this size.
+/// Writes a decimal's bytes: length-prefixed with as many as it takes, or as a fixed of this size.
 fn decimal(value: i128, size: Option<usize>, out: &mut Vec<u8>) -> Written {
     let bytes = value.to_be_bytes();
     let sign = if value < 0 { 0xff } else { 0 };
-    // Without the bytes that only repeat the sign.
+    // Drop leading bytes that only repeat the sign.
     let spare =
         bytes.iter().zip(&bytes[1..]).take_while(|(byte, next)| **byte == sign && (**next ^ sign) < 0x80).count();
     let needed = &bytes[spare..];

@@ -1,4 +1,4 @@
-//! Binds a column to the type that its values are read as: what is written so that this reads the same.
+//! Binds a column to the type that readers decode its values as, so that reading gives the rows again.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Ti
 
 const MICROS: i64 = 1_000_000;
 
-/// How deep columns may be nested: writing recurses as deep.
+/// Limit on the nesting of columns, since encoding recurses as deep.
 const MAX_DEPTH: usize = 64;
 
 pub(super) struct Binder<'o> {
     pub(super) options: &'o JsonOptions,
-    /// Whether columns of JSON are values as they are. Not where a schema says that they are texts.
+    /// Write columns of JSON as they are. Not done where a schema says that they are texts.
     pub(super) embeds_json: bool,
 }
 
 type Bound<T> = Result<T, BadSchema>;
 
 impl<'o> Binder<'o> {
-    /// A whole column, whose values are objects with these fields, or with its own.
+    /// Binds a whole column, whose values are objects with these fields, or with the column's own.
     pub(super) fn root<'a>(&self, fields: Option<&Fields>, column: &'a ArrayRef) -> Bound<Node<'a>>
     where
         'o: 'a,
@@ -111,7 +111,7 @@ impl<'o> Binder<'o> {
                 return Err(bad(&path, "there are two columns of this name"));
             }
         }
-        // A field without a column is missing, as one that is null is.
+        // A field without a column is omitted, like one that is null.
         let present = fields.iter().filter_map(|field| Some((field, structs.fields().find(field.name())?)));
         let members = present.map(|(field, (index, given))| {
             let (name, column) = (field.name(), structs.column(index));
@@ -186,7 +186,7 @@ impl<'o> Binder<'o> {
     }
 }
 
-/// The type that values of a field are read as, if no schema says it.
+/// Type that a field is decoded as if no schema says it.
 fn natural_field(field: &Field, path: &str, depth: usize) -> Bound<DataType> {
     if Meaning::of(field) == Meaning::Uuid {
         return Ok(DataType::Utf8);
@@ -194,7 +194,7 @@ fn natural_field(field: &Field, path: &str, depth: usize) -> Bound<DataType> {
     natural(field.data_type(), path, depth)
 }
 
-/// The type that values of a column are read as, if no schema says it.
+/// Type that a column is decoded as if no schema says it.
 pub(super) fn natural(data_type: &DataType, path: &str, depth: usize) -> Bound<DataType> {
     if depth > MAX_DEPTH {
         return Err(bad(path, format!("types are nested deeper than {MAX_DEPTH}")));
@@ -227,7 +227,7 @@ pub(super) fn natural(data_type: &DataType, path: &str, depth: usize) -> Bound<D
         | DataType::Decimal64(precision, scale)
         | DataType::Decimal128(precision, scale)
         | DataType::Decimal256(precision, scale) => {
-            // Zeros before the point are digits, too.
+            // Zeros before the point count as digits, too.
             let digits = i16::from(*precision) - i16::from(*scale).min(0);
             DataType::Decimal128(digits.clamp(1, 38) as u8, (*scale).max(0))
         }

@@ -1,8 +1,8 @@
-//! The encoder: the rows of an Arrow column into JSON texts, with the semantics of Spark's `to_json`.
+//! JSON encoder: rows of an Arrow column become JSON texts, with the semantics of Spark's `to_json`.
 //!
-//! A column is bound to the type that its values are read as (`bind.rs`), which is that of a schema or follows from its own;
-//! each row is then written along the tree of nodes that this makes (`node.rs`). Numbers and texts are in `scalar.rs`.
-//! Reading what is written gives the rows again: where Spark's formats would cut a value, more digits are written.
+//! A column is bound to the type that its values are decoded as (`bind.rs`), given by a schema or derived from its own
+//! type; each row is then written by the resulting tree of nodes (`node.rs`). Numbers and texts are in `scalar.rs`.
+//! Decoding the output gives the rows again: where Spark's formats would cut a value, more digits are written.
 
 mod bind;
 mod node;
@@ -21,57 +21,57 @@ use crate::column::nullable;
 use crate::error::UnsupportedField;
 use crate::writing::{Unwritable, bad, frame, values};
 
-/// Writes the rows of columns as JSON texts.
+/// Encodes the rows of columns as JSON texts.
 #[derive(Debug, Clone)]
 pub struct JsonEncoder {
-    /// The fields of the objects; none if they are those of the column.
+    /// Fields of the objects; `None` for the column's own.
     fields: Option<Fields>,
     options: JsonOptions,
-    /// What stands before each value.
     frame: Vec<u8>,
 }
 
 impl JsonEncoder {
-    /// An encoder of objects with these fields, or with those of the columns, whose values name their schema by `key`.
+    /// Makes an encoder of objects with these fields, or with the columns' own. The frame of each value names its
+    /// schema by `key`.
     ///
     /// # Errors
-    /// A field of a type that no values are read as, or two fields of one name.
+    /// Field of a type that cannot be decoded, or two fields of one name.
     pub fn new(fields: Option<&Fields>, key: WriterKey, options: JsonOptions) -> Result<Self, UnsupportedField> {
         let fields = fields.map(|fields| nullable(fields, "", 0)).transpose()?;
         Ok(Self { fields, options, frame: frame(key) })
     }
 
-    /// The names of the fields, if they are known before there is a column.
+    /// Names of the fields, if they are known without a column.
     pub fn fields(&self) -> Option<Vec<&str>> {
         self.fields.as_ref().map(|fields| fields.iter().map(|field| &**field.name()).collect())
     }
 
-    /// Whether columns of this type can be written.
+    /// Checks that columns of this type can be encoded.
     ///
     /// # Errors
-    /// [`Unwritable::Column`] if not.
+    /// [`Unwritable::Column`] if they cannot.
     pub fn check(&self, data_type: &DataType) -> Result<(), Unwritable> {
         self.bind(&new_empty_array(data_type)).map(drop)
     }
 
-    /// What stands before each value, by which it names its schema.
+    /// Frame before each value, which names its schema.
     pub fn frame(&self) -> &[u8] {
         &self.frame
     }
 
-    /// The values of a column's rows. A null row is a null, and no value.
+    /// Values of a column's rows. A null row becomes null, not a JSON text.
     ///
     /// # Errors
-    /// [`Unwritable`] if there is a row that cannot be written; then there are no values at all.
+    /// [`Unwritable`] if any row cannot be encoded; then no values are returned.
     pub fn encode(&self, column: &ArrayRef) -> Result<LargeBinaryArray, Unwritable> {
         let node = self.bind(column)?;
         values(column, &self.frame, |row, out| node.write(row, out))
     }
 
-    /// The JSON Schema of what is written of a column of this type.
+    /// JSON Schema of the values of a column of this type.
     ///
     /// # Errors
-    /// [`Unwritable::Column`] if it cannot be written, or if its values are no objects.
+    /// [`Unwritable::Column`] if it cannot be encoded, or if its values are no objects.
     pub fn schema_text(&self, data_type: &DataType) -> Result<String, Unwritable> {
         self.check(data_type)?;
         let own = match &self.fields {

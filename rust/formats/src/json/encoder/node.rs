@@ -1,4 +1,4 @@
-//! A column that is bound to the type that it is read as, and how its rows are written.
+//! Columns bound to the type that they are decoded as, and the writing of their rows.
 
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 
@@ -6,29 +6,27 @@ use super::scalar;
 use crate::json::time::{Pattern, TimeZone, write_date, write_timestamp};
 use crate::writing::{Bounds, Decimals, Entries, Fault, Floats, Ints, Keys, Texts, Times, Written, uuid_text};
 
-/// A column, or a child of one.
+/// A bound column, or a child of one.
 #[derive(Debug)]
 pub(super) struct Node<'a> {
-    /// The rows that are null; none if no row is.
+    /// Null rows; `None` if no row is null.
     pub(super) nulls: Option<NullBuffer>,
     pub(super) values: Values<'a>,
 }
 
-/// A field of an object.
 #[derive(Debug)]
 pub(super) struct Member<'a> {
     pub(super) name: Box<str>,
-    /// The name as JSON, and a colon.
+    /// Name as JSON, with the colon.
     pub(super) label: Vec<u8>,
     pub(super) node: Node<'a>,
 }
 
 #[derive(Debug)]
 pub(super) enum Values<'a> {
-    /// All are null.
     Nulls,
     Booleans(BooleanBuffer),
-    /// Whole numbers within the range of the type that they are read as.
+    /// Integers within the range of the type that they are decoded as.
     Ints {
         ints: Ints<'a>,
         kind: &'static str,
@@ -38,23 +36,23 @@ pub(super) enum Values<'a> {
     Unsigned(&'a [u64]),
     Float(Floats<'a>),
     Double(Floats<'a>),
-    /// Whole numbers as floating ones: whether of 64 bits.
+    /// Integers as floats; true for f64.
     Whole(Ints<'a>, bool),
     Text(Texts<'a>),
     Binary(Texts<'a>),
-    /// UUIDs, as texts.
+    /// UUIDs, written as texts.
     Uuid(Texts<'a>),
-    /// Values that are JSON already.
+    /// Values that already are JSON.
     Json(Texts<'a>),
     Date(Times<'a>, Option<&'a Pattern>),
-    /// In a zone, or by a clock without one.
+    /// Timestamps in a zone, or local ones.
     Timestamp(Times<'a>, Option<&'a TimeZone>, Option<&'a Pattern>),
     Decimals(Decimals<'a>, usize),
-    /// Whether fields that are null are left out.
+    /// Object, and true if null fields are omitted.
     Object(Vec<Member<'a>>, bool),
     List(Bounds<'a>, Box<Node<'a>>),
     Map(Entries<'a>, Box<Node<'a>>),
-    /// The place of each row's value, and the values.
+    /// Dictionary or run-end encoded: the index of each row's value, and the values.
     Placed(Vec<usize>, Box<Node<'a>>),
 }
 
@@ -63,7 +61,7 @@ impl Node<'_> {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
-    /// Appends a row's value.
+    /// Appends the value of a row.
     pub(super) fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
         if self.is_null(row) {
             out.extend_from_slice(b"null");
@@ -150,7 +148,7 @@ impl Values<'_> {
     }
 }
 
-/// The key of an entry, which is a text in JSON.
+/// Writes the key of an entry, which is a text in JSON.
 fn write_key(keys: &Keys<'_>, entry: usize, out: &mut Vec<u8>) {
     match keys {
         Keys::Texts(texts) => scalar::text(texts.bytes(entry), out),
@@ -159,12 +157,12 @@ fn write_key(keys: &Keys<'_>, entry: usize, out: &mut Vec<u8>) {
             scalar::quoted(|out| out.extend_from_slice(scalar::boolean(values.value(entry))), out);
         }
         Keys::Placed(places, keys) => write_key(keys, places[entry], out),
-        // A column of such keys is refused when it is bound.
+        // Binding refuses columns with such keys.
         Keys::Others => {}
     }
 }
 
-/// A comma, unless what is written next is the first, which would stand at this place.
+/// Writes a comma, unless nothing was written since position `first`.
 #[inline]
 fn separated(first: usize, out: &mut Vec<u8>) {
     if out.len() > first {
@@ -188,7 +186,7 @@ fn timestamp(micros: i64, zone: Option<&TimeZone>, pattern: Option<&Pattern>, ou
     by_pattern(out, |text| pattern.write_timestamp(micros, zone, text))
 }
 
-/// A text whose characters a pattern says, any of which may need an escape.
+/// Writes a text formatted by a pattern, whose literals may need an escape.
 fn by_pattern(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<(), &'static str>) -> Written {
     let mut text = Vec::new();
     write(&mut text).map_err(Fault::new)?;

@@ -1,4 +1,4 @@
-//! Numbers and texts as JSON, as Jackson writes them for Spark.
+//! Numbers and texts as JSON, in the form that Jackson gives them for Spark.
 
 use std::io::Write;
 
@@ -12,14 +12,14 @@ pub(super) fn int(value: impl itoa::Integer, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// What needs no escape, in quotes.
+/// Writes a text that needs no escape, in quotes.
 pub(super) fn quoted(write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
     out.push(b'"');
     write(out);
     out.push(b'"');
 }
 
-/// For each byte, what stands behind the backslash that it needs; 0 for none. `u` is for those without a letter.
+/// Letter of each byte's escape; 0 for none, `u` for bytes without a letter of their own.
 const ESCAPES: [u8; 256] = {
     let mut escapes = [0; 256];
     let mut byte = 0;
@@ -37,7 +37,7 @@ const ESCAPES: [u8; 256] = {
     escapes
 };
 
-/// A text in quotes; its bytes are UTF-8.
+/// Writes a text in quotes; its bytes are UTF-8.
 pub(in crate::json) fn text(text: &[u8], out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     out.push(b'"');
@@ -59,7 +59,7 @@ pub(in crate::json) fn text(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Bytes as base64 with padding, in quotes.
+/// Writes bytes as base64 with padding, in quotes.
 pub(super) fn base64(bytes: &[u8], out: &mut Vec<u8>) {
     quoted(|out| base64::encode(bytes, out), out);
 }
@@ -70,7 +70,7 @@ pub(super) fn double(value: f64, out: &mut Vec<u8>) {
     }
     let mut buffer = [0; 32];
     let mut rest = &mut buffer[..];
-    // The shortest digits that read as the same number take less than 25 bytes.
+    // The shortest digits that parse to the same number take less than 25 bytes.
     let _ = write!(rest, "{value:e}");
     let left = rest.len();
     as_java(&buffer[..32 - left], out);
@@ -87,7 +87,7 @@ pub(super) fn float(value: f32, out: &mut Vec<u8>) {
     as_java(&buffer[..32 - left], out);
 }
 
-/// Writes what is no number in quotes, as JSON has none of these.
+/// Writes NaN and infinities in quotes, since JSON has no literal for them.
 fn not_finite(value: f64, out: &mut Vec<u8>) -> bool {
     let name: &[u8] = match value {
         value if value.is_nan() => b"\"NaN\"",
@@ -99,7 +99,7 @@ fn not_finite(value: f64, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// A number such as `-1.25e-7` as Java writes it: with a point, and with an exponent from 10^7 on and below 10^-3.
+/// Writes a number such as `-1.25e-7` as Java does: with a point, and with an exponent from 10^7 on and below 10^-3.
 fn as_java(scientific: &[u8], out: &mut Vec<u8>) {
     let scientific = match scientific.strip_prefix(b"-") {
         Some(positive) => {
@@ -138,12 +138,12 @@ fn as_java(scientific: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// At least one digit.
+/// Writes at least one digit.
 fn fraction(digits: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(if digits.is_empty() { b"0" } else { digits });
 }
 
-/// A decimal of so many places behind the point, as Java's `BigDecimal` is written: with an exponent below 10^-6.
+/// Writes a decimal with `scale` places behind the point like Java's `BigDecimal`: with an exponent below 10^-6.
 pub(super) fn decimal(unscaled: i128, scale: usize, out: &mut Vec<u8>) {
     let mut buffer = itoa::Buffer::new();
     let digits = buffer.format(unscaled.unsigned_abs()).as_bytes();

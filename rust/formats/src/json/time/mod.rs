@@ -1,4 +1,5 @@
-//! Dates and timestamps from texts, and as texts (`written.rs`): the formats that Spark's casts take, which are the default of `from_json`, and patterns.
+//! Dates and timestamps from texts, and to texts (`written.rs`): in the formats of Spark's casts, which are the default
+//! of `from_json`, and by patterns.
 //!
 //! A time without a date is refused, since it would need the current date.
 
@@ -29,7 +30,8 @@ fn written_date(text: &[u8]) -> Option<i32> {
     if ended { i32::try_from(date.days).ok() } else { None }
 }
 
-/// Microseconds since 1970. A text without a zone is in this one; without one, in none, and then a zone is refused.
+/// Microseconds since 1970. `zone` applies to texts that name none; if `zone` is `None`, the timestamp is local, and a
+/// text with a zone is refused.
 pub(crate) fn timestamp(text: &str, zone: Option<&TimeZone>) -> Option<i64> {
     let read = |text: &str| written_timestamp(trim(text), zone);
     read(text).or_else(|| without_gmt(text).filter(|_| zone.is_some()).and_then(|text| read(&text)))
@@ -57,7 +59,7 @@ fn written_timestamp(text: &[u8], default_zone: Option<&TimeZone>) -> Option<i64
     }
 }
 
-/// Microseconds since 1970 of a date and a second of that day in a zone, or by a clock without one.
+/// Microseconds since 1970 of a date and a second of that day in a zone, or local.
 fn micros(date: Date, second: i64, fraction: i64, zone: Option<&TimeZone>) -> Option<i64> {
     let offset = zone.map_or(0, |zone| zone.offset_at(date.parts, second));
     let seconds = i128::from(date.days * SECONDS_PER_DAY + second - offset);
@@ -69,7 +71,7 @@ struct Date {
     days: i64,
     /// Year, month and day.
     parts: (i64, i64, i64),
-    /// How many of year, month and day were given.
+    /// Number of parts given, of year, month and day.
     given: usize,
 }
 
@@ -95,7 +97,7 @@ impl Parts<'_> {
         found
     }
 
-    /// A number of as many digits.
+    /// Reads a number whose count of digits is in this range.
     fn number(&mut self, digits: std::ops::RangeInclusive<usize>) -> Option<i64> {
         let (start, mut value) = (self.at, 0);
         while let Some(digit @ b'0'..=b'9') = self.bytes.get(self.at) {
@@ -120,7 +122,7 @@ impl Parts<'_> {
         Some(Date { given, ..Date::new(year, month, day)? })
     }
 
-    /// `[h]h[:[m]m[:[s]s[.fraction]]]`, in seconds and microseconds. Only seconds may be followed by more.
+    /// Reads `[h]h[:[m]m[:[s]s[.fraction]]]` as seconds and microseconds. Text may follow only after the seconds.
     fn time(&mut self) -> Option<(i64, i64)> {
         let hours = self.number(1..=2)?;
         let (mut minutes, mut seconds, mut micros) = (0, 0, 0);
@@ -139,7 +141,7 @@ impl Parts<'_> {
         valid.then_some((hours * 3600 + minutes * 60 + seconds, micros))
     }
 
-    /// Digits behind the point, cut to microseconds.
+    /// Reads the digits behind the point, cut to microseconds.
     fn fraction(&mut self) -> i64 {
         let (mut micros, mut unit) = (0, MICROS_PER_SECOND / 10);
         while let Some(digit @ b'0'..=b'9') = self.bytes.get(self.at) {
@@ -151,7 +153,7 @@ impl Parts<'_> {
     }
 }
 
-/// Without the white space and control characters at its ends.
+/// Trims white space and control characters.
 fn trim(text: &str) -> &[u8] {
     text.trim_matches(|character: char| character <= ' ' || character == '\x7f').as_bytes()
 }
@@ -164,7 +166,7 @@ fn sign(text: &[u8]) -> (bool, &[u8]) {
     }
 }
 
-/// Spark's way to read what Spark 1 wrote, `2020-01-01T00:00:00GMT+01:00`.
+/// Accepts the format of Spark 1, `2020-01-01T00:00:00GMT+01:00`, as Spark does.
 fn without_gmt(text: &str) -> Option<String> {
     text.split_once("GMT").map(|(before, behind)| format!("{before}{behind}"))
 }
@@ -185,7 +187,6 @@ fn days_of(year: i64, month: i64, day: i64) -> Option<i64> {
     Some(since_year_1 - 719_162)
 }
 
-/// The offset of a zone in seconds.
 fn zone_offset(zone: &[u8]) -> Option<i64> {
     if zone == b"Z" {
         return Some(0);
@@ -205,7 +206,7 @@ fn zone_offset(zone: &[u8]) -> Option<i64> {
 }
 
 impl Parts<'_> {
-    /// `h`, `hh`, `h:mm`, `hh:m`, `hh:mm`, `hh:mm:ss`, `hhmm` or `hhmmss`.
+    /// Reads `h`, `hh`, `h:mm`, `hh:m`, `hh:mm`, `hh:mm:ss`, `hhmm` or `hhmmss`.
     fn offset(&mut self) -> Option<(i64, i64, i64)> {
         let digits = self.bytes[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         if digits > 2 {

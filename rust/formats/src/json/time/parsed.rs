@@ -1,9 +1,9 @@
-//! Reading a text by a pattern, and making a date or a timestamp of the parts that were read.
+//! Reads texts by a pattern, and makes dates and timestamps of their parts.
 
 use super::pattern::{Item, Number, Offset, PARTS, Part, Sign};
 use super::{Date, TimeZone, zone};
 
-/// The parts of a text, checked.
+/// Checked parts of a text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Parsed {
     parts: [Option<i64>; PARTS],
@@ -21,7 +21,7 @@ impl<'t> Reading<'t> {
         Self { text, at: 0, parsed: Parsed::default() }
     }
 
-    /// What was read, if the text is at its end.
+    /// Parts read, if the text is at its end.
     pub(super) fn finish(self) -> Option<Parsed> {
         (self.at == self.text.len()).then_some(self.parsed)
     }
@@ -68,14 +68,14 @@ impl<'t> Reading<'t> {
         }
     }
 
-    /// Steps over a text, in any case of letters.
+    /// Consumes an expected text, case-insensitively.
     fn take(&mut self, expected: &str) -> bool {
         let found = self.rest().get(..expected.len()).is_some_and(|text| text.eq_ignore_ascii_case(expected));
         self.at += if found { expected.len() } else { 0 };
         found
     }
 
-    /// A part that was read before must have been the same.
+    /// Sets a part; a part that occurs twice must have the same value.
     fn set(&mut self, part: Part, value: i64) -> Option<()> {
         let before = self.parsed.parts[part as usize].replace(value);
         (before.is_none() || before == Some(value)).then_some(())
@@ -115,7 +115,7 @@ impl<'t> Reading<'t> {
         self.set(number.part, if negative { -value } else { value })
     }
 
-    /// One digit or more.
+    /// Reads one digit or more.
     fn fraction(&mut self, max: usize) -> Option<()> {
         let count = self.digits(self.at, max);
         if count == 0 {
@@ -148,7 +148,7 @@ impl<'t> Reading<'t> {
         Some(if negative { -total } else { total })
     }
 
-    /// Two digits below 60, behind a colon if one is needed.
+    /// Reads two digits below 60, behind a colon if one is needed.
     fn sixty(&mut self, colon: bool) -> Option<i64> {
         let rest = self.rest();
         let rest = if colon { rest.strip_prefix(':')? } else { rest };
@@ -183,7 +183,7 @@ impl<'t> Reading<'t> {
     }
 }
 
-/// The region that has the longest name of those that the text begins with.
+/// Region with the longest name that the text begins with.
 fn longest_region(text: &str) -> Option<(TimeZone, usize)> {
     let named = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'-' | b'+' | b'~' | b'.');
     let longest = text.bytes().take(zone::MAX_NAME_BYTES).take_while(|byte| named(*byte)).count();
@@ -195,12 +195,12 @@ impl Parsed {
         self.parts[part as usize]
     }
 
-    /// The part if it was read, else this one; `None` if it is out of its range.
+    /// The part if it was read, else this default; `None` if it is out of range.
     fn within(&self, part: Part, default: i64, range: std::ops::RangeInclusive<i64>) -> Option<i64> {
         Some(self.get(part).unwrap_or(default)).filter(|value| range.contains(value))
     }
 
-    /// The date; of parts that were not read, those of 1970-01-01.
+    /// Date of the parts; missing ones are taken from 1970-01-01.
     pub(super) fn date(&self) -> Option<Date> {
         self.time()?;
         self.offset()?;
@@ -225,7 +225,7 @@ impl Parsed {
         }
     }
 
-    /// The second of the day, and the microseconds.
+    /// Second of the day, and the microseconds.
     fn time(&self) -> Option<(i64, i64)> {
         let clock = self.within(Part::ClockHour, 24, 1..=24)? % 24;
         let half_clock = self.within(Part::HalfDayClockHour, 12, 1..=12)? % 12;
@@ -253,7 +253,7 @@ impl Parsed {
         Some((hour * 3600 + minute * 60 + second, nanos / 1000))
     }
 
-    /// The offset, if one was read; `None` if there is no such offset.
+    /// Offset, if one was read; the outer `None` stands for an invalid one.
     #[allow(clippy::option_option, reason = "an offset that is wrong is not one that is missing")]
     fn offset(&self) -> Option<Option<TimeZone>> {
         match self.get(Part::Offset) {
@@ -262,7 +262,7 @@ impl Parsed {
         }
     }
 
-    /// Microseconds since 1970, in this zone if none was read; without one, by a clock without a zone.
+    /// Microseconds since 1970. `default_zone` applies if no zone was read; without it, the timestamp is local.
     pub(super) fn micros(&self, default_zone: Option<&TimeZone>) -> Option<i64> {
         let (second, micros) = self.time()?;
         let date = self.date()?;

@@ -1,5 +1,5 @@
-//! Patterns of dates and timestamps, as Java's `DateTimeFormatter` has them for Spark. Texts are read strictly, in English,
-//! with fractions of a second of one digit or more.
+//! Patterns of dates and timestamps: the letters of Java's `DateTimeFormatter` that Spark permits. Texts are parsed
+//! strictly, in English, with fractions of a second of one digit or more.
 
 use super::TimeZone;
 use super::parsed::{Parsed, Reading};
@@ -32,11 +32,11 @@ pub(super) const PARTS: usize = Part::Offset as usize + 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sign {
-    /// None is read.
+    /// Sign not permitted.
     Never,
-    /// A minus.
+    /// Minus permitted.
     Normal,
-    /// A minus, and a plus if there are more digits than the least.
+    /// Minus permitted, and a plus if there are more digits than the minimum.
     Exceeding,
 }
 
@@ -46,9 +46,9 @@ pub(super) struct Number {
     pub(super) min: usize,
     pub(super) max: usize,
     pub(super) sign: Sign,
-    /// Digits that the numbers right behind it take, if each has a fixed width.
+    /// Digits reserved for the numbers that follow without a separator, if each has a fixed width.
     pub(super) behind: usize,
-    /// Two digits of a year from 2000 to 2099.
+    /// Two-digit year, from 2000 to 2099.
     pub(super) reduced: bool,
 }
 
@@ -88,10 +88,10 @@ const MONTHS: [&str; 12] = [
 ];
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Compiles a pattern.
     ///
     /// # Errors
-    /// What of it is not supported, or wrong.
+    /// Letter that is not supported, or a syntax error.
     pub fn new(text: &str) -> Result<Self, String> {
         let mut compiler = Compiler { open: vec![Vec::new()], base: None };
         compiler.pattern(text).map_err(|reason| format!("pattern {text:?}: {reason}"))?;
@@ -101,7 +101,7 @@ impl Pattern {
         Ok(Self { text: text.to_owned(), items: compiler.open.pop().unwrap_or_default() })
     }
 
-    /// As it was given.
+    /// The pattern, as given.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -110,17 +110,17 @@ impl Pattern {
         &self.items
     }
 
-    /// Days since 1970.
+    /// Parses a date, in days since 1970.
     pub(crate) fn date(&self, text: &str) -> Option<i32> {
         i32::try_from(self.read(text)?.date()?.days).ok()
     }
 
-    /// Microseconds since 1970. A text without a zone is in this one.
+    /// Parses a timestamp, in microseconds since 1970. `zone` applies to texts that name none.
     pub(crate) fn timestamp(&self, text: &str, zone: &TimeZone) -> Option<i64> {
         self.read(text)?.micros(Some(zone))
     }
 
-    /// Microseconds since 1970 by a clock without a zone; a text with one is refused.
+    /// Parses a local timestamp, in microseconds since 1970; a text with a zone is refused.
     pub(crate) fn local_timestamp(&self, text: &str) -> Option<i64> {
         self.read(text)?.micros(None)
     }
@@ -133,9 +133,9 @@ impl Pattern {
 }
 
 struct Compiler {
-    /// The items so far, and those of the optional sections that are open.
+    /// Items so far, one list for each open optional section, outermost first.
     open: Vec<Vec<Item>>,
-    /// The number, in the innermost section, right behind which numbers of fixed width follow.
+    /// Index in the innermost section of the number that yields digits to directly following numbers of fixed width.
     base: Option<usize>,
 }
 
@@ -226,7 +226,7 @@ impl Compiler {
         self.innermost().push(item);
     }
 
-    /// A number. Behind another one, it takes part in how many digits that one takes.
+    /// Adds a number. If it follows another one directly, it reserves digits of that one.
     fn number(&mut self, number: Number) {
         let base = self.base;
         let items = self.innermost();

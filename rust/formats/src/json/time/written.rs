@@ -1,23 +1,23 @@
-//! Dates and timestamps as texts, as Spark's `to_json` writes them: by its default formats, or by a pattern.
+//! Dates and timestamps as texts, as Spark's `to_json` writes them: in its default formats, or by a pattern.
 
 use super::pattern::{Item, Number, Offset, Part, Sign};
 use super::{MICROS_PER_SECOND, Pattern, SECONDS_PER_DAY, TimeZone, days_of};
 
-/// What a pattern asks for and there is not.
+/// Error: the part that a pattern asks for and the value lacks.
 type Formatted = Result<(), &'static str>;
 
 const NO_TIME: &str = "the pattern asks for a time of day, which a date has not";
 const NO_ZONE: &str = "the pattern asks for a zone, which there is none of";
 const TOO_LARGE: &str = "a number has more digits than the pattern has room for";
 
-/// A date, or a moment by some clock.
+/// A date, or a point in time in some zone.
 struct Moment<'z> {
     days: i64,
     /// Year, month and day.
     date: (i64, i64, i64),
     /// The second of the day, and the microseconds.
     time: Option<(i64, i64)>,
-    /// The clock's zone, and its offset in seconds.
+    /// Zone, and its offset in seconds.
     zone: Option<(&'z TimeZone, i64)>,
 }
 
@@ -26,7 +26,7 @@ impl<'z> Moment<'z> {
         Self { days, date: civil(days), time: None, zone: None }
     }
 
-    /// In a zone; without one, by a clock that has none.
+    /// Moment in a zone; local without one.
     fn of_micros(micros: i64, zone: Option<&'z TimeZone>) -> Self {
         let (second, fraction) = (micros.div_euclid(MICROS_PER_SECOND), micros.rem_euclid(MICROS_PER_SECOND));
         let zone = zone.map(|zone| (zone, zone.offset_of(second)));
@@ -36,13 +36,13 @@ impl<'z> Moment<'z> {
     }
 }
 
-/// Writes a date of so many days since 1970 as `yyyy-MM-dd`.
+/// Writes a date, in days since 1970, as `yyyy-MM-dd`.
 pub(crate) fn write_date(days: i64, out: &mut Vec<u8>) {
     date(civil(days), out);
 }
 
-/// Writes a timestamp of so many microseconds since 1970 as `yyyy-MM-dd'T'HH:mm:ss.SSS[XXX]`; with six digits of a fraction if
-/// it has so many, so that nothing is lost.
+/// Writes a timestamp, in microseconds since 1970, as `yyyy-MM-dd'T'HH:mm:ss.SSS[XXX]`; with six fractional digits if
+/// it needs them, so that nothing is lost.
 pub(crate) fn write_timestamp(micros: i64, zone: Option<&TimeZone>, out: &mut Vec<u8>) {
     let moment = Moment::of_micros(micros, zone);
     date(moment.date, out);
@@ -64,18 +64,18 @@ pub(crate) fn write_timestamp(micros: i64, zone: Option<&TimeZone>, out: &mut Ve
 }
 
 impl Pattern {
-    /// Writes a date of so many days since 1970.
+    /// Writes a date, in days since 1970.
     ///
     /// # Errors
-    /// What the pattern asks for and a date has not.
+    /// Part that the pattern asks for and a date lacks.
     pub(crate) fn write_date(&self, days: i64, out: &mut Vec<u8>) -> Formatted {
         all(self.items(), &Moment::of_days(days), out)
     }
 
-    /// Writes a timestamp of so many microseconds since 1970 in a zone; without one, by a clock that has none.
+    /// Writes a timestamp, in microseconds since 1970, in a zone; as a local one without.
     ///
     /// # Errors
-    /// What the pattern asks for and the timestamp has not.
+    /// Part that the pattern asks for and the timestamp lacks.
     pub(crate) fn write_timestamp(&self, micros: i64, zone: Option<&TimeZone>, out: &mut Vec<u8>) -> Formatted {
         all(self.items(), &Moment::of_micros(micros, zone), out)
     }
@@ -116,7 +116,7 @@ fn one(item: &Item, moment: &Moment<'_>, out: &mut Vec<u8>) -> Formatted {
 
 fn write_number(number: &Number, moment: &Moment<'_>, out: &mut Vec<u8>) -> Formatted {
     let hour = |most: i64| moment.time.map(|(second, _)| second / 3600 % most).ok_or(NO_TIME);
-    // Clocks that begin at one call the first hour the last.
+    // Clocks that begin at one write hour 0 as their highest number.
     let clock = |most| hour(most).map(|hour| if hour == 0 { most } else { hour });
     let value = match number.part {
         Part::Year if number.reduced => moment.date.0.abs() % 100,
@@ -130,7 +130,7 @@ fn write_number(number: &Number, moment: &Moment<'_>, out: &mut Vec<u8>) -> Form
         Part::HalfDayClockHour => clock(12)?,
         Part::Minute => moment.time.ok_or(NO_TIME)?.0 / 60 % 60,
         Part::Second => moment.time.ok_or(NO_TIME)?.0 % 60,
-        // These are items of their own.
+        // Patterns compile these to items of their own.
         Part::HalfDay | Part::Nanos | Part::Offset => return Ok(()),
     };
     let digits = value.unsigned_abs().checked_ilog10().unwrap_or(0) as usize + 1;
@@ -145,7 +145,7 @@ fn write_number(number: &Number, moment: &Moment<'_>, out: &mut Vec<u8>) -> Form
     Ok(())
 }
 
-/// An offset in this form; one whose parts are all zero is `none`.
+/// Writes an offset in this form; an offset of zero is written as `none`.
 fn offset(form: Offset, none: &str, seconds: i64, out: &mut Vec<u8>) {
     let size = seconds.abs();
     let (hours, minutes, rest) = (size / 3600, size / 60 % 60, size % 60);
@@ -170,7 +170,7 @@ fn offset(form: Offset, none: &str, seconds: i64, out: &mut Vec<u8>) {
     }
 }
 
-/// `yyyy-MM-dd`, where years of more digits have a sign.
+/// Writes `yyyy-MM-dd`; years of more digits have a sign.
 fn date((year, month, day): (i64, i64, i64), out: &mut Vec<u8>) {
     match year {
         ..0 => out.push(b'-'),
@@ -188,7 +188,7 @@ fn two(value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&[b'0' + (value / 10 % 10) as u8, b'0' + (value % 10) as u8]);
 }
 
-/// A number of at least so many digits.
+/// Writes a number of at least this many digits.
 fn padded(value: i64, digits: usize, out: &mut Vec<u8>) {
     let mut buffer = itoa::Buffer::new();
     let text = buffer.format(value);
@@ -196,9 +196,9 @@ fn padded(value: i64, digits: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Year, month and day of so many days since 1970, in the proleptic Gregorian calendar.
+/// Year, month and day in the proleptic Gregorian calendar, from days since 1970.
 fn civil(days: i64) -> (i64, i64, i64) {
-    // Years that begin in March have the leap day at their end.
+    // In years that begin in March, the leap day is the last one.
     let since_0000_03 = days + 719_468;
     let (cycle, day) = (since_0000_03.div_euclid(146_097), since_0000_03.rem_euclid(146_097));
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

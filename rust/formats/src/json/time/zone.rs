@@ -1,13 +1,13 @@
-//! Zones of time: offsets, and regions of the system's database.
+//! Time zones: offsets, and regions of the system's database.
 
 use std::fmt;
 
 use jiff::civil::DateTime;
 use jiff::tz::AmbiguousOffset;
 
-/// A zone, as Spark's `timeZone` names one: an offset, or a region such as Europe/Prague.
+/// A zone by the names of Spark's `timeZone`: an offset, or a region such as Europe/Prague.
 ///
-/// Regions are those of the system's database of time zones; where there is none, no name of a region is known.
+/// Regions come from the system's time zone database; without one, no region is known.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TimeZone(Kind);
 
@@ -17,7 +17,7 @@ enum Kind {
     Region(jiff::tz::TimeZone),
 }
 
-/// Names that Java has beside those of the database.
+/// Java's short names, which the database lacks.
 const SHORT_NAMES: [(&str, &str); 28] = [
     ("ACT", "Australia/Darwin"),
     ("AET", "Australia/Sydney"),
@@ -49,14 +49,14 @@ const SHORT_NAMES: [(&str, &str); 28] = [
     ("VST", "Asia/Ho_Chi_Minh"),
 ];
 
-/// The longest name of a region is half as long. A longer text is not looked up.
+/// Twice the length of the longest region name. Longer texts are not looked up.
 pub(super) const MAX_NAME_BYTES: usize = 64;
 
 impl TimeZone {
     /// UTC.
     pub const UTC: Self = Self(Kind::Offset(0));
 
-    /// The zone of this name: `Z`, `UTC`, `+01:00`, `GMT+1`, or a region. `None` if there is none.
+    /// Zone of this name: `Z`, `UTC`, `+01:00`, `GMT+1`, or a region.
     pub fn named(name: &str) -> Option<Self> {
         if let Some(seconds) = super::zone_offset(name.as_bytes()) {
             return Some(Self(Kind::Offset(seconds as i32)));
@@ -71,7 +71,7 @@ impl TimeZone {
         (-18 * 3600..=18 * 3600).contains(&seconds).then_some(Self(Kind::Offset(seconds as i32)))
     }
 
-    /// The region of this name, in any case of letters.
+    /// Region of this name, case-insensitively.
     pub(super) fn region(name: &str) -> Option<Self> {
         if name.len() > MAX_NAME_BYTES {
             return None;
@@ -80,7 +80,7 @@ impl TimeZone {
         Some(Self(Kind::Region(zone)))
     }
 
-    /// The offset in seconds at a moment, in seconds since 1970.
+    /// Offset in seconds at a moment, in seconds since 1970.
     pub(super) fn offset_of(&self, moment: i64) -> i64 {
         /// Calendars repeat every 400 years.
         const CYCLE: i64 = 146_097 * 86_400;
@@ -97,7 +97,7 @@ impl TimeZone {
         jiff::Timestamp::from_second(within).map_or(0, |moment| zone.to_offset(moment).seconds().into())
     }
 
-    /// As Java names it.
+    /// Java's name of the zone.
     pub(super) fn id(&self) -> String {
         match &self.0 {
             Kind::Offset(seconds) if *seconds != 0 && seconds % 60 == 0 => self.to_string()[..6].to_owned(),
@@ -105,8 +105,8 @@ impl TimeZone {
         }
     }
 
-    /// The offset in seconds at a local time. One that a change of clocks skips is moved on by what is skipped, and of one
-    /// that occurs twice the first is meant, as in Java.
+    /// Offset in seconds at a local time. A local time that a clock change skips is moved forward by the gap; of one
+    /// that occurs twice, the first is taken, as in Java.
     pub(super) fn offset_at(&self, (year, month, day): (i64, i64, i64), second_of_day: i64) -> i64 {
         let zone = match &self.0 {
             Kind::Offset(seconds) => return (*seconds).into(),

@@ -1,4 +1,4 @@
-//! Binds columns to the fields of messages: which values of the one are which of the other, and which columns do not fit.
+//! Binds columns to the fields of messages: maps values to values, and refuses columns that do not fit.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::protobuf::schema::{Field, Kind, Presence, ProtobufSchema, TypeId};
 use crate::protobuf::wire::{BYTES, END_GROUP};
 use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, placed, units};
 
-/// How deep messages may be in messages: Google's parsers read a hundred.
+/// Limit on the nesting of messages: Google's parsers accept a hundred levels.
 const MAX_DEPTH: usize = 64;
 
 pub(super) struct Binder<'s> {
@@ -24,7 +24,7 @@ pub(super) struct Binder<'s> {
 type Bound<T> = Result<T, BadSchema>;
 
 impl Binder<'_> {
-    /// A whole column. Its nulls are records without a value, and are not written.
+    /// Binds a whole column. Its null rows are records without a value, and are not encoded.
     pub(super) fn root<'a>(&self, column: &'a ArrayRef) -> Bound<Root<'a>> {
         if let Some((places, values)) = placed(column) {
             return Ok(Root::Placed(places, Box::new(self.root(values)?)));
@@ -82,7 +82,7 @@ impl Binder<'_> {
         Ok(Message { oneofs: shared(&oneofs), members })
     }
 
-    /// The values of a field, and the wire type behind its number.
+    /// Values of a field, and its wire type.
     fn form<'a>(
         &self,
         field: &Field,
@@ -139,7 +139,6 @@ impl Binder<'_> {
         Ok(Form::Map(Box::new(map)))
     }
 
-    /// One value of a field.
     fn node<'a>(
         &self,
         field: &Field,
@@ -231,12 +230,13 @@ impl Binder<'_> {
         }
     }
 
-    /// Whether a column has the bits of unsigned numbers. Those of other widths have the numbers themselves.
+    /// Returns true if a signed column holds the bits of unsigned numbers. Columns of other widths hold the numbers
+    /// themselves.
     fn has_bits_of(&self, array: &ArrayRef, data_type: &DataType) -> bool {
         self.unsigned_as_signed && array.data_type() == data_type
     }
 
-    /// The columns that a type is written from, in messages.
+    /// Columns that a type can be encoded from, for errors.
     fn expected(&self, kind: Kind) -> &'static str {
         match kind {
             Kind::Double | Kind::Float => "a floating number, to which others are cast first, or a whole one",
@@ -262,7 +262,7 @@ impl Binder<'_> {
         bad(path, format!("the column is of type {given}, and the schema has {kind} there; expected {expected}"))
     }
 
-    /// The type in messages.
+    /// Name of the type, for errors.
     fn text(&self, kind: Kind) -> String {
         let name = match kind {
             Kind::Double => "double",
@@ -287,7 +287,7 @@ impl Binder<'_> {
     }
 }
 
-/// The members of each oneof that has several of them here.
+/// Bound members of each oneof that has several of them.
 fn shared(oneofs: &[Option<u32>]) -> Vec<Vec<usize>> {
     let mut numbers: Vec<u32> = oneofs.iter().flatten().copied().collect();
     numbers.sort_unstable();

@@ -1,7 +1,7 @@
-//! The encoder: the rows of an Arrow column into messages.
+//! Protobuf encoder: rows of an Arrow column become messages.
 //!
-//! A column is bound to the schema's message (`bind.rs`), and each row is written along the tree of fields that this makes
-//! (`node.rs`), in the order of their numbers, as Google's serializers write them.
+//! A column is bound to the schema's message (`bind.rs`), and each row is written along the resulting tree of fields
+//! (`node.rs`), in the order of field numbers, as Google's serializers write them.
 
 mod bind;
 mod node;
@@ -16,19 +16,18 @@ use crate::avro::WriterKey;
 use crate::varint::put_zigzag;
 use crate::writing::{Unwritable, frame, values};
 
-/// Writes the rows of columns as messages of one schema.
+/// Encodes the rows of columns as messages of one schema.
 #[derive(Debug, Clone)]
 pub struct ProtobufEncoder {
     schema: ProtobufSchema,
-    /// What stands before each message.
     frame: Vec<u8>,
-    /// Whether signed columns are unsigned numbers of the same bits.
+    /// Signed columns are taken for unsigned numbers of the same bits.
     unsigned_as_signed: bool,
 }
 
 impl ProtobufEncoder {
-    /// An encoder for a schema's message, whose values name it by `key`, as Confluent's serializers do: behind it stands the
-    /// place of the message in its file.
+    /// Makes an encoder for a schema's message. The frame of each value names the schema by `key`, followed by the
+    /// message's indexes in its file, as by Confluent's serializers.
     pub fn new(schema: ProtobufSchema, key: WriterKey) -> Self {
         let mut frame = frame(key);
         if key != WriterKey::Only {
@@ -43,35 +42,35 @@ impl ProtobufEncoder {
         Self { schema, frame, unsigned_as_signed: false }
     }
 
-    /// The same for columns that were read with the option `unsigned.as.signed`, or not: int32 and int64 are then unsigned
-    /// numbers of the same bits.
+    /// Takes int32 and int64 columns for unsigned numbers of the same bits, as they are decoded with the option
+    /// `unsigned.as.signed`.
     #[must_use]
     pub fn with_unsigned_as_signed(self, unsigned_as_signed: bool) -> Self {
         Self { unsigned_as_signed, ..self }
     }
 
-    /// The names of the message's fields.
+    /// Names of the message's fields.
     pub fn fields(&self) -> Vec<&str> {
         self.schema.messages[self.schema.root].fields.iter().map(|field| &*field.name).collect()
     }
 
-    /// Whether columns of this type can be written.
+    /// Checks that columns of this type can be encoded.
     ///
     /// # Errors
-    /// [`Unwritable::Column`] if not.
+    /// [`Unwritable::Column`] if they cannot.
     pub fn check(&self, data_type: &DataType) -> Result<(), Unwritable> {
         self.bind(&new_empty_array(data_type)).map(drop)
     }
 
-    /// What stands before each value, by which it names its schema.
+    /// Frame before each value, which names its schema.
     pub fn frame(&self) -> &[u8] {
         &self.frame
     }
 
-    /// The values of a column's rows. A null row is a null, and no value.
+    /// Values of a column's rows. A null row becomes null, not a message.
     ///
     /// # Errors
-    /// [`Unwritable`] if there is a row that cannot be written; then there are no values at all.
+    /// [`Unwritable`] if any row cannot be encoded; then no values are returned.
     pub fn encode(&self, column: &ArrayRef) -> Result<LargeBinaryArray, Unwritable> {
         let root = self.bind(column)?;
         values(column, &self.frame, |row, out| root.write(row, out))

@@ -1,4 +1,4 @@
-//! Columns that are bound to the fields of a message, and how its rows are written.
+//! Columns bound to the fields of a message, and the encoding of their rows.
 
 use std::sync::Arc;
 
@@ -14,47 +14,44 @@ use crate::writing::{
 #[derive(Debug)]
 pub(super) enum Root<'a> {
     Message(Message<'a>),
-    /// The place of each row's message, and the messages.
+    /// Dictionary or run-end encoded: the index of each row's message, and the messages.
     Placed(Vec<usize>, Box<Self>),
 }
 
-/// The columns of a message.
 #[derive(Debug)]
 pub(super) struct Message<'a> {
-    /// Ascending by the numbers of their fields.
+    /// Fields, ascending by number.
     pub(super) members: Vec<Member<'a>>,
-    /// The members of each oneof, of which one at most has a value.
+    /// Members of each oneof, at most one of which has a value in a row.
     pub(super) oneofs: Vec<Vec<usize>>,
 }
 
-/// The column of a field.
 #[derive(Debug)]
 pub(super) struct Member<'a> {
     pub(super) name: Box<str>,
     pub(super) tag: Vec<u8>,
-    /// The rows that are null; none if no row is.
+    /// Null rows; `None` if no row is null.
     pub(super) nulls: Option<NullBuffer>,
     pub(super) is_required: bool,
     pub(super) form: Form<'a>,
 }
 
-/// How many values a field has.
+/// Number of values of a field in a row.
 #[derive(Debug)]
 pub(super) enum Form<'a> {
-    /// All rows are null.
     Nothing,
-    /// One; whether a zero is left out.
+    /// One value, and true if a zero is omitted.
     One(Node<'a>, bool),
-    /// Each behind the tag.
+    /// List with a tag before each element.
     Each(Bounds<'a>, Node<'a>),
-    /// All behind one tag and their length.
+    /// List with one tag and the length of all elements.
     Packed(Bounds<'a>, Node<'a>),
     Map(Box<Map<'a>>),
-    /// The place of each row's values, and the values.
+    /// Dictionary or run-end encoded: the index of each row's values, and the values.
     Placed(Vec<usize>, Box<Self>),
 }
 
-/// The entries of a map, each a message of a key and a value.
+/// Entries of a map, each a message of a key and a value.
 #[derive(Debug)]
 pub(super) struct Map<'a> {
     pub(super) entries: Entries<'a>,
@@ -73,7 +70,6 @@ pub(super) struct Node<'a> {
 
 #[derive(Debug)]
 pub(super) enum Values<'a> {
-    /// All are null.
     Nulls,
     Bool(BooleanBuffer),
     Int32(Ints<'a>),
@@ -86,36 +82,35 @@ pub(super) enum Values<'a> {
     Fixed32(Ints<'a>),
     Fixed64(Ints<'a>),
     Fixed64OfDecimal(Decimals<'a>),
-    /// Unsigned numbers as signed ones of the same bits: whether of fixed width.
+    /// Signed numbers whose bits are encoded as unsigned; true for a fixed width.
     BitsOf32(Ints<'a>, bool),
     BitsOf64(Ints<'a>, bool),
     SFixed32(Ints<'a>),
     SFixed64(Ints<'a>),
     Float(Floats<'a>),
     Double(Floats<'a>),
-    /// Whole numbers as floating ones: whether of 64 bits.
+    /// Integers as floats; true for f64.
     Whole(Ints<'a>, bool),
-    /// Bytes or texts.
     Bytes(Texts<'a>),
-    /// UUIDs, as texts.
+    /// UUIDs, written as texts.
     Uuid(Texts<'a>),
     EnumName(Texts<'a>, Arc<Enum>),
     EnumNumber(Ints<'a>, Arc<Enum>),
     Message(Message<'a>),
-    /// The tag of its end.
+    /// Group, with its end tag.
     Group(Message<'a>, Vec<u8>),
-    /// `google.protobuf.Timestamp`, and units a second.
+    /// `google.protobuf.Timestamp`, and units per second.
     Timestamp(Times<'a>, i64),
-    /// `google.protobuf.Duration`, and units a second.
+    /// `google.protobuf.Duration`, and units per second.
     Duration(Times<'a>, i64),
-    /// A message around one value: the value's tag.
+    /// Message around one value, with the value's tag.
     Wrapper(Vec<u8>, Box<Self>),
-    /// The place of each row's value, and the values.
+    /// Dictionary or run-end encoded: the index of each row's value, and the values.
     Placed(Vec<usize>, Box<Node<'a>>),
 }
 
 impl Root<'_> {
-    /// Appends a row's message.
+    /// Appends the message of a row.
     pub(super) fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
         match self {
             Self::Message(message) => message.write(row, out),
@@ -125,7 +120,7 @@ impl Root<'_> {
 }
 
 impl Message<'_> {
-    /// Appends a row's fields.
+    /// Appends the fields of a row.
     pub(super) fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
         for members in &self.oneofs {
             let mut present = members.iter().map(|index| &self.members[*index]).filter(|member| !member.is_null(row));
@@ -166,7 +161,7 @@ impl Form<'_> {
                 out.extend_from_slice(tag);
                 let value = out.len();
                 node.values.write(row, out)?;
-                // Of numbers, and of texts, whose length stands before them.
+                // Works for numbers, and for texts, whose length comes first.
                 if *leaves_zero_out && out[value..].iter().all(|byte| *byte == 0) {
                     out.truncate(start);
                 }
@@ -219,7 +214,7 @@ impl Map<'_> {
 }
 
 impl Node<'_> {
-    /// Appends an element, or a part of an entry, none of which is null.
+    /// Appends an element, or the key or value of an entry; none of them is null.
     fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
         if matches!(self.values, Values::Nulls) || is_null(self.nulls.as_ref(), row) {
             return Err(Fault::new("is null, and neither lists nor maps of Protobuf have nulls"));
@@ -233,7 +228,7 @@ impl Values<'_> {
         match self {
             Self::Nulls => {}
             Self::Bool(values) => out.push(u8::from(values.value(row))),
-            // Negative numbers take as much as those of 64 bits.
+            // Negative numbers take ten bytes, as with 64 bits.
             Self::Int32(ints) => put_varint(i64::from(within::<i32>(ints, row, "int32")?) as u64, out),
             Self::Int64(ints) => put_varint(within::<i64>(ints, row, "int64")? as u64, out),
             Self::UInt32(ints) => put_varint(within::<u32>(ints, row, "uint32")?.into(), out),
@@ -291,7 +286,7 @@ impl Values<'_> {
             Self::Timestamp(times, units) => {
                 let ticks = times.get(row)?;
                 let (seconds, rest) = (ticks.div_euclid(*units), ticks.rem_euclid(*units));
-                // From the year 1 to 9999.
+                // Range of `google.protobuf.Timestamp`: years 1 to 9999.
                 if !(-62_135_596_800..253_402_300_800).contains(&seconds) {
                     return Err(beyond(ticks, "google.protobuf.Timestamp"));
                 }
@@ -300,7 +295,7 @@ impl Values<'_> {
             Self::Duration(times, units) => {
                 let ticks = times.get(row)?;
                 let (seconds, rest) = (ticks / units, ticks % units);
-                // Ten thousand years.
+                // Range of `google.protobuf.Duration`: ten thousand years.
                 if !(-315_576_000_000..=315_576_000_000).contains(&seconds) {
                     return Err(beyond(ticks, "google.protobuf.Duration"));
                 }
@@ -325,7 +320,7 @@ fn is_null(nulls: Option<&NullBuffer>, row: usize) -> bool {
     nulls.is_some_and(|nulls| nulls.is_null(row))
 }
 
-/// A whole number in the range of a type.
+/// An integer, checked against the range of a type.
 #[inline]
 fn within<T: TryFrom<i128>>(ints: &Ints<'_>, row: usize, kind: &str) -> Written<T> {
     let value = ints.wide(row);
@@ -337,7 +332,7 @@ fn unsigned(decimals: &Decimals<'_>, row: usize, kind: &str) -> Written<u64> {
     u64::try_from(value).map_err(|_| beyond(value, kind))
 }
 
-/// The number of an enum's name, or of digits, as unknown numbers are read.
+/// Number of an enum's name, or of decimal digits, as unknown numbers are decoded.
 fn number(name: &[u8], of: &Enum) -> Written<i32> {
     let name = std::str::from_utf8(name).unwrap_or_default();
     if let Some(number) = of.numbers.get(name) {
@@ -353,7 +348,7 @@ fn names(of: &Enum) -> String {
     format!("{}{more}", known.join(", "))
 }
 
-/// The message of `Timestamp` and `Duration`.
+/// Writes the message of a `Timestamp` or `Duration`.
 fn seconds_and_nanos(seconds: i64, nanos: i64, out: &mut Vec<u8>) {
     let start = out.len();
     out.push(0);
@@ -363,14 +358,14 @@ fn seconds_and_nanos(seconds: i64, nanos: i64, out: &mut Vec<u8>) {
             put_varint(value as u64, out);
         }
     }
-    // Two numbers and their tags take 22 bytes at most.
+    // Two varints and their tags take at most 22 bytes.
     out[start] = (out.len() - start - 1) as u8;
 }
 
-/// What is written behind its length.
+/// Writes length-prefixed content.
 fn delimited(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Written) -> Written {
     let start = out.len();
-    // One byte is enough for most; if not, the others are moved.
+    // Reserve one byte for the length, enough for most contents; longer ones are moved.
     out.push(0);
     write(out)?;
     let length = out.len() - start - 1;
@@ -384,7 +379,7 @@ fn delimited(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Written) -> 
     Ok(())
 }
 
-/// A field's number with its wire type.
+/// Encoded tag of a field number and wire type.
 pub(super) fn tag(number: u32, wire: u8) -> Vec<u8> {
     let mut tag = Vec::new();
     put_varint(u64::from(number) << 3 | u64::from(wire), &mut tag);

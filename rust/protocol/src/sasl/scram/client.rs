@@ -1,4 +1,4 @@
-//! The client's side of SCRAM.
+//! Client side of SCRAM.
 
 use super::credentials::{KeyDerivation, ScramKeys, xor};
 use super::hash::ScramHash;
@@ -9,10 +9,9 @@ use crate::sasl::client::Step;
 use crate::sasl::{NONCE_BYTES, SaslError, readable};
 use crate::secret::Secret;
 
-/// The base64 of `n,,`: no channel binding.
+/// Base64 of `n,,`: no channel binding.
 const CHANNEL_BINDING: &str = "biws";
 
-/// The client's side.
 #[derive(Debug)]
 pub(in crate::sasl) struct Client {
     hash: ScramHash,
@@ -22,18 +21,16 @@ pub(in crate::sasl) struct Client {
 
 #[derive(Debug)]
 enum ScramClientState {
-    /// The first message was sent.
     AwaitsServerFirst {
         nonce: String,
         first_bare: String,
     },
-    /// The keys are being derived.
     Derives {
         first_bare: String,
         server_first: String,
         server_nonce: String,
     },
-    /// The proof was sent. The server's signature, which proves that the server knows the password too, is awaited.
+    /// Proof sent; the server's signature, which proves that the server knows the password too, is awaited.
     AwaitsServerFinal {
         server_signature: Secret,
     },
@@ -97,13 +94,13 @@ impl Client {
         let iterations = iterations.ok_or(SaslError::Iterations { mechanism, iterations: parsed.iterations })?;
         let server_nonce = parsed.nonce.to_owned();
         let salt = parsed.salt;
-        // The message is signed as it was received, with unknown extensions. Parsing has shown that it is UTF-8.
+        // Copy as received, since the signature covers unknown extensions. Parsing has shown that it is UTF-8.
         let server_first = String::from_utf8_lossy(challenge).into_owned();
         self.state = ScramClientState::Derives { first_bare, server_first, server_nonce };
         Ok(Step::Derive(KeyDerivation { hash: self.hash, salt, iterations, password: self.password.clone() }))
     }
 
-    /// Takes the keys, and makes the proof that this side knows the password.
+    /// Takes the keys, and makes the proof that the client knows the password.
     pub(in crate::sasl) fn derived(&mut self, keys: &ScramKeys) -> Result<Step, SaslError> {
         let state = std::mem::replace(&mut self.state, ScramClientState::Ended);
         let ScramClientState::Derives { first_bare, server_first, server_nonce } = state else {
@@ -126,7 +123,7 @@ impl Client {
         let mechanism = self.hash.mechanism();
         match ServerFinal::parse(mechanism, challenge)? {
             ServerFinal::Error(error) => Err(SaslError::Refused { mechanism, reason: readable(error.as_bytes()) }),
-            // Secrets are compared in constant time.
+            // Equality of secrets takes constant time.
             ServerFinal::Signature(signature) if signature == *server_signature => Ok(Step::Done),
             ServerFinal::Signature(_) => Err(SaslError::ServerSignature { mechanism }),
         }
@@ -145,7 +142,7 @@ mod tests {
     const SERVER_FIRST: &[u8] =
         b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
 
-    /// Runs RFC 7677's exchange up to the proof, and then takes `signature`.
+    /// Runs RFC 7677's exchange up to the proof, then feeds `signature`.
     fn exchange(hash: ScramHash, signature: &str) -> (String, Result<Step, SaslError>) {
         let nonce = "rOprNGfwEbeRWgbNEkqO".to_owned();
         let (mut client, first) = Client::with_nonce(hash, "user", &"pencil".into(), false, nonce).unwrap();
@@ -166,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_same_exchange_with_sha_512() {
-        // No RFC has an example. The values were computed with Python's hashlib and hmac.
+        // Computed with Python's hashlib and hmac, since no RFC has an example.
         let (proof, end) = exchange(
             ScramHash::Sha512,
             "v=ZQnYEgWQMFmmsM8aQMF0nDDCy/AgCzkwk8CmMZYcMg0vSVlKDanekLtifDSeVGT4+5ZxXnJq199RVG2rR7N7Zw==",

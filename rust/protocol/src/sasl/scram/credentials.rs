@@ -5,8 +5,7 @@ use zeroize::Zeroizing;
 use super::hash::ScramHash;
 use crate::secret::Secret;
 
-/// The keys derived from a password, a salt and a number of iterations. Whoever has them can log in, as with the
-/// password.
+/// Keys derived from a password, a salt and a number of iterations. They permit a login, as the password does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScramKeys {
     pub(super) hash: ScramHash,
@@ -21,14 +20,14 @@ impl ScramKeys {
     }
 }
 
-/// PBKDF2 that a client has to run. It belongs on a thread on which nobody else waits.
+/// PBKDF2 job that a client has to run, on a thread that nobody else waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyDerivation {
     /// The mechanism's hash.
     pub hash: ScramHash,
     /// The salt of the server.
     pub salt: Vec<u8>,
-    /// The number of iterations, checked.
+    /// Number of iterations, already checked against the limits.
     pub iterations: u32,
     pub(super) password: Secret,
 }

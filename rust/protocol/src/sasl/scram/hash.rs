@@ -25,7 +25,7 @@ impl ScramHash {
         }
     }
 
-    /// Bytes of a hash, and of each key.
+    /// Length of a hash, and of each key, in bytes.
     pub fn output_bytes(self) -> usize {
         match self {
             Self::Sha256 => 32,

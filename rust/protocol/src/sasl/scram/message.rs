@@ -1,10 +1,9 @@
-//! The messages of SCRAM as text (RFC 5802, section 7).
+//! Text messages of SCRAM (RFC 5802, section 7).
 
 use crate::base64;
 use crate::sasl::{Mechanism, SaslError};
 use crate::secret::Secret;
 
-/// The client's first message.
 #[derive(Debug)]
 pub(super) struct ClientFirst<'a> {
     /// The header before the bare message.
@@ -18,7 +17,6 @@ pub(super) struct ClientFirst<'a> {
     pub(super) delegation_token: bool,
 }
 
-/// The server's first message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ServerFirst<'a> {
     pub(super) nonce: &'a str,
@@ -27,17 +25,15 @@ pub(super) struct ServerFirst<'a> {
     pub(super) iterations: u64,
 }
 
-/// The client's last message.
 #[derive(Debug)]
 pub(super) struct ClientFinal<'a> {
     pub(super) channel_binding: Vec<u8>,
     pub(super) nonce: &'a str,
     pub(super) proof: Vec<u8>,
-    /// What of it is signed.
+    /// Part of the message that is signed.
     pub(super) without_proof: &'a str,
 }
 
-/// The server's last message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ServerFinal<'a> {
     Signature(Secret),
@@ -75,7 +71,7 @@ impl<'a> ServerFirst<'a> {
     pub(super) fn parse(mechanism: Mechanism, bytes: &'a [u8]) -> Result<Self, SaslError> {
         let malformed = |problem| SaslError::Malformed { mechanism, problem };
         let text = text(mechanism, bytes)?;
-        // A server may refuse the user here already. RFC 5802 has no error in this message, but some servers do.
+        // Some servers refuse the user already here, although RFC 5802 has no error in this message.
         if let Some(reason) = text.strip_prefix("e=") {
             return Err(SaslError::Refused { mechanism, reason: crate::sasl::readable(reason.as_bytes()) });
         }
@@ -145,7 +141,7 @@ impl<'a> Attributes<'a> {
         Ok(Self { mechanism, parts: text.split(',') })
     }
 
-    /// The value of the next attribute, which has to have this name.
+    /// Value of the next attribute, which must have this name.
     fn take(&mut self, name: &'static str) -> Result<&'a str, SaslError> {
         let part = self.parts.next().and_then(|part| part.split_once('='));
         match part {
@@ -183,12 +179,12 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// A user name as RFC 5802's saslname.
+/// Encodes a user name as RFC 5802's saslname.
 pub(super) fn escape(name: &str) -> String {
     name.replace('=', "=3D").replace(',', "=2C")
 }
 
-/// The user name of a saslname; `None` if it has an `=` that is no escape.
+/// Decodes a saslname to the user name; `None` if it has an `=` that is no escape.
 fn unescape(name: &str) -> Option<String> {
     let mut parts = name.split('=');
     let mut unescaped = parts.next()?.to_owned();
@@ -222,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_messages_of_rfc_5802_are_read() {
-        // Its example is of SCRAM-SHA-1, which Kafka lacks: only the grammar is tested here.
+        // Grammar only: the RFC's example uses SCRAM-SHA-1, which Kafka lacks.
         let mechanism = Mechanism::ScramSha256;
         let first = ClientFirst::parse(mechanism, b"n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL").unwrap();
         assert_eq!((first.username.as_str(), first.header), ("user", "n,,"));

@@ -1,4 +1,4 @@
-//! The broker's side of SCRAM.
+//! Broker side of SCRAM.
 
 use super::credentials::{ScramCredential, xor};
 use super::hash::ScramHash;
@@ -8,7 +8,6 @@ use crate::sasl::server::{Accounts, Authenticated, ServerStep};
 use crate::sasl::{NONCE_BYTES, readable};
 use crate::secret::Secret;
 
-/// The broker's side.
 #[derive(Debug)]
 pub(in crate::sasl) struct Server {
     hash: ScramHash,
@@ -86,14 +85,14 @@ impl Server {
         if last.nonce != pending.nonce {
             return Err(format!("{username} sent another nonce than it was given (CVE-2024-56128)"));
         }
-        // Java sends the base64 of `n,,` even if the header has an authorization id.
+        // Java's client sends the base64 of `n,,` even if the header has an authorization id.
         if last.channel_binding != pending.header.as_bytes() && last.channel_binding != b"n,," {
             return Err(format!("{username} sent another channel binding than it began with"));
         }
         let auth_message = format!("{},{},{}", pending.first_bare, pending.server_first, last.without_proof);
         let client_signature = self.hash.hmac(pending.credential.stored_key.expose(), auth_message.as_bytes());
         let client_key = xor(&last.proof, &client_signature);
-        // A proof of another length is wrong. The comparison below would not notice, because the XOR cuts it off.
+        // Compared with its length: a proof of another length is wrong, but XOR truncates to the shorter one.
         let stored_key = Secret::new(self.hash.hash(&client_key).as_slice());
         if last.proof.len() != client_signature.len() || stored_key != pending.credential.stored_key {
             return Err(format!("{username} has another password"));
