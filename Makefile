@@ -52,7 +52,7 @@ check-python:
 	MONEDULA_TESTS_WITHOUT_JVM=1 MONEDULA_TEST_WORKERS=8 python -m tests --on embedded -m "not slow and not thorough and not jvm" -q $(QUICK)
 
 # Tests mostly wait: for sessions to time out, for brokers to come back. So Rust's run beside Python's, and of these five
-# processes at a time; what needs the same clusters stays in one of them (tests/pairing.py).
+# processes at a time; what needs the same clusters stays in one of them (tests/jvms.py).
 test: extension  ## every kind of test, Rust's and Python's, on a real Kafka and Spark too
 	$(CARGO_TEST) --no-run
 	$(IN_TIME) python -m tests.prepare

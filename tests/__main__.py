@@ -11,31 +11,87 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadGroupScheduling
 
-from tests.pairing import NEEDS_OF_TESTS, Paired
-
-if TYPE_CHECKING:
-    from xdist.workermanage import WorkerController
+from tests.kafka.permits import MOST as MOST_JVMS
 
 WORKERS = int(os.environ.get("MONEDULA_TEST_WORKERS", "5"))
 """Processes, on two cores: most tests wait for something."""
 
 MOST = 2
 AGAIN = "MONEDULA_TESTS_AGAIN"
-"""Environment variable with the ids of the tests to run, as JSON. All others are skipped."""
+"""Environment variable of the second run, with the ids of its tests as JSON."""
+UNITS = "monedula_units"
+"""The key of `workerinput` with the file for the unit, and the JVMs, of each of a worker's tests."""
+
+
+class Units(LoadGroupScheduling):
+    """The tests of a unit (`tests.jvms`) run in one worker; a file is a unit where the workers have written none.
+
+    xdist's own mark for that, `xdist_group`, has no effect under pytest 9: it sets an attribute that is gone.
+    """
+
+    def __init__(self, config: pytest.Config, log: Any, folder: Path) -> None:
+        super().__init__(config, log)
+        self._folder = folder
+        self._jvms: dict[str, int] = {}
+
+    def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+        """A worker has collected its tests, and will name them by index."""
+        written = self._folder / node.gateway.id
+        files = [(name.partition("::")[0], 0) for name in collection]
+        units = json.loads(written.read_text()) if written.exists() else files
+        names = [f"{name}@{unit}" for name, (unit, _) in zip(collection, units, strict=True)]
+        self._jvms |= {name: jvms for name, (_, jvms) in zip(names, units, strict=True)}
+        super().add_node_collection(node, names)
+
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """The next unit is one whose JVMs fit beside those of the other workers, or else one without."""
+        free = MOST_JVMS - sum(self._running(other) for other in self.nodes if other is not node)
+
+        def turn(unit: str) -> int:
+            jvms = self._jvms[next(iter(self.workqueue[unit]))]
+            return 0 if 0 < jvms <= free else 1 if not jvms else 2
+
+        if self.workqueue:
+            self.workqueue.move_to_end(min(self.workqueue, key=turn), last=False)
+        super().mark_test_complete(node, item_index, duration)
+
+    def _running(self, node: Any) -> int:
+        """The JVMs of a worker's next test; it may have begun its newest unit, or not yet."""
+        units = list(self.assigned_work[node].values())[-2:]
+        return next((self._jvms[name] for unit in units for name, completed in unit.items() if not completed), 0)
+
+    def remove_node(self, node: Any) -> str | None:
+        """Leave out the test that ended its worker: xdist would give it to each of the others, which it ends too."""
+        units = self.assigned_work[node].values()
+        left = [(unit, name) for unit in units for name, completed in unit.items() if not completed]
+        for unit, name in left[:1]:
+            unit[name] = True
+        super().remove_node(node)
+        return left[0][1].rpartition("@")[0] if left else None
 
 
 class Outcomes:
     """The tests that failed on any worker, and those of them that may be run once more."""
 
-    def __init__(self, needs: Path) -> None:
-        self._needs = needs
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self.failed: dict[str, str] = {}
         self.beyond_repetition: dict[str, str] = {}
+
+    def pytest_configure_node(self, node: Any) -> None:
+        """Ask each worker for the units of its tests."""
+        node.workerinput[UNITS] = str(self._folder / node.gateway.id)
+
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Units:
+        """Hand out the tests by their units."""
+        return Units(config, log, self._folder)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a failure with its trace."""
@@ -50,14 +106,6 @@ class Outcomes:
         elif "Failed: Timeout" in trace:
             self.beyond_repetition.setdefault(report.nodeid, "it timed out")
 
-    def pytest_configure_node(self, node: "WorkerController") -> None:
-        """Ask each worker for what its tests need."""
-        node.workerinput[NEEDS_OF_TESTS] = str(self._needs)
-
-    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Paired:
-        """Order tests so that those with JVMs run beside those without."""
-        return Paired(config, log, self._needs)
-
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that cannot be loaded has no test to repeat."""
         if report.failed:
@@ -67,18 +115,19 @@ class Outcomes:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """As a plug-in of the second run: leave only the tests that failed in the first."""
-    wanted = set(json.loads(os.environ[AGAIN]))
-    left_out = [item for item in items if item.nodeid not in wanted]
-    items[:] = [item for item in items if item.nodeid in wanted]
-    config.hook.pytest_deselected(items=left_out)
+    if AGAIN in os.environ:
+        wanted = set(json.loads(os.environ.pop(AGAIN)))  # not for the runs that tests of this module start
+        left_out = [item for item in items if item.nodeid not in wanted]
+        items[:] = [item for item in items if item.nodeid in wanted]
+        config.hook.pytest_deselected(items=left_out)
 
 
 def main(arguments: list[str]) -> int:
     """Run the tests that pytest's `arguments` select, and return the exit code."""
     with tempfile.TemporaryDirectory() as directory:
-        outcomes = Outcomes(Path(directory) / "needs.json")
-        of_workers = ["-p", "tests.pairing", "-n", str(WORKERS), "--dist", "loadfile"]
-        code = pytest.main([*of_workers, *arguments], plugins=[outcomes])
+        outcomes = Outcomes(Path(directory))
+        workers = ["-n", str(WORKERS), "--no-loadscope-reorder"]
+        code = pytest.main([*workers, *arguments], plugins=[outcomes])
     if code != pytest.ExitCode.TESTS_FAILED:
         return int(code)
     names = list(outcomes.failed)

@@ -1,4 +1,7 @@
-"""`python -m tests`: two failures of a test fail the run, one is reported, and a crash is never repeated."""
+"""`python -m tests`: two failures of a test fail the run, one is reported, and a crash is never repeated.
+
+What ends its worker is left out for the others, which run the rest of its file.
+"""
 
 import os
 import subprocess
@@ -8,66 +11,41 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BESIDE_OTHERS = """
-import pathlib
+FIRST = """
+import os, pathlib, pytest, threading
 
-def test_that_passes():
-    pass
-
-def test_that_fails_beside_others():
+def is_first():
     mark = pathlib.Path(__file__).with_name("was here")
-    assert mark.exists() or mark.touch(), "the first time"
+    return not mark.exists() and not mark.touch()
+"""
+BESIDE_OTHERS = f"""{FIRST}
+def test_that_passes(): pass
+
+def test_that_fails_beside_others(): assert not is_first(), "the first time"
 """
 ALWAYS = """
 import pytest
 
 @pytest.mark.parametrize("number", range({count}))
-def test_that_fails(number):
-    assert number < 0
+def test_that_fails(number): assert number < 0
 """
 # Each fails the first time only: run once more, they would pass.
-CRASH = """
-import os, pathlib
+CRASH = f"""{FIRST}
+def test_that_crashes(): is_first() and os.abort()
 
-def test_that_crashes():
-    mark = pathlib.Path(__file__).with_name("was here")
-    if not mark.exists():
-        mark.touch()
-        os.abort()
+def test_behind_it(): pass
 """
-TIMEOUT = """
-import pathlib, threading, pytest
-
+TIMEOUT = f"""{FIRST}
 @pytest.mark.timeout(1)
-def test_that_hangs():
-    mark = pathlib.Path(__file__).with_name("was here")
-    if not mark.exists():
-        mark.touch()
-        threading.Event().wait(60)
+def test_that_hangs(): is_first() and threading.Event().wait(60)
 """
-SETUP = """
-import pathlib, pytest
-
+SETUP = f"""{FIRST}
 @pytest.fixture
-def broken():
-    mark = pathlib.Path(__file__).with_name("was here")
-    assert mark.exists() or mark.touch()
+def broken(): assert not is_first()
 
-def test_that_needs_it(broken):
-    pass
+def test_that_needs_it(broken): pass
 """
-TEARDOWN = """
-import pathlib, pytest
-
-@pytest.fixture
-def broken():
-    yield
-    mark = pathlib.Path(__file__).with_name("was here")
-    assert mark.exists() or mark.touch()
-
-def test_that_needs_it(broken):
-    pass
-"""
+TEARDOWN = SETUP.replace("assert", "yield; assert")
 
 
 def run(folder: Path, source: str, *options: str) -> tuple[int, str]:
@@ -112,6 +90,7 @@ def test_no_second_run_forgives(tmp_path: Path, source: str, why: str) -> None:
     code, told = run(tmp_path, source)
     assert code == 1, told
     assert f"is not run once more: {why}" in told
+    assert "1 failed, 1 passed" in told or source != CRASH, told
 
 
 def test_the_second_run_has_every_option_of_the_first(tmp_path: Path) -> None:

@@ -1,149 +1,111 @@
 """Permits: never more than five JVMs of all sessions, and no session waits for ever."""
 
-import json
 import os
 import random
 import signal
 import subprocess
 import sys
-import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack
+from itertools import accumulate
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import TopicFactory
-from tests.jvms import FIXTURES
+from tests.jvms import FIXTURES, Jvms
 from tests.kafka import KafkaCluster
-from tests.kafka.permits import MOST, NoPermit, Permits
+from tests.kafka.permits import MOST, Permits
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 60.0
 
-# Holds what a line asks for: `3` waits, `?3` does not. Answers how many it holds then.
-HOLDER = """
-import sys
-from pathlib import Path
-from tests.kafka.permits import Permits
-permits = Permits(Path(sys.argv[1]))
-for line in sys.stdin:
-    if line.startswith("?"):
-        permits.try_hold(int(line[1:]))
-    else:
-        permits.hold(int(line))
-    print(permits.held, flush=True)
-"""
+_OWN: dict[Path, Permits] = {}
 
 
-class Holder:
+def hold(path: Path, wanted: int, timeout_seconds: float = 0.0) -> int:
+    """How many permits this process then holds."""
+    permits = _OWN.setdefault(path, Permits(path))
+    permits.hold(wanted, timeout_seconds)
+    return permits.held
+
+
+class Process(ProcessPoolExecutor):
     """Another process with permits."""
 
-    def __init__(self, directory: Path) -> None:
-        command = [sys.executable, "-c", HOLDER, str(directory)]
-        self.process = subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, path: Path) -> None:
+        super().__init__(1, get_context("spawn"))
+        self._path = path
 
-    def ask(self, line: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{line}\n")
-        self.process.stdin.flush()
+    def asks(self, wanted: int, timeout_seconds: float = 0.0) -> Future[int]:
+        return self.submit(hold, self._path, wanted, timeout_seconds)
 
-    def holds(self) -> int:
-        assert self.process.stdout is not None
-        return int(self.process.stdout.readline())
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait(30)
-        for pipe in (self.process.stdin, self.process.stdout):
-            assert pipe is not None
-            pipe.close()
+    def holds(self, wanted: int) -> int:
+        return self.asks(wanted).result(PATIENCE_SECONDS)
 
 
 @pytest.fixture
-def another(tmp_path: Path) -> Iterator[Callable[[], Holder]]:
+def another(tmp_path: Path) -> Iterator[Callable[[], Process]]:
     with ExitStack() as stack:
-
-        def start() -> Holder:
-            holder = Holder(tmp_path)
-            stack.callback(holder.end)
-            return holder
-
-        yield start
+        yield lambda: stack.enter_context(Process(tmp_path / "permits"))
 
 
 @pytest.fixture
 def permits(tmp_path: Path) -> Permits:
-    return Permits(tmp_path)
+    return Permits(tmp_path / "permits")
 
 
-def test_there_are_five(permits: Permits, another: Callable[[], Holder]) -> None:
+def test_there_are_five(permits: Permits, another: Callable[[], Process]) -> None:
     other = another()
-    assert permits.try_hold(3)
-    assert not Permits(permits._directory).try_hold(3)
-    other.ask("?2")
-    assert other.holds() == 2
-    assert not permits.try_hold(4)
+    assert permits.hold(3)
+    assert [other.holds(3), other.holds(2)] == [0, 2]
+    assert not permits.hold(4)
     assert permits.held == 3
-    assert sorted(permits.holders()) == sorted([os.getpid()] * 3 + [other.process.pid] * 2)
-    other.ask("?1")
-    assert other.holds() == 1
-    assert permits.try_hold(4)
-    with pytest.raises(ValueError, match="6 are wanted"):
-        permits.hold(6)
+    assert other.holds(1) == 1
+    assert permits.hold(4)
 
 
-def test_who_waits_holds_none(permits: Permits, another: Callable[[], Holder]) -> None:
-    other = another()
-    other.ask("3")
-    assert other.holds() == 3
-    permits.hold(1)
+def test_who_waits_holds_none(permits: Permits, another: Callable[[], Process]) -> None:
+    assert another().holds(3) == 3
+    assert permits.hold(1)
     with pytest.raises(ValueError, match="1 permits are held"):
-        permits.hold(3)
-
-
-def test_the_wait_ends_with_words(permits: Permits, another: Callable[[], Holder]) -> None:
-    other = another()
-    other.ask("3")
-    assert other.holds() == 3
-    with pytest.raises(NoPermit, match=rf"3 permits .* {other.process.pid}"):
-        permits.hold(3, timeout_seconds=0)
+        permits.hold(3, PATIENCE_SECONDS)
+    assert permits.hold(0)
+    assert not permits.hold(3, 0.01)
     assert permits.held == 0
-    assert permits.try_hold(2)
+    assert permits.hold(2)
 
 
 def test_who_waits_is_served_before_who_comes_later_and_wants_less(
-    permits: Permits, another: Callable[[], Holder]
+    permits: Permits, another: Callable[[], Process]
 ) -> None:
-    assert permits.try_hold(4)
-    assert not permits.is_awaited()
-    big = another()
-    big.ask("5")
-    awaited = threading.Event()
-    while not permits.is_awaited():
-        assert not awaited.wait(0.02)
-    small = another()
-    small.ask("?1")
-    assert small.holds() == 0
-    permits.try_hold(0)
-    assert big.holds() == 5
-    assert not permits.is_awaited()
+    assert permits.hold(4)
+    assert not permits.are_awaited()
+    big = another().asks(5, PATIENCE_SECONDS)
+    while not permits.are_awaited():
+        time.sleep(0.02)
+    assert another().holds(1) == 0
+    assert permits.hold(0)
+    assert big.result(PATIENCE_SECONDS) == 5
+    assert not permits.are_awaited()
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_permits_come_back_however_their_process_ends(
-    permits: Permits, another: Callable[[], Holder], how: signal.Signals
+    permits: Permits, another: Callable[[], Process], how: signal.Signals
 ) -> None:
     other = another()
-    other.ask("5")
-    assert other.holds() == 5
-    os.kill(other.process.pid, how)
-    permits.hold(5, PATIENCE_SECONDS)
-    assert permits.holders() == [os.getpid()] * 5
+    assert other.holds(5) == 5
+    os.kill(other.submit(os.getpid).result(PATIENCE_SECONDS), how)
+    assert permits.hold(5, PATIENCE_SECONDS)
 
 
-def test_a_forked_child_keeps_none(permits: Permits) -> None:
-    permits.hold(5)
+def test_a_forked_child_keeps_none(permits: Permits, another: Callable[[], Process]) -> None:
+    assert permits.hold(5)
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -151,76 +113,60 @@ def test_a_forked_child_keeps_none(permits: Permits) -> None:
         os.read(read, 1)
         os._exit(0)
     try:
-        permits.try_hold(0)
-        assert Permits(permits._directory).try_hold(5)
+        assert permits.hold(0)
+        assert another().holds(5) == 5
     finally:
         os.close(write)
         os.close(read)
         os.waitpid(child, 0)
 
 
-def test_many_processes_never_hold_more_and_never_wait_for_ever(another: Callable[[], Holder]) -> None:
+def test_many_processes_never_hold_more_and_never_wait_for_ever(another: Callable[[], Process]) -> None:
     """Whoever is to wait gives back what it has before, as sessions do."""
     draw = random.Random(7)
-    holders = [another() for _ in range(4)]
-    held = dict.fromkeys(range(4), 0)
+    processes = [another() for _ in range(4)]
+    held = [0] * 4
     for _ in range(60):
-        number = draw.randrange(4)
-        wanted = draw.randint(0, MOST)
-        holders[number].ask(f"?{wanted}")
-        got = holders[number].holds()
-        free = MOST - sum(each for other, each in held.items() if other != number)
-        assert got == (wanted if wanted <= free else held[number])
-        held[number] = got
-        assert sum(held.values()) <= MOST
-    for holder in holders:
-        holder.ask("0")
-    for holder in holders:
-        holder.holds()
+        number, wanted = draw.randrange(4), draw.randint(0, MOST)
+        free = MOST - sum(held) + held[number]
+        held[number] = wanted if wanted <= free else held[number]
+        assert processes[number].holds(wanted) == held[number]
+    assert [each.holds(0) for each in processes] == [0] * 4
     # All want more than there is; each gives back when it has been served.
-    for holder in holders:
-        holder.ask("4")
-        holder.ask("0")
-    for holder in holders:
-        assert [holder.holds(), holder.holds()] == [4, 0]
+    served = [(each.asks(4, PATIENCE_SECONDS), each.asks(0)) for each in processes]
+    assert [(all_of.result(PATIENCE_SECONDS), none.result(PATIENCE_SECONDS)) for all_of, none in served] == [(4, 0)] * 4
 
 
-# A file of tests whose fixtures are named as ours, and are processes that only wait; each tells how many there are.
-FILE = """
-import contextlib, fcntl, os, random, subprocess, sys, time
-from pathlib import Path
-import pytest
+# Fixtures by our names that only wait, and tests of them. The log has a line when JVMs start, and when they end.
+PLUGIN = """
+import contextlib, os, pathlib, pytest, tests.jvms
 
-LOG = Path(os.environ["JVMS_LOG"])
-
-def change(by):
-    with LOG.open("r+") as log:
-        fcntl.flock(log, fcntl.LOCK_EX)
-        alive = int(log.readlines()[-1]) + by
-        log.seek(0, 2)
-        log.write(f"{alive}\\n")
+def pytest_configure(config):
+    tests.jvms.KEEP_SECONDS = {keep_seconds}
+    config.addinivalue_line("markers", "jvms(count): JVMs of a test")
+    config.pluginmanager.register(tests.jvms.Jvms())
 
 @contextlib.contextmanager
-def jvms(count):
-    change(count)
-    yield
-    change(-count)
+def jvms(name, count):
+    with pathlib.Path(__file__).with_name("log").open("a", buffering=1) as log:
+        log.write(f"{{name}} {{count}}\\n")
+        yield name
+        log.write(f"{{name}} {{-count}}\\n")
 
-@pytest.fixture(scope="session")
-def kafka():
-    with jvms(1): yield "kafka"
+def fixture(name, count):
+    def make():
+        with jvms(name, count) as made: yield made
+    return pytest.fixture(make, scope="session", name=name)
 
-@pytest.fixture(scope="session")
-def kafka3():
-    with jvms(3): yield "kafka3"
-
-@pytest.fixture(scope="session")
-def spark():
-    with jvms(1): yield "spark"
+kafka, kafka3, spark = fixture("kafka", 1), fixture("kafka3", 3), fixture("spark", 1)
+"""
+FILE = """
+import pytest
+from conftest import jvms
 
 @pytest.fixture(scope="module")
 def made_of(kafka):
-    with jvms(0): yield kafka
+    with jvms("made of kafka", 0): yield kafka
 
 @pytest.mark.parametrize("turn", range(3))
 @pytest.mark.timeout(20)
@@ -232,99 +178,70 @@ def test_three(kafka3): assert kafka3 == "kafka3"
 
 @pytest.mark.jvms(2)
 def test_own(kafka, spark):
-    with jvms(2): pass
+    with jvms("own", 2): pass
 
 @pytest.mark.jvms(1)
 def test_at_the_limit(kafka3):
-    with jvms(1): pass
+    with jvms("own", 1): pass
 
 def test_none(): pass
 """
-PLUGIN = """
-import os
-import tests.jvms
-from tests.jvms import Jvms
-
-def pytest_configure(config):
-    tests.jvms.KEEP_SECONDS = float(os.environ["JVMS_KEEP_SECONDS"])
-    config.addinivalue_line("markers", "jvms(count): JVMs of a test")
-    config.pluginmanager.register(Jvms())
-"""
 
 
-@pytest.mark.parametrize("keep_seconds", ["0", "3600"])
-def test_sessions_side_by_side_have_five_at_most(tmp_path: Path, keep_seconds: str) -> None:
-    """Two sessions of two workers each, with every set of fixtures in every file."""
-    (tmp_path / "conftest.py").write_text(PLUGIN)
+def session(folder: Path, keep_seconds: float, *options: str) -> subprocess.Popen[str]:
+    """Begin to run the tests of a folder, in two workers."""
+    (folder / "conftest.py").write_text(PLUGIN.format(keep_seconds=keep_seconds))
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    config = [f"--rootdir={folder}", f"--config-file={folder / 'pytest.ini'}", "-p", "no:cacheprovider"]
+    variables = {"MONEDULA_JVM_PERMITS": str(folder / "permits"), "MONEDULA_TEST_WORKERS": "2"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests", "-q", *config, *options, str(folder)],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+@pytest.mark.parametrize("keep_seconds", [0, 3600])
+def test_sessions_side_by_side_have_five_at_most(tmp_path: Path, keep_seconds: float) -> None:
+    """With every set of fixtures in every file."""
     for number in range(4):
         (tmp_path / f"test_{number}.py").write_text(FILE)
-    log = tmp_path / "alive"
-    log.write_text("0\n")
-    environment = {
-        **os.environ,
-        "JVMS_LOG": str(log),
-        "JVMS_KEEP_SECONDS": keep_seconds,
-        "MONEDULA_JVM_PERMITS": str(tmp_path / "permits"),
-    }
-    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-p", "no:cacheprovider"]
-    sessions = [
-        subprocess.Popen(
-            [*command, "--rootdir", str(tmp_path), str(tmp_path)],
-            cwd=tmp_path,
-            env=environment,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        for _ in range(2)
-    ]
-    for session in sessions:
-        said, _ = session.communicate(timeout=100)
-        assert session.returncode == 0, said
+    sessions = [session(tmp_path, keep_seconds) for _ in range(2)]
+    for each in sessions:
+        said, _ = each.communicate(timeout=100)
+        assert each.returncode == 0, said
         assert "32 passed" in said
-    alive = [int(line) for line in log.read_text().split()]
-    assert alive[-1] == 0
-    assert max(alive) <= MOST
+    counts = [int(line.rpartition(" ")[2]) for line in (tmp_path / "log").read_text().splitlines()]
+    assert sum(counts) == 0
     # Not one after the other where there is room for two.
-    assert max(alive) >= 4
+    assert 4 <= max(accumulate(counts)) <= MOST
 
 
-UNFORESEEN = """
-import pytest
-
-@pytest.fixture(scope="session")
-def kafka(): return "kafka"
-
-def test_that_asks_late(request): request.getfixturevalue("kafka")
-"""
+def test_a_cluster_of_many_files_is_started_once(tmp_path: Path) -> None:
+    for number in range(4):
+        (tmp_path / f"test_{number}.py").write_text(FILE)
+    said, _ = session(tmp_path, 3600, "-k", "three or made_of or none").communicate(timeout=100)
+    assert "12 passed" in said
+    started = Counter((tmp_path / "log").read_text().splitlines())
+    assert started == {"kafka3 3": 1, "kafka3 -3": 1, "kafka 1": 1, "kafka -1": 1, "spark 1": 1, "spark -1": 1} | {
+        "made of kafka 0": 8
+    }
 
 
 def test_a_kafka_without_a_permit_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(PLUGIN)
-    (tmp_path / "test_late.py").write_text(UNFORESEEN)
-    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "JVMS_KEEP_SECONDS": "0", "MONEDULA_JVM_PERMITS": str(tmp_path), "PYTHONPATH": paths}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        str(tmp_path),
-        str(tmp_path),
-    ]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 1, done.stdout
-    assert "it starts a `kafka` without a permit" in done.stdout
+    (tmp_path / "test_late.py").write_text('def test_late(request): request.getfixturevalue("kafka")')
+    said, _ = session(tmp_path, 0).communicate(timeout=60)
+    assert "it starts a `kafka` without a permit" in said
 
 
-def test_the_jvms_of_a_cluster_are_counted(kafka: KafkaCluster, topic: TopicFactory) -> None:
+def test_the_jvms_of_a_cluster_are_counted(
+    kafka: KafkaCluster, topic: TopicFactory, request: pytest.FixtureRequest
+) -> None:
     topic()
-    alive = [kafka.helper.pid, *(node.pid for node in kafka.nodes.values())]
-    assert len(set(alive)) <= FIXTURES["kafka"]
-    assert Permits().holders().count(os.getpid()) >= len(set(alive)), json.dumps(Permits().holders())
+    alive = {kafka.helper.pid, *(node.pid for node in kafka.nodes.values())}
+    assert len(alive) <= FIXTURES["kafka"]
+    jvms: Jvms = request.config.pluginmanager.getplugin("monedula-jvms")
+    assert jvms.permits.held >= len(alive)
