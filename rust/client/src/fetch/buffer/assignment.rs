@@ -8,8 +8,7 @@ use monedula_engine::fetch::Start;
 use monedula_engine::group::Committed;
 use monedula_engine::ledger::OffsetAndEpoch;
 
-use super::partition_buffer::PartitionBuffer;
-use super::until::Bound;
+use super::partition_buffer::{HoldReason, PartitionBuffer};
 use super::{BufferState, FetchBuffer};
 use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
@@ -23,10 +22,7 @@ impl FetchBuffer {
         for partition in partitions {
             state.remove(partition);
             let span = state.new_span();
-            let mut buffer = PartitionBuffer::new(span, None);
-            (buffer.owned, buffer.started, buffer.on_assigned_done) = (true, false, false);
-            buffer.bound = state.bound_of(partition);
-            buffer.bound_holds = buffer.bound == Bound::Unknown;
+            let buffer = PartitionBuffer::owned(span, state.bound_of(partition));
             state.partitions.insert(partition.clone(), buffer);
             state.finished.restart(partition, span, None);
         }
@@ -37,8 +33,8 @@ impl FetchBuffer {
     pub(crate) fn start_owned(&self, partitions: Vec<(TopicPartition, Committed, bool)>) {
         let mut state = self.state();
         for (partition, committed, is_new) in partitions {
-            let buffer = state.partitions.get(&partition).filter(|buffer| buffer.owned);
-            let Some(span) = buffer.map(|buffer| buffer.span) else { continue };
+            let buffer = state.partitions.get(&partition).filter(|buffer| buffer.is_owned());
+            let Some(span) = buffer.map(PartitionBuffer::span) else { continue };
             let otherwise = if is_new { Start::Earliest } else { Start::Policy };
             self.start_at(&mut state, &partition, span, committed, otherwise);
         }
@@ -63,15 +59,16 @@ impl FetchBuffer {
         otherwise: Start,
     ) {
         let BufferState { partitions, finished, raise, .. } = &mut *state;
-        let waits = |buffer: &&mut PartitionBuffer| buffer.span == span && !buffer.started;
+        let waits =
+            |buffer: &&mut PartitionBuffer| buffer.span() == span && buffer.is_held_by(HoldReason::StartUnknown);
         let Some(buffer) = partitions.get_mut(partition).filter(waits) else { return };
         // An error of an earlier attempt to find the committed offset.
-        if buffer.fault.take().is_some() {
+        if buffer.forget_fault() {
             raise.retain(|error| error.partition() != Some(partition));
         }
         let start = match committed {
             Some(at) => {
-                buffer.target = Some(at.offset);
+                buffer.aim(at.offset);
                 let place = OffsetAndEpoch { offset: at.offset, leader_epoch: at.leader_epoch };
                 if let Some(ledger) = &mut finished.ledger {
                     ledger.start(partition, span, place, true);
@@ -80,16 +77,16 @@ impl FetchBuffer {
             }
             None => otherwise,
         };
-        let (is_owned, end) = (buffer.owned, buffer.end);
+        let (is_owned, end) = (buffer.is_owned(), buffer.end());
         self.command(FetchCommand::Assign { partitions: vec![(partition.clone(), span, start, end)], is_owned });
-        self.change(state, partition, |buffer| buffer.started = true);
+        self.change(state, partition, |buffer| buffer.set_held(HoldReason::StartUnknown, false));
     }
 
     /// As [`Self::add`], for a partition that starts at its committed offset: the driver reads it once that is known.
     pub(crate) fn add_waiting(&self, partition: &TopicPartition, end: Option<i64>) -> u64 {
         let span = self.add(partition, end);
         if let Some(buffer) = self.state().current(partition, span) {
-            buffer.started = false;
+            buffer.set_held(HoldReason::StartUnknown, true);
         }
         span
     }
@@ -98,7 +95,7 @@ impl FetchBuffer {
     pub(crate) fn wait_for_start(&self, partition: &TopicPartition) -> Option<u64> {
         let span = self.restart(partition)?;
         let mut state = self.state();
-        state.current(partition, span)?.started = false;
+        state.current(partition, span)?.set_held(HoldReason::StartUnknown, true);
         self.command(FetchCommand::Unassign { partitions: vec![partition.clone()], topics: Vec::new() });
         Some(span)
     }
@@ -106,23 +103,24 @@ impl FetchBuffer {
     /// The partitions that were assigned by hand, and not by a group.
     pub(crate) fn assigned_by_hand(&self) -> Vec<TopicPartition> {
         let state = self.state();
-        let by_hand = state.partitions.iter().filter(|(_, buffer)| !buffer.owned);
+        let by_hand = state.partitions.iter().filter(|(_, buffer)| !buffer.is_owned());
         by_hand.map(|(partition, _)| partition.clone()).collect()
     }
 
     /// Whether a partition waits for its committed offset.
     pub(crate) fn waits_for_start(&self, partition: &TopicPartition, span: u64) -> bool {
-        self.state().current(partition, span).is_some_and(|buffer| !buffer.started)
+        self.state().current(partition, span).is_some_and(|buffer| buffer.is_held_by(HoldReason::StartUnknown))
     }
 
     /// The committed offset at which a partition is to start cannot be had for now. `span` is `None` for a partition of
     /// the group.
     pub(crate) fn start_failed(&self, partition: &TopicPartition, span: Option<u64>, error: ClientError) {
         let mut state = self.state();
-        let waits =
-            |buffer: &&mut PartitionBuffer| !buffer.started && span.map_or(buffer.owned, |span| buffer.span == span);
+        let waits = |buffer: &&mut PartitionBuffer| {
+            buffer.is_held_by(HoldReason::StartUnknown) && span.map_or(buffer.is_owned(), |span| buffer.span() == span)
+        };
         let Some(buffer) = state.partitions.get_mut(partition).filter(waits) else { return };
-        buffer.fault = Some(error.clone());
+        buffer.set_fault(error.clone());
         state.raise.push_back(error);
         drop(state);
         self.arrived.notify_all();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use monedula_columns::{Awaited, WalkErrorKind};
 use monedula_engine::TopicPartition;
 
+use super::partition_buffer::HoldReason;
 use super::{BufferState, FetchBuffer};
 use crate::error::ClientError;
 
@@ -23,12 +24,12 @@ impl FetchBuffer {
 
     /// Whether a partition has records that wait for something.
     pub(crate) fn awaits_any(&self) -> bool {
-        self.state().partitions.values().any(|buffer| buffer.awaits)
+        self.state().partitions.values().any(|buffer| buffer.is_held_by(HoldReason::Lookup))
     }
 
     /// Holds a partition back until this has arrived.
     pub(super) fn hold_until(&self, state: &mut BufferState, partition: &TopicPartition, awaited: &Awaited) {
-        self.change(state, partition, |buffer| buffer.awaits = true);
+        self.change(state, partition, |buffer| buffer.set_held(HoldReason::Lookup, true));
         let (me, theirs) = (self.me.get().cloned().unwrap_or_default(), partition.clone());
         let arrived = move || {
             if let Some(buffer) = Weak::upgrade(&me) {
@@ -45,7 +46,7 @@ impl FetchBuffer {
     /// again some time after.
     pub(super) fn raise_lack(&self, state: &mut BufferState, error: ClientError) {
         let Some(partition) = error.partition().cloned() else { return };
-        self.change(state, &partition, |buffer| buffer.awaits = true);
+        self.change(state, &partition, |buffer| buffer.set_held(HoldReason::Lookup, true));
         state.raise.push_back(error);
     }
 
@@ -69,8 +70,8 @@ impl FetchBuffer {
     /// A partition waits for nothing any more.
     pub(super) fn go_on(&self, state: &mut BufferState, partition: &TopicPartition) {
         state.lacking.remove(partition);
-        if state.partitions.get(partition).is_some_and(|buffer| buffer.awaits) {
-            self.change(state, partition, |buffer| buffer.awaits = false);
+        if state.partitions.get(partition).is_some_and(|buffer| buffer.is_held_by(HoldReason::Lookup)) {
+            self.change(state, partition, |buffer| buffer.set_held(HoldReason::Lookup, false));
         }
     }
 }

@@ -8,7 +8,7 @@ use monedula_engine::TopicPartition;
 use monedula_engine::ledger::{Holder, OffsetAndEpoch};
 
 use super::awaiting::is_lack;
-use super::partition_buffer::Piece;
+use super::partition_buffer::{Piece, WalkEnd};
 use super::{BatchLimits, BufferState, FetchBuffer};
 use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
@@ -158,23 +158,18 @@ impl FetchBuffer {
         let piece = {
             let mut state = self.state();
             let Some(buffer) = state.current(&taken.partition, taken.span) else { return Ok(false) };
-            buffer.inflated = None;
-            let Some(piece) = buffer.pieces.pop_front() else { return Ok(false) };
-            if let Piece::Data(data) = &piece {
-                let bytes = data.segment.compressed_bytes();
-                buffer.queued_bytes = buffer.queued_bytes.saturating_sub(bytes);
-                state.uncount(0, bytes);
-            }
+            let Some((piece, bytes)) = buffer.next_piece() else { return Ok(false) };
+            state.uncount(0, bytes);
             piece
         };
         match piece {
-            Piece::Data(data) => match data.segment.take() {
-                Some(Payload::Raw(bytes)) => taken.walker.feed(bytes, data.aborted),
+            Piece::Records(segment, aborted) => match segment.take() {
+                Some(Payload::Raw(bytes)) => taken.walker.feed(bytes, aborted),
                 Some(Payload::Inflated(inflated, charge)) => {
-                    taken.walker.feed_inflated(inflated, data.aborted);
+                    taken.walker.feed_inflated(inflated, aborted);
                     let mut state = self.state();
                     if let Some(buffer) = state.current(&taken.partition, taken.span) {
-                        buffer.inflated = Some(charge);
+                        buffer.keep_charge(charge);
                     }
                 }
                 None => {}
@@ -182,11 +177,8 @@ impl FetchBuffer {
             Piece::Position(offset) => {
                 let mut state = self.state();
                 if let Some(buffer) = state.current(&taken.partition, taken.span) {
-                    buffer.walk_from(&taken.partition, offset, &self.options);
-                    if let Some(walker) = buffer.walker.take() {
-                        taken.epochs.extend(taken.walker.take_epochs());
-                        taken.walker = walker;
-                    }
+                    taken.epochs.extend(taken.walker.take_epochs());
+                    taken.walker = buffer.walker_at(&taken.partition, offset, &self.options);
                 }
             }
             Piece::Fault(error) => return Err(error),
@@ -199,12 +191,12 @@ impl FetchBuffer {
         loop {
             let partition = state.ready.pop_front()?;
             let Some(buffer) = state.partitions.get_mut(&partition) else { continue };
-            buffer.in_ready_queue = false;
+            buffer.leave_ready_queue();
             if !buffer.has_data() {
                 continue;
             }
-            let Some(walker) = buffer.walker.take() else { continue };
-            return Some(Taken { span: buffer.span, partition, walker, epochs: Vec::new() });
+            let Some(walker) = buffer.take_walker() else { continue };
+            return Some(Taken { span: buffer.span(), partition, walker, epochs: Vec::new() });
         }
     }
 
@@ -215,25 +207,13 @@ impl FetchBuffer {
         let mut state = self.state();
         let Some(buffer) = state.current(&partition, span) else { return true };
         let position = walker.position();
-        buffer.position = Some(position);
-        let stays = match &walked {
-            Ok(walked) => *walked != Walked::Drained,
-            Err(error) => is_lack(error),
+        let end = match &walked {
+            Ok(Walked::Drained) => WalkEnd::Drained,
+            Err(error) if !is_lack(error) => WalkEnd::Failed(error.clone()),
+            Ok(_) | Err(_) => WalkEnd::Stopped,
         };
-        buffer.mid_piece = stays && walker.pending_bytes() > 0;
-        buffer.walker = Some(walker);
+        let (records, bytes) = buffer.put_back(walker, end, rows);
         let failed = walked.err();
-        if let Some(error) = failed.as_ref().filter(|error| !is_lack(error)) {
-            buffer.fault = Some(error.clone());
-            buffer.inflated = None;
-            buffer.pieces.clear();
-        }
-        // Batches claim how many records they hold; where nothing is left, nothing is claimed any more.
-        let left = buffer.has_data();
-        let records = if left { rows.min(buffer.queued_records) } else { buffer.queued_records };
-        let bytes = if left { 0 } else { buffer.queued_bytes };
-        buffer.queued_records -= records;
-        buffer.queued_bytes -= bytes;
         state.uncount(records, bytes);
         self.hold_at_bound(&mut state, &partition);
         if let Some(awaited) = awaited {

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use monedula_engine::TopicPartition;
 use monedula_engine::group::CallbackKind;
 
+use super::partition_buffer::HoldReason;
 use super::{BufferState, FetchBuffer};
 use crate::fetch::step::PendingCallback;
 
@@ -102,7 +103,9 @@ impl FetchBuffer {
         if assigned && failed && !membership.leaving {
             // The user's part, such as a seek to offsets of its own, is not done: nothing of them is handed out before
             // it is.
-            callback.partitions.retain(|partition| partitions.get(partition).is_some_and(|buffer| !buffer.revoking));
+            callback.partitions.retain(|partition| {
+                partitions.get(partition).is_some_and(|buffer| !buffer.is_held_by(HoldReason::Revoked))
+            });
             membership.callbacks.repeated.extend(Some(callback).filter(|callback| !callback.partitions.is_empty()));
             drop(state);
         } else if assigned {
@@ -119,7 +122,7 @@ impl FetchBuffer {
     pub(crate) fn on_assigned_done<'p>(&self, partitions: impl IntoIterator<Item = &'p TopicPartition>) {
         let mut state = self.state();
         for partition in partitions {
-            self.change(&mut state, partition, |buffer| buffer.on_assigned_done = true);
+            self.change(&mut state, partition, |buffer| buffer.set_held(HoldReason::OnAssigned, false));
         }
         drop(state);
         self.arrived.notify_all();

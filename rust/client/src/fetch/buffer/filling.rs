@@ -11,7 +11,7 @@ use monedula_protocol::compression::Compression;
 use monedula_protocol::records::Batches;
 
 use super::FetchBuffer;
-use super::partition_buffer::{Data, Piece};
+use super::partition_buffer::Piece;
 use crate::error::ClientError;
 use crate::fetch::inflate::{SEGMENT_BYTES, Segment};
 
@@ -20,14 +20,12 @@ impl FetchBuffer {
     pub(crate) fn positioned(&self, partition: &TopicPartition, span: u64, offset: i64) {
         let mut state = self.state();
         let Some(buffer) = state.current(partition, span) else { return };
-        if buffer.position.is_none() {
-            buffer.walk_from(partition, offset, &self.options);
+        if buffer.positioned(partition, offset, &self.options) {
             if let Some(ledger) = &mut state.finished.ledger {
                 ledger.start(partition, span, OffsetAndEpoch { offset, leader_epoch: -1 }, false);
             }
             self.hold_at_bound(&mut state, partition);
         } else {
-            buffer.pieces.push_back(Piece::Position(offset));
             state.offer(partition);
         }
         drop(state);
@@ -47,21 +45,11 @@ impl FetchBuffer {
             .collect();
         let mut state = self.state();
         let Some(buffer) = state.current(&fetched.partition, fetched.span) else { return };
-        buffer.high_watermark = Some(fetched.high_watermark);
-        buffer.last_stable_offset = Some(fetched.last_stable_offset).filter(|&offset| offset >= 0);
-        buffer.log_start_offset = Some(fetched.log_start_offset).filter(|&offset| offset >= 0);
-        // Nothing of a partition that stopped is handed out before a seek: it would only take memory.
-        if bytes == 0 || buffer.fault.is_some() {
+        let pieces = cut.iter().map(|segment| Piece::Records(segment.clone(), aborted.clone()));
+        if !buffer.push(&fetched, bytes, pieces) {
             return;
         }
-        let held_back = buffer.is_held_back();
-        buffer.queued_records += fetched.record_count;
-        buffer.queued_bytes += bytes;
-        for segment in &cut {
-            let (segment, aborted) = (segment.clone(), aborted.clone());
-            buffer.pieces.push_back(Piece::Data(Data { segment, aborted }));
-        }
-        if !held_back {
+        if !buffer.is_held_back() {
             state.queued_records += fetched.record_count;
             state.queued_bytes += bytes;
         }
@@ -78,12 +66,9 @@ impl FetchBuffer {
         let mut state = self.state();
         let Some(buffer) = state.current(partition, span) else { return };
         // What was fetched before the error is handed out first.
-        if buffer.mid_piece || !buffer.pieces.is_empty() {
-            buffer.pieces.push_back(Piece::Fault(error));
-            state.offer(partition);
-        } else {
-            buffer.fault = Some(error.clone());
-            state.raise.push_back(error);
+        match buffer.stop(error) {
+            Some(error) => state.raise.push_back(error),
+            None => state.offer(partition),
         }
         drop(state);
         self.arrived.notify_all();
@@ -162,7 +147,7 @@ impl FetchBuffer {
             if buffer.pins_memory()
                 && let Some(position) = buffer.evict(partition, &self.options)
             {
-                evicted.push((partition.clone(), buffer.span, position));
+                evicted.push((partition.clone(), buffer.span(), position));
             }
         }
         evicted

@@ -390,7 +390,7 @@ impl FetchBuffer {
         }
         let mut state = self.state();
         let since = |partition, span| {
-            state.partitions.get(partition).is_some_and(|buffer: &PartitionBuffer| span >= buffer.position_span)
+            state.partitions.get(partition).is_some_and(|buffer: &PartitionBuffer| buffer.counts(span))
         };
         let counts = batch.places.iter().any(|(partition, span, _)| since(partition, *span));
         let ids = match state.finished.hand_over(batch.id, &places) {
@@ -464,13 +464,13 @@ impl FetchBuffer {
         let (mut send, mut known) = (BTreeMap::new(), CommitOutcome::new());
         for (partition, span, next) in places {
             match partitions.get(partition) {
-                Some(buffer) if *span >= buffer.position_span => match finished.offset_to_commit(partition, *next) {
+                Some(buffer) if buffer.counts(*span) => match finished.offset_to_commit(partition, *next) {
                     Some(ToCommit::Send(at)) => _ = send.insert(partition.clone(), at),
                     Some(ToCommit::Committed(at)) => _ = known.insert(partition.clone(), (at, Ok(()))),
                     None => {}
                 },
                 // The user sought elsewhere since: what it read before counts for nothing (req S083).
-                Some(buffer) if *span >= buffer.assigned_span => {}
+                Some(buffer) if buffer.is_of_assignment(*span) => {}
                 _ => _ = known.insert(partition.clone(), (offset_at(*next), Err(CommitError::NotOwned))),
             }
         }

@@ -25,7 +25,7 @@ mod state;
 mod tests;
 mod until;
 mod waiting;
-mod work;
+mod work_gate;
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, Weak};
@@ -39,12 +39,11 @@ use tokio::sync::{Notify, mpsc};
 
 pub(crate) use self::lease::Lease;
 pub(crate) use self::membership::CommitCall;
-use self::partition_buffer::PartitionBuffer;
+pub use self::partition_buffer::PartitionStatus;
+use self::partition_buffer::{HoldReason, PartitionBuffer};
 pub use self::row_cursor::RowCursor;
 use self::state::BufferState;
-use self::until::Bound;
-use self::work::PartitionGate;
-pub use self::work::{Admission, WorkGate};
+pub use self::work_gate::{Admission, WorkGate};
 use crate::budget::Budget;
 use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
@@ -64,29 +63,6 @@ pub struct BatchLimits {
     pub max_wait: Duration,
     /// When the rows so far are handed out whatever `max_wait` says.
     pub deadline: Option<Instant>,
-}
-
-/// Position and state of a partition.
-#[derive(Clone, Debug, Default)]
-pub struct PartitionStatus {
-    /// Next offset to be handed out, once known.
-    pub position: Option<i64>,
-    /// Offset after the last replicated record, as of the last fetch.
-    pub high_watermark: Option<i64>,
-    /// Offset after the last record that read_committed may see.
-    pub last_stable_offset: Option<i64>,
-    /// Smallest offset of the log.
-    pub log_start_offset: Option<i64>,
-    /// Whether it is paused.
-    pub paused: bool,
-    /// Records fetched and not yet handed out, as their batches claim.
-    pub queued_records: u64,
-    /// Bytes of them, as fetched.
-    pub queued_bytes: usize,
-    /// Offset before which everything is finished, where there is a `group.id` and that is known.
-    pub finished: Option<i64>,
-    /// Why it stopped.
-    pub fault: Option<ClientError>,
 }
 
 /// What was fetched and is not handed out yet, between the driver that fetches and the user's threads that take
@@ -154,8 +130,7 @@ impl FetchBuffer {
         let mut state = self.state();
         state.remove(partition);
         let span = state.new_span();
-        let bound = state.bound_of(partition);
-        let buffer = PartitionBuffer { bound, bound_holds: bound == Bound::Unknown, ..PartitionBuffer::new(span, end) };
+        let buffer = PartitionBuffer::new(span, end, state.bound_of(partition));
         state.partitions.insert(partition.clone(), buffer);
         state.finished.restart(partition, span, None);
         span
@@ -185,10 +160,7 @@ impl FetchBuffer {
         state.forget_returned(partition);
         state.stop_rows_of(partition);
         let span = state.new_span();
-        let buffer = state.partitions.get_mut(partition)?;
-        buffer.restart(span);
-        buffer.position_span = span;
-        buffer.gate = PartitionGate::default();
+        state.partitions.get_mut(partition)?.seek(span);
         state.finished.restart(partition, span, None);
         self.hold_at_bound(&mut state, partition);
         Some(span)
@@ -199,8 +171,8 @@ impl FetchBuffer {
         let Start::Offset(offset, leader_epoch) = start else { return };
         let mut state = self.state();
         let BufferState { partitions, finished, .. } = &mut *state;
-        let Some(buffer) = partitions.get_mut(partition).filter(|buffer| buffer.span == span) else { return };
-        buffer.target = Some(offset);
+        let Some(buffer) = partitions.get_mut(partition).filter(|buffer| buffer.span() == span) else { return };
+        buffer.aim(offset);
         finished.restart(partition, span, Some(OffsetAndEpoch { offset, leader_epoch }));
     }
 
@@ -210,12 +182,13 @@ impl FetchBuffer {
         self.aim(partition, span, start);
         let mut state = self.state();
         let buffer = state.current(partition, span)?;
-        if std::mem::replace(&mut buffer.started, true) {
+        if !buffer.is_held_by(HoldReason::StartUnknown) {
             self.command(FetchCommand::Seek { partition: partition.clone(), span, start });
             return Some(());
         }
         // The partition waited for its committed offset, which is not looked up any more.
-        let (is_owned, end) = (buffer.owned, buffer.end);
+        buffer.set_held(HoldReason::StartUnknown, false);
+        let (is_owned, end) = (buffer.is_owned(), buffer.end());
         self.command(FetchCommand::Assign { partitions: vec![(partition.clone(), span, start, end)], is_owned });
         self.change(&mut state, partition, |_| ());
         Some(())
@@ -226,7 +199,7 @@ impl FetchBuffer {
         let _build = self.lock_build();
         let mut state = self.state();
         state.partitions.get(partition)?;
-        self.change(&mut state, partition, |buffer| buffer.paused = paused);
+        self.change(&mut state, partition, |buffer| buffer.set_held(HoldReason::Paused, paused));
         drop(state);
         self.arrived.notify_all();
         Some(())
@@ -238,13 +211,13 @@ impl FetchBuffer {
         let Some(buffer) = state.partitions.get_mut(partition) else { return };
         let before = buffer.is_held_back();
         change(buffer);
-        let (after, started) = (buffer.is_held_back(), buffer.started);
+        let (after, started) = (buffer.is_held_back(), !buffer.is_held_by(HoldReason::StartUnknown));
         let closed_to_rows = buffer.is_closed_to_rows();
-        let (records, bytes) = (buffer.queued_records, buffer.queued_bytes);
-        if after && let Some(walker) = &mut buffer.walker {
+        let (records, bytes) = buffer.queued();
+        if after {
             // It may be held back for long: only the first partition of the ready queue may hold a batch that it
             // decompressed.
-            walker.shelve();
+            buffer.shelve();
         }
         match (before, after) {
             (false, true) => state.uncount(records, bytes),

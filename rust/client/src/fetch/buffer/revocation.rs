@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use monedula_engine::TopicPartition;
 use monedula_engine::group::CommitOffset;
 
+use super::partition_buffer::HoldReason;
 use super::{BufferState, FetchBuffer};
 use crate::fetch::command::FetchCommand;
 
@@ -29,7 +30,7 @@ impl FetchBuffer {
         state.membership.callbacks.forget_repeated(&partitions);
         for partition in &partitions {
             // Partitions that were assigned by hand since the group was left are not the group's to revoke.
-            self.change(&mut state, partition, |buffer| buffer.revoking = buffer.owned);
+            self.change(&mut state, partition, |buffer| buffer.set_held(HoldReason::Revoked, buffer.is_owned()));
         }
         let wait_for_user = wait_for_user && state.membership.waiting_calls == 0;
         state.membership.revocations.push(PendingRevocation { ticket, partitions, wait_for_user });
@@ -84,7 +85,7 @@ impl FetchBuffer {
         state.membership.callbacks.forget_repeated(partitions);
         // The user may have assigned some by hand since the group was left: these are not the group's.
         let mut gone = partitions.clone();
-        gone.retain(|partition| state.partitions.get(partition).is_none_or(|buffer| buffer.owned));
+        gone.retain(|partition| state.partitions.get(partition).is_none_or(|buffer| buffer.is_owned()));
         for partition in &gone {
             state.remove(partition);
         }

@@ -9,6 +9,7 @@ use monedula_columns::ColumnBatch;
 use monedula_engine::TopicPartition;
 use monedula_engine::ledger::{BatchId, Holder, Keeper, Ledger, OffsetAndEpoch};
 
+use super::partition_buffer::HoldReason;
 use super::row_cursor::RowCursor;
 use super::{BatchLimits, BufferState, FetchBuffer};
 use crate::fetch::step::HandedBatch;
@@ -100,7 +101,10 @@ impl FetchBuffer {
     pub(crate) fn revoked_partitions(&self, batch: &HandedBatch) -> Vec<TopicPartition> {
         let state = self.state();
         let is_gone = |partition: &TopicPartition, span: u64| {
-            state.partitions.get(partition).is_none_or(|buffer| span < buffer.position_span || buffer.revoking)
+            state
+                .partitions
+                .get(partition)
+                .is_none_or(|buffer| !buffer.counts(span) || buffer.is_held_by(HoldReason::Revoked))
         };
         let places = batch.places.iter().filter(|(partition, span, _)| is_gone(partition, *span));
         places.map(|(partition, ..)| partition.clone()).collect()
@@ -127,7 +131,7 @@ impl FetchBuffer {
         }
         let partition = state.first_returned()?.clone();
         let BufferState { partitions, finished, returned, .. } = &mut *state;
-        let span = partitions.get(&partition)?.span;
+        let span = partitions.get(&partition)?.span();
         let queue = returned.get_mut(&partition)?;
         let ReturnedRows { id, rows, next } = queue.pop_front()?;
         let head = rows.rows_within(want.max_rows, want.max_bytes);
@@ -172,7 +176,7 @@ impl BufferState {
             let Some(span) = rest.spans.first() else { continue };
             let partition = TopicPartition::new(span.topic.clone(), span.partition);
             let assigned = rows.spans.get(&partition).copied().unwrap_or_default();
-            if partitions.get(&partition).is_none_or(|buffer| assigned < buffer.position_span) {
+            if partitions.get(&partition).is_none_or(|buffer| !buffer.counts(assigned)) {
                 continue;
             }
             let next = OffsetAndEpoch { offset: span.next_offset, leader_epoch: span.leader_epoch };
@@ -233,7 +237,7 @@ impl BufferState {
     }
 
     fn may_hand_out(&self, partition: &TopicPartition, span: u64) -> bool {
-        self.partitions.get(partition).is_some_and(|buffer| span >= buffer.position_span && !buffer.is_closed_to_rows())
+        self.partitions.get(partition).is_some_and(|buffer| buffer.counts(span) && !buffer.is_closed_to_rows())
     }
 
     /// Whether a call has something to return, or to wait for, before any row.

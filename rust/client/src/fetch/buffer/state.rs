@@ -4,13 +4,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-use monedula_columns::PartitionWalker;
 use monedula_engine::TopicPartition;
 
-use super::PartitionStatus;
 use super::finished_offsets::FinishedOffsets;
 use super::membership::Membership;
-use super::partition_buffer::PartitionBuffer;
+use super::partition_buffer::{PartitionBuffer, PartitionStatus};
 use super::rows::ReturnedRows;
 use super::until::UntilLoop;
 use crate::error::ClientError;
@@ -61,7 +59,7 @@ impl BufferState {
 
     /// The buffer of a partition, if it still has this span.
     pub(super) fn current(&mut self, partition: &TopicPartition, span: u64) -> Option<&mut PartitionBuffer> {
-        self.partitions.get_mut(partition).filter(|buffer| buffer.span == span)
+        self.partitions.get_mut(partition).filter(|buffer| buffer.span() == span)
     }
 
     /// Drops everything of a partition. False if it was not assigned.
@@ -93,7 +91,7 @@ impl BufferState {
         self.raise.retain(|error| error.partition() != Some(partition));
         let Some(buffer) = self.partitions.get(partition) else { return };
         if !buffer.is_held_back() {
-            let (records, bytes) = (buffer.queued_records, buffer.queued_bytes);
+            let (records, bytes) = buffer.queued();
             self.uncount(records, bytes);
         }
     }
@@ -111,7 +109,7 @@ impl BufferState {
                 return true;
             }
             if let Some(buffer) = buffer {
-                buffer.in_ready_queue = false;
+                buffer.leave_ready_queue();
             }
             self.ready.pop_front();
         }
@@ -125,8 +123,8 @@ impl BufferState {
         if !buffer.has_data() {
             return;
         }
-        let was_queued = std::mem::replace(&mut buffer.in_ready_queue, true);
-        if buffer.walker.as_ref().is_some_and(PartitionWalker::holds_payload) {
+        let was_queued = buffer.enter_ready_queue();
+        if buffer.holds_payload() {
             if was_queued {
                 self.ready.retain(|ready| ready != partition);
             }

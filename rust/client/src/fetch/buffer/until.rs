@@ -7,19 +7,9 @@ use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
 use monedula_engine::ledger::OffsetAndEpoch;
 
+use super::partition_buffer::{Bound, PartitionBuffer};
 use super::{BufferState, FetchBuffer};
 use crate::fetch::command::FetchCommand;
-
-/// Where a loop with `until` stops in a partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bound {
-    /// There is no such loop.
-    None,
-    /// It is being looked up.
-    Unknown,
-    /// Before this offset.
-    At(i64),
-}
 
 /// A loop with `until`.
 #[derive(Debug)]
@@ -61,7 +51,7 @@ impl FetchBuffer {
         let mut state = self.state();
         let BufferState { until, partitions, .. } = &mut *state;
         let until = until.as_mut()?;
-        let unknown = partitions.iter().filter(|(_, buffer)| buffer.bound == Bound::Unknown);
+        let unknown = partitions.iter().filter(|(_, buffer)| buffer.bound() == Bound::Unknown);
         let new: Vec<_> =
             unknown.map(|(partition, _)| partition).filter(|named| !until.asked.contains(*named)).cloned().collect();
         until.asked.extend(new.iter().cloned());
@@ -87,13 +77,12 @@ impl FetchBuffer {
     /// Whether the loop has handed out all that it wants of what is assigned now.
     pub(crate) fn is_until_reached(&self) -> bool {
         let state = self.state();
-        let is_read = |bound: Bound, holds: bool| holds && matches!(bound, Bound::At(_));
         !state.closed
             && state.raise.is_empty()
             && state.returned.is_empty()
             && state.membership.revocations.is_empty()
             && !state.membership.has_callback_or_error()
-            && state.partitions.values().all(|each| each.fault.is_some() || is_read(each.bound, each.bound_holds))
+            && state.partitions.values().all(|each| each.fault().is_some() || each.is_read_to_bound())
     }
 
     /// The loop with this number ends, if it is not over yet: everything is handed out again.
@@ -115,11 +104,7 @@ impl FetchBuffer {
         for partition in &partitions {
             let Some(buffer) = state.partitions.get(partition) else { continue };
             // What was walked past the bound was dropped: it is fetched again.
-            let walker = buffer.walker.as_ref().filter(|_| matches!(buffer.bound, Bound::At(_)) && buffer.bound_holds);
-            let from = walker.map(|walker| OffsetAndEpoch {
-                offset: walker.position(),
-                leader_epoch: walker.position_leader_epoch(),
-            });
+            let from = buffer.walked_to().filter(|_| buffer.is_read_to_bound());
             self.bound(state, partition, Bound::None);
             if let Some(from) = from {
                 self.read_again(state, partition, from);
@@ -134,10 +119,7 @@ impl FetchBuffer {
         let span = state.new_span();
         let BufferState { partitions, finished, .. } = &mut *state;
         let Some(buffer) = partitions.get_mut(partition) else { return };
-        let ends = (buffer.high_watermark, buffer.last_stable_offset, buffer.log_start_offset);
-        buffer.restart(span);
-        (buffer.high_watermark, buffer.last_stable_offset, buffer.log_start_offset) = ends;
-        buffer.target = Some(from.offset);
+        buffer.read_again(span, from.offset);
         if let Some(ledger) = &mut finished.ledger {
             ledger.goes_on_as(partition, span);
         }
@@ -150,21 +132,13 @@ impl FetchBuffer {
     }
 
     fn bound(&self, state: &mut BufferState, partition: &TopicPartition, bound: Bound) {
-        self.change(state, partition, |buffer| {
-            buffer.bound = bound;
-            buffer.bound_holds = buffer.is_at_bound();
-            let end = buffer.walk_end();
-            if let Some(walker) = &mut buffer.walker {
-                walker.set_end(end);
-            }
-        });
+        self.change(state, partition, |buffer| buffer.set_bound(bound));
     }
 
     /// The position of a partition changed: holds it back if it is at the bound now, and no more if it is not.
     pub(super) fn hold_at_bound(&self, state: &mut BufferState, partition: &TopicPartition) {
-        let changes = |buffer: &&mut super::PartitionBuffer| buffer.bound_holds != buffer.is_at_bound();
-        if state.partitions.get_mut(partition).filter(changes).is_some() {
-            self.change(state, partition, |buffer| buffer.bound_holds = buffer.is_at_bound());
+        if state.partitions.get(partition).is_some_and(PartitionBuffer::crossed_bound) {
+            self.change(state, partition, PartitionBuffer::hold_at_bound);
         }
     }
 }

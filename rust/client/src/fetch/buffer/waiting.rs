@@ -122,7 +122,7 @@ impl BufferState {
 
     /// Whether a partition has rows still to come, or to be waited for.
     fn goes_on(&self, partition: &TopicPartition, buffer: &PartitionBuffer) -> bool {
-        match buffer.fault {
+        match buffer.fault() {
             None => !buffer.is_done(),
             Some(_) => self.owes_rows(partition),
         }
@@ -137,8 +137,7 @@ impl BufferState {
         if self.partitions.iter().any(|(partition, buffer)| self.goes_on(partition, buffer)) {
             return Ok(());
         }
-        let mut faults =
-            self.failed_topics.iter().chain(self.partitions.values().filter_map(|buffer| buffer.fault.as_ref()));
+        let mut faults = self.failed_topics.iter().chain(self.partitions.values().filter_map(PartitionBuffer::fault));
         faults.next().map_or(Ok(()), |first| Err(first.clone()))
     }
 

@@ -17,6 +17,13 @@ use crate::fetch::step::{HandedBatch, Step};
 #[derive(Debug, Default)]
 pub(super) struct PartitionGate(Arc<AtomicBool>);
 
+impl PartitionGate {
+    /// Asked before each row of a part, as long as `clock` says that the lease holds.
+    pub(super) fn work_gate(&self, clock: &Arc<LeaseClock>) -> WorkGate {
+        WorkGate { closed: Arc::clone(&self.0), clock: Arc::clone(clock) }
+    }
+}
+
 impl Drop for PartitionGate {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
@@ -58,12 +65,13 @@ impl FetchBuffer {
     /// The gate of a part of a batch, which has rows of one partition.
     pub(crate) fn work_gate(&self, part: &HandedBatch) -> WorkGate {
         let state = self.state();
-        let clock = state.membership.clock.clone();
+        let clock = &state.membership.clock;
         let gate = part.places.first().and_then(|(partition, span, _)| {
-            let buffer = state.partitions.get(partition).filter(|buffer| *span >= buffer.position_span)?;
-            Some(buffer.gate.0.clone())
+            let buffer = state.partitions.get(partition)?;
+            buffer.work_gate(*span, clock)
         });
-        WorkGate { closed: gate.unwrap_or_else(|| Arc::new(AtomicBool::new(true))), clock }
+        // The gate of a partition that is gone.
+        gate.unwrap_or_else(|| PartitionGate::default().work_gate(clock))
     }
 
     /// The first rows of a part are finished; it stays out. Counts once all earlier parts of the partition are finished.
