@@ -53,7 +53,9 @@ impl CommittedStarts {
         let mut jitter = Jitter::new(Instant::now().elapsed().as_nanos() as u64);
         let mut raised = BTreeMap::new();
         for attempt in 0.. {
-            waiting.retain(|(partition, span)| self.buffer.waits_for_start(partition, *span));
+            waiting.retain(|(partition, span)| {
+                self.buffer.look(|state| state.partitions().waits_for_start(partition, *span))
+            });
             if waiting.is_empty() {
                 return;
             }
@@ -88,7 +90,7 @@ impl CommittedStarts {
         for place @ (partition, span) in waiting {
             match found.remove(partition) {
                 Some(Ok(committed)) => {
-                    self.buffer.start_by_hand(partition, *span, committed.map(commit_offset));
+                    self.buffer.assignment().start(partition, *span, committed.map(commit_offset));
                 }
                 // An open transaction has offsets of the partition (KIP-447): asked again until it has ended.
                 Some(Err(fault)) if fault.code().is_retriable() => {
@@ -114,7 +116,7 @@ impl CommittedStarts {
         let text = error.to_string();
         if raised.get(partition) != Some(&text) {
             raised.insert(partition.clone(), text);
-            self.buffer.start_failed(partition, Some(*span), error);
+            self.buffer.assignment().start_failed(partition, Some(*span), error);
         }
     }
 }

@@ -36,8 +36,8 @@ use crate::config::ClientConfig;
 use crate::coordinator::Coordinators;
 pub use crate::coordinator::{Commits, Committed, GroupOffset};
 use crate::error::ClientError;
-use crate::fetch::buffer::FetchBuffer;
 pub use crate::fetch::buffer::{Admission, BatchLimits, PartitionStatus, WorkGate};
+use crate::fetch::buffer::{BufferState, FetchBuffer};
 use crate::fetch::command::FetchCommand;
 pub use crate::fetch::command::Position;
 use crate::fetch::driver::Driver;
@@ -227,7 +227,7 @@ impl Consumer {
         if self.is_closed() {
             return Err(ClientError::Closed);
         }
-        self.buffer.set_paused(partition, paused).ok_or_else(|| self.not_assigned(partition))
+        self.buffer.assignment().set_paused(partition, paused).ok_or_else(|| self.not_assigned(partition))
     }
 
     /// The status of a partition.
@@ -269,7 +269,7 @@ impl Consumer {
     fn reads_nothing(&self) -> bool {
         // A change of the assignment holds this lock for reading: if it can be locked for writing, none is going on.
         let unchanging = self.changing.try_write().is_ok();
-        unchanging && !self.is_subscribed() && self.buffer.is_empty() && lock(&self.topics).is_empty()
+        unchanging && !self.is_subscribed() && self.buffer.look(BufferState::is_empty) && lock(&self.topics).is_empty()
     }
 
     /// A batch without rows, of the same schema as every other.
@@ -279,7 +279,7 @@ impl Consumer {
 
     /// Whether every partition with an end is read to it.
     pub fn is_done(&self) -> bool {
-        self.buffer.all_done()
+        self.buffer.look(BufferState::all_done)
     }
 
     /// Ends the current wait of a call, or the next one, with [`ClientError::WokenUp`].
@@ -341,11 +341,9 @@ fn fetch_buffer(
     let walk = walk_options(&config);
     let buffer = FetchBuffer::new(columns, walk, config.decode_threads, pool, budget, log, metrics, commands);
     if config.group_id.is_some() {
-        buffer.keep_ledger(config.auto_commit_records);
+        buffer.handed_out(|handed_out| handed_out.keep_ledger(config.auto_commit_records));
     }
-    let buffer = Arc::new(buffer);
-    buffer.know_itself();
-    buffer
+    Arc::new(buffer)
 }
 
 fn walk_options(config: &ClientConfig) -> WalkOptions {

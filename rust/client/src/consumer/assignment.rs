@@ -9,6 +9,7 @@ use monedula_engine::fetch::Start;
 
 use super::{Consumer, Partitions, membership};
 use crate::error::ClientError;
+use crate::fetch::buffer::PendingErrors;
 use crate::fetch::command::{FetchCommand, Position};
 use crate::lock::lock;
 use crate::topic_name;
@@ -52,11 +53,13 @@ impl Consumer {
         for (partition, position, end) in partitions {
             match position {
                 Position::At(start) => {
-                    let span = self.buffer.add(&partition, end);
-                    self.buffer.aim(&partition, span, start);
+                    let span = self.buffer.assignment().add(&partition, end);
+                    self.buffer.assignment().aim(&partition, span, start);
                     known.push((partition, span, start, end));
                 }
-                Position::Committed => waiting.push((partition.clone(), self.buffer.add_waiting(&partition, end))),
+                Position::Committed => {
+                    waiting.push((partition.clone(), self.buffer.assignment().add_waiting(&partition, end)));
+                }
             }
         }
         if cluster.is_none() {
@@ -96,16 +99,16 @@ impl Consumer {
     pub fn unassign(&self) -> Result<(), ClientError> {
         self.refuse_if_subscribed()?;
         let topics = std::mem::take(&mut *lock(&self.topics));
-        self.buffer.forget_topics();
+        self.buffer.driver().errors(PendingErrors::forget_topics);
         // Partitions of a group that is still being left are the group's to release.
-        let partitions = self.buffer.assigned_by_hand();
+        let partitions = self.buffer.look(|state| state.partitions().assigned_by_hand());
         let single = distinct(partitions.iter()).into_iter().filter(|topic| !topics.contains(topic));
         self.metadata.release(single.collect::<Vec<_>>());
         self.metadata.release(topics.iter().cloned());
         // The driver first: it adds partitions of whole topics, and must not do so after they were removed here.
         self.send(FetchCommand::Unassign { partitions, topics: topics.into_iter().collect() })?;
-        for partition in self.buffer.assigned_by_hand() {
-            self.buffer.remove(&partition);
+        for partition in self.buffer.look(|state| state.partitions().assigned_by_hand()) {
+            self.buffer.assignment().remove(&partition);
         }
         Ok(())
     }
@@ -127,10 +130,12 @@ impl Consumer {
         let start = start.into();
         self.check_position(start)?;
         let sought = match start {
-            Position::At(start) => self.buffer.seek(partition, start),
-            Position::Committed => {
-                self.buffer.wait_for_start(partition).map(|span| self.starts.look_up(vec![(partition.clone(), span)]))
-            }
+            Position::At(start) => self.buffer.assignment().seek(partition, start),
+            Position::Committed => self
+                .buffer
+                .assignment()
+                .wait_for_start(partition)
+                .map(|span| self.starts.look_up(vec![(partition.clone(), span)])),
         };
         sought.ok_or_else(|| self.not_assigned(partition))
     }
@@ -156,7 +161,13 @@ impl Consumer {
     pub fn unresolved(&self) -> Vec<Arc<str>> {
         let known = distinct(self.assignment().iter());
         let topics = lock(&self.topics);
-        topics.iter().filter(|topic| !known.contains(*topic) && !self.buffer.has_failed_topic(topic)).cloned().collect()
+        topics
+            .iter()
+            .filter(|topic| {
+                !known.contains(*topic) && !self.buffer.driver().errors(|errors| errors.has_failed_topic(topic))
+            })
+            .cloned()
+            .collect()
     }
 
     /// Where an assignment starts by default: at the committed offsets, if there is a `group.id`, as for a member of

@@ -38,7 +38,8 @@ impl Consumer {
     /// The error of a wait that ended without records because the schema registry is silent, for at least `at_least`, and
     /// records wait for it.
     fn check_registry(&self, at_least: Duration) -> Result<(), ClientError> {
-        let waiting = self.config.schema_registry.as_ref().filter(|_| self.buffer.awaits_any());
+        let waiting =
+            self.config.schema_registry.as_ref().filter(|_| self.buffer.look(|state| state.partitions().awaits_any()));
         match waiting.and_then(|registry| registry.waiting()) {
             Some((failing_for, last_error)) if failing_for >= at_least => {
                 Err(ClientError::RegistryUnavailable { failing_for, last_error })

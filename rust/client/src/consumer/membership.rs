@@ -18,7 +18,7 @@ use super::non_member_commits::{Committer, NonMemberCommits};
 use super::{Consumer, Partitions};
 use crate::config::GroupProtocol;
 use crate::error::ClientError;
-use crate::fetch::buffer::{BatchLimits, CommitCall, FetchBuffer, RowCursor, WorkGate};
+use crate::fetch::buffer::{BatchLimits, CommitCall, FetchBuffer, MembershipGate, RowCursor, WorkGate};
 use crate::group::handle::{Group, Parts};
 use crate::group::subscription::{Subscription, pattern_for_nobody};
 use crate::group::{
@@ -59,7 +59,10 @@ impl Drop for Unfinished {
     fn drop(&mut self) {
         let Some(buffer) = self.buffer.upgrade() else { return };
         let (who, unfinished) = match self.what {
-            What::Batch(id) => ("a batch that was handed over was dropped", buffer.batch_ended(id)),
+            What::Batch(id) => (
+                "a batch that was handed over was dropped",
+                buffer.finishing(|handed_out, _| handed_out.batch_ended(id)),
+            ),
             What::Held(holder) => ("a thread or task ended", buffer.holder_ended(holder).into_iter().collect()),
         };
         if unfinished.is_empty() {
@@ -91,14 +94,15 @@ impl Consumer {
             return Err(pattern_for_nobody(pattern));
         }
         let _changing = self.changing();
-        let assigned = !self.buffer.assigned_by_hand().is_empty() || !self.topics().is_empty();
+        let assigned =
+            !self.buffer.look(|state| state.partitions().assigned_by_hand()).is_empty() || !self.topics().is_empty();
         if assigned && !self.is_subscribed() {
             return Err(ClientError::Argument(
                 "partitions are assigned to this consumer by hand: call unassign() before subscribe()".into(),
             ));
         }
         let group = self.group()?;
-        self.buffer.keep_alive();
+        self.buffer.group().keep_alive();
         group.subscribe(subscription, listens)?;
         self.subscribed.store(true, Ordering::Release);
         Ok(())
@@ -140,7 +144,7 @@ impl Consumer {
 
     /// What `holder` was handed is finished.
     pub fn finish_held(&self, holder: Holder) {
-        self.buffer.finish_held(holder);
+        self.buffer.finishing(|handed_out, _| handed_out.finish_held(holder));
     }
 
     /// A batch is finished, whichever holder has it; the next commit has it.
@@ -150,7 +154,8 @@ impl Consumer {
     pub fn finish(&self, batch: &HandedBatch) -> Result<(), ClientError> {
         self.refuse_without_group()?;
         self.check_own(batch)?;
-        self.buffer.finish_batch(batch.id, batch.columns.record_batch.num_rows());
+        let rows = batch.columns.record_batch.num_rows();
+        self.buffer.finishing(|handed_out, _| handed_out.finish_batch(batch.id, rows));
         Ok(())
     }
 
@@ -168,7 +173,8 @@ impl Consumer {
     ) -> Result<Vec<(HandedBatch, Unfinished)>, ClientError> {
         self.refuse_without_group()?;
         self.check_own(batch)?;
-        let parts = self.buffer.hand_over(batch, holder)?.into_iter();
+        let parts = self.buffer.finishing(|handed_out, partitions| handed_out.hand_over(partitions, batch, holder));
+        let parts = parts?.into_iter();
         let unfinished = |id| Unfinished { what: What::Batch(id), buffer: self.buffer(), log: self.log.clone() };
         Ok(parts.map(|part| (unfinished(part.id), part)).map(|(guard, part)| (part, guard)).collect())
     }
@@ -181,7 +187,7 @@ impl Consumer {
     /// The partitions of a batch whose rows will never be handed out: they were sought or lost since, or are being revoked.
     /// Nobody needs to keep the records that the batch refused of them.
     pub fn revoked_partitions(&self, batch: &HandedBatch) -> Vec<TopicPartition> {
-        self.buffer.revoked_partitions(batch)
+        self.buffer.look(|state| state.partitions().revoked_partitions(batch))
     }
 
     /// The records that a batch refused are in safe keeping: from now on `holder` holds the batch. False if its rows
@@ -193,17 +199,17 @@ impl Consumer {
 
     /// Whether rows of a part from [`Self::hand_over`] may be begun, to be asked before each.
     pub fn work_gate(&self, part: &HandedBatch) -> WorkGate {
-        self.buffer.work_gate(part)
+        self.buffer.look(|state| state.work_gate(part))
     }
 
     /// The first rows of a part are finished. They count once all earlier parts of the partition are.
     pub fn finish_rows(&self, part: &HandedBatch, rows: usize) {
-        self.buffer.finish_rows(part, rows);
+        self.buffer.finishing(|handed_out, _| handed_out.finish_rows(part, rows));
     }
 
     /// Nobody will finish the rest of a part: it stays uncommitted, and no revocation waits for it.
     pub fn abandon(&self, part: &HandedBatch) {
-        self.buffer.abandon(part);
+        self.buffer.finishing(|handed_out, _| handed_out.abandon(part));
     }
 
     /// As [`Self::next`], but hands out no rows.
@@ -227,7 +233,7 @@ impl Consumer {
     /// # Errors
     /// If something else than this consumer has returned the batch: it must not be taken for one of this consumer's.
     pub fn check_own(&self, batch: &HandedBatch) -> Result<(), ClientError> {
-        if self.buffer.is_own(batch) {
+        if self.buffer.handed_out(|handed_out| handed_out.is_own(batch)) {
             return Ok(());
         }
         let message = "this batch is not one of this consumer: give it to the consumer that returned it";
@@ -244,7 +250,7 @@ impl Consumer {
 
     /// A callback that is to be run now, unless another is running.
     pub fn next_callback(&self) -> Option<PendingCallback> {
-        self.buffer.next_callback()
+        self.buffer.group().membership(MembershipGate::next_callback)
     }
 
     /// A callback has ended; `failed` if it raised an error, which the user sees. An on_assigned that failed is run
@@ -296,7 +302,7 @@ impl Consumer {
             // A membership that has ended took its partitions with it: to commit nothing is no success then, and no other
             // member is the reason.
             let nothing = outcome.values().all(|(_, each)| matches!(each, Err(CommitError::NotOwned)));
-            match nothing.then(|| buffer.membership_error()).flatten() {
+            match nothing.then(|| buffer.group().membership(|gate| gate.error())).flatten() {
                 Some(error) => Err(error),
                 None => Ok(outcome),
             }
@@ -306,12 +312,16 @@ impl Consumer {
     /// The offsets that have to be sent, and outcomes that are known without asking the coordinator.
     pub(super) fn to_commit(&self, what: CommitWhat) -> (BTreeMap<TopicPartition, CommitOffset>, CommitOutcome) {
         match what {
-            CommitWhat::Finished { holder } => (self.buffer.finish_all(holder), CommitOutcome::new()),
+            CommitWhat::Finished { holder } => {
+                (self.buffer.finishing(|handed_out, _| handed_out.finish_all(holder)), CommitOutcome::new())
+            }
             CommitWhat::Offsets(mut offsets) => {
-                self.buffer.commits_own_offsets(&mut offsets);
+                self.buffer.handed_out(|handed_out| handed_out.commits_own_offsets(&mut offsets));
                 (offsets, CommitOutcome::new())
             }
-            CommitWhat::Batch { id, places } => self.buffer.finish(id, &places),
+            CommitWhat::Batch { id, places } => {
+                self.buffer.finishing(|handed_out, partitions| handed_out.finish(partitions, id, &places))
+            }
         }
     }
 
@@ -352,12 +362,12 @@ impl Consumer {
 
     /// Counts as a poll, for a user in the middle of a long batch.
     pub fn keep_alive(&self) {
-        self.buffer.keep_alive();
+        self.buffer.group().keep_alive();
     }
 
     /// Partitions that are being revoked, and wait until the user has finished what it holds of them.
     pub fn rebalance_wanted(&self) -> Partitions {
-        self.buffer.revocation_pending()
+        self.buffer.group().membership(|gate| gate.revocation_pending())
     }
 
     /// Joins the group again, `after` from now. Ends what an assignor left for later: lost members, the first ones of a

@@ -118,7 +118,8 @@ impl Committer {
                 (partition, (at, outcome))
             })
             .collect();
-        self.buffer.committed(outcome.iter().map(|(partition, (at, outcome))| (partition, at, outcome.is_ok())));
+        let outcomes = outcome.iter().map(|(partition, (at, outcome))| (partition, at, outcome.is_ok()));
+        self.buffer.handed_out(|handed_out| handed_out.committed(outcomes));
         Ok(outcome)
     }
 }

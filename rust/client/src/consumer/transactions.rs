@@ -16,7 +16,7 @@ use monedula_engine::transaction::{GroupMetadata, TransactionError};
 use super::Consumer;
 use super::membership::no_group;
 use crate::error::ClientError;
-use crate::fetch::buffer::{CommitCall, FetchBuffer};
+use crate::fetch::buffer::{CommitCall, FetchBuffer, HandedOut};
 use crate::group::handle::Group;
 use crate::group::{CommitError, CommitOffset, CommitWhat};
 
@@ -40,7 +40,7 @@ pub struct PendingOffsets {
 impl PendingOffsets {
     /// The transaction was committed.
     pub fn committed(&self) {
-        self.buffer.transaction_committed(&self.offsets);
+        self.buffer.handed_out(|handed_out| handed_out.transaction_committed(&self.offsets));
     }
 }
 
@@ -89,7 +89,7 @@ impl Consumer {
             return Err(ClientError::Argument(message.into()));
         }
         if let CommitWhat::Finished { holder } = what
-            && let Some((partition, at)) = self.buffer.held_by_others(holder)
+            && let Some((partition, at)) = self.buffer.handed_out(|handed_out| handed_out.held_by_others(holder))
         {
             return Err(ClientError::Argument(format!(
                 "this thread or task never asked the consumer for records, so the transaction would be committed without \
@@ -101,7 +101,7 @@ impl Consumer {
         }
         let call = self.buffer.begin_commit();
         let group = self.group_metadata();
-        let revoked = self.buffer.take_revoked_unfinished();
+        let revoked = self.buffer.handed_out(HandedOut::take_revoked_unfinished);
         if let Some(partition) = revoked.first() {
             return Err(must_abort(format!(
                 "{partition} was revoked for another member of the group before its offset was in the transaction"
@@ -109,7 +109,9 @@ impl Consumer {
         }
         let (offsets, known) = self.to_commit(what);
         let lost = known.iter().find(|(_, (_, outcome))| matches!(outcome, Err(CommitError::NotOwned)));
-        let not_owned = offsets.keys().find(|partition| self.is_subscribed() && !self.buffer.owns(partition));
+        let not_owned = offsets
+            .keys()
+            .find(|partition| self.is_subscribed() && !self.buffer.look(|state| state.partitions().owns(partition)));
         if let Some(partition) = lost.map(|(partition, _)| partition).or(not_owned) {
             return Err(must_abort(format!("{partition} is not assigned to this consumer any more")));
         }
@@ -132,11 +134,11 @@ impl Consumer {
         if self.config.group_id.is_none() {
             return Err(no_group());
         }
-        self.buffer.take_revoked_unfinished();
-        for (partition, base) in self.buffer.bases() {
+        self.buffer.handed_out(HandedOut::take_revoked_unfinished);
+        for (partition, base) in self.buffer.handed_out(|handed_out| handed_out.bases()) {
             let start = base.map_or(Start::Policy, |base| Start::Offset(base.offset, base.leader_epoch));
             // A partition that was lost meanwhile is read again by its next owner.
-            let _ = self.buffer.seek(&partition, start);
+            let _ = self.buffer.assignment().seek(&partition, start);
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use monedula_engine::backoff::Jitter;
 use super::Consumer;
 use crate::config::ClientConfig;
 use crate::error::ClientError;
-use crate::fetch::buffer::FetchBuffer;
+use crate::fetch::buffer::{BufferState, FetchBuffer};
 use crate::group::MemberState;
 use crate::lock::lock;
 use crate::log::{Log, kinds};
@@ -50,7 +50,7 @@ impl Consumer {
             return Err(ClientError::Closed);
         }
         *lock(&self.until) = until;
-        let number = self.buffer.begin_until();
+        let number = self.buffer.assignment().begin_until();
         self.look_up_bounds();
         Ok(number)
     }
@@ -77,23 +77,25 @@ impl Consumer {
                 }
                 let is_quiet = health.last_rebalance.is_some_and(|ago| ago > patience);
                 // The member owns partitions a moment before the buffer has them.
-                let is_there = health.owned.iter().all(|partition| self.buffer.owns(partition));
+                let is_there =
+                    health.owned.iter().all(|partition| self.buffer.look(|state| state.partitions().owns(partition)));
                 let is_content = is_there && (!health.owned.is_empty() || is_quiet);
                 let is_classic = matches!(health.state, MemberState::Classic(_));
-                let are_taken = is_classic || self.buffer.since_release().is_none_or(|ago| ago > patience);
+                let are_taken = is_classic
+                    || self.buffer.group().membership(|gate| gate.since_release()).is_none_or(|ago| ago > patience);
                 is_stable(health.state) && health.wanted.is_empty() && is_content && are_taken
             }
         };
-        is_settled && self.buffer.is_until_reached()
+        is_settled && self.buffer.look(BufferState::is_until_reached)
     }
 
     /// The loop with this number is over; does nothing if another one began since.
     pub fn end_until(&self, number: u64) {
-        self.buffer.end_until(number);
+        self.buffer.assignment().end_until(number);
     }
 
     fn look_up_bounds(&self) {
-        let Some((number, partitions)) = self.buffer.take_unbounded() else { return };
+        let Some((number, partitions)) = self.buffer.assignment().take_unbounded() else { return };
         let bounds = Bounds {
             until: *lock(&self.until),
             config: self.config.clone(),
@@ -124,7 +126,7 @@ impl Bounds {
                 BTreeMap::new()
             }
         };
-        self.buffer.set_bounds(number, &partitions, found);
+        self.buffer.assignment().set_bounds(number, &partitions, found);
     }
 
     async fn find(&self, partitions: &[TopicPartition]) -> Result<BTreeMap<TopicPartition, i64>, ClientError> {

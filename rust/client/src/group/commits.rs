@@ -34,7 +34,8 @@ impl Task {
     }
 
     pub(super) fn committed(&mut self, ticket: Option<Ticket>, outcomes: CommitOutcome) {
-        self.parts.buffer.committed(outcomes.iter().map(|(partition, (at, outcome))| (partition, at, outcome.is_ok())));
+        let ended = outcomes.iter().map(|(partition, (at, outcome))| (partition, at, outcome.is_ok()));
+        self.parts.buffer.handed_out(|handed_out| handed_out.committed(ended));
         let reply = ticket.and_then(|ticket| self.commits.replies.remove(&ticket));
         if let Some(reply) = reply {
             // The caller may have stopped waiting; the commit stands.
@@ -64,10 +65,12 @@ impl Task {
 
     /// Commits the finished offsets once `auto.commit.records` rows are finished.
     pub(super) fn commit_by_count(&mut self) -> Option<Input> {
-        if self.commits.counted.is_some() || !self.parts.buffer.has_finished_enough() {
+        if self.commits.counted.is_some()
+            || !self.parts.buffer.handed_out(|handed_out| handed_out.has_finished_enough())
+        {
             return None;
         }
-        let offsets = self.parts.buffer.snapshot(None);
+        let offsets = self.parts.buffer.handed_out(|handed_out| handed_out.snapshot(None));
         if offsets.is_empty() {
             return None;
         }

@@ -160,8 +160,9 @@ impl Group {
                 && error.is_panic()
             {
                 buffer_of_group
+                    .group()
                     .raise(ClientError::Internal(format!("the task of the consumer group ended: {error}")), true);
-                buffer_of_group.set_leaving(false);
+                buffer_of_group.group().set_leaving(false);
             }
         });
         Self { shared, config, buffer, commands, task: Mutex::new(Some(task)) }
@@ -183,9 +184,9 @@ impl Group {
     }
 
     fn leave(&self, order: GroupCommand) -> Result<(), ClientError> {
-        self.buffer.set_leaving(true);
+        self.buffer.group().set_leaving(true);
         // The task has ended, so there is nothing to wait for.
-        self.command(order).inspect_err(|_| self.buffer.set_leaving(false))
+        self.command(order).inspect_err(|_| self.buffer.group().set_leaving(false))
     }
 
     /// Counts all pending and further callbacks as run, because the user runs none any more.
@@ -207,7 +208,7 @@ impl Group {
     }
 
     pub(crate) fn called_back(&self, ticket: u64, failed: bool) {
-        if self.buffer.called_back(ticket, failed) {
+        if self.buffer.group().called_back(ticket, failed) {
             self.shared.figures().counted.callbacks += 1;
             let _ = self.command(GroupCommand::CalledBack { ticket });
         }
@@ -222,7 +223,7 @@ impl Group {
     pub(crate) fn health(&self) -> GroupHealth {
         let status = self.shared.member().status();
         let mut health = GroupHealth::new(status, &self.config, self.shared.now());
-        health.wanted = self.buffer.revocation_pending();
+        health.wanted = self.buffer.group().membership(|gate| gate.revocation_pending());
         let figures = self.shared.figures();
         health.last_rebalance_reason = health.last_rebalance_reason.or_else(|| figures.rebalance_reason.clone());
         health.unknown_topics.clone_from(&figures.unknown_topics);

@@ -23,7 +23,7 @@ use super::turns::Turns;
 use super::{Listens, PendingCallback};
 use crate::coordinator::fault;
 use crate::error::ClientError;
-use crate::fetch::buffer::Lease;
+use crate::fetch::buffer::{Lease, MembershipGate, PendingErrors};
 use crate::log::{Entry, kinds};
 use crate::net::metadata::View;
 use crate::net::network::NodeId;
@@ -136,11 +136,11 @@ impl Task {
                     let view = view.borrow_and_update().clone();
                     self.view(&view);
                 }
-                () = buffer.group_wanted.notified() => self.look(),
+                () = buffer.group().wanted().notified() => self.look(),
                 () = tokio::time::sleep_until(wake_at.into()) => self.handle(Input::Tick),
             }
         }
-        self.parts.buffer.set_leaving(false);
+        self.parts.buffer.group().set_leaving(false);
     }
 
     fn wake_at(&self) -> Instant {
@@ -160,7 +160,7 @@ impl Task {
             GroupCommand::Unsubscribe => {
                 self.forget_subscription();
                 match self.state.is_unsubscribed() {
-                    true => self.parts.buffer.set_leaving(false),
+                    true => self.parts.buffer.group().set_leaving(false),
                     false => self.handle(Input::Unsubscribe),
                 }
             }
@@ -170,7 +170,7 @@ impl Task {
             }
             GroupCommand::Abandon => {
                 self.abandoned = true;
-                for callback in self.parts.buffer.take_callbacks() {
+                for callback in self.parts.buffer.group().membership(MembershipGate::take_callbacks) {
                     self.handle(Input::CalledBack { ticket: callback.ticket });
                 }
             }
@@ -229,7 +229,7 @@ impl Task {
 
     /// The user polled, or finished records that a revocation or a commit waits for.
     fn look(&mut self) {
-        for (ticket, offsets) in self.parts.buffer.take_finished_revocations() {
+        for (ticket, offsets) in self.parts.buffer.group().take_finished_revocations() {
             self.inputs.push_back(Input::Finished { ticket, offsets });
         }
         let counted = self.commit_by_count();
@@ -253,7 +253,7 @@ impl Task {
         if let Some(Subscription::ServerPattern(pattern)) = &self.subscription {
             if self.state.protocol() == GroupProtocol::Classic {
                 let error = super::subscription::pattern_for_nobody(pattern);
-                return self.parts.buffer.raise(error, true);
+                return self.parts.buffer.group().raise(error, true);
             }
             self.give_pattern(pattern.clone());
         }
@@ -266,7 +266,7 @@ impl Task {
             self.parts.metadata.release(topics);
         }
         self.parts.metadata.set_filter(None);
-        self.parts.buffer.forget_topics();
+        self.parts.buffer.driver().errors(PendingErrors::forget_topics);
         self.unauthorized.clear();
         self.forget_unknown();
         self.release_resolved();
@@ -343,7 +343,7 @@ impl Task {
                 crate::offsets::missing(&first, &view.cluster, Duration::ZERO)
                 && self.unauthorized.insert(topic.clone())
             {
-                self.parts.buffer.topic_failed(error);
+                self.parts.buffer.driver().topic_failed(error);
             }
         }
     }
@@ -352,7 +352,12 @@ impl Task {
     pub(super) fn handle(&mut self, input: Input) {
         self.inputs.push_back(input);
         while let Some(input) = self.inputs.pop_front() {
-            let polled = self.parts.buffer.polled().saturating_duration_since(self.shared.started);
+            let polled = self
+                .parts
+                .buffer
+                .group()
+                .membership(|gate| gate.polled())
+                .saturating_duration_since(self.shared.started);
             let mut outputs = Vec::new();
             {
                 let mut member = self.shared.member();
@@ -385,29 +390,29 @@ impl Task {
             Output::Event(event) => self.record(event),
             Output::Assigned { partitions } => {
                 self.parts.metadata.hold(partitions.iter().map(|partition| partition.topic.clone()));
-                buffer.assigned(&partitions);
+                buffer.group().assigned(&partitions);
             }
-            Output::StartingOffsets { partitions } => buffer.start_owned(partitions),
+            Output::StartingOffsets { partitions } => buffer.group().start(partitions),
             Output::StartingOffsetFailed { partition, code } => {
-                buffer.start_failed(&partition, None, fault(partition.clone(), code).into());
+                buffer.assignment().start_failed(&partition, None, fault(partition.clone(), code).into());
             }
             Output::PrepareRevocation { ticket, partitions } => {
-                buffer.revoke(ticket, partitions, self.listens.revoked && !self.abandoned);
+                buffer.group().revoke(ticket, partitions, self.listens.revoked && !self.abandoned);
                 self.give_finished();
             }
             Output::CollectFinished { ticket, scope } => {
                 let offsets = match &scope {
-                    Scope::All => buffer.snapshot(None),
-                    Scope::Only(partitions) => buffer.snapshot(Some(partitions)),
+                    Scope::All => buffer.handed_out(|handed_out| handed_out.snapshot(None)),
+                    Scope::Only(partitions) => buffer.handed_out(|handed_out| handed_out.snapshot(Some(partitions))),
                 };
                 self.inputs.push_back(Input::Finished { ticket, offsets });
             }
             Output::Callback { ticket, kind, partitions } => self.call_back(ticket, kind, partitions),
             Output::Released { partitions, are_lost } => {
                 let uncalled = match are_lost {
-                    true => buffer.lost(&partitions, self.listens.to(CallbackKind::Lost)),
+                    true => buffer.group().lost(&partitions, self.listens.to(CallbackKind::Lost)),
                     false => {
-                        buffer.released(&partitions);
+                        buffer.group().released(&partitions);
                         Vec::new()
                     }
                 };
@@ -416,7 +421,9 @@ impl Task {
             }
             Output::Committed { ticket, outcomes } => self.committed(ticket, outcomes),
             Output::Lease { until } => {
-                buffer.set_lease(until.map_or(Lease::Expired, |until| Lease::Until(self.shared.started + until)));
+                buffer
+                    .group()
+                    .set_lease(until.map_or(Lease::Expired, |until| Lease::Until(self.shared.started + until)));
             }
             Output::Closed => self.closed = true,
         }
@@ -436,7 +443,7 @@ impl Task {
     }
 
     fn give_finished(&mut self) {
-        for (ticket, offsets) in self.parts.buffer.take_finished_revocations() {
+        for (ticket, offsets) in self.parts.buffer.group().take_finished_revocations() {
             self.inputs.push_back(Input::Finished { ticket, offsets });
         }
     }
@@ -444,10 +451,10 @@ impl Task {
     fn call_back(&mut self, ticket: Ticket, kind: CallbackKind, partitions: BTreeSet<TopicPartition>) {
         if self.listens.to(kind) && !self.abandoned {
             let partitions = partitions.into_iter().collect();
-            return self.parts.buffer.queue_callback(PendingCallback { ticket, kind, partitions });
+            return self.parts.buffer.group().queue_callback(PendingCallback { ticket, kind, partitions });
         }
         if kind == CallbackKind::Assigned {
-            self.parts.buffer.on_assigned_done(&partitions);
+            self.parts.buffer.group().on_assigned_done(&partitions);
         }
         self.inputs.push_back(Input::CalledBack { ticket });
     }
@@ -456,7 +463,7 @@ impl Task {
         self.parts.log.record(&kinds::GROUP_FAILED, || error.to_string());
         // Where a broker does not let the client in, the membership fails because of that.
         let error = self.parts.network.refusal().unwrap_or_else(|| error.into());
-        self.parts.buffer.raise(error, fatal);
+        self.parts.buffer.group().raise(error, fatal);
     }
 
     pub(super) fn record(&mut self, event: GroupEvent) {
@@ -477,10 +484,10 @@ impl Task {
         match &event {
             GroupEvent::StateChanged { to, .. } => {
                 self.state = *to;
-                self.parts.buffer.set_awaits_poll(to.is_stale());
+                self.parts.buffer.group().membership(|gate| gate.set_awaits_poll(to.is_stale()));
                 if to.is_unsubscribed() {
                     self.lead(BTreeSet::new());
-                    self.parts.buffer.set_leaving(false);
+                    self.parts.buffer.group().set_leaving(false);
                 }
             }
             GroupEvent::Joined { leader: false, .. } => {
@@ -489,7 +496,7 @@ impl Task {
             }
             GroupEvent::Retried { api, .. } => self.parts.metrics.retriable_error(api),
             GroupEvent::LeaseExpired => {
-                let stalled = self.parts.buffer.queued_records();
+                let stalled = self.parts.buffer.look(|state| state.partitions().queued_records());
                 self.shared.figures().counted.records_stalled += stalled;
             }
             _ => {}

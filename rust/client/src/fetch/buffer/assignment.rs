@@ -1,135 +1,212 @@
-//! Newly assigned partitions. One of a group's is handed out once its start is known and its on_assigned has ended; one
-//! that is assigned by hand to start at its committed offset, once that is known.
+//! The partitions that are read: which, from where, up to where, and which are paused.
+//!
+//! Both locks are held by everything that changes what may be handed out: a batch never holds rows of a partition that
+//! was sought or released before it was returned.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
 
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
 use monedula_engine::group::Committed;
 use monedula_engine::ledger::OffsetAndEpoch;
 
-use super::partition_buffer::PartitionBuffer;
-use super::until::Bound;
-use super::{BufferState, FetchBuffer};
+use super::assembler::Assembler;
+use super::partition_buffer::{Bound, HoldReason};
+use super::shared::Shared;
+use super::state::BufferState;
 use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
+use crate::lock::lock;
 
-impl FetchBuffer {
-    /// The group assigned these partitions; nothing of them is handed out yet.
-    pub(crate) fn assigned(&self, partitions: &BTreeSet<TopicPartition>) {
-        let _build = self.lock_build();
-        let mut state = self.state();
-        state.membership.callbacks.forget_repeated(partitions);
-        for partition in partitions {
-            state.remove(partition);
-            let span = state.new_span();
-            let mut buffer = PartitionBuffer::new(span, None);
-            (buffer.owned, buffer.started, buffer.on_assigned_done) = (true, false, false);
-            buffer.bound = state.bound_of(partition);
-            buffer.bound_holds = buffer.bound == Bound::Unknown;
-            state.partitions.insert(partition.clone(), buffer);
-            state.finished.restart(partition, span, None);
-        }
+/// Changes of the partitions that are read.
+#[derive(Clone, Copy)]
+pub(crate) struct Assignment<'b> {
+    shared: &'b Shared,
+    assembler: &'b Mutex<Assembler>,
+}
+
+impl<'b> Assignment<'b> {
+    pub(super) fn new(shared: &'b Shared, assembler: &'b Mutex<Assembler>) -> Self {
+        Self { shared, assembler }
     }
 
-    /// Where partitions of the group start, each with its committed offset and whether the topic is new. Those that the
-    /// user has sought elsewhere meanwhile stay there.
-    pub(crate) fn start_owned(&self, partitions: Vec<(TopicPartition, Committed, bool)>) {
-        let mut state = self.state();
-        for (partition, committed, is_new) in partitions {
-            let buffer = state.partitions.get(&partition).filter(|buffer| buffer.owned);
-            let Some(span) = buffer.map(|buffer| buffer.span) else { continue };
-            let otherwise = if is_new { Start::Earliest } else { Start::Policy };
-            self.start_at(&mut state, &partition, span, committed, otherwise);
-        }
-        drop(state);
-        self.arrived.notify_all();
+    /// Both locks, in their order.
+    pub(super) fn lock(self) -> (MutexGuard<'b, Assembler>, MutexGuard<'b, BufferState>) {
+        (lock(self.assembler), self.shared.lock())
     }
 
-    /// Where this span of a partition starts that was assigned by hand to start at its committed offset.
-    pub(crate) fn start_by_hand(&self, partition: &TopicPartition, span: u64, committed: Committed) {
-        let mut state = self.state();
-        self.start_at(&mut state, partition, span, committed, Start::Policy);
-        drop(state);
-        self.arrived.notify_all();
-    }
-
-    fn start_at(
-        &self,
-        state: &mut BufferState,
-        partition: &TopicPartition,
-        span: u64,
-        committed: Committed,
-        otherwise: Start,
-    ) {
-        let BufferState { partitions, finished, raise, .. } = &mut *state;
-        let waits = |buffer: &&mut PartitionBuffer| buffer.span == span && !buffer.started;
-        let Some(buffer) = partitions.get_mut(partition).filter(waits) else { return };
-        // An error of an earlier attempt to find the committed offset.
-        if buffer.fault.take().is_some() {
-            raise.retain(|error| error.partition() != Some(partition));
-        }
-        let start = match committed {
-            Some(at) => {
-                buffer.target = Some(at.offset);
-                let place = OffsetAndEpoch { offset: at.offset, leader_epoch: at.leader_epoch };
-                if let Some(ledger) = &mut finished.ledger {
-                    ledger.start(partition, span, place, true);
-                }
-                Start::Offset(at.offset, at.leader_epoch)
-            }
-            None => otherwise,
-        };
-        let (is_owned, end) = (buffer.owned, buffer.end);
-        self.command(FetchCommand::Assign { partitions: vec![(partition.clone(), span, start, end)], is_owned });
-        self.change(state, partition, |buffer| buffer.started = true);
+    /// Adds a partition, in place of an earlier assignment of it, and returns its span.
+    pub(crate) fn add(self, partition: &TopicPartition, end: Option<i64>) -> u64 {
+        let (_assembler, mut state) = self.lock();
+        state.remove(partition);
+        let span = state.partitions.add(partition, end);
+        state.handed_out.restart(partition, span, None);
+        span
     }
 
     /// As [`Self::add`], for a partition that starts at its committed offset: the driver reads it once that is known.
-    pub(crate) fn add_waiting(&self, partition: &TopicPartition, end: Option<i64>) -> u64 {
+    pub(crate) fn add_waiting(self, partition: &TopicPartition, end: Option<i64>) -> u64 {
         let span = self.add(partition, end);
-        if let Some(buffer) = self.state().current(partition, span) {
-            buffer.started = false;
+        if let Some(buffer) = self.shared.lock().partitions.current(partition, span) {
+            buffer.set_held(HoldReason::StartUnknown, true);
         }
         span
     }
 
-    /// An assigned partition waits for its committed offset, to go on there. Its span; `None` if it is not assigned.
-    pub(crate) fn wait_for_start(&self, partition: &TopicPartition) -> Option<u64> {
+    /// Removes a partition; what was fetched of it is dropped. False if it was not assigned.
+    pub(crate) fn remove(self, partition: &TopicPartition) -> bool {
+        let (_assembler, mut state) = self.lock();
+        state.remove(partition)
+    }
+
+    /// As [`Self::remove`], unless the partition has another span by now.
+    pub(crate) fn remove_span(self, partition: &TopicPartition, span: u64) {
+        let (_assembler, mut state) = self.lock();
+        if state.partitions.current(partition, span).is_some() {
+            state.remove(partition);
+        }
+    }
+
+    /// Drops what was fetched of `partition` and gives it a new span; `None` if it is not assigned.
+    pub(crate) fn restart(self, partition: &TopicPartition) -> Option<u64> {
+        let (_assembler, mut state) = self.lock();
+        state.seek(partition)
+    }
+
+    /// Notes the offset that the user asked for: it is shown as the position until the driver has found that.
+    pub(crate) fn aim(self, partition: &TopicPartition, span: u64, start: Start) {
+        self.shared.lock().aim(partition, span, start);
+    }
+
+    /// Reads on elsewhere in `partition`; what was fetched of it is dropped. `None` if it is not assigned.
+    pub(crate) fn seek(self, partition: &TopicPartition, start: Start) -> Option<()> {
         let span = self.restart(partition)?;
-        let mut state = self.state();
-        state.current(partition, span)?.started = false;
-        self.command(FetchCommand::Unassign { partitions: vec![partition.clone()], topics: Vec::new() });
+        let mut state = self.shared.lock();
+        state.aim(partition, span, start);
+        let buffer = state.partitions.current(partition, span)?;
+        if !buffer.is_held_by(HoldReason::StartUnknown) {
+            state.partitions.command(FetchCommand::Seek { partition: partition.clone(), span, start });
+            return Some(());
+        }
+        // The partition waited for its committed offset, which is not looked up any more.
+        buffer.set_held(HoldReason::StartUnknown, false);
+        let (is_owned, end) = (buffer.is_owned(), buffer.end());
+        let partitions = vec![(partition.clone(), span, start, end)];
+        state.partitions.command(FetchCommand::Assign { partitions, is_owned });
+        state.change(partition, |_| ());
+        Some(())
+    }
+
+    /// Stops or resumes handing out and fetching `partition`; what was fetched is kept. `None` if it is not assigned.
+    pub(crate) fn set_paused(self, partition: &TopicPartition, paused: bool) -> Option<()> {
+        let (_assembler, mut state) = self.lock();
+        state.partitions.get(partition)?;
+        state.set_held(partition, HoldReason::Paused, paused);
+        drop(state);
+        self.shared.notify_calls();
+        Some(())
+    }
+
+    /// An assigned partition waits for its committed offset, to go on there. Its span; `None` if it is not assigned.
+    pub(crate) fn wait_for_start(self, partition: &TopicPartition) -> Option<u64> {
+        let span = self.restart(partition)?;
+        let mut state = self.shared.lock();
+        state.partitions.current(partition, span)?.set_held(HoldReason::StartUnknown, true);
+        let command = FetchCommand::Unassign { partitions: vec![partition.clone()], topics: Vec::new() };
+        state.partitions.command(command);
         Some(span)
     }
 
-    /// The partitions that were assigned by hand, and not by a group.
-    pub(crate) fn assigned_by_hand(&self) -> Vec<TopicPartition> {
-        let state = self.state();
-        let by_hand = state.partitions.iter().filter(|(_, buffer)| !buffer.owned);
-        by_hand.map(|(partition, _)| partition.clone()).collect()
-    }
-
-    /// Whether a partition waits for its committed offset.
-    pub(crate) fn waits_for_start(&self, partition: &TopicPartition, span: u64) -> bool {
-        self.state().current(partition, span).is_some_and(|buffer| !buffer.started)
+    /// Where this span of a partition starts that was assigned by hand to start at its committed offset.
+    pub(crate) fn start(self, partition: &TopicPartition, span: u64, committed: Committed) {
+        let mut state = self.shared.lock();
+        start_at(&mut state, partition, span, committed, Start::Policy);
+        drop(state);
+        self.shared.notify_calls();
     }
 
     /// The committed offset at which a partition is to start cannot be had for now. `span` is `None` for a partition of
     /// the group.
-    pub(crate) fn start_failed(&self, partition: &TopicPartition, span: Option<u64>, error: ClientError) {
-        let mut state = self.state();
-        let waits =
-            |buffer: &&mut PartitionBuffer| !buffer.started && span.map_or(buffer.owned, |span| buffer.span == span);
-        let Some(buffer) = state.partitions.get_mut(partition).filter(waits) else { return };
-        buffer.fault = Some(error.clone());
-        state.raise.push_back(error);
+    pub(crate) fn start_failed(self, partition: &TopicPartition, span: Option<u64>, error: ClientError) {
+        let mut state = self.shared.lock();
+        let Some(buffer) = state.partitions.get_mut(partition) else { return };
+        let is_meant = span.map_or(buffer.is_owned(), |span| buffer.span() == span);
+        if !is_meant || !buffer.is_held_by(HoldReason::StartUnknown) {
+            return;
+        }
+        buffer.set_fault(error.clone());
+        state.errors.push(error);
         drop(state);
-        self.arrived.notify_all();
+        self.shared.notify_calls();
     }
 
-    /// Whether the partition is assigned.
-    pub(crate) fn owns(&self, partition: &TopicPartition) -> bool {
-        self.state().partitions.contains_key(partition)
+    /// Begins a loop with `until`, in place of the one before, and returns its number. Nothing is handed out of a
+    /// partition before [`Self::set_bounds`] has its bound.
+    pub(crate) fn begin_until(self) -> u64 {
+        let (_assembler, mut state) = self.lock();
+        state.end_until();
+        let number = state.partitions.begin_until();
+        let partitions = state.partitions.names();
+        partitions.iter().for_each(|partition| state.set_bound(partition, Bound::Unknown));
+        number
     }
+
+    /// Partitions whose bound nobody looks up yet, and the number of the loop. The caller does so now.
+    pub(crate) fn take_unbounded(self) -> Option<(u64, Vec<TopicPartition>)> {
+        self.shared.lock().partitions.take_unbounded()
+    }
+
+    /// The answer to [`Self::take_unbounded`]; partitions that it leaves out are asked for again.
+    pub(crate) fn set_bounds(self, number: u64, asked: &[TopicPartition], ends: BTreeMap<TopicPartition, i64>) {
+        let (_assembler, mut state) = self.lock();
+        let Some(until) = state.partitions.until(number) else { return };
+        let ends = until.answer(asked, ends);
+        ends.iter().for_each(|(partition, end)| state.set_bound(partition, Bound::At(*end)));
+        drop(state);
+        self.shared.notify_calls();
+    }
+
+    /// The loop with this number ends, if it is not over yet: everything is handed out again.
+    pub(crate) fn end_until(self, number: u64) {
+        let (_assembler, mut state) = self.lock();
+        if state.partitions.until(number).is_some() {
+            state.end_until();
+        }
+        drop(state);
+        self.shared.notify_calls();
+    }
+}
+
+/// A partition starts at its committed offset; `otherwise` where it has none.
+pub(super) fn start_at(
+    state: &mut BufferState,
+    partition: &TopicPartition,
+    span: u64,
+    committed: Committed,
+    otherwise: Start,
+) {
+    let Some(buffer) = state.partitions.current(partition, span) else { return };
+    if !buffer.is_held_by(HoldReason::StartUnknown) {
+        return;
+    }
+    let (is_owned, end) = (buffer.is_owned(), buffer.end());
+    if let Some(at) = &committed {
+        buffer.aim(at.offset);
+    }
+    // An error of an earlier attempt to find the committed offset.
+    if buffer.forget_fault() {
+        state.errors.forget(partition);
+    }
+    let start = match committed {
+        Some(at) => {
+            let place = OffsetAndEpoch { offset: at.offset, leader_epoch: at.leader_epoch };
+            state.handed_out.starts(partition, span, place, true);
+            Start::Offset(at.offset, at.leader_epoch)
+        }
+        None => otherwise,
+    };
+    let partitions = vec![(partition.clone(), span, start, end)];
+    state.partitions.command(FetchCommand::Assign { partitions, is_owned });
+    state.set_held(partition, HoldReason::StartUnknown, false);
 }

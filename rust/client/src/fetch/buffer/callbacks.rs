@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, VecDeque};
 use monedula_engine::TopicPartition;
 use monedula_engine::group::CallbackKind;
 
-use super::{BufferState, FetchBuffer};
 use crate::fetch::step::PendingCallback;
 
 /// The callbacks that are to be run, one at a time.
@@ -66,62 +65,25 @@ impl Callbacks {
         self.queue = others;
         dropped.into_iter().map(|callback| callback.ticket).collect()
     }
-}
 
-impl FetchBuffer {
-    /// A callback is to be run by a thread of the user's.
-    pub(crate) fn queue_callback(&self, callback: PendingCallback) {
-        let mut state = self.state();
-        state.membership.callbacks.queue.push_back(callback);
-        state.stop_all_rows();
-        drop(state);
-        self.arrived.notify_all();
+    /// One is to be run by a thread of the user's.
+    pub(super) fn queue(&mut self, callback: PendingCallback) {
+        self.queue.push_back(callback);
     }
 
-    /// The next callback to be run, if none is running.
-    pub(crate) fn next_callback(&self) -> Option<PendingCallback> {
-        self.state().membership.callbacks.next()
+    /// Takes those that nobody will run any more.
+    pub(super) fn take_all(&mut self) -> Vec<PendingCallback> {
+        self.forget_all_repeated();
+        self.running.take().into_iter().chain(std::mem::take(&mut self.queue)).collect()
     }
 
-    /// Callbacks that nobody will run any more: they count as run.
-    pub(crate) fn take_callbacks(&self) -> Vec<PendingCallback> {
-        let callbacks = &mut self.state().membership.callbacks;
-        callbacks.forget_all_repeated();
-        let running = callbacks.running.take();
-        running.into_iter().chain(std::mem::take(&mut callbacks.queue)).collect()
+    /// Ends the one that runs. `None` if that is another.
+    pub(super) fn end(&mut self, ticket: u64) -> Option<PendingCallback> {
+        self.running.take_if(|callback| callback.ticket == ticket)
     }
 
-    /// A callback has ended, `failed` if it raised. False if it is not the one that runs.
-    pub(crate) fn called_back(&self, ticket: u64, failed: bool) -> bool {
-        let mut state = self.state();
-        let BufferState { membership, partitions, .. } = &mut *state;
-        let is_it = |callback: &mut PendingCallback| callback.ticket == ticket;
-        let Some(mut callback) = membership.callbacks.running.take_if(is_it) else { return false };
-        membership.poll_now();
-        let assigned = callback.kind == CallbackKind::Assigned;
-        if assigned && failed && !membership.leaving {
-            // The user's part, such as a seek to offsets of its own, is not done: nothing of them is handed out before
-            // it is.
-            callback.partitions.retain(|partition| partitions.get(partition).is_some_and(|buffer| !buffer.revoking));
-            membership.callbacks.repeated.extend(Some(callback).filter(|callback| !callback.partitions.is_empty()));
-            drop(state);
-        } else if assigned {
-            drop(state);
-            self.on_assigned_done(&callback.partitions);
-        } else {
-            drop(state);
-        }
-        self.arrived.notify_all();
-        true
-    }
-
-    /// The on_assigned of these partitions has ended, or there is none.
-    pub(crate) fn on_assigned_done<'p>(&self, partitions: impl IntoIterator<Item = &'p TopicPartition>) {
-        let mut state = self.state();
-        for partition in partitions {
-            self.change(&mut state, partition, |buffer| buffer.on_assigned_done = true);
-        }
-        drop(state);
-        self.arrived.notify_all();
+    /// The user's code failed in an on_assigned: it is run again, if it is about any partition still.
+    pub(super) fn repeat(&mut self, callback: PendingCallback) {
+        self.repeated.extend(Some(callback).filter(|callback| !callback.partitions.is_empty()));
     }
 }

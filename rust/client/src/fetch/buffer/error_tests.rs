@@ -22,6 +22,10 @@ fn batch(step: Result<Step, ClientError>) -> HandedBatch {
     }
 }
 
+fn hand_over(world: &World, batch: &HandedBatch) -> Result<Vec<HandedBatch>, ClientError> {
+    world.buffer.finishing(|handed_out, partitions| handed_out.hand_over(partitions, batch, FIRST))
+}
+
 fn offsets(batch: &HandedBatch) -> Vec<i64> {
     (0..batch.columns.record_batch.num_rows()).filter_map(|row| batch.columns.offset_of(row)).collect()
 }
@@ -30,7 +34,7 @@ fn offsets(batch: &HandedBatch) -> Vec<i64> {
 fn stop(world: &World, index: i32, span: u64) {
     let partition = p(index);
     let fault = Fault::OffsetOutOfRange { partition, offset: 5, log_start: 9, log_end: 9 };
-    world.buffer.stopped(&p(index), span, fault.into());
+    world.buffer.driver().stopped(&p(index), span, fault.into());
 }
 
 /// Five rows and then a batch that cannot be read.
@@ -63,9 +67,9 @@ fn an_error_comes_after_rows_that_were_given_back() {
         assert_eq!((cursor.take(), cursor.take()), (Some(0), Some(1)));
         world.buffer.give_back(first.id, Some(FIRST));
         assert!(world.buffer.poll_callbacks(Instant::now(), FIRST).is_ok());
-        world.buffer.set_paused(&p(0), true);
+        world.buffer.assignment().set_paused(&p(0), true);
         assert!(matches!(next(&world, FIRST), Ok(Step::Nothing)), "the rows come once it is resumed");
-        world.buffer.set_paused(&p(0), false);
+        world.buffer.assignment().set_paused(&p(0), false);
         assert_eq!(offsets(&batch(next(&world, FIRST))), [2, 3, 4]);
         next(&world, FIRST).expect_err("the error");
         assert_eq!(world.buffer.status()[&p(0)].position, Some(5));
@@ -93,9 +97,9 @@ fn an_error_comes_after_rows_that_another_thread_has_in_hand() {
             assert!(matches!(next(&world, SECOND), Ok(Step::Nothing)));
             assert!(matches!(world.buffer.poll_callbacks(Instant::now(), SECOND), Ok(Step::Nothing)));
         }
-        world.buffer.finish_held(FIRST);
+        world.buffer.finishing(|handed_out, _| handed_out.finish_held(FIRST));
         next(&world, SECOND).expect_err("the error");
-        let finished = world.buffer.snapshot(None);
+        let finished = world.buffer.handed_out(|handed_out| handed_out.snapshot(None));
         assert_eq!(finished.values().map(|at| at.offset).collect::<Vec<_>>(), [5]);
     }
 }
@@ -123,16 +127,16 @@ fn an_error_waits_for_no_rows_of_other_partitions() {
 fn an_error_comes_after_rows_that_a_run_works_on() {
     for world in [with_bad_batch(), with_stop()] {
         let first = batch(next(&world, FIRST));
-        let parts = world.buffer.hand_over(&first, FIRST).expect("not finished yet");
+        let parts = hand_over(&world, &first).expect("not finished yet");
         let [part] = parts.as_slice() else { panic!("one run of rows") };
         for finished in [0, 3] {
-            world.buffer.finish_rows(part, finished);
+            world.buffer.finishing(|handed_out, _| handed_out.finish_rows(part, finished));
             assert!(matches!(world.buffer.poll_callbacks(Instant::now(), FIRST), Ok(Step::Nothing)));
             assert!(matches!(next(&world, FIRST), Ok(Step::Nothing)));
         }
-        world.buffer.finish_batch(part.id, 5);
+        world.buffer.finishing(|handed_out, _| handed_out.finish_batch(part.id, 5));
         world.buffer.poll_callbacks(Instant::now(), FIRST).expect_err("the error");
-        let finished = world.buffer.snapshot(None);
+        let finished = world.buffer.handed_out(|handed_out| handed_out.snapshot(None));
         assert_eq!(finished.values().map(|at| at.offset).collect::<Vec<_>>(), [5]);
     }
 }
@@ -140,8 +144,8 @@ fn an_error_comes_after_rows_that_a_run_works_on() {
 #[test]
 fn an_error_comes_when_a_run_has_given_up_the_rows_before_it() {
     let world = with_stop();
-    let parts = world.buffer.hand_over(&batch(next(&world, FIRST)), FIRST).expect("not finished yet");
-    world.buffer.abandon(&parts[0]);
+    let parts = hand_over(&world, &batch(next(&world, FIRST))).expect("not finished yet");
+    world.buffer.finishing(|handed_out, _| handed_out.abandon(&parts[0]));
     next(&world, FIRST).expect_err("the error");
 }
 
@@ -151,15 +155,15 @@ fn a_seek_forgets_an_error_that_waits_for_rows() {
     let first = batch(next(&world, FIRST));
     world.buffer.by_rows(&first, FIRST);
     world.buffer.give_back(first.id, Some(FIRST));
-    world.buffer.restart(&p(0)).expect("assigned");
+    world.buffer.assignment().restart(&p(0)).expect("assigned");
     assert!(matches!(next(&world, FIRST), Ok(Step::Nothing)));
 }
 
 #[test]
 fn partitions_that_are_read_to_their_end_do_not_hide_the_error_of_another() {
     let world = World::new(2);
-    let span = world.buffer.add(&p(1), Some(5));
-    world.buffer.positioned(&p(1), span, 0);
+    let span = world.buffer.assignment().add(&p(1), Some(5));
+    world.buffer.driver().positioned(&p(1), span, 0);
     stop(&world, 0, world.span(0));
     next(&world, FIRST).expect_err("the error");
     assert!(matches!(next(&world, FIRST), Ok(Step::Nothing)), "rows of the other are waited for");

@@ -1,123 +1,114 @@
 //! The fetch buffer: what was fetched and is not handed out yet, by partition, and batches made of it.
 //!
-//! Two locks. `build_state` is held while a batch is built, and by everything that changes what may be handed out: a
+//! Two locks. `assembler` is held while a batch is built, and by everything that changes what may be handed out: a
 //! batch never holds rows of a partition that was sought or released before it was returned. `state` is held for
-//! moments only. Order: `build_state` before `state`.
+//! moments only. Order: `assembler` before `state`.
+//!
+//! Files from the bottom to the top, none of which uses a later one: the queue of a partition ([`partition_buffer`],
+//! [`partitions`]), what is handed out ([`handed_out`]), the gate of the membership ([`membership`]), all of these with
+//! errors under their lock ([`state`], [`shared`]), the assembler of batches ([`assembler`]), and those who change
+//! something: [`assignment`], [`group_side`], [`driver_side`], and the user's calls, here.
 
+mod assembler;
 mod assignment;
-mod awaiting;
 mod batch_ids;
-mod build;
 mod callbacks;
+mod driver_side;
 #[cfg(test)]
 mod error_tests;
-mod filling;
-mod finished_offsets;
+mod errors;
+mod group_side;
+mod handed_out;
 mod leader_epochs;
 mod lease;
 mod membership;
 mod partition_buffer;
-mod revocation;
+mod partitions;
+mod row_batch;
 mod row_cursor;
-mod rows;
+mod shared;
 mod state;
 #[cfg(test)]
 mod tests;
 mod until;
-mod waiting;
-mod work;
+mod work_gate;
 
-use std::collections::BTreeMap;
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, Weak};
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 
-use monedula_columns::{BatchBuilder, BatchColumns, BufferPool, Scratch, WalkOptions};
+use monedula_columns::{BatchColumns, BufferPool, ColumnBatch, WalkOptions};
 use monedula_engine::TopicPartition;
-use monedula_engine::fetch::Start;
-use monedula_engine::ledger::OffsetAndEpoch;
-use tokio::sync::{Notify, mpsc};
+use monedula_engine::ledger::{BatchId, Holder, OffsetAndEpoch};
+use tokio::sync::mpsc;
 
+use self::assembler::Assembler;
+use self::assignment::Assignment;
+use self::driver_side::DriverSide;
+pub(crate) use self::errors::PendingErrors;
+use self::group_side::GroupSide;
+pub(crate) use self::handed_out::HandedOut;
 pub(crate) use self::lease::Lease;
-pub(crate) use self::membership::CommitCall;
-use self::partition_buffer::PartitionBuffer;
+pub(crate) use self::membership::MembershipGate;
+pub use self::partition_buffer::PartitionStatus;
+pub use self::partitions::BatchLimits;
+use self::partitions::Partitions;
 pub use self::row_cursor::RowCursor;
-use self::state::BufferState;
-use self::until::Bound;
-use self::work::PartitionGate;
-pub use self::work::{Admission, WorkGate};
+use self::shared::Shared;
+pub(crate) use self::state::BufferState;
+use self::state::is_lack;
+pub use self::work_gate::{Admission, WorkGate};
 use crate::budget::Budget;
 use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
 use crate::fetch::inflate::Inflater;
+use crate::fetch::step::{HandedBatch, Leaving, PendingCallback, Step};
 use crate::lock::lock;
 use crate::log::Log;
 use crate::metrics::Metrics;
 
-/// What a batch should be.
-#[derive(Clone, Copy, Debug)]
-pub struct BatchLimits {
-    /// Most rows.
-    pub max_rows: usize,
-    /// Most bytes of its columns; one larger record makes a batch of its own.
-    pub max_bytes: usize,
-    /// How long rows wait for more to fill the batch.
-    pub max_wait: Duration,
-    /// When the rows so far are handed out whatever `max_wait` says.
-    pub deadline: Option<Instant>,
-}
-
-/// Position and state of a partition.
-#[derive(Clone, Debug, Default)]
-pub struct PartitionStatus {
-    /// Next offset to be handed out, once known.
-    pub position: Option<i64>,
-    /// Offset after the last replicated record, as of the last fetch.
-    pub high_watermark: Option<i64>,
-    /// Offset after the last record that read_committed may see.
-    pub last_stable_offset: Option<i64>,
-    /// Smallest offset of the log.
-    pub log_start_offset: Option<i64>,
-    /// Whether it is paused.
-    pub paused: bool,
-    /// Records fetched and not yet handed out, as their batches claim.
-    pub queued_records: u64,
-    /// Bytes of them, as fetched.
-    pub queued_bytes: usize,
-    /// Offset before which everything is finished, where there is a `group.id` and that is known.
-    pub finished: Option<i64>,
-    /// Why it stopped.
-    pub fault: Option<ClientError>,
-}
-
 /// What was fetched and is not handed out yet, between the driver that fetches and the user's threads that take
 /// batches.
 pub(crate) struct FetchBuffer {
-    state: Mutex<BufferState>,
-    /// Notified of whatever a call may wait for.
-    arrived: Condvar,
-    build_state: Mutex<BuildState>,
+    shared: Arc<Shared>,
+    assembler: Mutex<Assembler>,
     inflater: Inflater,
-    options: WalkOptions,
-    pool: BufferPool,
-    log: Log,
     metrics: Metrics,
-    commands: mpsc::UnboundedSender<FetchCommand>,
-    /// Notified when all that was ready is handed out, and the driver waits for budget.
-    pub(crate) drained: Notify,
-    /// Notified when the group's task has something to do: a revocation is finished, a commit is due, or a poll was
-    /// awaited.
-    pub(crate) group_wanted: Notify,
-    /// For those that call later.
-    me: OnceLock<Weak<Self>>,
 }
 
-/// What building a batch needs, once for all batches.
-struct BuildState {
-    columns: BatchColumns,
-    scratch: Scratch,
-    /// Kept from batch to batch, with its limits of rows and bytes: it knows how large the columns became, and so
-    /// allocates them in the right size at once.
-    builder: Option<(BatchBuilder, usize, usize)>,
+/// How waiting ended.
+enum Waited {
+    Enough,
+    Callback(PendingCallback),
+    /// Time is up, and there is nothing to hand out.
+    Nothing,
+}
+
+/// A commit of the user's on its way to the group's task: until it is there, no revocation is finished.
+pub(crate) struct CommitCall(Arc<Shared>);
+
+impl Drop for CommitCall {
+    fn drop(&mut self) {
+        self.0.lock().membership.end_commit();
+        self.0.group_wanted().notify_one();
+    }
+}
+
+/// Counts a call that waits; its end counts as a poll.
+pub(crate) struct WaitingCall<S: Deref<Target = Shared>>(S);
+
+impl<S: Deref<Target = Shared>> WaitingCall<S> {
+    fn begin(shared: S) -> Self {
+        shared.lock().membership.begin_waiting();
+        Self(shared)
+    }
+}
+
+impl<S: Deref<Target = Shared>> Drop for WaitingCall<S> {
+    fn drop(&mut self) {
+        self.0.lock().membership.end_waiting();
+    }
 }
 
 impl FetchBuffer {
@@ -133,200 +124,249 @@ impl FetchBuffer {
         commands: mpsc::UnboundedSender<FetchCommand>,
     ) -> Self {
         Self {
-            state: Mutex::default(),
-            arrived: Condvar::new(),
-            build_state: Mutex::new(BuildState { columns, scratch: Scratch::default(), builder: None }),
+            shared: Arc::new(Shared::new(BufferState::new(options, commands))),
             inflater: Inflater::start(decode_threads, budget, &options, &pool),
-            options,
-            pool,
-            log,
+            assembler: Mutex::new(Assembler::new(columns, pool, log, metrics.clone())),
             metrics,
-            commands,
-            drained: Notify::new(),
-            group_wanted: Notify::new(),
-            me: OnceLock::new(),
         }
     }
 
-    /// Adds a partition, in place of an earlier assignment of it, and returns its span.
-    pub(crate) fn add(&self, partition: &TopicPartition, end: Option<i64>) -> u64 {
-        let _build = self.lock_build();
-        let mut state = self.state();
-        state.remove(partition);
-        let span = state.new_span();
-        let bound = state.bound_of(partition);
-        let buffer = PartitionBuffer { bound, bound_holds: bound == Bound::Unknown, ..PartitionBuffer::new(span, end) };
-        state.partitions.insert(partition.clone(), buffer);
-        state.finished.restart(partition, span, None);
-        span
+    /// Changes of the partitions that are read.
+    pub(crate) fn assignment(&self) -> Assignment<'_> {
+        Assignment::new(&self.shared, &self.assembler)
     }
 
-    /// Removes a partition; what was fetched of it is dropped. False if it was not assigned.
-    pub(crate) fn remove(&self, partition: &TopicPartition) -> bool {
-        let _build = self.lock_build();
-        self.state().remove(partition)
+    /// Changes that a group membership makes.
+    pub(crate) fn group(&self) -> GroupSide<'_> {
+        GroupSide::new(&self.shared, self.assignment())
     }
 
-    /// As [`Self::remove`], unless the partition has another span by now.
-    pub(crate) fn remove_span(&self, partition: &TopicPartition, span: u64) {
-        let _build = self.lock_build();
-        let mut state = self.state();
-        if state.current(partition, span).is_some() {
-            state.remove(partition);
+    /// Changes that the driver makes.
+    pub(crate) fn driver(&self) -> DriverSide<'_> {
+        DriverSide::new(&self.shared, self.assignment(), &self.inflater)
+    }
+
+    /// Looks at the state.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&BufferState) -> R) -> R {
+        look(&self.shared.lock())
+    }
+
+    /// Asks or changes what was handed out, in a way that concerns nobody who waits.
+    pub(crate) fn handed_out<R>(&self, work: impl FnOnce(&mut HandedOut) -> R) -> R {
+        work(&mut self.shared.lock().handed_out)
+    }
+
+    /// Finishes something that was handed out: the group's task is notified if that waits for it.
+    pub(crate) fn finishing<R>(&self, work: impl FnOnce(&mut HandedOut, &Partitions) -> R) -> R {
+        let mut state = self.shared.lock();
+        let BufferState { handed_out, partitions, .. } = &mut *state;
+        let result = work(handed_out, partitions);
+        self.shared.notify_group(state);
+        result
+    }
+
+    /// The next batch or callback, or nothing if `until` passes before one is due: call again then. Errors are raised
+    /// once each; that of the whole client, or those of the partitions once none is left that goes on, on every call.
+    pub(crate) fn next(&self, limits: &BatchLimits, until: Instant, holder: Holder) -> Result<Step, ClientError> {
+        // Before the call counts as a poll: a member that left for want of one joins again with the call after the
+        // error.
+        if let Some(error) = self.shared.lock().membership.take_single_error() {
+            return Err(error);
         }
-    }
-
-    /// Drops what was fetched of `partition` and gives it a new span; `None` if it is not assigned.
-    pub(crate) fn restart(&self, partition: &TopicPartition) -> Option<u64> {
-        let _build = self.lock_build();
-        let mut state = self.state();
-        self.go_on(&mut state, partition);
-        state.forget_queued(partition);
-        state.forget_returned(partition);
-        state.stop_rows_of(partition);
-        let span = state.new_span();
-        let buffer = state.partitions.get_mut(partition)?;
-        buffer.restart(span);
-        buffer.position_span = span;
-        buffer.gate = PartitionGate::default();
-        state.finished.restart(partition, span, None);
-        self.hold_at_bound(&mut state, partition);
-        Some(span)
-    }
-
-    /// Notes the offset that the user asked for: it is shown as the position until the driver has found that.
-    pub(crate) fn aim(&self, partition: &TopicPartition, span: u64, start: Start) {
-        let Start::Offset(offset, leader_epoch) = start else { return };
-        let mut state = self.state();
-        let BufferState { partitions, finished, .. } = &mut *state;
-        let Some(buffer) = partitions.get_mut(partition).filter(|buffer| buffer.span == span) else { return };
-        buffer.target = Some(offset);
-        finished.restart(partition, span, Some(OffsetAndEpoch { offset, leader_epoch }));
-    }
-
-    /// Reads on elsewhere in `partition`; what was fetched of it is dropped. `None` if it is not assigned.
-    pub(crate) fn seek(&self, partition: &TopicPartition, start: Start) -> Option<()> {
-        let span = self.restart(partition)?;
-        self.aim(partition, span, start);
-        let mut state = self.state();
-        let buffer = state.current(partition, span)?;
-        if std::mem::replace(&mut buffer.started, true) {
-            self.command(FetchCommand::Seek { partition: partition.clone(), span, start });
-            return Some(());
-        }
-        // The partition waited for its committed offset, which is not looked up any more.
-        let (is_owned, end) = (buffer.owned, buffer.end);
-        self.command(FetchCommand::Assign { partitions: vec![(partition.clone(), span, start, end)], is_owned });
-        self.change(&mut state, partition, |_| ());
-        Some(())
-    }
-
-    /// Stops or resumes handing out and fetching `partition`; what was fetched is kept. `None` if it is not assigned.
-    pub(crate) fn set_paused(&self, partition: &TopicPartition, paused: bool) -> Option<()> {
-        let _build = self.lock_build();
-        let mut state = self.state();
-        state.partitions.get(partition)?;
-        self.change(&mut state, partition, |buffer| buffer.paused = paused);
-        drop(state);
-        self.arrived.notify_all();
-        Some(())
-    }
-
-    /// Changes what holds a partition back, and has the driver pause or resume it: under one lock, so that two changes
-    /// cannot overtake each other.
-    fn change(&self, state: &mut BufferState, partition: &TopicPartition, change: impl FnOnce(&mut PartitionBuffer)) {
-        let Some(buffer) = state.partitions.get_mut(partition) else { return };
-        let before = buffer.is_held_back();
-        change(buffer);
-        let (after, started) = (buffer.is_held_back(), buffer.started);
-        let closed_to_rows = buffer.is_closed_to_rows();
-        let (records, bytes) = (buffer.queued_records, buffer.queued_bytes);
-        if after && let Some(walker) = &mut buffer.walker {
-            // It may be held back for long: only the first partition of the ready queue may hold a batch that it
-            // decompressed.
-            walker.shelve();
-        }
-        match (before, after) {
-            (false, true) => state.uncount(records, bytes),
-            (true, false) => {
-                state.queued_records += records;
-                state.queued_bytes += bytes;
+        self.enter(holder);
+        let _waiting = WaitingCall::begin(&*self.shared);
+        loop {
+            match self.wait(limits, until)? {
+                Waited::Enough => {}
+                Waited::Callback(callback) => return Ok(Step::Callback(callback)),
+                Waited::Nothing => return Ok(Step::Nothing),
             }
-            _ => {}
-        }
-        if closed_to_rows {
-            state.stop_rows_of(partition);
-        }
-        state.offer(partition);
-        if started {
-            self.command(FetchCommand::Pause { partition: partition.clone(), paused: after });
+            let again = self.shared.lock().next_returned(limits, holder);
+            let Some(batch) = again.or_else(|| self.build(limits, holder)) else { continue };
+            self.metrics.batches_delivered(1);
+            self.metrics.records_delivered(batch.columns.record_batch.num_rows() as u64);
+            self.metrics.bytes_delivered(batch.columns.memory_bytes as u64);
+            return Ok(Step::Batch(batch));
         }
     }
 
-    fn command(&self, command: FetchCommand) {
-        // The driver may be gone already; then nothing is fetched any more either.
-        let _ = self.commands.send(command);
+    /// Whether [`Self::next`] would return at once; waits for that until `until`. Takes nothing.
+    pub(crate) fn ready(&self, limits: &BatchLimits, until: Instant) -> bool {
+        let mut state = self.shared.lock();
+        loop {
+            let now = Instant::now();
+            let again_at = state.retry_lookups(now);
+            let Some(wake_at) = state.wake_at(limits, now) else { return true };
+            if now >= until {
+                return false;
+            }
+            let wake_at = again_at.map_or(wake_at, |at| at.min(wake_at)).min(until);
+            state = self.shared.wait(state, wake_at);
+        }
+    }
+
+    fn wait(&self, limits: &BatchLimits, until: Instant) -> Result<Waited, ClientError> {
+        if !self.ready(limits, until) {
+            return Ok(Waited::Nothing);
+        }
+        let mut state = self.shared.lock();
+        self.raise_pending(&mut state)?;
+        if let Some(callback) = state.membership.next_callback() {
+            return Ok(Waited::Callback(callback));
+        }
+        state.raise_lasting()?;
+        Ok(Waited::Enough)
+    }
+
+    /// Raises the next error that is due.
+    fn raise_pending(&self, state: &mut BufferState) -> Result<(), ClientError> {
+        state.raise_pending().inspect_err(|error| {
+            if is_lack(error) {
+                // Its partition tries again later: other threads may wait for more than that.
+                self.shared.notify_calls();
+            }
+        })
+    }
+
+    /// A batch of what is ready; `None` if that has no rows, or may not be handed out any more.
+    fn build(&self, limits: &BatchLimits, holder: Holder) -> Option<HandedBatch> {
+        let batch = lock(&self.assembler).assemble(&self.shared, limits, holder);
+        // Without the lock on building, which the driver takes next.
+        if self.shared.lock().partitions.is_flushed() {
+            self.shared.drained().notify_one();
+        }
+        batch
+    }
+
+    /// As [`Self::next`], but hands out no rows: the next callback, or an error. Counts as a poll.
+    pub(crate) fn poll_callbacks(&self, until: Instant, holder: Holder) -> Result<Step, ClientError> {
+        self.enter(holder);
+        let _waiting = WaitingCall::begin(&*self.shared);
+        let mut state = self.shared.lock();
+        loop {
+            self.raise_pending(&mut state)?;
+            if let Some(callback) = state.membership.next_callback() {
+                return Ok(Step::Callback(callback));
+            }
+            if Instant::now() >= until {
+                return Ok(Step::Nothing);
+            }
+            state = self.shared.wait(state, until);
+        }
+    }
+
+    /// How far leaving the group is; waits for a change until `until`.
+    pub(crate) fn leaving(&self, until: Instant) -> Leaving {
+        let _waiting = WaitingCall::begin(&*self.shared);
+        let mut state = self.shared.lock();
+        loop {
+            if let Some(callback) = state.membership.next_callback() {
+                return Leaving::Callback(callback);
+            }
+            if !state.membership.is_leaving() {
+                return Leaving::Done;
+            }
+            if Instant::now() >= until {
+                return Leaving::Waiting;
+            }
+            state = self.shared.wait(state, until);
+        }
+    }
+
+    /// A call that goes on in a task of the runtime's waits as [`Self::next`] does.
+    pub(crate) fn begin_waiting_in_task(&self) -> WaitingCall<Arc<Shared>> {
+        WaitingCall::begin(Arc::clone(&self.shared))
+    }
+
+    /// The user commits: no revocation is finished before the group's task has the commit, or there is nothing to
+    /// commit.
+    pub(crate) fn begin_commit(&self) -> CommitCall {
+        self.shared.lock().membership.begin_commit();
+        CommitCall(Arc::clone(&self.shared))
+    }
+
+    /// A user's thread comes into a call: what it holds is finished, and it can run callbacks.
+    pub(crate) fn enter(&self, holder: Holder) {
+        let mut state = self.shared.lock();
+        state.handed_out.finish_held(holder);
+        state.handed_out.asks(holder);
+        if !state.handed_out.has_ledger() {
+            return;
+        }
+        state.membership.enter();
+        self.shared.notify_group(state);
+    }
+
+    /// A thread or task of the user's has ended, and will not finish what it holds: that stays uncommitted, and nobody
+    /// waits for it. Returns the place after it in each partition.
+    pub(crate) fn holder_ended(&self, holder: Holder) -> BTreeSet<(TopicPartition, OffsetAndEpoch)> {
+        let unfinished = self.finishing(|handed_out, partitions| handed_out.holder_ended(partitions, holder));
+        self.shared.notify_calls();
+        unfinished
+    }
+
+    /// The batch's rows are handed out one by one, each after it was taken from the cursor.
+    pub(crate) fn by_rows(&self, batch: &HandedBatch, holder: Holder) -> Arc<RowCursor> {
+        let mut state = self.shared.lock();
+        let comes_first = state.must_return_first();
+        let BufferState { handed_out, partitions, .. } = &mut *state;
+        handed_out.by_rows(partitions, batch, holder, comes_first)
+    }
+
+    /// The records that a batch refused are in safe keeping: from now on `holder` holds the batch. False if some of its
+    /// partitions were sought, paused or lost since; the rows of the others are handed out again.
+    pub(crate) fn claim(&self, batch: &HandedBatch, holder: Holder) -> bool {
+        let is_current = self.finishing(|handed_out, partitions| handed_out.claim(partitions, batch, holder));
+        if !is_current {
+            self.by_rows(batch, holder);
+            self.give_back(batch.id, Some(holder));
+        }
+        is_current
+    }
+
+    /// Rows of a batch that were not taken are handed out again, unless the partition was sought or lost since. The row
+    /// taken last stays in the hands of `holder`; if left out, of whoever took it.
+    pub(crate) fn give_back(&self, id: BatchId, holder: Option<Holder>) {
+        self.finishing(|handed_out, partitions| handed_out.give_back(partitions, id, holder));
+        self.shared.notify_calls();
     }
 
     /// Ends the current wait of a call, or the next one.
     pub(crate) fn wake(&self) {
-        let mut state = self.state();
-        state.woken = true;
-        state.stop_all_rows();
-        drop(state);
-        self.arrived.notify_all();
+        self.shared.lock().wake();
+        self.shared.notify_calls();
     }
 
     /// Ends every wait, now and from now on, and drops what was fetched.
     pub(crate) fn close(&self) {
-        let mut state = self.state();
-        state.closed = true;
-        state.stop_all_rows();
-        let (partitions, returned) = (std::mem::take(&mut state.partitions), std::mem::take(&mut state.returned));
-        state.ready.clear();
-        drop(state);
-        drop((partitions, returned));
+        let fetched = self.shared.lock().close();
+        drop(fetched);
         self.inflater.close();
-        self.arrived.notify_all();
+        self.shared.notify_calls();
     }
 
     /// The status of each partition.
     pub(crate) fn status(&self) -> BTreeMap<TopicPartition, PartitionStatus> {
-        let mut state = self.state();
-        state.finished.sync_rows(None, false);
+        let state = self.synced();
         let partitions = state.partitions.iter();
         partitions.map(|(partition, buffer)| (partition.clone(), state.status_of(partition, buffer))).collect()
     }
 
     /// The status of one partition; `None` if it is not assigned.
     pub(crate) fn status_of(&self, partition: &TopicPartition) -> Option<PartitionStatus> {
-        let mut state = self.state();
-        state.finished.sync_rows(None, false);
+        let state = self.synced();
         state.partitions.get(partition).map(|buffer| state.status_of(partition, buffer))
     }
 
-    /// Whether there is no partition, although the consumer is open.
-    pub(crate) fn is_empty(&self) -> bool {
-        let state = self.state();
-        state.partitions.is_empty() && !state.closed
+    /// The state, with all rows finished that are.
+    fn synced(&self) -> MutexGuard<'_, BufferState> {
+        let mut state = self.shared.lock();
+        state.handed_out.sync_rows(None, false);
+        state
     }
 
-    /// Whether every bounded partition is read to its end.
-    pub(crate) fn all_done(&self) -> bool {
-        let state = self.state();
-        !state.closed && state.returned.is_empty() && state.partitions.values().all(PartitionBuffer::is_done)
-    }
-
-    /// Records that may be handed out, as their batches claim.
-    pub(crate) fn queued_records(&self) -> u64 {
-        self.state().queued_records
-    }
-
-    fn lock_build(&self) -> MutexGuard<'_, BuildState> {
-        lock(&self.build_state)
-    }
-
-    fn state(&self) -> MutexGuard<'_, BufferState> {
-        lock(&self.state)
+    /// A batch without rows, of the same schema.
+    pub(crate) fn empty(&self) -> ColumnBatch {
+        lock(&self.assembler).empty()
     }
 }

@@ -1,229 +1,482 @@
-//! The buffer of one partition: what was fetched and not yet handed out, and where handing out stands.
+//! The queue of one partition: what was fetched and not yet handed out, where handing out stands, and why it holds back.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use monedula_columns::{AbortedTransaction, PartitionWalker, WalkOptions};
 use monedula_engine::TopicPartition;
+use monedula_engine::fetch::Fetched;
+use monedula_engine::ledger::OffsetAndEpoch;
 
-use super::PartitionStatus;
-use super::until::Bound;
-use super::work::PartitionGate;
+use super::lease::LeaseClock;
+use super::work_gate::{PartitionGate, WorkGate};
 use crate::budget::Charge;
 use crate::error::ClientError;
 use crate::fetch::inflate::Segment;
 
-/// What is to be walked, in this order.
+/// Position and state of a partition.
+#[derive(Clone, Debug, Default)]
+pub struct PartitionStatus {
+    /// Next offset to be handed out, once known.
+    pub position: Option<i64>,
+    /// Offset after the last replicated record, as of the last fetch.
+    pub high_watermark: Option<i64>,
+    /// Offset after the last record that read_committed may see.
+    pub last_stable_offset: Option<i64>,
+    /// Smallest offset of the log.
+    pub log_start_offset: Option<i64>,
+    /// Whether it is paused.
+    pub paused: bool,
+    /// Records fetched and not yet handed out, as their batches claim.
+    pub queued_records: u64,
+    /// Bytes of them, as fetched.
+    pub queued_bytes: usize,
+    /// Offset before which everything is finished, where there is a `group.id` and that is known.
+    pub finished: Option<i64>,
+    /// Why it stopped.
+    pub fault: Option<ClientError>,
+}
+
+/// Why nothing of a partition is to be handed out or fetched, whatever there is. Several reasons may hold at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum HoldReason {
+    /// The user paused it.
+    Paused,
+    /// It is being revoked: released once the user has finished what it holds of it.
+    Revoked,
+    /// The driver does not read it yet: its committed offset, where it starts, is not known.
+    StartUnknown,
+    /// The user's on_assigned for it has not ended.
+    OnAssigned,
+    /// A loop with `until` has handed out all that it wants of it, or does not know yet where to stop.
+    AtBound,
+    /// Its next record waits for something, such as a schema, or for the error that it did not come to be raised.
+    Lookup,
+}
+
+impl HoldReason {
+    /// Whether not even rows of batches that were handed out before may be taken.
+    fn closes_rows(self) -> bool {
+        !matches!(self, Self::AtBound | Self::Lookup)
+    }
+}
+
+/// Where a loop with `until` stops in a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// There is no such loop.
+    None,
+    /// It is being looked up.
+    Unknown,
+    /// Before this offset.
+    At(i64),
+}
+
+/// Data to be walked, in the order of the log.
 pub(super) enum Piece {
-    /// Whole record batches, all from one fetch.
-    Data(Data),
-    /// Go on at this offset: the log no longer holds the one before.
+    /// A run of whole record batches, all from one fetch, with the aborted transactions that they may hold parts of.
+    Records(Arc<Segment>, Arc<[AbortedTransaction]>),
+    /// Walking goes on at this offset: the log no longer holds the one before.
     Position(i64),
     /// The partition stopped here.
     Fault(ClientError),
 }
 
-/// A run of record batches, with the aborted transactions that they may hold parts of.
-pub(super) struct Data {
-    pub(super) segment: Arc<Segment>,
-    pub(super) aborted: Arc<[AbortedTransaction]>,
+/// How a walk of the partition ended.
+pub(super) enum WalkEnd {
+    /// All that it had is walked.
+    Drained,
+    /// It may have more, or waits before a record.
+    Stopped,
+    /// It cannot go on.
+    Failed(ClientError),
 }
 
-/// The buffer of one partition.
+/// The queue of one partition.
 pub(super) struct PartitionBuffer {
-    /// Changes with each assignment and seek: what was fetched for another span is dropped.
-    pub(super) span: u64,
-    /// `None` while a batch is being built from it.
-    pub(super) walker: Option<PartitionWalker>,
-    pub(super) pieces: VecDeque<Piece>,
-    /// Records not yet walked, as their batches claim.
-    pub(super) queued_records: u64,
-    pub(super) queued_bytes: usize,
-    /// Budget held by decompressed data inside the walker.
-    pub(super) inflated: Option<Charge>,
-    /// Whether the walker holds data that is not walked yet.
-    pub(super) mid_piece: bool,
-    /// Next offset to hand out; `None` until the driver has found it.
-    pub(super) position: Option<i64>,
-    /// The offset that the user asked for, shown as the position until the driver has found that.
-    pub(super) target: Option<i64>,
+    fetched: FetchedData,
     /// Exclusive end of a bounded read.
-    pub(super) end: Option<i64>,
-    /// Where a loop with `until` stops.
-    pub(super) bound: Bound,
-    /// Whether its next record waits for something, such as a schema, or for the error that it did not come to be
-    /// raised.
-    pub(super) awaits: bool,
-    /// Whether nothing more of it is handed out in that loop.
-    pub(super) bound_holds: bool,
-    pub(super) paused: bool,
+    end: Option<i64>,
+    bound: Bound,
+    holds: BTreeSet<HoldReason>,
     /// The span of the assignment. Batches of an older one are not this consumer's any more.
-    pub(super) assigned_span: u64,
+    assigned_span: u64,
     /// The span of the assignment or the last seek. Batches of an older one count for nothing. A younger span, without
     /// a seek, only fetches again what was taken back.
-    pub(super) position_span: u64,
+    position_span: u64,
     /// Whether a group assigned it, and not the user by hand.
-    pub(super) owned: bool,
-    /// Whether the driver reads it: a partition that starts at its committed offset waits until that is known.
-    pub(super) started: bool,
-    /// Whether the user's on_assigned for it has ended, or there is none.
-    pub(super) on_assigned_done: bool,
-    /// Whether it is being revoked: released once the user has finished what it holds of it.
-    pub(super) revoking: bool,
-    /// Whether it stands in the ready queue.
-    pub(super) in_ready_queue: bool,
-    pub(super) high_watermark: Option<i64>,
-    pub(super) last_stable_offset: Option<i64>,
-    pub(super) log_start_offset: Option<i64>,
-    /// Why the partition stopped, until a seek.
-    pub(super) fault: Option<ClientError>,
+    is_owned: bool,
+    in_ready_queue: bool,
     /// Closes with the assignment and with each seek.
-    pub(super) gate: PartitionGate,
+    gate: PartitionGate,
+}
+
+/// Everything that goes when the partition is fetched anew.
+#[derive(Default)]
+struct FetchedData {
+    /// Changes with each assignment and seek: what was fetched for another span is dropped.
+    span: u64,
+    /// `None` while a batch is being built from it.
+    walker: Option<PartitionWalker>,
+    pieces: VecDeque<Piece>,
+    /// Records not yet walked, as their batches claim.
+    queued_records: u64,
+    queued_bytes: usize,
+    /// Budget held by decompressed data inside the walker.
+    inflated: Option<Charge>,
+    /// Whether the walker holds data that is not walked yet.
+    mid_piece: bool,
+    /// Next offset to hand out; `None` until the driver has found it.
+    position: Option<i64>,
+    /// The offset that the user asked for, shown as the position until the driver has found that.
+    target: Option<i64>,
+    log: LogEnds,
+    /// Why the partition stopped, until a seek.
+    fault: Option<ClientError>,
+}
+
+/// The ends of the log, as of the last fetch.
+#[derive(Clone, Copy, Default)]
+struct LogEnds {
+    high_watermark: Option<i64>,
+    last_stable_offset: Option<i64>,
+    log_start_offset: Option<i64>,
 }
 
 impl PartitionBuffer {
-    pub(super) fn new(span: u64, end: Option<i64>) -> Self {
+    /// Of a partition that is assigned by hand.
+    pub(super) fn new(span: u64, end: Option<i64>, bound: Bound) -> Self {
         Self {
-            span,
-            walker: None,
-            pieces: VecDeque::new(),
-            queued_records: 0,
-            queued_bytes: 0,
-            inflated: None,
-            mid_piece: false,
-            position: None,
-            target: None,
+            fetched: FetchedData { span, ..FetchedData::default() },
             end,
-            bound: Bound::None,
-            awaits: false,
-            bound_holds: false,
-            paused: false,
+            bound,
+            holds: (bound == Bound::Unknown).then_some(HoldReason::AtBound).into_iter().collect(),
             assigned_span: span,
             position_span: span,
-            owned: false,
-            started: true,
-            on_assigned_done: true,
-            revoking: false,
+            is_owned: false,
             in_ready_queue: false,
-            high_watermark: None,
-            last_stable_offset: None,
-            log_start_offset: None,
-            fault: None,
             gate: PartitionGate::default(),
         }
     }
 
-    /// Whether something can be handed out.
-    pub(super) fn has_data(&self) -> bool {
-        !self.is_held_back() && self.fault.is_none() && (self.mid_piece || !self.pieces.is_empty())
+    /// Of a partition that a group assigned.
+    pub(super) fn owned(span: u64, bound: Bound) -> Self {
+        let mut buffer = Self { is_owned: true, ..Self::new(span, None, bound) };
+        buffer.holds.extend([HoldReason::StartUnknown, HoldReason::OnAssigned]);
+        buffer
     }
 
-    /// Whether it holds memory although nothing of it may be handed out.
-    pub(super) fn pins_memory(&self) -> bool {
-        self.is_held_back() && self.walker.is_some() && (self.mid_piece || !self.pieces.is_empty())
+    pub(super) fn span(&self) -> u64 {
+        self.fetched.span
+    }
+
+    /// Whether rows of this span count: the partition was neither sought nor assigned anew since.
+    pub(super) fn counts(&self, span: u64) -> bool {
+        span >= self.position_span
+    }
+
+    /// Whether rows of this span are of the assignment that there is now.
+    pub(super) fn is_of_assignment(&self, span: u64) -> bool {
+        span >= self.assigned_span
+    }
+
+    pub(super) fn is_owned(&self) -> bool {
+        self.is_owned
+    }
+
+    pub(super) fn end(&self) -> Option<i64> {
+        self.end
+    }
+
+    pub(super) fn bound(&self) -> Bound {
+        self.bound
+    }
+
+    /// Lets `reason` hold the partition back from now on, or no more.
+    pub(super) fn set_held(&mut self, reason: HoldReason, holds: bool) {
+        match holds {
+            true => self.holds.insert(reason),
+            false => self.holds.remove(&reason),
+        };
+    }
+
+    pub(super) fn is_held_by(&self, reason: HoldReason) -> bool {
+        self.holds.contains(&reason)
     }
 
     /// Whether nothing of it is to be handed out or fetched, whatever there is.
     pub(super) fn is_held_back(&self) -> bool {
-        self.is_closed_to_rows() || self.bound_holds || self.awaits
+        !self.holds.is_empty()
     }
 
     /// Whether not even rows of batches that were handed out before may be taken.
     pub(super) fn is_closed_to_rows(&self) -> bool {
-        self.paused || self.revoking || !self.started || !self.on_assigned_done
+        self.holds.iter().any(|reason| reason.closes_rows())
     }
 
-    /// Whether a loop with `until` has nothing more to hand out of it for now.
-    pub(super) fn is_at_bound(&self) -> bool {
-        match self.bound {
-            Bound::None => false,
-            Bound::Unknown => true,
-            Bound::At(end) => self.position.is_some_and(|position| position >= end),
-        }
+    fn has_queued(&self) -> bool {
+        self.fetched.mid_piece || !self.fetched.pieces.is_empty()
+    }
+
+    /// Whether something can be handed out.
+    pub(super) fn has_data(&self) -> bool {
+        !self.is_held_back() && self.fetched.fault.is_none() && self.has_queued()
+    }
+
+    /// Whether it holds memory although nothing of it may be handed out.
+    pub(super) fn pins_memory(&self) -> bool {
+        self.is_held_back() && self.fetched.walker.is_some() && self.has_queued()
     }
 
     /// Whether a bounded read of it is over.
     pub(super) fn is_done(&self) -> bool {
-        matches!((self.position, self.end), (Some(position), Some(end)) if position >= end)
+        matches!((self.fetched.position, self.end), (Some(position), Some(end)) if position >= end)
+    }
+
+    pub(super) fn fault(&self) -> Option<&ClientError> {
+        self.fetched.fault.as_ref()
+    }
+
+    /// Forgets why it stopped. False if it had not.
+    pub(super) fn forget_fault(&mut self) -> bool {
+        self.fetched.fault.take().is_some()
+    }
+
+    /// Records and bytes that are not walked yet.
+    pub(super) fn queued(&self) -> (u64, usize) {
+        (self.fetched.queued_records, self.fetched.queued_bytes)
+    }
+
+    /// Puts it into the ready queue; whether it stood there already.
+    pub(super) fn enter_ready_queue(&mut self) -> bool {
+        std::mem::replace(&mut self.in_ready_queue, true)
+    }
+
+    pub(super) fn leave_ready_queue(&mut self) {
+        self.in_ready_queue = false;
     }
 
     /// Drops everything that was fetched; the partition is read as `span` from now on.
-    pub(super) fn restart(&mut self, span: u64) {
-        let Self {
-            end,
-            bound,
-            awaits,
-            bound_holds,
-            paused,
-            assigned_span,
-            position_span,
-            owned,
-            started,
-            on_assigned_done,
-            revoking,
-            in_ready_queue,
-            ..
-        } = *self;
-        let gate = std::mem::take(&mut self.gate);
-        *self = Self {
-            gate,
-            bound,
-            awaits,
-            bound_holds,
-            paused,
-            assigned_span,
-            position_span,
-            owned,
-            started,
-            on_assigned_done,
-            revoking,
-            in_ready_queue,
-            ..Self::new(span, end)
+    fn restart(&mut self, span: u64) {
+        self.fetched = FetchedData { span, ..FetchedData::default() };
+    }
+
+    /// The partition is read elsewhere, as `span`: no batch that was handed out before counts any more.
+    pub(super) fn seek(&mut self, span: u64) {
+        self.restart(span);
+        self.position_span = span;
+        self.gate = PartitionGate::default();
+    }
+
+    /// The partition is fetched again from the next offset to be handed out on, as `span`.
+    pub(super) fn read_again(&mut self, span: u64, from: i64) {
+        let log = self.fetched.log;
+        self.restart(span);
+        (self.fetched.log, self.fetched.target) = (log, Some(from));
+    }
+
+    /// The offset that is shown as the position until the driver has found that.
+    pub(super) fn aim(&mut self, offset: i64) {
+        self.fetched.target = Some(offset);
+    }
+
+    /// The driver found where it starts, or where it goes on because the log lost the position. Whether it starts now.
+    pub(super) fn positioned(&mut self, partition: &TopicPartition, offset: i64, options: &WalkOptions) -> bool {
+        let starts = self.fetched.position.is_none();
+        match starts {
+            true => self.walk_from(partition, offset, options),
+            false => self.fetched.pieces.push_back(Piece::Position(offset)),
+        }
+        starts
+    }
+
+    /// Takes what a fetch brought. Whether there is anything that may be handed out some time.
+    pub(super) fn push(&mut self, fetched: &Fetched, bytes: usize, pieces: impl Iterator<Item = Piece>) -> bool {
+        self.fetched.log = LogEnds {
+            high_watermark: Some(fetched.high_watermark),
+            last_stable_offset: Some(fetched.last_stable_offset).filter(|&offset| offset >= 0),
+            log_start_offset: Some(fetched.log_start_offset).filter(|&offset| offset >= 0),
         };
+        // Nothing of a partition that stopped is handed out before a seek: it would only take memory.
+        if bytes == 0 || self.fetched.fault.is_some() {
+            return false;
+        }
+        self.fetched.queued_records += fetched.record_count;
+        self.fetched.queued_bytes += bytes;
+        self.fetched.pieces.extend(pieces);
+        true
+    }
+
+    /// The partition stopped. The error is returned if nothing that was fetched comes before it.
+    pub(super) fn stop(&mut self, error: ClientError) -> Option<ClientError> {
+        if self.has_queued() {
+            self.fetched.pieces.push_back(Piece::Fault(error));
+            return None;
+        }
+        self.fetched.fault = Some(error.clone());
+        Some(error)
+    }
+
+    /// The partition cannot be read before this is mended.
+    pub(super) fn set_fault(&mut self, error: ClientError) {
+        self.fetched.fault = Some(error);
+    }
+
+    /// Takes the walker, to build a batch.
+    pub(super) fn take_walker(&mut self) -> Option<PartitionWalker> {
+        self.fetched.walker.take()
+    }
+
+    /// Takes the next piece, with the bytes that are queued no more.
+    pub(super) fn next_piece(&mut self) -> Option<(Piece, usize)> {
+        self.fetched.inflated = None;
+        let piece = self.fetched.pieces.pop_front()?;
+        let bytes = match &piece {
+            Piece::Records(segment, _) => segment.compressed_bytes(),
+            Piece::Position(_) | Piece::Fault(_) => 0,
+        };
+        self.fetched.queued_bytes = self.fetched.queued_bytes.saturating_sub(bytes);
+        Some((piece, bytes))
+    }
+
+    /// Keeps the budget of data that the walker, which is taken, holds decompressed.
+    pub(super) fn keep_charge(&mut self, charge: Charge) {
+        self.fetched.inflated = Some(charge);
+    }
+
+    /// A walker in place of the one that is taken: it goes on at `offset`.
+    pub(super) fn walker_at(
+        &mut self,
+        partition: &TopicPartition,
+        offset: i64,
+        options: &WalkOptions,
+    ) -> PartitionWalker {
+        let mut walker = PartitionWalker::new(partition.topic.clone(), partition.partition, offset, *options);
+        walker.set_end(self.walk_end());
+        self.fetched.position = Some(offset);
+        walker
+    }
+
+    fn walk_from(&mut self, partition: &TopicPartition, offset: i64, options: &WalkOptions) {
+        self.fetched.walker = Some(self.walker_at(partition, offset, options));
+    }
+
+    /// Gives the walker back after `rows` of it were walked. Returns records and bytes that are queued no more.
+    pub(super) fn put_back(&mut self, walker: PartitionWalker, end: WalkEnd, rows: u64) -> (u64, usize) {
+        let fetched = &mut self.fetched;
+        fetched.position = Some(walker.position());
+        fetched.mid_piece = matches!(end, WalkEnd::Stopped) && walker.pending_bytes() > 0;
+        fetched.walker = Some(walker);
+        if let WalkEnd::Failed(error) = end {
+            fetched.fault = Some(error);
+            fetched.inflated = None;
+            fetched.pieces.clear();
+        }
+        // Batches claim how many records they hold; where nothing is left, nothing is claimed any more.
+        let (queued_records, queued_bytes) = self.queued();
+        let (records, bytes) =
+            if self.has_data() { (rows.min(queued_records), 0) } else { (queued_records, queued_bytes) };
+        self.fetched.queued_records -= records;
+        self.fetched.queued_bytes -= bytes;
+        (records, bytes)
+    }
+
+    /// Whether the walker is in the middle of a batch that it decompressed.
+    pub(super) fn holds_payload(&self) -> bool {
+        self.fetched.walker.as_ref().is_some_and(PartitionWalker::holds_payload)
+    }
+
+    /// Drops a batch that the walker decompressed.
+    pub(super) fn shelve(&mut self) {
+        if let Some(walker) = &mut self.fetched.walker {
+            walker.shelve();
+        }
     }
 
     /// Drops what was fetched and not handed out, to make room; returns where it is to be fetched again from.
     pub(super) fn evict(&mut self, partition: &TopicPartition, options: &WalkOptions) -> Option<i64> {
         // Where the log was truncated in between, reading went on at a smaller offset, and those behind it may be out
         // of range.
-        let cuts = self.pieces.iter().filter_map(|piece| match piece {
+        let cuts = self.fetched.pieces.iter().filter_map(|piece| match piece {
             Piece::Position(offset) => Some(*offset),
-            Piece::Data(_) | Piece::Fault(_) => None,
+            Piece::Records(..) | Piece::Fault(_) => None,
         });
-        let position = cuts.fold(self.position?, i64::min);
-        self.pieces.clear();
-        (self.queued_records, self.queued_bytes, self.mid_piece) = (0, 0, false);
-        self.inflated = None;
+        let position = cuts.fold(self.fetched.position?, i64::min);
+        self.fetched.pieces.clear();
+        (self.fetched.queued_records, self.fetched.queued_bytes, self.fetched.mid_piece) = (0, 0, false);
+        self.fetched.inflated = None;
         self.walk_from(partition, position, options);
         Some(position)
     }
 
-    pub(super) fn status(&self) -> PartitionStatus {
-        PartitionStatus {
-            position: self.position.or(self.target),
-            high_watermark: self.high_watermark,
-            last_stable_offset: self.last_stable_offset,
-            log_start_offset: self.log_start_offset,
-            paused: self.paused,
-            queued_records: self.queued_records,
-            queued_bytes: self.queued_bytes,
-            finished: None,
-            fault: self.fault.clone(),
-        }
-    }
-
     /// Where walking stops: at the end of a bounded read, or of a loop with `until`.
-    pub(super) fn walk_end(&self) -> Option<i64> {
+    fn walk_end(&self) -> Option<i64> {
         match self.bound {
             Bound::At(end) => Some(self.end.map_or(end, |own| own.min(end))),
             Bound::None | Bound::Unknown => self.end,
         }
     }
 
-    pub(super) fn walk_from(&mut self, partition: &TopicPartition, offset: i64, options: &WalkOptions) {
-        let mut walker = PartitionWalker::new(partition.topic.clone(), partition.partition, offset, *options);
-        walker.set_end(self.walk_end());
-        self.walker = Some(walker);
-        self.position = Some(offset);
+    /// Whether a loop with `until` has nothing more to hand out of it for now.
+    fn is_at_bound(&self) -> bool {
+        match self.bound {
+            Bound::None => false,
+            Bound::Unknown => true,
+            Bound::At(end) => self.fetched.position.is_some_and(|position| position >= end),
+        }
+    }
+
+    pub(super) fn set_bound(&mut self, bound: Bound) {
+        self.bound = bound;
+        self.hold_at_bound();
+        let end = self.walk_end();
+        if let Some(walker) = &mut self.fetched.walker {
+            walker.set_end(end);
+        }
+    }
+
+    /// Whether the position has come to the bound, or left it, since [`Self::hold_at_bound`].
+    pub(super) fn crossed_bound(&self) -> bool {
+        self.is_held_by(HoldReason::AtBound) != self.is_at_bound()
+    }
+
+    /// Holds the partition back if it is at the bound, and no more if it is not.
+    pub(super) fn hold_at_bound(&mut self) {
+        self.set_held(HoldReason::AtBound, self.is_at_bound());
+    }
+
+    /// Whether it is read to the known bound of a loop with `until`.
+    pub(super) fn is_read_to_bound(&self) -> bool {
+        self.is_held_by(HoldReason::AtBound) && matches!(self.bound, Bound::At(_))
+    }
+
+    /// The walker's place; `None` where it is taken, or there is none yet.
+    pub(super) fn walked_to(&self) -> Option<OffsetAndEpoch> {
+        let at = |walker: &PartitionWalker| OffsetAndEpoch {
+            offset: walker.position(),
+            leader_epoch: walker.position_leader_epoch(),
+        };
+        self.fetched.walker.as_ref().map(at)
+    }
+
+    /// The gate of rows of this span; `None` if they count for nothing any more.
+    pub(super) fn work_gate(&self, span: u64, clock: &Arc<LeaseClock>) -> Option<WorkGate> {
+        self.counts(span).then(|| self.gate.work_gate(clock))
+    }
+
+    pub(super) fn status(&self) -> PartitionStatus {
+        let fetched = &self.fetched;
+        let LogEnds { high_watermark, last_stable_offset, log_start_offset } = fetched.log;
+        PartitionStatus {
+            position: fetched.position.or(fetched.target),
+            high_watermark,
+            last_stable_offset,
+            log_start_offset,
+            paused: self.is_held_by(HoldReason::Paused),
+            queued_records: fetched.queued_records,
+            queued_bytes: fetched.queued_bytes,
+            finished: None,
+            fault: fetched.fault.clone(),
+        }
     }
 }

@@ -1,141 +1,324 @@
-//! What the lock `state` is over: the partitions' buffers, the queue of those with something to hand out, and errors to
-//! raise.
+//! Data guarded by the lock `state`, and the changes that concern several parts of it.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::time::Instant;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
-use monedula_columns::PartitionWalker;
+use monedula_columns::{WalkErrorKind, WalkOptions};
 use monedula_engine::TopicPartition;
+use monedula_engine::fetch::Start;
+use monedula_engine::group::CommitOffset;
+use monedula_engine::ledger::{Holder, OffsetAndEpoch};
+use tokio::sync::mpsc;
 
-use super::PartitionStatus;
-use super::finished_offsets::FinishedOffsets;
-use super::membership::Membership;
-use super::partition_buffer::PartitionBuffer;
-use super::rows::ReturnedRows;
-use super::until::UntilLoop;
+use super::errors::PendingErrors;
+use super::handed_out::{HandedOut, Returned};
+use super::membership::MembershipGate;
+use super::partition_buffer::{Bound, HoldReason, PartitionBuffer, PartitionStatus};
+use super::partitions::{BatchLimits, Partitions};
+use super::work_gate::WorkGate;
 use crate::error::ClientError;
+use crate::fetch::command::FetchCommand;
+use crate::fetch::step::HandedBatch;
 
-/// What the lock `state` is over.
-#[derive(Default)]
-pub(super) struct BufferState {
-    pub(super) partitions: BTreeMap<TopicPartition, PartitionBuffer>,
-    /// Partitions with something to hand out, each once.
-    pub(super) ready: VecDeque<TopicPartition>,
-    /// Rows that were handed out and given back, in the order of the log: they go before what is ready.
-    pub(super) returned: BTreeMap<TopicPartition, VecDeque<ReturnedRows>>,
-    /// When the oldest of what is ready came.
-    pub(super) ready_since: Option<Instant>,
-    /// Records and bytes that may be handed out.
-    pub(super) queued_records: u64,
-    pub(super) queued_bytes: usize,
-    /// Errors that were not raised yet.
-    pub(super) raise: VecDeque<ClientError>,
-    /// Partitions that an error for want of something stopped, such as a schema, and when they try again. It was raised.
-    pub(super) lacking: BTreeMap<TopicPartition, Instant>,
-    /// Errors of topics that have no partition here.
-    pub(super) failed_topics: Vec<ClientError>,
-    /// An error of the whole client, raised on every call while it lasts.
-    pub(super) fatal: Option<ClientError>,
-    /// When an error that lasts was last raised.
-    pub(super) lasting_raised_at: Option<Instant>,
-    /// Nothing more is fetched before what is ready is handed out: that need not wait for more.
-    pub(super) flush: bool,
-    /// The last batch was full, though what was queued is less than one by its bytes: typed columns may be larger than
-    /// the records. What is left need not wait for more.
-    pub(super) is_cut: bool,
-    pub(super) woken: bool,
-    pub(super) closed: bool,
-    next_span: u64,
-    /// The loop with `until`, if one goes on; and the number of the last one.
-    pub(super) until: Option<UntilLoop>,
-    pub(super) last_until: u64,
-    pub(super) membership: Membership,
-    pub(super) finished: FinishedOffsets,
+/// How long a partition is held back after its error was raised: a loop that catches errors and polls again would else
+/// do nothing but raise the same one.
+const RETRIED_AFTER: Duration = Duration::from_secs(1);
+
+/// How long a call waits at most before it looks again.
+const FOREVER: Duration = Duration::from_secs(3600);
+
+/// Data guarded by the lock `state`.
+pub(crate) struct BufferState {
+    pub(super) partitions: Partitions,
+    pub(super) handed_out: HandedOut,
+    pub(super) membership: MembershipGate,
+    pub(super) errors: PendingErrors,
+    woken: bool,
+    closed: bool,
 }
 
 impl BufferState {
-    pub(super) fn new_span(&mut self) -> u64 {
-        self.next_span += 1;
-        self.next_span
-    }
-
-    /// The buffer of a partition, if it still has this span.
-    pub(super) fn current(&mut self, partition: &TopicPartition, span: u64) -> Option<&mut PartitionBuffer> {
-        self.partitions.get_mut(partition).filter(|buffer| buffer.span == span)
+    pub(super) fn new(options: WalkOptions, commands: mpsc::UnboundedSender<FetchCommand>) -> Self {
+        let membership = MembershipGate::default();
+        Self {
+            partitions: Partitions::new(options, commands),
+            handed_out: HandedOut::new(membership.clock()),
+            membership,
+            errors: PendingErrors::default(),
+            woken: false,
+            closed: false,
+        }
     }
 
     /// Drops everything of a partition. False if it was not assigned.
     pub(super) fn remove(&mut self, partition: &TopicPartition) -> bool {
-        self.forget_queued(partition);
-        self.forget_returned(partition);
-        self.stop_rows_of(partition);
-        self.lacking.remove(partition);
-        self.ready.retain(|ready| ready != partition);
-        self.finished.released(partition);
-        self.partitions.remove(partition).is_some()
+        self.errors.forget(partition);
+        self.handed_out.forget_returned(partition);
+        self.handed_out.stop_rows_of(partition);
+        self.handed_out.released(partition);
+        self.partitions.remove(partition)
+    }
+
+    /// Drops what was fetched of a partition, which is read elsewhere, and gives it a new span. `None` if it is not
+    /// assigned.
+    pub(super) fn seek(&mut self, partition: &TopicPartition) -> Option<u64> {
+        self.go_on(partition);
+        self.errors.forget(partition);
+        self.handed_out.forget_returned(partition);
+        self.handed_out.stop_rows_of(partition);
+        let span = self.partitions.seek(partition)?;
+        self.handed_out.restart(partition, span, None);
+        self.hold_at_bound(partition);
+        Some(span)
+    }
+
+    /// Notes the offset that the user asked for: it is shown as the position until the driver has found that.
+    pub(super) fn aim(&mut self, partition: &TopicPartition, span: u64, start: Start) {
+        let Start::Offset(offset, leader_epoch) = start else { return };
+        let Some(buffer) = self.partitions.current(partition, span) else { return };
+        buffer.aim(offset);
+        self.handed_out.restart(partition, span, Some(OffsetAndEpoch { offset, leader_epoch }));
+    }
+
+    /// Reads a partition again from the next offset to be handed out on: what was fetched is dropped. It gets a new span.
+    pub(super) fn read_again(&mut self, partition: &TopicPartition, from: OffsetAndEpoch) {
+        self.go_on(partition);
+        self.errors.forget(partition);
+        let Some(span) = self.partitions.read_again(partition, from.offset) else { return };
+        self.handed_out.goes_on_as(partition, span);
+        let start = Start::Offset(from.offset, from.leader_epoch);
+        self.partitions.command(FetchCommand::Seek { partition: partition.clone(), span, start });
+        self.hold_at_bound(partition);
+    }
+
+    /// Changes what holds a partition back, and has the driver pause or resume it: under one lock, so that two changes
+    /// cannot overtake each other.
+    pub(super) fn change(&mut self, partition: &TopicPartition, change: impl FnOnce(&mut PartitionBuffer)) {
+        let Some(is_closed) = self.partitions.change(partition, change) else { return };
+        if is_closed {
+            self.handed_out.stop_rows_of(partition);
+        }
+        self.partitions.follow(partition);
+    }
+
+    /// Lets `reason` hold a partition back from now on, or no more.
+    pub(super) fn set_held(&mut self, partition: &TopicPartition, reason: HoldReason, holds: bool) {
+        self.change(partition, |buffer| buffer.set_held(reason, holds));
+    }
+
+    /// A partition waits for nothing any more.
+    pub(super) fn go_on(&mut self, partition: &TopicPartition) {
+        self.partitions.forget_retry(partition);
+        if self.partitions.get(partition).is_some_and(|buffer| buffer.is_held_by(HoldReason::Lookup)) {
+            self.set_held(partition, HoldReason::Lookup, false);
+        }
+    }
+
+    /// Sets where a loop with `until` stops in a partition.
+    pub(super) fn set_bound(&mut self, partition: &TopicPartition, bound: Bound) {
+        self.change(partition, |buffer| buffer.set_bound(bound));
+    }
+
+    /// The position of a partition changed: holds it back if it is at the bound now, and no more if it is not.
+    pub(super) fn hold_at_bound(&mut self, partition: &TopicPartition) {
+        if self.partitions.get(partition).is_some_and(PartitionBuffer::crossed_bound) {
+            self.change(partition, PartitionBuffer::hold_at_bound);
+        }
+    }
+
+    /// Ends the loop with `until`: everything is handed out again.
+    pub(super) fn end_until(&mut self) {
+        if !self.partitions.end_until() {
+            return;
+        }
+        for partition in self.partitions.names() {
+            let Some(buffer) = self.partitions.get(&partition) else { continue };
+            // What was walked past the bound was dropped: it is fetched again.
+            let from = buffer.walked_to().filter(|_| buffer.is_read_to_bound());
+            self.set_bound(&partition, Bound::None);
+            if let Some(from) = from {
+                self.read_again(&partition, from);
+            }
+        }
+    }
+
+    /// Whether the loop with `until` has handed out all that it wants of what is assigned now.
+    pub(crate) fn is_until_reached(&self) -> bool {
+        !self.closed
+            && self.errors.is_empty()
+            && !self.handed_out.holds_returned()
+            && !self.membership.has_revocations()
+            && !self.membership.has_callback_or_error()
+            && self.partitions.iter().all(|(_, buffer)| buffer.fault().is_some() || buffer.is_read_to_bound())
+    }
+
+    /// Whether every bounded partition is read to its end.
+    pub(crate) fn all_done(&self) -> bool {
+        !self.closed && !self.handed_out.holds_returned() && self.partitions.iter().all(|(_, buffer)| buffer.is_done())
+    }
+
+    /// Whether there is no partition, although the consumer is open.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.partitions.is_empty() && !self.closed
+    }
+
+    pub(crate) fn partitions(&self) -> &Partitions {
+        &self.partitions
+    }
+
+    /// The gate of a part of a batch, which has rows of one partition.
+    pub(crate) fn work_gate(&self, part: &HandedBatch) -> WorkGate {
+        self.handed_out.work_gate(&self.partitions, part)
     }
 
     pub(super) fn status_of(&self, partition: &TopicPartition, buffer: &PartitionBuffer) -> PartitionStatus {
-        let returned = self.returned.get(partition).and_then(|returned| returned.front());
-        let status = buffer.status();
-        let finished = self.finished.finished_offset(partition);
-        PartitionStatus { position: returned.map(ReturnedRows::first_offset).or(status.position), finished, ..status }
+        let (status, returned) = (buffer.status(), self.handed_out.returned_offset(partition));
+        let finished = self.handed_out.finished_offset(partition);
+        PartitionStatus { position: returned.or(status.position), finished, ..status }
     }
 
-    /// So many records and bytes may not be handed out any more.
-    pub(super) fn uncount(&mut self, records: u64, bytes: usize) {
-        self.queued_records = self.queued_records.saturating_sub(records);
-        self.queued_bytes = self.queued_bytes.saturating_sub(bytes);
+    /// The next call returns, or the one that waits.
+    pub(super) fn wake(&mut self) {
+        self.woken = true;
+        self.handed_out.stop_all_rows();
     }
 
-    /// What is queued of a partition will not be handed out, and its errors will not be raised.
-    pub(super) fn forget_queued(&mut self, partition: &TopicPartition) {
-        self.raise.retain(|error| error.partition() != Some(partition));
-        let Some(buffer) = self.partitions.get(partition) else { return };
-        if !buffer.is_held_back() {
-            let (records, bytes) = (buffer.queued_records, buffer.queued_bytes);
-            self.uncount(records, bytes);
+    /// Ends every call, now and from now on. Returns everything that was fetched, to be dropped without the lock.
+    pub(super) fn close(&mut self) -> (BTreeMap<TopicPartition, PartitionBuffer>, Returned) {
+        self.closed = true;
+        self.handed_out.stop_all_rows();
+        (self.partitions.take_all(), self.handed_out.take_returned())
+    }
+
+    /// Rows that were given back, if there are any that may be handed out.
+    pub(super) fn next_returned(&mut self, limits: &BatchLimits, holder: Holder) -> Option<HandedBatch> {
+        if self.membership.withholds(Instant::now()) {
+            return None;
         }
+        self.handed_out.next_returned(&self.partitions, limits, holder)
     }
 
-    /// Whether nothing can be handed out, and what is held back takes memory.
-    pub(super) fn pins_memory(&mut self) -> bool {
-        !self.has_ready() && self.partitions.values().any(PartitionBuffer::pins_memory)
+    /// Whether a call has something to return, or to wait for, before any row.
+    pub(super) fn must_return_first(&self) -> bool {
+        self.closed
+            || self.woken
+            || self.membership.has_callback_or_error()
+            || self.membership.withholds(Instant::now())
     }
 
-    /// Whether there is anything to hand out. Forgets partitions in the queue that have nothing any more.
-    pub(super) fn has_ready(&mut self) -> bool {
-        while let Some(partition) = self.ready.front() {
-            let buffer = self.partitions.get_mut(partition);
-            if buffer.as_ref().is_some_and(|buffer| buffer.has_data()) {
-                return true;
+    /// Raises an error for want of something, such as a schema. The partition is held back until it is raised, and tries
+    /// again some time after.
+    pub(super) fn raise_lack(&mut self, error: ClientError) {
+        let Some(partition) = error.partition().cloned() else { return };
+        self.set_held(&partition, HoldReason::Lookup, true);
+        self.errors.push(error);
+    }
+
+    /// Lets partitions go on whose errors were raised long enough ago. Returns when the next one does.
+    pub(super) fn retry_lookups(&mut self, now: Instant) -> Option<Instant> {
+        while let Some(partition) = self.partitions.retry_due(now) {
+            self.go_on(&partition);
+        }
+        self.partitions.next_retry()
+    }
+
+    /// Raises the next error that is due. A partition that it stopped for want of something tries again later.
+    pub(super) fn raise_pending(&mut self) -> Result<(), ClientError> {
+        if self.closed {
+            return Err(ClientError::Closed);
+        }
+        if std::mem::take(&mut self.woken) {
+            return Err(ClientError::WokenUp);
+        }
+        let Some(error) = self.membership.take_error().or_else(|| self.take_error()) else { return Ok(()) };
+        if let Some(partition) = error.partition().filter(|_| is_lack(&error)) {
+            self.partitions.retry_lookup(partition, Instant::now() + RETRIED_AFTER);
+        }
+        Err(error)
+    }
+
+    /// The next error that is due. If rows before it are in the hands of another thread or task, those that it has not
+    /// taken are taken back, and come first.
+    fn take_error(&mut self) -> Option<ClientError> {
+        loop {
+            let index = self.errors.iter().position(|error| self.is_due(error))?;
+            let partition = self.errors.iter().nth(index).and_then(|error| error.partition().cloned());
+            if partition.is_none_or(|partition| !self.handed_out.take_rows_back(&self.partitions, &partition)) {
+                return self.errors.take(index);
             }
-            if let Some(buffer) = buffer {
-                buffer.in_ready_queue = false;
-            }
-            self.ready.pop_front();
         }
-        false
     }
 
-    /// Puts a partition that has something to hand out into the ready queue, once. One in the middle of a batch that it
-    /// decompressed goes first: there is memory for one such batch beyond the budget, not for one of each partition.
-    pub(super) fn offer(&mut self, partition: &TopicPartition) {
-        let Some(buffer) = self.partitions.get_mut(partition) else { return };
-        if !buffer.has_data() {
-            return;
-        }
-        let was_queued = std::mem::replace(&mut buffer.in_ready_queue, true);
-        if buffer.walker.as_ref().is_some_and(PartitionWalker::holds_payload) {
-            if was_queued {
-                self.ready.retain(|ready| ready != partition);
-            }
-            self.ready.push_front(partition.clone());
-        } else if !was_queued {
-            self.ready.push_back(partition.clone());
-        }
-        if !was_queued {
-            self.ready_since.get_or_insert_with(Instant::now);
+    /// Whether an error may be raised: that of a partition comes after all rows before it. A seek beyond it would
+    /// skip them.
+    fn is_due(&self, error: &ClientError) -> bool {
+        error.partition().is_none_or(|partition| !self.handed_out.owes_rows(partition))
+    }
+
+    /// Whether a partition has rows still to come, or to be waited for.
+    fn goes_on(&self, partition: &TopicPartition, buffer: &PartitionBuffer) -> bool {
+        match buffer.fault() {
+            None => !buffer.is_done(),
+            Some(_) => self.handed_out.owes_rows(partition),
         }
     }
+
+    /// Raises the error because of which there is nothing to hand out, if there is nothing because of one.
+    pub(super) fn raise_lasting(&mut self) -> Result<(), ClientError> {
+        if self.has_rows() && !self.membership.withholds(Instant::now()) {
+            return Ok(());
+        }
+        self.lasting().inspect_err(|_| self.errors.lasting_raised())
+    }
+
+    fn lasting(&self) -> Result<(), ClientError> {
+        if let Some(error) = self.errors.fatal() {
+            return Err(error.clone());
+        }
+        // First, since this is asked on every wait, and mostly the first partition decides it.
+        if self.partitions.iter().any(|(partition, buffer)| self.goes_on(partition, buffer)) {
+            return Ok(());
+        }
+        let of_partitions = self.partitions.iter().filter_map(|(_, buffer)| buffer.fault());
+        self.errors.failed_topics().chain(of_partitions).next().map_or(Ok(()), |first| Err(first.clone()))
+    }
+
+    /// Whether there is anything that could be handed out.
+    fn has_rows(&self) -> bool {
+        self.partitions.is_any_queued() || self.handed_out.has_returned(&self.partitions)
+    }
+
+    /// When to look again; `None` if there is something to hand out or to raise now.
+    pub(super) fn wake_at(&self, limits: &BatchLimits, now: Instant) -> Option<Instant> {
+        if self.closed || self.woken || self.membership.has_callback_or_error() {
+            return None;
+        }
+        if self.errors.iter().any(|error| self.is_due(error)) {
+            return None;
+        }
+        if !self.has_rows() || self.membership.withholds(now) {
+            return match self.lasting() {
+                Ok(()) => Some(now + FOREVER),
+                Err(_) => self.errors.lasting_due(limits.deadline).filter(|&due| now < due),
+            };
+        }
+        // Rows that were given back have waited once already.
+        if self.handed_out.has_returned(&self.partitions) {
+            return None;
+        }
+        self.partitions.batch_due(limits, now)
+    }
+
+    /// Takes the tickets of revocations of which the user holds nothing unfinished, with the offsets that are to be
+    /// committed for each.
+    pub(super) fn take_finished_revocations(&mut self) -> Vec<(u64, BTreeMap<TopicPartition, CommitOffset>)> {
+        self.handed_out.sync_rows(None, false);
+        let done = self.membership.take_finished(&self.handed_out).into_iter();
+        done.map(|(ticket, partitions)| (ticket, self.handed_out.snapshot(Some(&partitions)))).collect()
+    }
+}
+
+/// Whether an error says nothing about the bytes, so that they may be walked again.
+pub(super) fn is_lack(error: &ClientError) -> bool {
+    matches!(error, ClientError::Decode { error, .. } if matches!(error.kind, WalkErrorKind::Lacks { .. }))
 }

@@ -2,9 +2,10 @@
 //! twice.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 use bytes::Bytes;
-use monedula_engine::fetch::Fetched;
+use monedula_engine::fetch::{Fetched, Start};
 use monedula_protocol::compression::Compressor;
 use monedula_protocol::records::{BatchEncoder, NewRecord};
 
@@ -56,11 +57,11 @@ impl World {
         let metrics = Metrics::default();
         let buffer =
             FetchBuffer::new(BatchColumns::default(), options, 0, pool, &budget, Log::of(None, None), metrics, sender);
-        buffer.keep_ledger(None);
+        buffer.handed_out(|handed_out| handed_out.keep_ledger(None));
         let mut fetching = Vec::new();
         for index in 0..partitions {
-            let span = buffer.add(&p(index as i32), None);
-            buffer.positioned(&p(index as i32), span, 0);
+            let span = buffer.assignment().add(&p(index as i32), None);
+            buffer.driver().positioned(&p(index as i32), span, 0);
             fetching.push(Fetching { span, ..Fetching::default() });
         }
         let (waiting, expected) = (VecDeque::new(), vec![0; partitions]);
@@ -120,7 +121,7 @@ impl World {
             last_stable_offset: LOG_END,
             log_start_offset: 0,
         };
-        self.buffer.push(fetched, frame);
+        self.buffer.driver().push(&fetched, frame);
     }
 
     /// The driver has time for one command.
@@ -132,7 +133,7 @@ impl World {
             Some(FetchCommand::Seek { partition, span, start: Start::Offset(offset, _) }) => {
                 let fetching = &mut self.fetching[partition.partition as usize];
                 (fetching.span, fetching.offset) = (span, offset);
-                self.buffer.positioned(&partition, span, offset);
+                self.buffer.driver().positioned(&partition, span, offset);
             }
             Some(FetchCommand::Pause { partition, paused }) => {
                 self.fetching[partition.partition as usize].paused = paused;
@@ -144,7 +145,7 @@ impl World {
 
     /// The driver has no budget.
     fn starve(&mut self) {
-        for (partition, span, offset) in self.buffer.evict_held_back() {
+        for (partition, span, offset) in self.buffer.driver().evict_held_back() {
             let fetching = &mut self.fetching[partition.partition as usize];
             if fetching.span == span {
                 fetching.offset = offset;
@@ -154,9 +155,9 @@ impl World {
 
     /// Builds a batch; the lease, looked at before, may run out meanwhile.
     fn build(&mut self, rows: usize, lease: Lease) {
-        self.buffer.set_lease(lease);
+        self.buffer.group().set_lease(lease);
         let batch = self.buffer.build(&want(rows), 1);
-        self.buffer.set_lease(Lease::Unlimited);
+        self.buffer.group().set_lease(Lease::Unlimited);
         let Some(batch) = batch else { return };
         let mut row = 0;
         for span in &batch.columns.spans {
@@ -173,9 +174,10 @@ impl World {
 
     /// A loop with `until` begins, in place of the one before.
     fn begin_until(&mut self) {
-        let number = self.buffer.begin_until();
+        let number = self.buffer.assignment().begin_until();
         self.bounds.clear();
-        self.until = Some((number, self.buffer.take_unbounded().map(|(_, asked)| asked).unwrap_or_default()));
+        self.until =
+            Some((number, self.buffer.assignment().take_unbounded().map(|(_, asked)| asked).unwrap_or_default()));
     }
 
     /// The answer with the bounds comes; none is for what was handed out already.
@@ -184,7 +186,7 @@ impl World {
         for partition in std::mem::take(asked) {
             let end = end.max(self.expected[partition.partition as usize]);
             self.bounds.insert(partition.clone(), end);
-            self.buffer.set_bounds(
+            self.buffer.assignment().set_bounds(
                 *number,
                 std::slice::from_ref(&partition),
                 BTreeMap::from([(partition.clone(), end)]),
@@ -194,14 +196,14 @@ impl World {
 
     fn end_until(&mut self) {
         if let Some((number, _)) = self.until.take() {
-            self.buffer.end_until(number);
+            self.buffer.assignment().end_until(number);
         }
     }
 
     fn read_to_the_end(&mut self) {
         self.end_until();
         for index in 0..self.fetching.len() {
-            self.buffer.set_paused(&p(index as i32), false);
+            self.buffer.assignment().set_paused(&p(index as i32), false);
         }
         for _ in 0..1000 {
             self.command();
@@ -236,11 +238,11 @@ fn what_is_taken_back_is_not_finished_by_whoever_holds_an_earlier_batch() {
     world.build(3, Lease::Unlimited);
     world.build(100, Lease::Expired);
     world.buffer.enter(1);
-    let finished = world.buffer.snapshot(None);
+    let finished = world.buffer.handed_out(|handed_out| handed_out.snapshot(None));
     assert_eq!(finished.values().map(|at| at.offset).collect::<Vec<_>>(), [3]);
     world.read_to_the_end();
     world.buffer.enter(1);
-    let finished = world.buffer.snapshot(None);
+    let finished = world.buffer.handed_out(|handed_out| handed_out.snapshot(None));
     assert_eq!(finished.values().map(|at| at.offset).collect::<Vec<_>>(), [LOG_END]);
 }
 
@@ -260,7 +262,7 @@ fn no_order_of_answers_leases_pauses_loops_and_want_of_memory_loses_or_repeats_a
                 2 | 3 => world.answer(index),
                 4 => world.command(),
                 5 => world.starve(),
-                6 => drop(world.buffer.set_paused(&p(index as i32), draw(2) == 0)),
+                6 => drop(world.buffer.assignment().set_paused(&p(index as i32), draw(2) == 0)),
                 7 => world.build(draw(8) as usize + 1, Lease::Expired),
                 8 if draw(3) == 0 => world.begin_until(),
                 9 => world.bound(draw(LOG_END as u64 + 1) as i64),
@@ -276,7 +278,7 @@ fn no_order_of_answers_leases_pauses_loops_and_want_of_memory_loses_or_repeats_a
 fn a_loop_is_at_its_end_once_each_partition_is_read_up_to_its_bound() {
     let mut world = World::new(2);
     world.begin_until();
-    assert!(!world.buffer.is_until_reached(), "no bound is known yet");
+    assert!(!world.buffer.look(BufferState::is_until_reached), "no bound is known yet");
     world.bound(7);
     for _ in 0..8 {
         world.command();
@@ -286,10 +288,10 @@ fn a_loop_is_at_its_end_once_each_partition_is_read_up_to_its_bound() {
             world.ask(index);
             world.answer(index);
         }
-        assert!(!world.buffer.is_until_reached());
+        assert!(!world.buffer.look(BufferState::is_until_reached));
         world.build(100, Lease::Unlimited);
     }
-    assert!(world.buffer.is_until_reached());
+    assert!(world.buffer.look(BufferState::is_until_reached));
     assert_eq!(world.expected, [7, 7]);
     world.read_to_the_end();
 }
@@ -300,24 +302,29 @@ fn a_part_counts_up_to_its_first_unfinished_row_and_its_gate_closes_with_the_ass
     world.ask(0);
     world.answer(0);
     let batch = world.buffer.build(&want(100), 1).expect("rows");
-    let parts = world.buffer.hand_over(&batch, 1).expect("not finished yet");
+    let parts = world
+        .buffer
+        .finishing(|handed_out, partitions| handed_out.hand_over(partitions, &batch, 1))
+        .expect("not finished yet");
     let [part] = parts.as_slice() else { panic!("one run of rows") };
-    let gate = world.buffer.work_gate(part);
+    let gate = world.buffer.look(|state| state.work_gate(part));
     assert_eq!(gate.ask(), Admission::Now);
-    world.buffer.finish_rows(part, 3);
-    let finished = |world: &World| world.buffer.snapshot(None).values().map(|at| at.offset).collect::<Vec<_>>();
+    world.buffer.finishing(|handed_out, _| handed_out.finish_rows(part, 3));
+    let finished = |world: &World| {
+        world.buffer.handed_out(|handed_out| handed_out.snapshot(None)).values().map(|at| at.offset).collect::<Vec<_>>()
+    };
     assert_eq!(finished(&world), [3]);
-    world.buffer.set_lease(Lease::Expired);
+    world.buffer.group().set_lease(Lease::Expired);
     assert_eq!(gate.ask(), Admission::Later);
-    world.buffer.set_lease(Lease::Unlimited);
-    world.buffer.revoke(1, BTreeSet::from([p(0)]), false);
+    world.buffer.group().set_lease(Lease::Unlimited);
+    world.buffer.group().revoke(1, BTreeSet::from([p(0)]), false);
     assert_eq!(gate.ask(), Admission::Now, "what was begun may be finished");
-    assert_eq!(world.buffer.take_finished_revocations().len(), 0);
-    world.buffer.abandon(part);
-    assert_eq!(world.buffer.take_finished_revocations().len(), 1);
-    world.buffer.remove(&p(0));
+    assert_eq!(world.buffer.group().take_finished_revocations().len(), 0);
+    world.buffer.finishing(|handed_out, _| handed_out.abandon(part));
+    assert_eq!(world.buffer.group().take_finished_revocations().len(), 1);
+    world.buffer.assignment().remove(&p(0));
     assert_eq!(gate.ask(), Admission::Never);
-    assert_eq!(world.buffer.work_gate(part).ask(), Admission::Never);
+    assert_eq!(world.buffer.look(|state| state.work_gate(part)).ask(), Admission::Never);
 }
 
 #[test]
@@ -327,13 +334,14 @@ fn memory_of_paused_partitions_is_given_back_once_nothing_else_is_ready_whenever
         world.ask(index);
         world.answer(index);
     }
-    world.buffer.set_paused(&p(0), true);
-    world.buffer.set_flush(true);
+    world.buffer.assignment().set_paused(&p(0), true);
+    world.buffer.driver().set_flush(true);
     world.starve();
     assert_eq!(world.buffer.status()[&p(0)].queued_records, 5, "the other has rows whose handing out frees memory");
     world.build(100, Lease::Unlimited);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    let told = async { tokio::time::timeout(Duration::from_secs(60), world.buffer.drained.notified()).await };
+    let told =
+        async { tokio::time::timeout(Duration::from_secs(60), world.buffer.driver().drained().notified()).await };
     runtime.block_on(told).expect("the driver is told");
     world.starve();
     assert_eq!(world.buffer.status()[&p(0)].queued_records, 0);
@@ -347,7 +355,7 @@ fn a_partition_that_is_paused_while_it_stands_in_the_queue_keeps_no_memory_back(
     for index in [0, 1] {
         world.ask(index);
         world.answer(index);
-        world.buffer.set_paused(&p(index as i32), true);
+        world.buffer.assignment().set_paused(&p(index as i32), true);
     }
     world.starve();
     assert!(world.buffer.status().values().all(|status| status.queued_bytes == 0));
@@ -359,22 +367,22 @@ fn a_cut_of_the_log_outlives_the_rows_before_it() {
     let mut world = World::new(1);
     world.ask(0);
     world.answer(0);
-    world.buffer.set_paused(&p(0), true);
+    world.buffer.assignment().set_paused(&p(0), true);
     // All but the first two records are gone; the position would be beyond the end.
     let span = world.fetching[0].span;
     world.build(100, Lease::Unlimited);
-    world.buffer.positioned(&p(0), span, 2);
+    world.buffer.driver().positioned(&p(0), span, 2);
     world.push(0, span, 2);
-    let evicted = world.buffer.evict_held_back();
+    let evicted = world.buffer.driver().evict_held_back();
     assert_eq!(evicted, [(p(0), span, 0)], "what was not handed out begins before the cut");
 
     world.push(0, span, 0);
-    world.buffer.set_paused(&p(0), false);
+    world.buffer.assignment().set_paused(&p(0), false);
     world.build(100, Lease::Unlimited);
-    world.buffer.set_paused(&p(0), true);
-    world.buffer.positioned(&p(0), span, 2);
+    world.buffer.assignment().set_paused(&p(0), true);
+    world.buffer.driver().positioned(&p(0), span, 2);
     world.push(0, span, 2);
-    assert_eq!(world.buffer.evict_held_back(), [(p(0), span, 2)]);
+    assert_eq!(world.buffer.driver().evict_held_back(), [(p(0), span, 2)]);
 }
 
 #[test]
@@ -382,7 +390,7 @@ fn a_partition_that_stopped_holds_no_memory_of_what_came_after() {
     let world = World::new(1);
     let span = world.fetching[0].span;
     let error = ClientError::Argument("it cannot be read".into());
-    world.buffer.stopped(&p(0), span, error);
+    world.buffer.driver().stopped(&p(0), span, error);
     world.push(0, span, 0);
     assert_eq!(world.buffer.status()[&p(0)].queued_bytes, 0);
 }
@@ -393,9 +401,9 @@ fn a_partition_whose_queued_error_is_dropped_is_to_be_fetched_again() {
     world.ask(0);
     world.answer(0);
     let span = world.fetching[0].span;
-    world.buffer.stopped(&p(0), span, ClientError::Argument("it cannot be read".into()));
-    world.buffer.set_paused(&p(0), true);
+    world.buffer.driver().stopped(&p(0), span, ClientError::Argument("it cannot be read".into()));
+    world.buffer.assignment().set_paused(&p(0), true);
     // Otherwise the driver takes it for stopped, and nobody is told of the error.
-    assert_eq!(world.buffer.evict_held_back(), [(p(0), span, 0)]);
+    assert_eq!(world.buffer.driver().evict_held_back(), [(p(0), span, 0)]);
     assert!(world.buffer.status()[&p(0)].fault.is_none());
 }

@@ -4,22 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_engine::TopicPartition;
-use monedula_engine::fetch::Start;
-use monedula_engine::ledger::OffsetAndEpoch;
 
-use super::{BufferState, FetchBuffer};
-use crate::fetch::command::FetchCommand;
-
-/// Where a loop with `until` stops in a partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bound {
-    /// There is no such loop.
-    None,
-    /// It is being looked up.
-    Unknown,
-    /// Before this offset.
-    At(i64),
-}
+use super::partition_buffer::Bound;
 
 /// A loop with `until`.
 #[derive(Debug)]
@@ -31,140 +17,38 @@ pub(super) struct UntilLoop {
     asked: BTreeSet<TopicPartition>,
 }
 
-impl BufferState {
-    /// The bound of a partition that is added now.
+impl UntilLoop {
+    pub(super) fn new(number: u64) -> Self {
+        Self { number, ends: BTreeMap::new(), asked: BTreeSet::new() }
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
     pub(super) fn bound_of(&self, partition: &TopicPartition) -> Bound {
-        match &self.until {
-            None => Bound::None,
-            Some(until) => until.ends.get(partition).map_or(Bound::Unknown, |&end| Bound::At(end)),
-        }
-    }
-}
-
-impl FetchBuffer {
-    /// Begins a loop, in place of the one before, and returns its number. Nothing is handed out of a partition before
-    /// [`Self::set_bounds`] has its bound.
-    pub(crate) fn begin_until(&self) -> u64 {
-        let _build = self.lock_build();
-        let mut state = self.state();
-        self.forget_bounds(&mut state);
-        state.last_until += 1;
-        let number = state.last_until;
-        state.until = Some(UntilLoop { number, ends: BTreeMap::new(), asked: BTreeSet::new() });
-        let partitions: Vec<TopicPartition> = state.partitions.keys().cloned().collect();
-        partitions.iter().for_each(|partition| self.bound(&mut state, partition, Bound::Unknown));
-        number
+        self.ends.get(partition).map_or(Bound::Unknown, |&end| Bound::At(end))
     }
 
-    /// Partitions whose bound nobody looks up yet, and the number of the loop. The caller does so now.
-    pub(crate) fn take_unbounded(&self) -> Option<(u64, Vec<TopicPartition>)> {
-        let mut state = self.state();
-        let BufferState { until, partitions, .. } = &mut *state;
-        let until = until.as_mut()?;
-        let unknown = partitions.iter().filter(|(_, buffer)| buffer.bound == Bound::Unknown);
-        let new: Vec<_> =
-            unknown.map(|(partition, _)| partition).filter(|named| !until.asked.contains(*named)).cloned().collect();
-        until.asked.extend(new.iter().cloned());
-        (!new.is_empty()).then_some((until.number, new))
+    /// Partitions of `unknown` whose bound nobody looks up yet. The caller does so now.
+    pub(super) fn ask<'p>(&mut self, unknown: impl Iterator<Item = &'p TopicPartition>) -> Vec<TopicPartition> {
+        let new: Vec<_> = unknown.filter(|named| !self.asked.contains(*named)).cloned().collect();
+        self.asked.extend(new.iter().cloned());
+        new
     }
 
-    /// The answer to [`Self::take_unbounded`]; partitions that it leaves out are asked for again.
-    pub(crate) fn set_bounds(&self, number: u64, asked: &[TopicPartition], ends: BTreeMap<TopicPartition, i64>) {
-        let _build = self.lock_build();
-        let mut state = self.state();
-        let Some(until) = state.until.as_mut().filter(|until| until.number == number) else { return };
-        asked.iter().for_each(|partition| _ = until.asked.remove(partition));
+    /// The answer to [`Self::ask`]: returns the bounds that stand. Partitions that `ends` leaves out are asked for
+    /// again.
+    pub(super) fn answer(
+        &mut self,
+        asked: &[TopicPartition],
+        ends: BTreeMap<TopicPartition, i64>,
+    ) -> Vec<(TopicPartition, i64)> {
+        asked.iter().for_each(|partition| _ = self.asked.remove(partition));
         let first = |(partition, end): (TopicPartition, i64)| {
-            let end = *until.ends.entry(partition.clone()).or_insert(end);
+            let end = *self.ends.entry(partition.clone()).or_insert(end);
             (partition, end)
         };
-        let ends: Vec<(TopicPartition, i64)> = ends.into_iter().map(first).collect();
-        ends.iter().for_each(|(partition, end)| self.bound(&mut state, partition, Bound::At(*end)));
-        drop(state);
-        self.arrived.notify_all();
-    }
-
-    /// Whether the loop has handed out all that it wants of what is assigned now.
-    pub(crate) fn is_until_reached(&self) -> bool {
-        let state = self.state();
-        let is_read = |bound: Bound, holds: bool| holds && matches!(bound, Bound::At(_));
-        !state.closed
-            && state.raise.is_empty()
-            && state.returned.is_empty()
-            && state.membership.revocations.is_empty()
-            && !state.membership.has_callback_or_error()
-            && state.partitions.values().all(|each| each.fault.is_some() || is_read(each.bound, each.bound_holds))
-    }
-
-    /// The loop with this number ends, if it is not over yet: everything is handed out again.
-    pub(crate) fn end_until(&self, number: u64) {
-        let _build = self.lock_build();
-        let mut state = self.state();
-        if state.until.as_ref().is_some_and(|until| until.number == number) {
-            self.forget_bounds(&mut state);
-        }
-        drop(state);
-        self.arrived.notify_all();
-    }
-
-    fn forget_bounds(&self, state: &mut BufferState) {
-        if state.until.take().is_none() {
-            return;
-        }
-        let partitions: Vec<TopicPartition> = state.partitions.keys().cloned().collect();
-        for partition in &partitions {
-            let Some(buffer) = state.partitions.get(partition) else { continue };
-            // What was walked past the bound was dropped: it is fetched again.
-            let walker = buffer.walker.as_ref().filter(|_| matches!(buffer.bound, Bound::At(_)) && buffer.bound_holds);
-            let from = walker.map(|walker| OffsetAndEpoch {
-                offset: walker.position(),
-                leader_epoch: walker.position_leader_epoch(),
-            });
-            self.bound(state, partition, Bound::None);
-            if let Some(from) = from {
-                self.read_again(state, partition, from);
-            }
-        }
-    }
-
-    /// Reads a partition again from the next offset to be handed out on: what was fetched is dropped.
-    pub(super) fn read_again(&self, state: &mut BufferState, partition: &TopicPartition, from: OffsetAndEpoch) {
-        self.go_on(state, partition);
-        state.forget_queued(partition);
-        let span = state.new_span();
-        let BufferState { partitions, finished, .. } = &mut *state;
-        let Some(buffer) = partitions.get_mut(partition) else { return };
-        let ends = (buffer.high_watermark, buffer.last_stable_offset, buffer.log_start_offset);
-        buffer.restart(span);
-        (buffer.high_watermark, buffer.last_stable_offset, buffer.log_start_offset) = ends;
-        buffer.target = Some(from.offset);
-        if let Some(ledger) = &mut finished.ledger {
-            ledger.goes_on_as(partition, span);
-        }
-        self.command(FetchCommand::Seek {
-            partition: partition.clone(),
-            span,
-            start: Start::Offset(from.offset, from.leader_epoch),
-        });
-        self.hold_at_bound(state, partition);
-    }
-
-    fn bound(&self, state: &mut BufferState, partition: &TopicPartition, bound: Bound) {
-        self.change(state, partition, |buffer| {
-            buffer.bound = bound;
-            buffer.bound_holds = buffer.is_at_bound();
-            let end = buffer.walk_end();
-            if let Some(walker) = &mut buffer.walker {
-                walker.set_end(end);
-            }
-        });
-    }
-
-    /// The position of a partition changed: holds it back if it is at the bound now, and no more if it is not.
-    pub(super) fn hold_at_bound(&self, state: &mut BufferState, partition: &TopicPartition) {
-        let changes = |buffer: &&mut super::PartitionBuffer| buffer.bound_holds != buffer.is_at_bound();
-        if state.partitions.get_mut(partition).filter(changes).is_some() {
-            self.change(state, partition, |buffer| buffer.bound_holds = buffer.is_at_bound());
-        }
+        ends.into_iter().map(first).collect()
     }
 }

@@ -7,6 +7,7 @@ use monedula_engine::fetch::{Input, Start};
 use monedula_protocol::error_code::ErrorCode;
 
 use super::Running;
+use crate::fetch::buffer::PendingErrors;
 use crate::fetch::command::{FetchCommand, Position};
 
 impl Running {
@@ -51,12 +52,12 @@ impl Running {
                     // Some may have been added after the user's call listed the partitions.
                     let of_topic = self.grown.extract_if(.., |partition, _| partition.topic == *topic);
                     for (partition, span) in of_topic.collect::<Vec<_>>() {
-                        self.driver.buffer.remove_span(&partition, span);
+                        self.driver.buffer.assignment().remove_span(&partition, span);
                         self.handle(Input::Unassign { partition: &partition });
                     }
                 }
                 // The user's call has done that too, but an error may have come in between.
-                self.driver.buffer.forget_topics();
+                self.driver.buffer.driver().errors(PendingErrors::forget_topics);
             }
             FetchCommand::Seek { partition, span, start } => {
                 let cluster = &self.cluster.clone();
@@ -82,8 +83,8 @@ impl Running {
         for &index in known {
             let partition = TopicPartition::new(topic.clone(), index);
             let span = match start {
-                Position::At(_) => self.driver.buffer.restart(&partition),
-                Position::Committed => self.driver.buffer.wait_for_start(&partition),
+                Position::At(_) => self.driver.buffer.assignment().restart(&partition),
+                Position::Committed => self.driver.buffer.assignment().wait_for_start(&partition),
             };
             let Some(span) = span else { continue };
             self.grown.insert(partition.clone(), span);
@@ -114,15 +115,15 @@ impl Running {
         match crate::offsets::missing(&first, &cluster, self.driver.config.propagation) {
             // It stays of interest: a topic that is created later, or that brokers did not know for too long, is read.
             Err(error) if !known => {
-                if !self.driver.buffer.has_failed_topic(name) {
-                    self.driver.buffer.topic_failed(error);
+                if !self.driver.buffer.driver().errors(|errors| errors.has_failed_topic(name)) {
+                    self.driver.buffer.driver().topic_failed(error);
                 }
                 return self.driver.metadata.want();
             }
             _ if topic.error != ErrorCode::None => return self.driver.metadata.want(),
             _ => {}
         }
-        self.driver.buffer.topic_found(name);
+        self.driver.buffer.driver().errors(|errors| errors.topic_found(name));
         let mut waiting = Vec::new();
         for &index in topic.partitions.keys() {
             let partition = TopicPartition::new(name.clone(), index);
@@ -131,8 +132,8 @@ impl Running {
             }
             let start = if known { Start::Earliest.into() } else { start };
             let span = match start {
-                Position::At(_) => self.driver.buffer.add(&partition, None),
-                Position::Committed => self.driver.buffer.add_waiting(&partition, None),
+                Position::At(_) => self.driver.buffer.assignment().add(&partition, None),
+                Position::Committed => self.driver.buffer.assignment().add_waiting(&partition, None),
             };
             self.grown.insert(partition.clone(), span);
             match start {

@@ -55,12 +55,12 @@ impl Running {
         let flush = starved || self.machine.is_complete();
         if flush != self.flush {
             self.flush = flush;
-            self.driver.buffer.set_flush(flush);
+            self.driver.buffer.driver().set_flush(flush);
         }
         if starved {
             self.driver.metrics.budget_waits(u64::from(!self.starved));
             // After `set_flush`: from then on the buffer notifies `drained` when nothing is left to hand out.
-            for (partition, span, offset) in self.driver.buffer.evict_held_back() {
+            for (partition, span, offset) in self.driver.buffer.driver().evict_held_back() {
                 self.handle(Input::Rewind { partition: &partition, span, offset });
             }
         }
@@ -126,7 +126,7 @@ impl Running {
                 Output::Fetched(fetched) => {
                     let records = frame.slice_ref(fetched.records(&response));
                     is_empty &= records.is_empty();
-                    self.driver.buffer.push(fetched, records);
+                    self.driver.buffer.driver().push(&fetched, records);
                 }
                 output => self.act(output),
             }

@@ -93,7 +93,7 @@ impl Driver {
         if let Err(reason) = caught(self.run_until_closed(commands, seed)).await {
             let error = ClientError::Internal(format!("the task that fetches ended: {reason}"));
             log.record(&kinds::FETCH_TASK_ENDED, || error.to_string());
-            buffer.set_fatal(Some(error));
+            buffer.driver().set_fatal(Some(error));
         }
     }
 
@@ -150,7 +150,7 @@ impl Driver {
                 }
                 () = budget.freed(), if running.starved => {}
                 () = budget.awaited() => {}
-                () = buffer.drained.notified(), if running.starved => {}
+                () = buffer.driver().drained().notified(), if running.starved => {}
             }
         }
     }
@@ -223,7 +223,7 @@ impl Running {
     fn update_fatal(&self) {
         let unreachable = self.driver.metadata.unreachable(&self.driver.metadata.view());
         let refused = || self.refusing.values().next().cloned().or_else(|| self.driver.network.refusal());
-        self.driver.buffer.set_fatal(unreachable.or_else(refused));
+        self.driver.buffer.driver().set_fatal(unreachable.or_else(refused));
     }
 
     fn tick(&mut self) {
@@ -278,7 +278,7 @@ impl Running {
                 Entry::new(text).partition(partition)
             });
         }
-        self.driver.buffer.positioned(partition, span, offset);
+        self.driver.buffer.driver().positioned(partition, span, offset);
     }
 
     fn stopped(&self, span: u64, fault: Fault) {
@@ -286,6 +286,6 @@ impl Running {
             Entry::new(format!("stopped: {fault}")).partition(fault.partition()).code(fault.code())
         });
         let partition = fault.partition().clone();
-        self.driver.buffer.stopped(&partition, span, fault.into());
+        self.driver.buffer.driver().stopped(&partition, span, fault.into());
     }
 }

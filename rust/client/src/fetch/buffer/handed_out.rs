@@ -1,10 +1,12 @@
-//! Finished offsets: what the user was handed, what of it is finished, and what of that is committed.
+//! The record of what the user was handed: what of it is finished, what of that is committed, and rows that were given
+//! back. These are kept as they are, and handed out before all others of their partition, by the next call of any holder.
 //!
 //! The ledger knows what may be committed. It is behind the lock `state` of the buffer: what is handed out and what is
 //! finished changes in one step with the partitions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 
 use monedula_columns::ColumnBatch;
 use monedula_engine::TopicPartition;
@@ -13,22 +15,26 @@ use monedula_engine::ledger::{BatchId, Holder, Keeper, Ledger, OffsetAndEpoch};
 
 use super::batch_ids::BatchIds;
 use super::leader_epochs::LeaderEpochs;
-use super::partition_buffer::PartitionBuffer;
-use super::rows::RowBatch;
-use super::{BufferState, FetchBuffer};
+use super::lease::LeaseClock;
+use super::partitions::{BatchLimits, Partitions};
+use super::row_batch::{ReturnedRows, RowBatch, finish_up_to, run_of};
+use super::row_cursor::RowCursor;
+use super::work_gate::{PartitionGate, WorkGate};
 use crate::error::ClientError;
 use crate::fetch::step::{CommitOutcome, HandedBatch};
 
-/// What was handed out, finished and committed; empty without a `group.id`.
+/// Batches and rows that were handed out, finished and committed.
 #[derive(Default)]
-pub(super) struct FinishedOffsets {
+pub(crate) struct HandedOut {
     /// Kept where there is a `group.id`.
-    pub(super) ledger: Option<Ledger>,
+    ledger: Option<Ledger>,
     batch_ids: BatchIds,
     /// Under which leader epochs the records were written that were handed out.
     epochs: LeaderEpochs,
     /// Batches whose rows are handed out one by one.
-    pub(super) rows: BTreeMap<BatchId, RowBatch>,
+    rows: BTreeMap<BatchId, RowBatch>,
+    /// Rows that were handed out and given back, in the order of the log: they go before what is ready.
+    returned: Returned,
     /// Batches whose refused records are not in safe keeping yet, with their partitions.
     unaccepted: BTreeMap<BatchId, BTreeSet<TopicPartition>>,
     /// After how many finished rows an automatic commit is due; rows are counted only where there is one.
@@ -47,9 +53,14 @@ pub(super) struct FinishedOffsets {
     /// Partitions that were released or lost while the user held records of them, or had finished some that are not
     /// committed: the next owner reads these again, so a transaction that has them must abort.
     revoked_unfinished: BTreeSet<TopicPartition>,
+    /// The lease, which is held against the clock at each row.
+    clock: Arc<LeaseClock>,
 }
 
-/// What a commit means for one partition.
+/// Rows that were given back, by partition.
+pub(super) type Returned = BTreeMap<TopicPartition, VecDeque<(BatchId, ReturnedRows)>>;
+
+/// The meaning of a commit for one partition.
 enum ToCommit {
     /// This offset is to be sent.
     Send(CommitOffset),
@@ -57,13 +68,18 @@ enum ToCommit {
     Committed(CommitOffset),
 }
 
-impl FinishedOffsets {
+impl HandedOut {
+    /// Nothing is handed out yet. `clock` has the lease of rows.
+    pub(super) fn new(clock: Arc<LeaseClock>) -> Self {
+        Self { clock, ..Self::default() }
+    }
+
     /// Finishes in the ledger what is finished of batches whose rows are handed out one by one; with `all`, the row in
     /// the user's hands too.
     pub(super) fn sync_rows(&mut self, only: Option<Holder>, all: bool) {
         let Some(ledger) = &mut self.ledger else { return self.rows.retain(|_, rows| !rows.is_used_up()) };
         let mut used_up = Vec::new();
-        for (id, rows) in self.rows.iter().filter(|(_, rows)| only.is_none_or(|holder| rows.holder == holder)) {
+        for (id, rows) in self.rows.iter().filter(|(_, rows)| only.is_none_or(|holder| rows.holder() == holder)) {
             match rows.is_used_up() {
                 true => used_up.push(*id),
                 false => rows.finish(*id, ledger, all),
@@ -82,20 +98,15 @@ impl FinishedOffsets {
         }
     }
 
-    /// `holder` has ended.
-    pub(super) fn forget_asker(&mut self, holder: Holder) {
-        self.askers.remove(&holder);
-    }
-
     /// A partition, with the place in it, of which another thread or task than `holder` was handed rows and has not
     /// finished them, while `holder` never asked for any. What `holder` finishes is nothing then, by mistake.
-    fn held_by_others(&self, holder: Holder) -> Option<(TopicPartition, OffsetAndEpoch)> {
+    pub(crate) fn held_by_others(&self, holder: Holder) -> Option<(TopicPartition, OffsetAndEpoch)> {
         let ledger = self.ledger.as_ref().filter(|_| !self.askers.contains(&holder))?;
         ledger.held_by_others(holder).into_iter().find_map(|batch| ledger.unfinished(batch).into_iter().next())
     }
 
     /// `holder` asks for more: it has finished what it holds.
-    pub(super) fn finish_held(&mut self, holder: Holder) {
+    pub(crate) fn finish_held(&mut self, holder: Holder) {
         self.sync_rows(Some(holder), true);
         if let Some(ledger) = &mut self.ledger {
             ledger.finish_held(holder);
@@ -103,7 +114,8 @@ impl FinishedOffsets {
         self.finished_rows += self.held_rows.remove(&holder).unwrap_or_default();
     }
 
-    pub(super) fn snapshot(
+    /// Takes what is finished and was not given to a commit yet.
+    pub(crate) fn snapshot(
         &mut self,
         only: Option<&BTreeSet<TopicPartition>>,
     ) -> BTreeMap<TopicPartition, CommitOffset> {
@@ -143,7 +155,7 @@ impl FinishedOffsets {
     }
 
     /// What a batch refused is in safe keeping, or nobody can put it there any more.
-    pub(super) fn forget_refused(&mut self, id: BatchId) {
+    fn forget_refused(&mut self, id: BatchId) {
         self.unaccepted.remove(&id);
     }
 
@@ -209,7 +221,7 @@ impl FinishedOffsets {
     }
 
     /// A new id for a batch.
-    pub(super) fn new_batch(&mut self) -> BatchId {
+    fn new_batch(&mut self) -> BatchId {
         self.batch_ids.next()
     }
 
@@ -249,14 +261,14 @@ impl FinishedOffsets {
     }
 
     /// Rows that were given back are handed out to `holder`.
-    pub(super) fn hand_out_again(&mut self, id: BatchId, holder: Holder, rows: usize) {
+    fn hand_out_again(&mut self, id: BatchId, holder: Holder, rows: usize) {
         if let Some(ledger) = &mut self.ledger {
             ledger.pass_on(id, Keeper::Holder(holder));
         }
         self.count_held(holder, rows);
     }
 
-    pub(super) fn divide(
+    fn divide(
         &mut self,
         id: BatchId,
         partition: &TopicPartition,
@@ -268,7 +280,7 @@ impl FinishedOffsets {
 
     /// Makes a batch of each part of a batch, to be finished by its id. `None` if the batch is finished already, or
     /// counts for nothing.
-    fn hand_over(&mut self, id: BatchId, parts: &[(TopicPartition, OffsetAndEpoch)]) -> Option<Vec<BatchId>> {
+    fn name_parts(&mut self, id: BatchId, parts: &[(TopicPartition, OffsetAndEpoch)]) -> Option<Vec<BatchId>> {
         self.ledger.as_ref()?.keeper(id)?;
         let named: Vec<(BatchId, &(TopicPartition, OffsetAndEpoch))> =
             parts.iter().map(|part| (self.new_batch(), part)).collect();
@@ -284,7 +296,7 @@ impl FinishedOffsets {
 
     /// Whether rows of a partition are in the hands of a thread or task, or of a run, which has not finished them; or
     /// records that were refused are not in safe keeping yet. Not those that can be taken back.
-    pub(super) fn is_in_hand(&self, partition: &TopicPartition) -> bool {
+    fn is_in_hand(&self, partition: &TopicPartition) -> bool {
         let is_kept = |id: BatchId| self.rows.get(&id).is_none_or(|rows| !rows.has_untaken(partition));
         self.unaccepted.values().any(|partitions| partitions.contains(partition))
             || self.ledger.as_ref().is_some_and(|ledger| ledger.awaited(partition).any(is_kept))
@@ -296,79 +308,83 @@ impl FinishedOffsets {
         }
     }
 
-    pub(super) fn uncount_held(&mut self, holder: Holder, rows: usize) {
+    fn uncount_held(&mut self, holder: Holder, rows: usize) {
         if let Some(held) = self.held_rows.get_mut(&holder) {
             *held = held.saturating_sub(rows as u64);
         }
     }
 
-    pub(super) fn has_finished_enough(&self) -> bool {
-        self.commit_after.is_some_and(|after| self.finished_rows >= after)
-    }
-}
-
-fn offset_at(at: OffsetAndEpoch) -> CommitOffset {
-    CommitOffset { offset: at.offset, leader_epoch: at.leader_epoch, metadata: String::new() }
-}
-
-impl FetchBuffer {
-    /// Keeps a ledger from now on. With `commit_after`, the group's task is notified when so many rows are finished.
-    pub(crate) fn keep_ledger(&self, commit_after: Option<u64>) {
-        let mut state = self.state();
-        state.finished.ledger = Some(Ledger::default());
-        state.finished.commit_after = commit_after;
-    }
-
-    /// What is finished and was not given to a commit yet.
-    pub(crate) fn snapshot(&self, only: Option<&BTreeSet<TopicPartition>>) -> BTreeMap<TopicPartition, CommitOffset> {
-        self.state().finished.snapshot(only)
-    }
-
     /// Whether an automatic commit is due by the number of rows.
     pub(crate) fn has_finished_enough(&self) -> bool {
-        self.state().finished.has_finished_enough()
+        self.commit_after.is_some_and(|after| self.finished_rows >= after)
+    }
+
+    /// Keeps a ledger from now on. With `commit_after`, the group's task is notified when so many rows are finished.
+    pub(crate) fn keep_ledger(&mut self, commit_after: Option<u64>) {
+        self.ledger = Some(Ledger::default());
+        self.commit_after = commit_after;
+    }
+
+    pub(super) fn has_ledger(&self) -> bool {
+        self.ledger.is_some()
+    }
+
+    /// Whether the user holds nothing unfinished of these partitions.
+    pub(super) fn is_quiet(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
+        self.ledger.as_ref().is_none_or(|ledger| ledger.is_quiet(partitions))
+    }
+
+    /// The driver found where a partition starts that has no committed offset.
+    pub(super) fn starts_at(&mut self, partition: &TopicPartition, span: u64, offset: i64) {
+        self.starts(partition, span, OffsetAndEpoch { offset, leader_epoch: -1 }, false);
+    }
+
+    /// The place where a partition starts, which is that of a commit or not.
+    pub(super) fn starts(&mut self, partition: &TopicPartition, span: u64, at: OffsetAndEpoch, is_committed: bool) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.start(partition, span, at, is_committed);
+        }
+    }
+
+    /// The partition is fetched again, as `span`, from what was handed out on.
+    pub(super) fn goes_on_as(&mut self, partition: &TopicPartition, span: u64) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.goes_on_as(partition, span);
+        }
     }
 
     /// A commit of these offsets ended, for each with success or not.
     pub(crate) fn committed<'c>(
-        &self,
+        &mut self,
         outcomes: impl IntoIterator<Item = (&'c TopicPartition, &'c CommitOffset, bool)>,
     ) {
-        let finished = &mut self.state().finished;
         for (partition, at, done) in outcomes {
-            if finished.committing.get(partition) != Some(at) {
+            if self.committing.get(partition) != Some(at) {
                 continue;
             }
-            finished.committing.remove(partition);
-            match &mut finished.ledger {
+            self.committing.remove(partition);
+            match &mut self.ledger {
                 Some(ledger) if done => {
                     ledger.committed(partition, OffsetAndEpoch { offset: at.offset, leader_epoch: at.leader_epoch });
-                    finished.committed.insert(partition.clone(), at.clone());
+                    self.committed.insert(partition.clone(), at.clone());
                 }
-                _ if done => _ = finished.committed.insert(partition.clone(), at.clone()),
+                _ if done => _ = self.committed.insert(partition.clone(), at.clone()),
                 Some(ledger) => ledger.not_committed(partition, at.offset),
                 None => {}
             }
         }
     }
 
-    /// As [`FinishedOffsets::held_by_others`].
-    pub(crate) fn held_by_others(&self, holder: Holder) -> Option<(TopicPartition, OffsetAndEpoch)> {
-        self.state().finished.held_by_others(holder)
-    }
-
     /// Whether this buffer has handed out the batch. One without rows is anybody's.
     pub(crate) fn is_own(&self, batch: &HandedBatch) -> bool {
-        batch.columns.record_batch.num_rows() == 0 || self.state().finished.batch_ids.has(batch.id)
+        batch.columns.record_batch.num_rows() == 0 || self.batch_ids.has(batch.id)
     }
 
     /// What `holder` holds is finished. Returns all that is finished and not known to be committed.
-    pub(crate) fn finish_all(&self, holder: Holder) -> BTreeMap<TopicPartition, CommitOffset> {
-        let mut state = self.state();
-        state.finished.finish_held(holder);
-        let mut offsets = state.finished.committing.clone();
-        offsets.extend(state.finished.snapshot(None));
-        self.notify_group(state);
+    pub(crate) fn finish_all(&mut self, holder: Holder) -> BTreeMap<TopicPartition, CommitOffset> {
+        self.finish_held(holder);
+        let mut offsets = self.committing.clone();
+        offsets.extend(self.snapshot(None));
         offsets
     }
 
@@ -377,32 +393,29 @@ impl FetchBuffer {
     ///
     /// # Errors
     /// If the batch is finished already.
-    pub(crate) fn hand_over(&self, batch: &HandedBatch, holder: Holder) -> Result<Vec<HandedBatch>, ClientError> {
-        let parts = batch.columns.parts(0);
-        let place_of = |part: &ColumnBatch| {
-            let span = part.spans.first()?;
-            let next = OffsetAndEpoch { offset: span.next_offset, leader_epoch: span.leader_epoch };
-            Some((TopicPartition::new(span.topic.clone(), span.partition), next))
-        };
-        let places: Vec<(TopicPartition, OffsetAndEpoch)> = parts.iter().filter_map(place_of).collect();
+    pub(crate) fn hand_over(
+        &mut self,
+        partitions: &Partitions,
+        batch: &HandedBatch,
+        holder: Holder,
+    ) -> Result<Vec<HandedBatch>, ClientError> {
+        let runs = batch.columns.parts(0).into_iter();
+        let (places, parts): (Vec<_>, Vec<_>) = runs.filter_map(|rows| Some((run_of(&rows)?, rows))).unzip();
         if places.is_empty() {
             return Ok(Vec::new());
         }
-        let mut state = self.state();
-        let since = |partition, span| {
-            state.partitions.get(partition).is_some_and(|buffer: &PartitionBuffer| span >= buffer.position_span)
-        };
-        let counts = batch.places.iter().any(|(partition, span, _)| since(partition, *span));
-        let ids = match state.finished.hand_over(batch.id, &places) {
+        let counts = |partition, span| partitions.get(partition).is_some_and(|buffer| buffer.counts(span));
+        let counts = batch.places.iter().any(|(partition, span, _)| counts(partition, *span));
+        let ids = match self.name_parts(batch.id, &places) {
             Some(ids) => ids,
             None if counts => {
                 let message = "this batch is finished already: hand it over before the next one is asked for, and once";
                 return Err(ClientError::Argument(message.into()));
             }
             // All its partitions were lost or sought since: there is nothing to finish.
-            None => places.iter().map(|_| state.finished.new_batch()).collect(),
+            None => places.iter().map(|_| self.new_batch()).collect(),
         };
-        state.finished.uncount_held(holder, batch.columns.record_batch.num_rows());
+        self.uncount_held(holder, batch.columns.record_batch.num_rows());
         let span_of = |named: &TopicPartition| {
             batch.places.iter().find(|(partition, ..)| partition == named).map_or(0, |(_, span, _)| *span)
         };
@@ -415,102 +428,284 @@ impl FetchBuffer {
     }
 
     /// A batch of so many rows is finished; it is committed with the next commit.
-    pub(crate) fn finish_batch(&self, id: BatchId, rows: usize) {
-        let mut state = self.state();
-        if let Some(ledger) = &mut state.finished.ledger
+    pub(crate) fn finish_batch(&mut self, id: BatchId, rows: usize) {
+        if let Some(ledger) = &mut self.ledger
             && ledger.keeper(id).is_some()
         {
             ledger.finish(id);
-            state.finished.finished_rows += rows as u64;
+            self.finished_rows += rows as u64;
         }
-        self.notify_group(state);
     }
 
-    /// What `holder` holds is finished.
-    pub(crate) fn finish_held(&self, holder: Holder) {
-        let mut state = self.state();
-        state.finished.finish_held(holder);
-        self.notify_group(state);
+    /// The first rows of a part are finished; it stays out. Counts once all earlier parts of the partition are finished.
+    pub(crate) fn finish_rows(&mut self, part: &HandedBatch, rows: usize) {
+        if let Some(ledger) = &mut self.ledger {
+            finish_up_to(&part.columns, rows, part.id, ledger);
+        }
+    }
+
+    /// Nobody will finish the rest of a part: it stays uncommitted, and no revocation waits for it.
+    pub(crate) fn abandon(&mut self, part: &HandedBatch) {
+        if let Some(ledger) = &mut self.ledger
+            && ledger.keeper(part.id) == Some(Keeper::Name)
+        {
+            ledger.pass_on(part.id, Keeper::Ended);
+        }
+    }
+
+    /// The gate of a part of a batch, which has rows of one partition.
+    pub(super) fn work_gate(&self, partitions: &Partitions, part: &HandedBatch) -> WorkGate {
+        let gate = part.places.first().and_then(|(partition, span, _)| {
+            let buffer = partitions.get(partition)?;
+            buffer.work_gate(*span, &self.clock)
+        });
+        // The gate of a partition that is gone.
+        gate.unwrap_or_else(|| PartitionGate::default().work_gate(&self.clock))
     }
 
     /// Nobody can finish this batch any more. Returns the place after it in each partition, unless it is finished.
-    pub(crate) fn batch_ended(&self, id: BatchId) -> Vec<(TopicPartition, OffsetAndEpoch)> {
-        let mut state = self.state();
-        state.finished.forget_refused(id);
-        let ledger = state.finished.ledger.as_mut().filter(|ledger| ledger.keeper(id) == Some(Keeper::Name));
-        let Some(ledger) = ledger else {
-            self.notify_group(state);
-            return Vec::new();
-        };
+    pub(crate) fn batch_ended(&mut self, id: BatchId) -> Vec<(TopicPartition, OffsetAndEpoch)> {
+        self.forget_refused(id);
+        let ledger = self.ledger.as_mut().filter(|ledger| ledger.keeper(id) == Some(Keeper::Name));
+        let Some(ledger) = ledger else { return Vec::new() };
         ledger.pass_on(id, Keeper::Ended);
-        let unfinished = ledger.unfinished(id);
-        self.notify_group(state);
-        unfinished
+        ledger.unfinished(id)
     }
 
     /// A batch is finished and is to be committed: which offsets have to be sent for that, and the outcome of the
     /// others.
     pub(crate) fn finish(
-        &self,
+        &mut self,
+        partitions: &Partitions,
         id: BatchId,
         places: &[(TopicPartition, u64, OffsetAndEpoch)],
     ) -> (BTreeMap<TopicPartition, CommitOffset>, CommitOutcome) {
-        let mut state = self.state();
-        let BufferState { finished, partitions, .. } = &mut *state;
-        finished.rows.remove(&id);
-        if let Some(ledger) = &mut finished.ledger {
+        self.rows.remove(&id);
+        if let Some(ledger) = &mut self.ledger {
             ledger.finish(id);
         }
         let (mut send, mut known) = (BTreeMap::new(), CommitOutcome::new());
         for (partition, span, next) in places {
             match partitions.get(partition) {
-                Some(buffer) if *span >= buffer.position_span => match finished.offset_to_commit(partition, *next) {
+                Some(buffer) if buffer.counts(*span) => match self.offset_to_commit(partition, *next) {
                     Some(ToCommit::Send(at)) => _ = send.insert(partition.clone(), at),
                     Some(ToCommit::Committed(at)) => _ = known.insert(partition.clone(), (at, Ok(()))),
                     None => {}
                 },
                 // The user sought elsewhere since: what it read before counts for nothing (req S083).
-                Some(buffer) if *span >= buffer.assigned_span => {}
+                Some(buffer) if buffer.is_of_assignment(*span) => {}
                 _ => _ = known.insert(partition.clone(), (offset_at(*next), Err(CommitError::NotOwned))),
             }
         }
-        self.notify_group(state);
         (send, known)
     }
 
     /// The user commits offsets of its own choice. Those without a leader epoch get the one of the record before them, so
     /// that whoever starts there learns whether that record was replaced.
-    pub(crate) fn commits_own_offsets(&self, offsets: &mut BTreeMap<TopicPartition, CommitOffset>) {
-        let finished = &mut self.state().finished;
-        finished.add_epochs(offsets);
+    pub(crate) fn commits_own_offsets(&mut self, offsets: &mut BTreeMap<TopicPartition, CommitOffset>) {
+        self.add_epochs(offsets);
         for partition in offsets.keys() {
-            if let Some(ledger) = &mut finished.ledger {
+            if let Some(ledger) = &mut self.ledger {
                 ledger.chosen(partition);
             }
-            finished.forget_commits(partition);
+            self.forget_commits(partition);
         }
     }
 
     /// Takes the partitions that were released or lost with records of them not committed.
-    pub(crate) fn take_revoked_unfinished(&self) -> BTreeSet<TopicPartition> {
-        std::mem::take(&mut self.state().finished.revoked_unfinished)
+    pub(crate) fn take_revoked_unfinished(&mut self) -> BTreeSet<TopicPartition> {
+        std::mem::take(&mut self.revoked_unfinished)
     }
 
     /// A transaction with these offsets was committed.
-    pub(crate) fn transaction_committed(&self, offsets: &BTreeMap<TopicPartition, CommitOffset>) {
-        let mut state = self.state();
-        if let Some(ledger) = &mut state.finished.ledger {
+    pub(crate) fn transaction_committed(&mut self, offsets: &BTreeMap<TopicPartition, CommitOffset>) {
+        if let Some(ledger) = &mut self.ledger {
             for (partition, at) in offsets {
                 ledger.committed(partition, OffsetAndEpoch { offset: at.offset, leader_epoch: at.leader_epoch });
             }
         }
-        drop(state);
         self.committed(offsets.iter().map(|(partition, at)| (partition, at, true)));
     }
 
     /// Partitions of which records were handed out that are not committed, with where to read again from; `None` where
     /// nothing is committed.
     pub(crate) fn bases(&self) -> Vec<(TopicPartition, Option<OffsetAndEpoch>)> {
-        self.state().finished.ledger.as_ref().map(Ledger::bases).unwrap_or_default()
+        self.ledger.as_ref().map(Ledger::bases).unwrap_or_default()
     }
+
+    /// The batch's rows are handed out one by one, each after it was taken from the cursor: not if something
+    /// `comes_first`, nor if one of its partitions was sought, paused or lost since it was handed out.
+    pub(super) fn by_rows(
+        &mut self,
+        partitions: &Partitions,
+        batch: &HandedBatch,
+        holder: Holder,
+        comes_first: bool,
+    ) -> Arc<RowCursor> {
+        let cursor = Arc::new(RowCursor::new(self.clock.clone()));
+        if comes_first || !partitions.may_hand_out(batch) {
+            cursor.stop();
+        }
+        if let Some(ledger) = &mut self.ledger {
+            ledger.pass_on(batch.id, Keeper::Name);
+        }
+        let spans = batch.places.iter().map(|(named, span, _)| (named.clone(), *span)).collect();
+        self.rows.insert(batch.id, RowBatch::new(holder, cursor.clone(), batch.columns.clone(), spans));
+        cursor
+    }
+
+    /// The records that a batch refused are in safe keeping: from now on `holder` holds the batch. False if some of its
+    /// partitions were sought, paused or lost since.
+    pub(super) fn claim(&mut self, partitions: &Partitions, batch: &HandedBatch, holder: Holder) -> bool {
+        self.forget_refused(batch.id);
+        if let Some(ledger) = &mut self.ledger {
+            ledger.pass_on(batch.id, Keeper::Holder(holder));
+        }
+        partitions.may_hand_out(batch)
+    }
+
+    /// Rows of a batch that were not taken are handed out again, unless the partition was sought or lost since. The row
+    /// taken last stays in the hands of `holder`; if left out, of whoever took it.
+    pub(super) fn give_back(&mut self, partitions: &Partitions, id: BatchId, holder: Option<Holder>) {
+        if let Some(rows) = self.rows.get(&id).filter(|rows| !rows.is_used_up()) {
+            let holder = holder.unwrap_or_else(|| rows.taker());
+            self.take_back(partitions, id, Keeper::Holder(holder));
+        }
+    }
+
+    /// Takes back the rows of a batch that were not taken; `keeper` keeps the others.
+    fn take_back(&mut self, partitions: &Partitions, id: BatchId, keeper: Keeper) {
+        let Some(rows) = self.rows.remove(&id) else { return };
+        rows.stop();
+        if let Some(ledger) = &mut self.ledger {
+            // The rows before the one taken last are finished, whatever becomes of that one.
+            rows.finish(id, ledger, false);
+            ledger.pass_on(id, keeper);
+        }
+        let mut pieces: BTreeMap<TopicPartition, Vec<(BatchId, OffsetAndEpoch)>> = BTreeMap::new();
+        for (partition, place) in rows.taken_places() {
+            pieces.insert(partition, vec![(id, place)]);
+        }
+        for (partition, assigned, back) in rows.untaken() {
+            if partitions.get(&partition).is_none_or(|buffer| !buffer.counts(assigned)) {
+                continue;
+            }
+            let rest = self.new_batch();
+            self.uncount_held(rows.holder(), back.count());
+            pieces.entry(partition.clone()).or_default().push((rest, back.next()));
+            let queue = self.returned.entry(partition).or_default();
+            // Several holders may give rows back: they are kept in the order of the log.
+            let before = |(_, other): &(BatchId, ReturnedRows)| other.first_offset() < back.first_offset();
+            queue.insert(queue.partition_point(before), (rest, back));
+        }
+        for (partition, pieces) in &pieces {
+            self.divide(id, partition, pieces, Keeper::Queue);
+        }
+    }
+
+    /// Rows that were given back, if there are any that may be handed out.
+    pub(super) fn next_returned(
+        &mut self,
+        partitions: &Partitions,
+        limits: &BatchLimits,
+        holder: Holder,
+    ) -> Option<HandedBatch> {
+        let partition = self.first_returned(partitions)?.clone();
+        let span = partitions.get(&partition)?.span();
+        let queue = self.returned.get_mut(&partition)?;
+        let (id, rows) = queue.pop_front()?;
+        let (front, rest) = rows.cut(limits.max_rows, limits.max_bytes);
+        if let Some(rest) = rest {
+            let rest_id = self.batch_ids.next();
+            let pieces = [(id, front.next()), (rest_id, rest.next())];
+            queue.push_front((rest_id, rest));
+            self.divide(id, &partition, &pieces, Keeper::Queue);
+        } else if queue.is_empty() {
+            self.returned.remove(&partition);
+        }
+        self.hand_out_again(id, holder, front.count());
+        let places = vec![(partition, span, front.next())];
+        Some(HandedBatch { columns: front.into_columns(), id, places })
+    }
+
+    /// The partition whose rows were given back and are to be handed out next.
+    fn first_returned(&self, partitions: &Partitions) -> Option<&TopicPartition> {
+        let is_open =
+            |partition: &&TopicPartition| partitions.get(partition).is_some_and(|buffer| !buffer.is_closed_to_rows());
+        self.returned.keys().find(is_open)
+    }
+
+    /// Whether there are rows that were given back and may be handed out.
+    pub(super) fn has_returned(&self, partitions: &Partitions) -> bool {
+        self.first_returned(partitions).is_some()
+    }
+
+    /// Whether any rows were given back, also of partitions that are held back.
+    pub(super) fn holds_returned(&self) -> bool {
+        !self.returned.is_empty()
+    }
+
+    /// The first offset that was given back of a partition.
+    pub(super) fn returned_offset(&self, partition: &TopicPartition) -> Option<i64> {
+        Some(self.returned.get(partition)?.front()?.1.first_offset())
+    }
+
+    /// Rows of the partition that were given back will not be handed out any more.
+    pub(super) fn forget_returned(&mut self, partition: &TopicPartition) {
+        self.returned.remove(partition);
+    }
+
+    /// Takes all rows that were given back, to be dropped without the lock.
+    pub(super) fn take_returned(&mut self) -> Returned {
+        std::mem::take(&mut self.returned)
+    }
+
+    /// No more rows of the partition are handed out of batches that were handed out before.
+    pub(super) fn stop_rows_of(&self, partition: &TopicPartition) {
+        self.rows.values().filter(|rows| rows.has(partition)).for_each(RowBatch::stop);
+    }
+
+    /// The user has to come into a call before the next row.
+    pub(super) fn stop_all_rows(&self) {
+        self.rows.values().for_each(RowBatch::stop);
+    }
+
+    /// Whether rows of a partition were handed out that may be handed out again, or that somebody has in hand: its error
+    /// comes after them.
+    pub(super) fn owes_rows(&self, partition: &TopicPartition) -> bool {
+        self.returned.contains_key(partition) || self.is_in_hand(partition)
+    }
+
+    /// Takes back what was not taken of batches with rows of a partition that are handed out one by one. False if there
+    /// is no such row.
+    pub(super) fn take_rows_back(&mut self, partitions: &Partitions, partition: &TopicPartition) -> bool {
+        let batches = self.rows.iter().filter(|(_, rows)| rows.has_untaken(partition));
+        let batches: Vec<_> = batches.map(|(id, rows)| (*id, rows.holder())).collect();
+        batches.into_iter().for_each(|(id, holder)| self.take_back(partitions, id, Keeper::Holder(holder)));
+        self.returned.contains_key(partition)
+    }
+
+    /// The holder's rows that were not taken are handed out again; its unfinished batches stay unfinished. Returns the
+    /// place after the last row of each partition in those.
+    pub(super) fn holder_ended(
+        &mut self,
+        partitions: &Partitions,
+        holder: Holder,
+    ) -> BTreeSet<(TopicPartition, OffsetAndEpoch)> {
+        self.sync_rows(Some(holder), false);
+        let held = self.rows.iter().filter(|(_, rows)| rows.holder() == holder);
+        let by_rows: Vec<BatchId> = held.map(|(id, _)| *id).collect();
+        for id in &by_rows {
+            self.take_back(partitions, *id, Keeper::Ended);
+        }
+        self.askers.remove(&holder);
+        let Some(ledger) = &mut self.ledger else { return BTreeSet::new() };
+        let held = ledger.held(holder);
+        held.iter().for_each(|id| ledger.pass_on(*id, Keeper::Ended));
+        held.iter().chain(&by_rows).flat_map(|id| ledger.unfinished(*id)).collect()
+    }
+}
+
+fn offset_at(at: OffsetAndEpoch) -> CommitOffset {
+    CommitOffset { offset: at.offset, leader_epoch: at.leader_epoch, metadata: String::new() }
 }

@@ -1,0 +1,55 @@
+//! Parts of batches whose rows are worked on in any order, by threads or tasks that do not call the consumer: whether
+//! another row may be begun.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::lease::LeaseClock;
+
+/// Closed when a partition is released, lost, unassigned or sought: with the buffer of that time.
+#[derive(Debug, Default)]
+pub(super) struct PartitionGate(Arc<AtomicBool>);
+
+impl PartitionGate {
+    /// Asked before each row of a part, as long as `clock` says that the lease holds.
+    pub(super) fn work_gate(&self, clock: &Arc<LeaseClock>) -> WorkGate {
+        WorkGate { closed: Arc::clone(&self.0), clock: Arc::clone(clock) }
+    }
+}
+
+impl Drop for PartitionGate {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Whether a row of a part may be begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Now.
+    Now,
+    /// Not now: the lease is over. Ask again.
+    Later,
+    /// Never: the partition is not this consumer's any more, or was sought.
+    Never,
+}
+
+/// Asked before each row of a part. It takes no lock.
+#[derive(Clone, Debug)]
+pub struct WorkGate {
+    closed: Arc<AtomicBool>,
+    clock: Arc<LeaseClock>,
+}
+
+impl WorkGate {
+    /// Whether a row may be begun.
+    pub fn ask(&self) -> Admission {
+        if self.closed.load(Ordering::Acquire) {
+            return Admission::Never;
+        }
+        match self.clock.holds() {
+            true => Admission::Now,
+            false => Admission::Later,
+        }
+    }
+}
