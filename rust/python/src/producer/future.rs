@@ -318,13 +318,13 @@ impl Sending {
                 Progress::Failed(error) => return Some(Err(Failure::Unsent(error))),
             },
         };
-        Some(outcome?.map_err(Failure::RecordFuture))
+        Some(outcome?.map_err(Failure::Sent))
     }
 }
 
 /// Why a record was not delivered.
 enum Failure {
-    RecordFuture(ClientError),
+    Sent(ClientError),
     Unsent(PyErr),
 }
 

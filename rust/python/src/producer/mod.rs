@@ -43,7 +43,7 @@ use crate::formats::PySpec;
 use crate::logging::{flush_log, follow};
 use crate::operation::Operation;
 use crate::registry::RegistryCore;
-use crate::runtime::{self, Own, wait};
+use crate::runtime::{self, Own};
 use crate::seconds::{Seconds, unix_seconds};
 use crate::tokens::Settings;
 use crate::typed_rows::registered;

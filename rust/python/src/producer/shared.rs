@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use super::callbacks::Callbacks;
 use super::future::SendFuture;
-use super::waiting::QueuedSend;
+use super::queued_sends::QueuedSend;
 use crate::error::to_py;
 use crate::logging::flush_log;
 use crate::runtime::{self, SLICE, in_slices, not_run};

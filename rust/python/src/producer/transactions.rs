@@ -10,9 +10,8 @@ use pyo3::prelude::*;
 use super::{ProducerCore, Shared};
 use crate::error::to_py;
 use crate::group::{MemberCore, commit_what};
-use crate::logging::flush_log;
 use crate::operation::Operation;
-use crate::runtime::{Own, wait};
+use crate::runtime::Own;
 use crate::seconds::Seconds;
 
 /// A producer's transactions; see `monedula.Producer.transaction`.
