@@ -27,7 +27,7 @@ mod topic_ids;
 pub(crate) mod wire;
 mod words;
 
-pub use call::{Answer, Call, ConnectionPurpose, HeartbeatCall, Partitions};
+pub use call::{Answer, Call, CallKind, ConnectionPurpose, HeartbeatCall, Partitions};
 pub(crate) use committing::{Committing, Parts};
 pub use error::{CallError, CommitError, GroupError};
 pub use event::GroupEvent;
@@ -40,7 +40,7 @@ pub use member::Member;
 pub(crate) use member::{Exit, Leave};
 pub(crate) use offset_commit::{Commits, UNKNOWN_TOPIC_ATTEMPTS};
 pub(crate) use offset_fetch::{OffsetFetch, OffsetsFetched, OnError};
-pub(crate) use outbox::{InFlight, Kind, Outbox};
+pub(crate) use outbox::{InFlight, Outbox};
 pub use output::Output;
 pub(crate) use poll_interval::PollInterval;
 pub(crate) use revocation::{Revocation, Step};

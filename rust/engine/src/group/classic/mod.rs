@@ -24,6 +24,6 @@ mod topics;
 pub(crate) mod wire;
 
 pub use config::{ClassicConfig, QUICK_HEARTBEATS, TimingProblem};
-pub use error_codes::{REACTIONS, Reaction, reaction};
+pub use error_codes::{Reaction, api, known_errors, reaction};
 pub use member::Member;
 pub use state::ClassicState;
