@@ -7,7 +7,7 @@ use std::time::Duration;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use super::status::GroupProtocol;
+use super::state::GroupProtocol;
 use super::topic_ids::TopicIds;
 use super::words::{CommitOffset, Committed, PartitionCodes};
 use crate::TopicPartition;
