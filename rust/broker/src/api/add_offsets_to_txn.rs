@@ -7,7 +7,8 @@ use monedula_protocol::messages::add_offsets_to_txn::{AddOffsetsToTxnRequest, Ad
 
 use super::{Mentions, code, fenced_for};
 use crate::cluster::Coordinated;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 /// Clients know PRODUCER_FENCED from this version on (KIP-588).

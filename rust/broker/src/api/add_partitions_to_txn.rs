@@ -14,7 +14,8 @@ use monedula_protocol::messages::add_partitions_to_txn::{
 
 use super::{Mentions, TopicKey, code, fenced_for};
 use crate::cluster::Coordinated;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 use crate::transactions::TopicPartition;
 

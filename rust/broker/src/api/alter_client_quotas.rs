@@ -13,7 +13,8 @@ use monedula_protocol::messages::alter_client_quotas::{
 
 use super::altering::invalid;
 use super::{ApiError, Mentions};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Entity, Operation, Resource};
 
 type Request<'a> = AlterClientQuotasRequest<'a>;

@@ -11,7 +11,8 @@ use monedula_protocol::messages::alter_configs::{
 use super::altering::{self, Target, invalid};
 use super::{ApiError, Mentions, resource};
 use crate::cluster::{NodeId, Values};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &AlterConfigsRequest<'_>) -> Answer {
     let outcomes = altering::each(

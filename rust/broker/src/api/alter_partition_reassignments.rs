@@ -10,7 +10,8 @@ use monedula_protocol::messages::alter_partition_reassignments::{
 };
 
 use super::{ApiError, Mentions, TopicKey, has_no_time};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = AlterPartitionReassignmentsRequest<'a>;

@@ -13,7 +13,8 @@ use monedula_protocol::messages::alter_replica_log_dirs::{
 
 use super::{Mentions, TopicKey, code};
 use crate::cluster::NodeId;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = AlterReplicaLogDirsRequest<'a>;

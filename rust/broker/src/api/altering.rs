@@ -13,7 +13,8 @@ use crate::cluster::{
     CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, NodeId, TopicConfig, Values, broker_def, check_match, check_topic_name,
     is_dynamic,
 };
-use crate::core::{Call, Core};
+use crate::core::Core;
+use crate::request::Call;
 use crate::security::Operation;
 
 const MIN_INSYNC_REPLICAS: &str = "min.insync.replicas";

@@ -20,7 +20,8 @@ use monedula_protocol::messages::api_versions::{
 };
 
 use super::{IMPLEMENTED, Mentions};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::Login;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ApiVersionsRequest<'_>) -> Answer {

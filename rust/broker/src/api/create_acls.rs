@@ -7,7 +7,8 @@ use monedula_protocol::messages::create_acls::{AclCreation, AclCreationResult, C
 
 use super::altering::invalid;
 use super::{ApiError, Mentions};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{
     ANY, Acl, CLUSTER_NAME, MATCH, Operation, PatternType, PermissionType, Resource, ResourceType, UNKNOWN,
 };

@@ -10,7 +10,8 @@ use monedula_protocol::messages::create_delegation_token::{
 use monedula_protocol::types::SecretBytes;
 
 use super::Mentions;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Principal, Resource, may_use_tokens};
 
 type Request<'a> = CreateDelegationTokenRequest<'a>;

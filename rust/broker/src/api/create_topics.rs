@@ -12,7 +12,8 @@ use monedula_protocol::messages::create_topics::{
 
 use super::{ApiError, Mentions, TopicKey, has_no_time};
 use crate::cluster::{ConfigSource, MAX_PARTITIONS_PER_REQUEST, NewTopic, NodeId, TopicConfig, check_topic_name};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 /// The topic of Kafka's controllers, which clients cannot create.

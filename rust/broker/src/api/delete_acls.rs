@@ -9,7 +9,8 @@ use monedula_protocol::messages::delete_acls::{
 
 use super::altering::invalid;
 use super::{ApiError, Mentions};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Acl, AclFilter, Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteAclsRequest<'_>) -> Answer {

@@ -7,7 +7,8 @@ use monedula_protocol::messages::delete_topics::{DeletableTopicResult, DeleteTop
 use monedula_protocol::types::Uuid;
 
 use super::{ApiError, Mentions, TopicKey, has_no_time};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 /// A topic as the request identifies it: name and id, of which the other is `None` or zero.

@@ -11,7 +11,8 @@ use monedula_protocol::messages::describe_acls::{
 };
 
 use super::Mentions;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Acl, AclFilter, Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeAclsRequest<'_>) -> Answer {

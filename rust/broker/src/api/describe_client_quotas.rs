@@ -13,7 +13,8 @@ use monedula_protocol::messages::describe_client_quotas::{
 use super::alter_client_quotas::{CLIENT_ID, IP, USER};
 use super::altering::invalid;
 use super::{ApiError, Mentions};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Match, Operation, Resource};
 
 type Request<'a> = DescribeClientQuotasRequest<'a>;

@@ -8,7 +8,8 @@ use monedula_protocol::messages::describe_cluster::{
 };
 
 use super::{Mentions, cluster_operations};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 
 const BROKERS: i8 = 1;
 const CONTROLLERS: i8 = 2;

@@ -14,7 +14,8 @@ use crate::cluster::{
     CLIENT_METRICS_CONFIGS, ConfigDef, ConfigSource, GROUP_CONFIGS, NodeId, STATIC_CONFIGS, Synonym, broker_def,
     check_topic_name, config_name, is_dynamic,
 };
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::Operation;
 use crate::settings::KafkaSettings;
 

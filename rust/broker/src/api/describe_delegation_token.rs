@@ -11,7 +11,8 @@ use monedula_protocol::messages::describe_delegation_token::{
 use monedula_protocol::types::SecretBytes;
 
 use super::Mentions;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Principal, Resource, Token, may_use_tokens};
 
 type Request<'a> = DescribeDelegationTokenRequest<'a>;

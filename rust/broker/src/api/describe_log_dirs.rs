@@ -12,7 +12,8 @@ use monedula_protocol::messages::describe_log_dirs::{
 
 use super::{Mentions, TopicKey};
 use crate::cluster::Partition;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = DescribeLogDirsRequest<'a>;

@@ -9,7 +9,8 @@ use monedula_protocol::messages::describe_producers::{
 
 use super::{Mentions, TopicKey};
 use crate::cluster::check_topic_name;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeProducersRequest<'_>) -> Answer {

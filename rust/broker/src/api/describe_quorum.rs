@@ -11,7 +11,8 @@ use monedula_protocol::messages::describe_quorum::{
 
 use super::Mentions;
 use crate::cluster;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = DescribeQuorumRequest<'a>;

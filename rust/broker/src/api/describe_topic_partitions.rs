@@ -12,7 +12,8 @@ use monedula_protocol::messages::describe_topic_partitions::{
 
 use super::{Mentions, TopicKey};
 use crate::cluster::{Coordinated, NodeId, Partition, check_topic_name};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 /// Kafka's `max.request.partition.size.limit`.

@@ -11,7 +11,8 @@ use monedula_protocol::messages::describe_user_scram_credentials::{
 };
 
 use super::{Mentions, scram_code};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = DescribeUserScramCredentialsRequest<'a>;

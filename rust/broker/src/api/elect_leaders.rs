@@ -10,7 +10,8 @@ use monedula_protocol::messages::elect_leaders::{
 
 use super::{ApiError, Mentions, TopicKey, has_no_time};
 use crate::cluster::Election;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 const PREFERRED: i8 = 0;

@@ -8,7 +8,8 @@ use monedula_protocol::messages::expire_delegation_token::{
 };
 
 use super::Mentions;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::may_use_tokens;
 
 type Request<'a> = ExpireDelegationTokenRequest<'a>;

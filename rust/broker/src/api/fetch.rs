@@ -16,8 +16,9 @@ use monedula_protocol::types::Uuid;
 
 use super::{Mentions, TopicKey};
 use crate::cluster::NodeId;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
 use crate::fetching::{Fetch, Isolation, Sessions, Wanted};
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FetchRequest<'_>) -> Answer {

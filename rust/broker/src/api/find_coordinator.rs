@@ -8,7 +8,8 @@ use monedula_protocol::messages::find_coordinator::{Coordinator, FindCoordinator
 
 use super::Mentions;
 use crate::cluster::{Coordinated, Node};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 const GROUP: i8 = 0;

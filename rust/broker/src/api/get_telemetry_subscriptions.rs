@@ -11,7 +11,8 @@ use monedula_protocol::messages::get_telemetry_subscriptions::{
 use super::Mentions;
 use super::push_telemetry::{ACCEPTED, MAX_BYTES};
 use crate::cluster::MetricsClient;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 
 type Request<'a> = GetTelemetrySubscriptionsRequest<'a>;
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use crate::core::{Call, Core};
+use crate::core::Core;
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 /// The name of a topic, which a request has by id or by name; `None` if no topic has the id.

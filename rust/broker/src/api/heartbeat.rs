@@ -7,8 +7,9 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 
 use super::{Mentions, code};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
 use crate::groups::{Group, Identity};
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &HeartbeatRequest<'_>) -> Answer {

@@ -11,8 +11,10 @@ use monedula_protocol::messages::incremental_alter_configs::{
 
 use super::altering::{self, Target, invalid};
 use super::{ApiError, Mentions, resource};
-use crate::cluster::{ConfigDef, ConfigType, NodeId, Values, broker_def};
-use crate::core::{Answer, Call, Core};
+use crate::cluster::{ConfigDef, NodeId, Values, broker_def};
+use crate::core::Core;
+use crate::request::{Answer, Call};
+use crate::settings::ConfigType;
 
 const SET: i8 = 0;
 const DELETE: i8 = 1;

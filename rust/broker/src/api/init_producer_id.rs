@@ -7,7 +7,8 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 
 use super::{Mentions, fenced_for};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 /// Clients know PRODUCER_FENCED from this version on (KIP-588).

@@ -9,8 +9,10 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::join_group::{JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember};
 
 use super::Mentions;
-use crate::core::{Answer, Call, Core, Ticket, hyphenated};
+use crate::core::Core;
+use crate::draw::hyphenated;
 use crate::groups::{ClassicGroup, Effects, Group, Join, JoinAnswer, Protocol, Slot};
+use crate::request::{Answer, Call, Ticket};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &JoinGroupRequest<'_>) -> Answer {

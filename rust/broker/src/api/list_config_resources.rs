@@ -11,7 +11,8 @@ use monedula_protocol::messages::list_config_resources::{
 };
 
 use super::{Mentions, resource};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = ListConfigResourcesRequest<'a>;

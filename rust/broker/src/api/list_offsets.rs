@@ -11,8 +11,9 @@ use monedula_protocol::messages::list_offsets::{
 };
 
 use super::{Mentions, TopicKey};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
 use crate::log::Found;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 const LATEST: i64 = -1;

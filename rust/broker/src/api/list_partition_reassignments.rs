@@ -11,7 +11,8 @@ use monedula_protocol::messages::list_partition_reassignments::{
 
 use super::{Mentions, TopicKey};
 use crate::cluster::{NodeId, Partition};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = ListPartitionReassignmentsRequest<'a>;

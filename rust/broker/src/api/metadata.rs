@@ -14,7 +14,8 @@ use monedula_protocol::types::Uuid;
 
 use super::{Mentions, TopicKey, cluster_operations};
 use crate::cluster::{Coordinated, NewTopic, NodeId, Partition, Topic, TopicConfig, check_topic_name};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 /// Topics can be requested by id from this version on.

@@ -11,8 +11,9 @@ use monedula_protocol::messages::offset_commit::{
 
 use super::group_offsets::{self, Checked};
 use super::{Mentions, TopicKey};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
 use crate::groups::{Commit, Identity, NewOffset};
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 /// Topics are identified by id from this version on.

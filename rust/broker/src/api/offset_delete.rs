@@ -8,7 +8,8 @@ use monedula_protocol::messages::offset_delete::{
 };
 
 use super::{Mentions, TopicKey, group_offsets};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetDeleteRequest<'_>) -> Answer {

@@ -16,9 +16,10 @@ use monedula_protocol::records::{Batches, RecordsError};
 
 use super::{Mentions, TopicKey, has_no_time};
 use crate::cluster::{Appended, Coordinated};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
 use crate::log::Batch;
 use crate::log::validate::{Refusal, single_batch};
+use crate::request::{Answer, Call};
 use crate::security::{Limited, Operation, Resource};
 use crate::transactions::Membership;
 

@@ -9,7 +9,8 @@ use monedula_protocol::messages::push_telemetry::{PushTelemetryRequest, PushTele
 
 use super::Mentions;
 use crate::cluster::{MetricsClient, Push};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 
 type Request<'a> = PushTelemetryRequest<'a>;
 

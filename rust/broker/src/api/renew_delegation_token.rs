@@ -6,7 +6,8 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::renew_delegation_token::{RenewDelegationTokenRequest, RenewDelegationTokenResponse};
 
 use super::Mentions;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::may_use_tokens;
 
 type Request<'a> = RenewDelegationTokenRequest<'a>;

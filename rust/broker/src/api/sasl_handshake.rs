@@ -8,7 +8,8 @@ use monedula_protocol::messages::sasl_handshake::{SaslHandshakeRequest, SaslHand
 use monedula_protocol::sasl::{Mechanism, ServerExchange};
 
 use super::Mentions;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Exchange, Login, Session, random};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SaslHandshakeRequest<'_>) -> Answer {

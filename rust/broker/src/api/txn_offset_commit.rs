@@ -12,8 +12,9 @@ use monedula_protocol::messages::txn_offset_commit::{
 use super::group_offsets::{self, Checked};
 use super::{Mentions, TopicKey};
 use crate::cluster::Coordinated;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
 use crate::groups::{Commit, Identity, NewOffset};
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 use crate::transactions::Membership;
 

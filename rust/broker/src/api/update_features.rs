@@ -13,7 +13,8 @@ use monedula_protocol::messages::update_features::{
 use super::Mentions;
 use super::api_versions::{Feature, features};
 use crate::cluster::NodeId;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = UpdateFeaturesRequest<'a>;

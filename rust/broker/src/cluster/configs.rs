@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use super::config_def::{ConfigDef, ConfigSource, ConfigType, Rule};
+use super::config_def::{ConfigDef, ConfigSource, Rule};
 use super::static_configs::static_config;
 use super::topic_configs::TOPIC_CONFIGS;
 use crate::cluster::{NodeId, TopicConfig};
 use crate::core::Core;
-use crate::settings::KafkaSettings;
+use crate::settings::{ConfigType, KafkaSettings};
 
 /// Values that were set, by config name.
 pub(crate) type Values = BTreeMap<String, String>;

@@ -9,7 +9,8 @@ use monedula_protocol::types::Uuid;
 
 use super::{Coordinated, NodeId, Partition, Topic, TopicConfig};
 use crate::BrokerError;
-use crate::core::{Core, Draw};
+use crate::core::Core;
+use crate::draw::Draw;
 use crate::log::{DataDir, Log, LogState, StoredPartition, StoredTopic};
 use crate::security::StoredSecurity;
 

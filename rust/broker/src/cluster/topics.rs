@@ -6,9 +6,9 @@ use std::sync::Arc;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use crate::api::ApiError;
 use crate::cluster::{Coordinated, NodeId, Partition, TopicConfig};
 use crate::core::Core;
+use crate::error::ApiError;
 use crate::log::Log;
 
 /// The maximum length of a topic name.

@@ -3,8 +3,6 @@
 //! Its inputs are frames and the time ([`Core::request`], [`Core::tick`]), its outputs [`Reply`]s ([`Core::drain`]).
 //! Drain after every call: a request of one connection may complete waiting requests of others.
 
-mod call;
-mod draw;
 mod exchanges;
 mod peers;
 
@@ -14,20 +12,20 @@ use bytes::Bytes;
 use monedula_protocol::api::Request;
 use monedula_protocol::frame::encode_response;
 
-pub use call::{Action, ConnectionId, Reply, Wire};
-pub(crate) use call::{Answer, Call, Current, Origin, Ticket};
-pub(crate) use draw::{Draw, hyphenated};
+pub use crate::request::{Action, ConnectionId, Reply, Wire};
 use peers::Peers;
 pub(crate) use peers::{Hex, has_secrets};
 
 use crate::BrokerError;
 use crate::api;
-use crate::cluster::{ClientMetrics, Configs, NodeId, Nodes, Topics};
+use crate::cluster::{ClientMetrics, Configs, Housekeeping, NodeId, Nodes, Topics};
+use crate::draw::Draw;
 use crate::faults::{self, Faults};
 use crate::fetching::Fetching;
 use crate::groups::Groups;
+use crate::log::DataDir;
 use crate::log::validate::Validator;
-use crate::log::{DataDir, Housekeeping};
+use crate::request::{Answer, Current, Origin, Ticket};
 use crate::security::{Login, Principal, Security, SecurityProtocol};
 use crate::settings::Settings;
 use crate::transactions::Transactions;

@@ -20,9 +20,10 @@ pub use fault::{Effect, Fault, ScramLie, Selector, Side, Way};
 pub(crate) use waiting::HeldExchanges;
 
 use crate::BrokerError;
-use crate::api::{Mentions, TopicKey};
 use crate::cluster::{NodeId, Topics};
-use crate::core::{Action, Answer, Call, ConnectionId, Core, Current, Draw, Wire};
+use crate::core::Core;
+use crate::draw::Draw;
+use crate::request::{Action, Answer, Call, ConnectionId, Current, Mentions, TopicKey, Wire};
 use unseen::Unseen;
 use waiting::Armed;
 

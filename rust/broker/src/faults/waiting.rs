@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::Effect;
-use crate::core::{Action, Answer, Call, ConnectionId, Origin};
+use crate::request::{Action, Answer, Call, ConnectionId, Origin};
 
 /// The effects on the next answer of a connection: the fault's id, its effect, and the answer to send instead.
 pub(super) type Armed = Vec<(u64, Effect, Option<Answer>)>;

@@ -15,8 +15,9 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
 use crate::cluster::NodeId;
-use crate::core::{Answer, Core, Ticket};
+use crate::core::Core;
 use crate::log::{Aborted, Chunk};
+use crate::request::{Answer, Ticket};
 use crate::security::Limited;
 
 pub(crate) use parked::Parked;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{Fetch, Wanted};
-use crate::core::{Action, Answer, ConnectionId, Core};
+use crate::core::Core;
+use crate::request::{Action, Answer, ConnectionId};
 
 /// A partition: topic and index.
 type PartitionKey = (Arc<str>, i32);

@@ -7,7 +7,7 @@ use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::cluster::StoredRecord;
-use crate::core::Ticket;
+use crate::request::Ticket;
 
 /// The records and answers of one change. All records are stored as one batch before any answer is sent.
 #[derive(Debug, Default)]

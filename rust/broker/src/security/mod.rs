@@ -45,7 +45,8 @@ pub use monedula_protocol::secret::Secret;
 pub use monedula_protocol::security_protocol::SecurityProtocol;
 
 use crate::BrokerError;
-use crate::core::{Call, ConnectionId, Core};
+use crate::core::Core;
+use crate::request::{Call, ConnectionId};
 
 /// Whether clients present a certificate (`ssl.client.auth`).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]

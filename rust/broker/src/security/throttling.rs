@@ -11,7 +11,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{Entity, Quotas};
-use crate::core::{ConnectionId, Core};
+use crate::core::Core;
+use crate::request::ConnectionId;
 
 /// Kafka's `quota.window.num`.
 const WINDOWS: usize = 11;

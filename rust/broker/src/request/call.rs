@@ -95,8 +95,8 @@ impl fmt::Display for Current {
 pub(crate) enum Answer {
     /// The response, a whole frame with its length, in several pieces.
     Now(Vec<Bytes>),
-    /// The request waits: its ticket is kept and answered later, with [`Core::answer`](super::Core::answer) or
-    /// [`Core::reply`](super::Core::reply).
+    /// The request waits: its ticket is kept and answered later, with [`Core::answer`](crate::core::Core::answer) or
+    /// [`Core::reply`](crate::core::Core::reply).
     Later,
     /// No response is expected (acks=0).
     Nothing,
