@@ -10,12 +10,11 @@ use monedula_protocol::messages::expire_delegation_token::{
 use super::Mentions;
 use crate::core::Core;
 use crate::request::{Answer, Call};
-use crate::security::may_use_tokens;
 
 type Request<'a> = ExpireDelegationTokenRequest<'a>;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if !may_use_tokens(call) {
+    if !call.origin.may_use_tokens() {
         let error = ErrorCode::DelegationTokenRequestNotAllowed;
         let refused = ExpireDelegationTokenResponse { expiry_timestamp_ms: -1, ..refuse(request, error) };
         return call.answer::<Request<'_>>(&refused);

@@ -83,12 +83,8 @@ use monedula_protocol::messages;
 use monedula_protocol::sasl::scram::ScramHash;
 use monedula_protocol::wire::Reader;
 
-pub(crate) use join_group::answer as answer_join;
-pub(crate) use sync_group::answer as answer_sync;
-
 use crate::core::{Core, Hex, has_secrets};
 use crate::error::ApiError;
-use crate::faults;
 use crate::request::{Answer, Call, ConnectionId, Mentions, Origin, Ticket, TopicKey};
 use crate::security::{Gate, Login, Operation, Resource};
 
@@ -141,7 +137,7 @@ macro_rules! apis {
                                 }
                             }
                         };
-                        if let Some(answer) = faults::on_request(core, call, &mentions, &refused) {
+                        if let Some(answer) = core.stopped(call, &mentions, &refused) {
                             return answer;
                         }
                     }

@@ -8,12 +8,11 @@ use monedula_protocol::messages::renew_delegation_token::{RenewDelegationTokenRe
 use super::Mentions;
 use crate::core::Core;
 use crate::request::{Answer, Call};
-use crate::security::may_use_tokens;
 
 type Request<'a> = RenewDelegationTokenRequest<'a>;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if !may_use_tokens(call) {
+    if !call.origin.may_use_tokens() {
         let error = ErrorCode::DelegationTokenRequestNotAllowed;
         let refused = RenewDelegationTokenResponse { expiry_timestamp_ms: -1, ..refuse(request, error) };
         return call.answer::<Request<'_>>(&refused);

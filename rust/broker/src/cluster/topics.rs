@@ -205,17 +205,6 @@ impl Core {
         self.metadata_changed();
     }
 
-    /// Deletes a topic with its logs and the offsets that groups have committed for it.
-    pub(crate) fn delete_topic(&mut self, name: &str) -> Option<Topic> {
-        let topic = self.topics.remove(name)?;
-        for partition in 0..topic.partitions.len() as i32 {
-            self.leader_changed(name, partition);
-        }
-        crate::groups::Groups::topic_deleted(self, name);
-        self.metadata_changed();
-        Some(topic)
-    }
-
     /// Replaces the configs of a topic, with immediate effect.
     pub(crate) fn set_topic_config(&mut self, name: &str, config: TopicConfig) {
         self.housekeeping.look_for_dirt();
@@ -348,13 +337,6 @@ impl Core {
         TopicConfig::new(values).unwrap_or_default()
     }
 
-    /// Must be called after topics or partitions are created, deleted or reassigned: waiting fetches are checked again,
-    /// and consumer groups check their subscriptions.
-    pub(crate) fn metadata_changed(&mut self) {
-        self.topics_changed();
-        self.groups.metadata_changed();
-    }
-
     /// Makes `leader` the leader of a partition in a new epoch.
     pub(crate) fn set_leader(&mut self, topic: &str, partition: i32, leader: Option<NodeId>) -> Result<(), ErrorCode> {
         let found = self.topics.partition_mut(topic, partition).ok_or(ErrorCode::UnknownTopicOrPartition)?;
@@ -370,17 +352,6 @@ impl Core {
         let partitions = self.topics.get(kind.topic()).map_or(0, |topic| topic.partitions.len());
         for partition in 0..partitions {
             self.leader_changed(kind.topic(), partition as i32);
-        }
-    }
-
-    /// Must be called after a partition has a new leader, the same leader in a new epoch, or was deleted: fetches that
-    /// wait for it are checked again, and the coordinator of an internal partition changes.
-    pub(crate) fn leader_changed(&mut self, topic: &str, partition: i32) {
-        self.new_epoch(topic, partition);
-        match Coordinated::of_topic(topic) {
-            Some(Coordinated::Groups) => crate::groups::Groups::leader_changed(self, partition),
-            Some(Coordinated::Transactions) => crate::transactions::Transactions::leader_changed(self, partition),
-            None => {}
         }
     }
 }

@@ -150,6 +150,16 @@ impl Origin {
             by_delegation_token: false,
         }
     }
+
+    /// Whether the client may ask anything about delegation tokens: it has to be authenticated, and not by a token.
+    pub(crate) fn may_use_tokens(&self) -> bool {
+        let is_authenticated = match self.protocol {
+            SecurityProtocol::Plaintext => false,
+            SecurityProtocol::Ssl => self.principal != Principal::anonymous(),
+            SecurityProtocol::SaslPlaintext | SecurityProtocol::SaslSsl => true,
+        };
+        is_authenticated && !self.by_delegation_token
+    }
 }
 
 /// A request that is being carried out.
