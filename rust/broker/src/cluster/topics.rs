@@ -127,6 +127,12 @@ impl Topics {
         self.get_mut(name)?.partitions.get_mut(usize::try_from(index).ok()?)
     }
 
+    /// The leader of a partition and its epoch, for a client that asked another node (KIP-951).
+    pub(crate) fn leader_hint(&self, topic: &str, index: i32) -> Option<(i32, i32)> {
+        let partition = self.partition(topic, index)?;
+        Some((partition.leader.map_or(-1, |node| node.0), partition.leader_epoch))
+    }
+
     pub(crate) fn insert(&mut self, topic: Topic) {
         self.touch(&topic.name);
         self.names.insert(topic.id, Arc::clone(&topic.name));

@@ -6,6 +6,7 @@
 mod changes;
 mod exchanges;
 mod faults;
+mod fetches;
 mod peers;
 mod security;
 

@@ -16,7 +16,7 @@ use crate::request::Ticket;
 const COPY_BELOW_BYTES: usize = 4096;
 
 /// Encodes a whole frame with its length.
-pub(super) fn encode(
+pub(crate) fn encode(
     ticket: Ticket,
     throttle_time_ms: i32,
     (error, session_id): (ErrorCode, i32),
