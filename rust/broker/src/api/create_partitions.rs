@@ -73,7 +73,7 @@ fn replicas(core: &Core, topic: &CreatePartitionsTopic<'_>) -> Result<Vec<Vec<No
     }
     let factor = found.partitions.first().map_or(1, |partition| partition.replicas.len());
     let Some(assignments) = &topic.assignments else {
-        return core.try_place_replicas(there, additional, factor as i16);
+        return core.nodes.try_place_replicas(there, additional, factor as i16);
     };
     if assignments.len() != additional as usize {
         let message = format!(
@@ -82,7 +82,7 @@ fn replicas(core: &Core, topic: &CreatePartitionsTopic<'_>) -> Result<Vec<Vec<No
         );
         return Err(ApiError::new(ErrorCode::InvalidReplicaAssignment, message));
     }
-    let check = |(index, assignment): (i32, &Vec<i32>)| core.check_assignment(index, assignment, Some(factor));
+    let check = |(index, assignment): (i32, &Vec<i32>)| core.nodes.check_assignment(index, assignment, Some(factor));
     (there..).zip(assignments.iter().map(|assignment| &assignment.broker_ids)).map(check).collect()
 }
 

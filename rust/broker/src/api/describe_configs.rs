@@ -81,7 +81,7 @@ fn topic(core: &Core, name: &str) -> Result<Vec<Described>, ApiError> {
     let unknown = ApiError { code: ErrorCode::UnknownTopicOrPartition, message: None };
     let topic = core.topics.get(name).ok_or(unknown)?;
     let described =
-        core.describe_topic_config(&topic.config).into_iter().map(|(def, value, source, synonyms)| Described {
+        core.configs.describe_topic_config(&topic.config).into_iter().map(|(def, value, source, synonyms)| Described {
             name: def.name.to_owned(),
             def: Some(*def),
             value: Some(value),

@@ -170,7 +170,7 @@ fn auto_create(core: &mut Core, call: &Call<'_>, name: &str) -> bool {
 
 fn create_with_defaults(core: &mut Core, name: &str) {
     let (partitions, replicas) = (core.settings.kafka.num_partitions, core.settings.kafka.default_replication_factor);
-    let replicas = core.place_replicas(0, partitions, replicas);
+    let replicas = core.nodes.place_replicas(0, partitions, replicas);
     log::info!("created topic {name} with {partitions} partitions, because metadata was asked for it");
     core.create_topic(NewTopic { name: name.into(), config: TopicConfig::default(), replicas });
     core.first_used(name);

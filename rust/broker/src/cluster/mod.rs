@@ -10,6 +10,7 @@ mod housekeeping;
 mod nodes;
 mod partition;
 mod persistence;
+mod placement;
 mod reassigning;
 mod replicas;
 mod static_configs;

@@ -88,7 +88,7 @@ impl Core {
         };
         let mut replicas = alive(&stored.replicas);
         if replicas.is_empty() {
-            replicas = self.place_replicas(index, 1, 1).pop().unwrap_or_default();
+            replicas = self.nodes.place_replicas(index, 1, 1).pop().unwrap_or_default();
         }
         let mut isr = alive(&stored.isr);
         isr.retain(|node| replicas.contains(node));
