@@ -50,5 +50,5 @@ pub use state::{GroupProtocol, MemberState};
 pub use status::{Reserved, Status};
 pub(crate) use timers::Timer;
 pub use topic_ids::TopicIds;
-pub(crate) use topic_ids::{are_all_known, id_of, name_of, topic_ids};
+pub(crate) use topic_ids::{are_all_known, by_topic, name_of, topic_ids};
 pub use words::{CallId, CallbackKind, CommitOffset, Committed, PartitionCodes, Scope, Target, Ticket, TopicInfo};
