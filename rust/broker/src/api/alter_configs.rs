@@ -9,10 +9,10 @@ use monedula_protocol::messages::alter_configs::{
 };
 
 use super::altering::{self, Target, invalid};
-use super::{ApiError, Mentions, resource};
+use super::{ApiError, resource};
 use crate::cluster::{NodeId, Values};
 use crate::core::Core;
-use crate::request::{Answer, Call};
+use crate::request::{Answer, Call, Mentions};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &AlterConfigsRequest<'_>) -> Answer {
     let resources = request.resources.iter().map(|wanted| (wanted, (wanted.resource_type, wanted.resource_name)));

@@ -9,9 +9,9 @@ use monedula_protocol::messages::alter_partition_reassignments::{
     ReassignablePartitionResponse, ReassignableTopicResponse,
 };
 
-use super::{ApiError, Mentions, TopicKey, has_no_time};
+use super::{ApiError, has_no_time};
 use crate::core::Core;
-use crate::request::{Answer, Call};
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = AlterPartitionReassignmentsRequest<'a>;

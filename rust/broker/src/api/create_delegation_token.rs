@@ -9,9 +9,8 @@ use monedula_protocol::messages::create_delegation_token::{
 };
 use monedula_protocol::types::SecretBytes;
 
-use super::Mentions;
 use crate::core::Core;
-use crate::request::{Answer, Call};
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Principal, Resource};
 
 type Request<'a> = CreateDelegationTokenRequest<'a>;

@@ -10,10 +10,10 @@ use monedula_protocol::messages::create_partitions::{
     CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic, CreatePartitionsTopicResult,
 };
 
-use super::{ApiError, Mentions, TopicKey, has_no_time};
+use super::{ApiError, has_no_time};
 use crate::cluster::{MAX_PARTITIONS_PER_REQUEST, NodeId};
 use crate::core::Core;
-use crate::request::{Answer, Call};
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreatePartitionsRequest<'_>) -> Answer {

@@ -10,10 +10,10 @@ use monedula_protocol::messages::create_topics::{
     CreateTopicsResponse,
 };
 
-use super::{ApiError, Mentions, TopicKey, has_no_time};
+use super::{ApiError, has_no_time};
 use crate::cluster::{ConfigSource, MAX_PARTITIONS_PER_REQUEST, NewTopic, NodeId, TopicConfig, check_topic_name};
 use crate::core::Core;
-use crate::request::{Answer, Call};
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 /// The topic of Kafka's controllers, which clients cannot create.

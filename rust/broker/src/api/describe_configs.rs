@@ -9,13 +9,13 @@ use monedula_protocol::messages::describe_configs::{
     DescribeConfigsResult, DescribeConfigsSynonym,
 };
 
-use super::{ApiError, Mentions, resource};
+use super::{ApiError, resource};
 use crate::cluster::{
     CLIENT_METRICS_CONFIGS, ConfigDef, ConfigSource, GROUP_CONFIGS, NodeId, STATIC_CONFIGS, Synonym, broker_def,
     check_topic_name, config_name, is_dynamic,
 };
 use crate::core::Core;
-use crate::request::{Answer, Call};
+use crate::request::{Answer, Call, Mentions};
 use crate::security::Operation;
 use crate::settings::KafkaSettings;
 

@@ -7,9 +7,8 @@ use monedula_protocol::messages::expire_delegation_token::{
     ExpireDelegationTokenRequest, ExpireDelegationTokenResponse,
 };
 
-use super::Mentions;
 use crate::core::Core;
-use crate::request::{Answer, Call};
+use crate::request::{Answer, Call, Mentions};
 
 type Request<'a> = ExpireDelegationTokenRequest<'a>;
 

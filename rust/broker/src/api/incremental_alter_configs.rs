@@ -10,10 +10,10 @@ use monedula_protocol::messages::incremental_alter_configs::{
 };
 
 use super::altering::{self, Target, invalid};
-use super::{ApiError, Mentions, resource};
+use super::{ApiError, resource};
 use crate::cluster::{ConfigDef, NodeId, Values, broker_def};
 use crate::core::Core;
-use crate::request::{Answer, Call};
+use crate::request::{Answer, Call, Mentions};
 use crate::settings::ConfigType;
 
 const SET: i8 = 0;

@@ -8,11 +8,10 @@ use std::sync::Arc;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::join_group::{JoinGroupRequest, JoinGroupResponse};
 
-use super::Mentions;
 use crate::core::Core;
 use crate::draw::hyphenated;
 use crate::groups::{ClassicGroup, Effects, Group, Join, JoinAnswer, Protocol, Slot};
-use crate::request::{Answer, Call};
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &JoinGroupRequest<'_>) -> Answer {

@@ -12,10 +12,10 @@ use monedula_protocol::messages::metadata::{
 };
 use monedula_protocol::types::Uuid;
 
-use super::{Mentions, TopicKey, cluster_operations};
+use super::cluster_operations;
 use crate::cluster::{Coordinated, NewTopic, NodeId, Partition, Topic, TopicConfig, check_topic_name};
 use crate::core::Core;
-use crate::request::{Answer, Call};
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 /// Topics can be requested by id from this version on.

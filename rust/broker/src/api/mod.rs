@@ -85,7 +85,7 @@ use monedula_protocol::wire::Reader;
 
 use crate::core::{Core, Hex, has_secrets};
 use crate::error::ApiError;
-use crate::request::{Answer, Call, ConnectionId, Mentions, Origin, Ticket, TopicKey};
+use crate::request::{Answer, Call, ConnectionId, Origin, Ticket};
 use crate::security::{Gate, Login, Operation, Resource};
 
 /// The operations that a client may do with the cluster, one bit each; none for a client that may not describe it.

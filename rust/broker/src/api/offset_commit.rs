@@ -9,10 +9,10 @@ use monedula_protocol::messages::offset_commit::{
     OffsetCommitResponsePartition, OffsetCommitResponseTopic,
 };
 
-use super::{Mentions, TopicKey, group_offsets};
+use super::group_offsets;
 use crate::core::Core;
 use crate::groups::{Commit, Identity, NewOffset};
-use crate::request::{Answer, Call};
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 /// Topics are identified by id from this version on.

@@ -14,12 +14,12 @@ use monedula_protocol::messages::produce::{
 };
 use monedula_protocol::records::{Batches, RecordsError};
 
-use super::{Mentions, TopicKey, has_no_time};
+use super::has_no_time;
 use crate::cluster::{Appended, Coordinated};
 use crate::core::Core;
 use crate::log::Batch;
 use crate::log::validate::{Refusal, single_batch};
-use crate::request::{Answer, Call};
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Limited, Operation, Resource};
 use crate::transactions::Membership;
 

@@ -5,9 +5,8 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::renew_delegation_token::{RenewDelegationTokenRequest, RenewDelegationTokenResponse};
 
-use super::Mentions;
 use crate::core::Core;
-use crate::request::{Answer, Call};
+use crate::request::{Answer, Call, Mentions};
 
 type Request<'a> = RenewDelegationTokenRequest<'a>;
 

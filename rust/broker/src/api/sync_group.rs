@@ -6,10 +6,9 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupResponse};
 
-use super::Mentions;
 use crate::core::Core;
 use crate::groups::{Effects, Group, Identity, Slot, Sync, SyncAnswer};
-use crate::request::{Answer, Call};
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SyncGroupRequest<'_>) -> Answer {

@@ -10,11 +10,11 @@ use monedula_protocol::messages::txn_offset_commit::{
     TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
 };
 
-use super::{Mentions, TopicKey, group_offsets};
+use super::group_offsets;
 use crate::cluster::Coordinated;
 use crate::core::Core;
 use crate::groups::{Commit, Identity, NewOffset};
-use crate::request::{Answer, Call};
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 use crate::transactions::Membership;
 
