@@ -1,7 +1,9 @@
-//! The errors of the broker itself, as opposed to the error codes in its answers.
+//! The errors of the broker itself, and those in its answers.
 
 use std::io;
 use std::path::PathBuf;
+
+use monedula_protocol::error_code::ErrorCode;
 
 /// Why a broker could not be created or started, or could not carry out a command.
 #[derive(Debug, thiserror::Error)]
@@ -38,4 +40,17 @@ pub enum BrokerError {
     /// The broker has stopped.
     #[error("the broker has stopped")]
     Stopped,
+}
+
+/// An error code with an optional message for the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ApiError {
+    pub(crate) code: ErrorCode,
+    pub(crate) message: Option<String>,
+}
+
+impl ApiError {
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: Some(message.into()) }
+    }
 }

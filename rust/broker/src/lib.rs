@@ -12,21 +12,24 @@ mod api;
 mod cluster;
 pub mod control;
 pub mod core;
+mod draw;
 mod error;
 mod faults;
 mod fetching;
 mod groups;
 mod log;
 mod options;
+mod request;
 pub mod security;
 pub mod server;
 pub mod settings;
 mod transactions;
 
-pub use cluster::{FirstUse, NodeId};
+pub use cluster::NodeId;
 pub use error::BrokerError;
 pub use faults::{Effect, Fault, ScramLie, Selector, Side, Way};
 pub use options::Options;
+pub use settings::FirstUse;
 
 /// Bugs of coordinators that can be planted, to test that the model checks and the simulation find them.
 #[cfg(feature = "planted")]

@@ -5,9 +5,10 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::add_offsets_to_txn::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
 
-use super::{Mentions, code, fenced_for};
+use super::{code, fenced_for};
 use crate::cluster::Coordinated;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 
 /// Clients know PRODUCER_FENCED from this version on (KIP-588).

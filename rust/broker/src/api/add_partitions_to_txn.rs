@@ -12,9 +12,10 @@ use monedula_protocol::messages::add_partitions_to_txn::{
     AddPartitionsToTxnTopic, AddPartitionsToTxnTopicResult, AddPartitionsToTxnTransaction,
 };
 
-use super::{Mentions, TopicKey, code, fenced_for};
+use super::{code, fenced_for};
 use crate::cluster::Coordinated;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 use crate::transactions::TopicPartition;
 

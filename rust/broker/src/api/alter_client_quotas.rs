@@ -11,9 +11,10 @@ use monedula_protocol::messages::alter_client_quotas::{
     AlterClientQuotasResponse,
 };
 
+use super::ApiError;
 use super::altering::invalid;
-use super::{ApiError, Mentions};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Entity, Operation, Resource};
 
 type Request<'a> = AlterClientQuotasRequest<'a>;

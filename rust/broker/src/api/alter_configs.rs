@@ -9,28 +9,16 @@ use monedula_protocol::messages::alter_configs::{
 };
 
 use super::altering::{self, Target, invalid};
-use super::{ApiError, Mentions, resource};
+use super::{ApiError, resource};
 use crate::cluster::{NodeId, Values};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &AlterConfigsRequest<'_>) -> Answer {
-    let outcomes = altering::each(
-        &request.resources,
-        |wanted| (wanted.resource_type, wanted.resource_name),
-        |wanted| {
-            altering::authorize(core, call, wanted.resource_type, wanted.resource_name)?;
-            alter(core, call.node, wanted, request.validate_only)
-        },
-    );
-    let responses = request.resources.iter().zip(&outcomes).map(|(wanted, outcome)| AlterConfigsResourceResponse {
-        error_code: outcome.as_ref().err().map_or(0, |error| error.code.code()),
-        error_message: outcome.as_ref().err().and_then(|error| error.message.as_deref()),
-        resource_type: wanted.resource_type,
-        resource_name: wanted.resource_name,
-        ..Default::default()
-    });
-    let response = AlterConfigsResponse { responses: responses.collect(), ..Default::default() };
-    call.answer::<AlterConfigsRequest<'_>>(&response)
+    let resources = request.resources.iter().map(|wanted| (wanted, (wanted.resource_type, wanted.resource_name)));
+    let outcomes =
+        altering::each(core, call, resources, |core, wanted| alter(core, call.node, wanted, request.validate_only));
+    call.answer::<AlterConfigsRequest<'_>>(&response(request, altering::errors(&outcomes)))
 }
 
 fn alter(
@@ -54,14 +42,18 @@ fn alter(
 }
 
 pub(super) fn refuse<'a>(request: &AlterConfigsRequest<'a>, error: ErrorCode) -> AlterConfigsResponse<'a> {
-    let refused = |wanted: &AlterConfigsResource<'a>| AlterConfigsResourceResponse {
-        error_code: error.code(),
-        error_message: Some(error.message()),
-        resource_type: wanted.resource_type,
-        resource_name: wanted.resource_name,
-        ..Default::default()
-    };
-    AlterConfigsResponse { responses: request.resources.iter().map(refused).collect(), ..Default::default() }
+    response(request, std::iter::repeat((error.code(), Some(error.message()))))
+}
+
+fn response<'a>(
+    request: &AlterConfigsRequest<'a>,
+    errors: impl Iterator<Item = (i16, Option<&'a str>)>,
+) -> AlterConfigsResponse<'a> {
+    let responses = request.resources.iter().zip(errors).map(|(wanted, (error_code, error_message))| {
+        let &AlterConfigsResource { resource_type, resource_name, .. } = wanted;
+        AlterConfigsResourceResponse { error_code, error_message, resource_type, resource_name, ..Default::default() }
+    });
+    AlterConfigsResponse { responses: responses.collect(), ..Default::default() }
 }
 
 pub(super) fn mentions<'a>(request: &AlterConfigsRequest<'a>) -> Mentions<'a> {

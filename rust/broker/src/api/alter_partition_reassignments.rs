@@ -9,8 +9,9 @@ use monedula_protocol::messages::alter_partition_reassignments::{
     ReassignablePartitionResponse, ReassignableTopicResponse,
 };
 
-use super::{ApiError, Mentions, TopicKey, has_no_time};
-use crate::core::{Answer, Call, Core};
+use super::{ApiError, has_no_time};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = AlterPartitionReassignmentsRequest<'a>;
@@ -76,7 +77,7 @@ fn alter(
         return core.cancel_reassignment(topic, index).map_err(|code| refused(code, topic, index));
     };
     let factor = partition.target_replicas().len();
-    let target = core.check_replicas(replicas)?;
+    let target = core.nodes.check_replicas(replicas)?;
     if !may_change_factor && target.len() != factor {
         let message = format!("The replication factor is changed from {factor} to {}", target.len());
         return Err(ApiError::new(ErrorCode::InvalidReplicationFactor, message));

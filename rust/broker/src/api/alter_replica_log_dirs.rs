@@ -11,9 +11,10 @@ use monedula_protocol::messages::alter_replica_log_dirs::{
     AlterReplicaLogDirsResponse,
 };
 
-use super::{Mentions, TopicKey, code};
+use super::code;
 use crate::cluster::NodeId;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = AlterReplicaLogDirsRequest<'a>;

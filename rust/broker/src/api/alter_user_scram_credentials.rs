@@ -12,8 +12,9 @@ use monedula_protocol::messages::alter_user_scram_credentials::{
 };
 use monedula_protocol::sasl::scram::{MIN_ITERATIONS, ScramCredential, ScramHash};
 
-use super::{ApiError, Mentions, scram_hash};
-use crate::core::{Answer, Call, Core};
+use super::{ApiError, scram_hash};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = AlterUserScramCredentialsRequest<'a>;

@@ -13,7 +13,8 @@ use crate::cluster::{
     CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, NodeId, TopicConfig, Values, broker_def, check_match, check_topic_name,
     is_dynamic,
 };
-use crate::core::{Call, Core};
+use crate::core::Core;
+use crate::request::Call;
 use crate::security::Operation;
 
 const MIN_INSYNC_REPLICAS: &str = "min.insync.replicas";
@@ -33,35 +34,44 @@ pub(super) fn invalid(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorCode::InvalidRequest, message)
 }
 
+/// Calls `alter` for each resource of a request that the client may alter, and returns the outcomes in order. A resource comes with its
+/// type and name; one that is named more than once is refused each time.
+pub(super) fn each<'a, R>(
+    core: &mut Core,
+    call: &Call<'_>,
+    resources: impl Iterator<Item = (R, (i8, &'a str))> + Clone,
+    mut alter: impl FnMut(&mut Core, R) -> Result<(), ApiError>,
+) -> Vec<Result<(), ApiError>> {
+    let mut times: HashMap<(i8, &str), usize> = HashMap::new();
+    for (_, key) in resources.clone() {
+        *times.entry(key).or_default() += 1;
+    }
+    let outcome = |(resource, key): (R, (i8, &'a str))| match times.get(&key) {
+        Some(1) => authorize(core, call, key.0, key.1).and_then(|()| alter(core, resource)),
+        _ => Err(invalid("Each resource must appear at most once.")),
+    };
+    resources.map(outcome).collect()
+}
+
+/// The error code and message of each outcome.
+pub(super) fn errors(outcomes: &[Result<(), ApiError>]) -> impl Iterator<Item = (i16, Option<&str>)> {
+    outcomes.iter().map(|outcome| match outcome {
+        Ok(()) => (0, None),
+        Err(error) => (error.code.code(), error.message.as_deref()),
+    })
+}
+
 /// Checks that the client may alter the configs of a resource.
 ///
 /// # Errors
 /// The resource's error of authorization.
-pub(super) fn authorize(core: &Core, call: &Call<'_>, kind: i8, name: &str) -> Result<(), ApiError> {
+fn authorize(core: &Core, call: &Call<'_>, kind: i8, name: &str) -> Result<(), ApiError> {
     let allowed = core.authorize(call, Operation::AlterConfigs, resource::authorized(kind, name));
     allowed.map_err(|error| match kind {
         // Kafka's broker refuses these itself, without a message.
         resource::BROKER | resource::BROKER_LOGGER => ApiError { code: error, message: None },
         _ => ApiError::new(error, error.message()),
     })
-}
-
-/// Calls `alter` for each resource of a request and returns the outcomes in order. A resource that is named more than
-/// once is refused each time.
-pub(super) fn each<'a, R>(
-    resources: &'a [R],
-    key: impl Fn(&'a R) -> (i8, &'a str),
-    mut alter: impl FnMut(&'a R) -> Result<(), ApiError>,
-) -> Vec<Result<(), ApiError>> {
-    let mut times: HashMap<(i8, &str), usize> = HashMap::new();
-    for resource in resources {
-        *times.entry(key(resource)).or_default() += 1;
-    }
-    let outcome = |resource: &'a R| match times.get(&key(resource)) {
-        Some(1) => alter(resource),
-        _ => Err(invalid("Each resource must appear at most once.")),
-    };
-    resources.iter().map(outcome).collect()
 }
 
 /// Checks that a resource's configs are named once each, and that those which need a value have one.

@@ -19,8 +19,9 @@ use monedula_protocol::messages::api_versions::{
     ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
 };
 
-use super::{IMPLEMENTED, Mentions};
-use crate::core::{Answer, Call, Core};
+use super::IMPLEMENTED;
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::Login;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ApiVersionsRequest<'_>) -> Answer {

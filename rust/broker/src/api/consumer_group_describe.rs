@@ -13,10 +13,10 @@ use monedula_protocol::messages::consumer_group_describe::{
 };
 use monedula_protocol::types::Uuid;
 
-use super::Mentions;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
 use crate::groups::Group;
 use crate::groups::consumer::{ConsumerGroup, ConsumerSettings, Member, Partitions, Refusal};
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupDescribeRequest<'_>) -> Answer {

@@ -8,11 +8,11 @@ use monedula_protocol::messages::consumer_group_heartbeat::{
     Assignment, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, TopicPartitions,
 };
 
-use super::Mentions;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
 use crate::groups::consumer::{
     Assignor, ConsumerSettings, Heartbeat, JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, Partitions, Refusal,
 };
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatRequest<'_>) -> Answer {

@@ -5,9 +5,10 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::create_acls::{AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse};
 
+use super::ApiError;
 use super::altering::invalid;
-use super::{ApiError, Mentions};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{
     ANY, Acl, CLUSTER_NAME, MATCH, Operation, PatternType, PermissionType, Resource, ResourceType, UNKNOWN,
 };

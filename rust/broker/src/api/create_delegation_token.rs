@@ -9,9 +9,9 @@ use monedula_protocol::messages::create_delegation_token::{
 };
 use monedula_protocol::types::SecretBytes;
 
-use super::Mentions;
-use crate::core::{Answer, Call, Core};
-use crate::security::{Operation, Principal, Resource, may_use_tokens};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
+use crate::security::{Operation, Principal, Resource};
 
 type Request<'a> = CreateDelegationTokenRequest<'a>;
 
@@ -37,7 +37,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
             ..Default::default()
         })
     };
-    if !may_use_tokens(call) {
+    if !call.origin.may_use_tokens() {
         return refused(ErrorCode::DelegationTokenRequestNotAllowed);
     }
     if owner != requester && !core.allows(call, Operation::CreateTokens, Resource::User(owner.as_str())) {

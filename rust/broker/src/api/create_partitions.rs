@@ -10,9 +10,10 @@ use monedula_protocol::messages::create_partitions::{
     CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic, CreatePartitionsTopicResult,
 };
 
-use super::{ApiError, Mentions, TopicKey, has_no_time};
+use super::{ApiError, has_no_time};
 use crate::cluster::{MAX_PARTITIONS_PER_REQUEST, NodeId};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreatePartitionsRequest<'_>) -> Answer {
@@ -72,7 +73,7 @@ fn replicas(core: &Core, topic: &CreatePartitionsTopic<'_>) -> Result<Vec<Vec<No
     }
     let factor = found.partitions.first().map_or(1, |partition| partition.replicas.len());
     let Some(assignments) = &topic.assignments else {
-        return core.try_place_replicas(there, additional, factor as i16);
+        return core.nodes.try_place_replicas(there, additional, factor as i16);
     };
     if assignments.len() != additional as usize {
         let message = format!(
@@ -81,7 +82,7 @@ fn replicas(core: &Core, topic: &CreatePartitionsTopic<'_>) -> Result<Vec<Vec<No
         );
         return Err(ApiError::new(ErrorCode::InvalidReplicaAssignment, message));
     }
-    let check = |(index, assignment): (i32, &Vec<i32>)| core.check_assignment(index, assignment, Some(factor));
+    let check = |(index, assignment): (i32, &Vec<i32>)| core.nodes.check_assignment(index, assignment, Some(factor));
     (there..).zip(assignments.iter().map(|assignment| &assignment.broker_ids)).map(check).collect()
 }
 

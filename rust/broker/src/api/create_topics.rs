@@ -10,9 +10,10 @@ use monedula_protocol::messages::create_topics::{
     CreateTopicsResponse,
 };
 
-use super::{ApiError, Mentions, TopicKey, has_no_time};
+use super::{ApiError, has_no_time};
 use crate::cluster::{ConfigSource, MAX_PARTITIONS_PER_REQUEST, NewTopic, NodeId, TopicConfig, check_topic_name};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 /// The topic of Kafka's controllers, which clients cannot create.
@@ -140,6 +141,7 @@ fn create_one(core: &mut Core, topic: &CreatableTopic<'_>, validate_only: bool) 
         partitions: replicas.len() as i32,
         replicas: replicas.first().map_or(0, Vec::len) as i16,
         configs: core
+            .configs
             .describe_topic_config(&config)
             .into_iter()
             .map(|(def, value, source, _)| (def.name, value, source))
@@ -175,7 +177,7 @@ fn replicas(core: &Core, topic: &CreatableTopic<'_>) -> Result<Vec<Vec<NodeId>>,
         -1 => settings.default_replication_factor.min(core.nodes.all().count() as i16),
         replicas => replicas,
     };
-    core.try_place_replicas(0, partitions, replicas)
+    core.nodes.try_place_replicas(0, partitions, replicas)
 }
 
 fn assigned(core: &Core, topic: &CreatableTopic<'_>) -> Result<Vec<Vec<NodeId>>, ApiError> {
@@ -196,7 +198,7 @@ fn assigned(core: &Core, topic: &CreatableTopic<'_>) -> Result<Vec<Vec<NodeId>>,
         if by_index.contains_key(index) {
             return Err(invalid(format!("Found multiple manual partition assignments for partition {index}")));
         }
-        let replicas = core.check_assignment(*index, broker_ids, factor)?;
+        let replicas = core.nodes.check_assignment(*index, broker_ids, factor)?;
         factor = Some(replicas.len());
         by_index.insert(*index, replicas);
     }

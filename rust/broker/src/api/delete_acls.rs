@@ -7,9 +7,10 @@ use monedula_protocol::messages::delete_acls::{
     DeleteAclsFilter, DeleteAclsFilterResult, DeleteAclsMatchingAcl, DeleteAclsRequest, DeleteAclsResponse,
 };
 
+use super::ApiError;
 use super::altering::invalid;
-use super::{ApiError, Mentions};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Acl, AclFilter, Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteAclsRequest<'_>) -> Answer {

@@ -5,8 +5,9 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_groups::{DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse};
 
-use super::{Mentions, code};
-use crate::core::{Answer, Call, Core};
+use super::code;
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteGroupsRequest<'_>) -> Answer {

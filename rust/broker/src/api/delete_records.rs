@@ -10,9 +10,9 @@ use monedula_protocol::messages::delete_records::{
     DeleteRecordsTopicResult,
 };
 
-use super::{Mentions, TopicKey};
 use crate::cluster::Coordinated;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteRecordsRequest<'_>) -> Answer {

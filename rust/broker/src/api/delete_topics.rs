@@ -6,8 +6,9 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_topics::{DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse};
 use monedula_protocol::types::Uuid;
 
-use super::{ApiError, Mentions, TopicKey, has_no_time};
-use crate::core::{Answer, Call, Core};
+use super::{ApiError, has_no_time};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 /// A topic as the request identifies it: name and id, of which the other is `None` or zero.

@@ -10,8 +10,8 @@ use monedula_protocol::messages::describe_acls::{
     AclDescription, DescribeAclsRequest, DescribeAclsResource, DescribeAclsResponse,
 };
 
-use super::Mentions;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Acl, AclFilter, Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeAclsRequest<'_>) -> Answer {

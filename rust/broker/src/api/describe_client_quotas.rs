@@ -10,10 +10,11 @@ use monedula_protocol::messages::describe_client_quotas::{
     DescribeClientQuotasRequest, DescribeClientQuotasResponse, DescribeClientQuotasValueData,
 };
 
+use super::ApiError;
 use super::alter_client_quotas::{CLIENT_ID, IP, USER};
 use super::altering::invalid;
-use super::{ApiError, Mentions};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Match, Operation, Resource};
 
 type Request<'a> = DescribeClientQuotasRequest<'a>;

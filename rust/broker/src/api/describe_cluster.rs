@@ -7,8 +7,9 @@ use monedula_protocol::messages::describe_cluster::{
     DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse,
 };
 
-use super::{Mentions, cluster_operations};
-use crate::core::{Answer, Call, Core};
+use super::cluster_operations;
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 
 const BROKERS: i8 = 1;
 const CONTROLLERS: i8 = 2;

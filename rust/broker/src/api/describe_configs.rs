@@ -9,12 +9,13 @@ use monedula_protocol::messages::describe_configs::{
     DescribeConfigsResult, DescribeConfigsSynonym,
 };
 
-use super::{ApiError, Mentions, resource};
+use super::{ApiError, resource};
 use crate::cluster::{
     CLIENT_METRICS_CONFIGS, ConfigDef, ConfigSource, GROUP_CONFIGS, NodeId, STATIC_CONFIGS, Synonym, broker_def,
     check_topic_name, config_name, is_dynamic,
 };
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::Operation;
 use crate::settings::KafkaSettings;
 
@@ -80,7 +81,7 @@ fn topic(core: &Core, name: &str) -> Result<Vec<Described>, ApiError> {
     let unknown = ApiError { code: ErrorCode::UnknownTopicOrPartition, message: None };
     let topic = core.topics.get(name).ok_or(unknown)?;
     let described =
-        core.describe_topic_config(&topic.config).into_iter().map(|(def, value, source, synonyms)| Described {
+        core.configs.describe_topic_config(&topic.config).into_iter().map(|(def, value, source, synonyms)| Described {
             name: def.name.to_owned(),
             def: Some(*def),
             value: Some(value),

@@ -10,14 +10,14 @@ use monedula_protocol::messages::describe_delegation_token::{
 };
 use monedula_protocol::types::SecretBytes;
 
-use super::Mentions;
-use crate::core::{Answer, Call, Core};
-use crate::security::{Operation, Principal, Resource, Token, may_use_tokens};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
+use crate::security::{Operation, Principal, Resource, Token};
 
 type Request<'a> = DescribeDelegationTokenRequest<'a>;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if !may_use_tokens(call) {
+    if !call.origin.may_use_tokens() {
         let error = ErrorCode::DelegationTokenRequestNotAllowed;
         return call.answer::<Request<'_>>(&refuse(request, error));
     }

@@ -9,9 +9,9 @@ use monedula_protocol::messages::describe_groups::{
     DescribeGroupsRequest, DescribeGroupsResponse, DescribedGroup, DescribedGroupMember,
 };
 
-use super::Mentions;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
 use crate::groups::{ClassicGroup, Group};
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 
 /// An unknown group gets GROUP_ID_NOT_FOUND from this version on.

@@ -10,9 +10,9 @@ use monedula_protocol::messages::describe_log_dirs::{
     DescribeLogDirsResult, DescribeLogDirsTopic,
 };
 
-use super::{Mentions, TopicKey};
 use crate::cluster::Partition;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = DescribeLogDirsRequest<'a>;

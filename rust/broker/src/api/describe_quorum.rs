@@ -9,9 +9,9 @@ use monedula_protocol::messages::describe_quorum::{
     DescribeQuorumRequest, DescribeQuorumResponse, Listener, Node, PartitionData, ReplicaState, TopicData,
 };
 
-use super::Mentions;
 use crate::cluster;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = DescribeQuorumRequest<'a>;

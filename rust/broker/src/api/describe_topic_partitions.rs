@@ -10,9 +10,9 @@ use monedula_protocol::messages::describe_topic_partitions::{
     DescribeTopicPartitionsResponseTopic,
 };
 
-use super::{Mentions, TopicKey};
 use crate::cluster::{Coordinated, NodeId, Partition, check_topic_name};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 /// Kafka's `max.request.partition.size.limit`.

@@ -10,8 +10,9 @@ use monedula_protocol::messages::describe_user_scram_credentials::{
     DescribeUserScramCredentialsResult,
 };
 
-use super::{Mentions, scram_code};
-use crate::core::{Answer, Call, Core};
+use super::scram_code;
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = DescribeUserScramCredentialsRequest<'a>;

@@ -8,9 +8,10 @@ use monedula_protocol::messages::elect_leaders::{
     ElectLeadersRequest, ElectLeadersResponse, PartitionResult, ReplicaElectionResult, TopicPartitions,
 };
 
-use super::{ApiError, Mentions, TopicKey, has_no_time};
+use super::{ApiError, has_no_time};
 use crate::cluster::Election;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 const PREFERRED: i8 = 0;

@@ -9,8 +9,9 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::end_txn::{EndTxnRequest, EndTxnResponse};
 
-use super::{Mentions, fenced_for};
-use crate::core::{Answer, Call, Core};
+use super::fenced_for;
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 use crate::transactions::End;
 

@@ -7,14 +7,13 @@ use monedula_protocol::messages::expire_delegation_token::{
     ExpireDelegationTokenRequest, ExpireDelegationTokenResponse,
 };
 
-use super::Mentions;
-use crate::core::{Answer, Call, Core};
-use crate::security::may_use_tokens;
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 
 type Request<'a> = ExpireDelegationTokenRequest<'a>;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if !may_use_tokens(call) {
+    if !call.origin.may_use_tokens() {
         let error = ErrorCode::DelegationTokenRequestNotAllowed;
         let refused = ExpireDelegationTokenResponse { expiry_timestamp_ms: -1, ..refuse(request, error) };
         return call.answer::<Request<'_>>(&refused);

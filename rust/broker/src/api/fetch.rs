@@ -14,10 +14,10 @@ use monedula_protocol::messages::fetch::{
 };
 use monedula_protocol::types::Uuid;
 
-use super::{Mentions, TopicKey};
 use crate::cluster::NodeId;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
 use crate::fetching::{Fetch, Isolation, Sessions, Wanted};
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FetchRequest<'_>) -> Answer {

@@ -6,9 +6,9 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::find_coordinator::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
 
-use super::Mentions;
 use crate::cluster::{Coordinated, Node};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 
 const GROUP: i8 = 0;

@@ -8,10 +8,10 @@ use monedula_protocol::messages::get_telemetry_subscriptions::{
     GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse,
 };
 
-use super::Mentions;
 use super::push_telemetry::{ACCEPTED, MAX_BYTES};
 use crate::cluster::MetricsClient;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 
 type Request<'a> = GetTelemetrySubscriptionsRequest<'a>;
 

@@ -1,5 +1,5 @@
-//! What OffsetCommit, TxnOffsetCommit and OffsetDelete share: how a topic is named, and whether one of its partitions may
-//! have an offset of a group.
+//! What OffsetCommit, TxnOffsetCommit and OffsetDelete share: how a topic is named, whether one of its partitions may
+//! have an offset of a group, and how the offsets of a request are committed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,13 +7,10 @@ use std::sync::Arc;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use crate::core::{Call, Core};
+use crate::core::Core;
+use crate::groups::NewOffset;
+use crate::request::Call;
 use crate::security::{Operation, Resource};
-
-/// The name of a topic, which a request has by id or by name; `None` if no topic has the id.
-pub(super) fn name_of(core: &Core, name: &str, id: Uuid, by_id: bool) -> Option<Arc<str>> {
-    if by_id { core.topics.name_of(id) } else { Some(name.into()) }
-}
 
 /// The error of a partition before the group is asked.
 pub(super) fn check(core: &mut Core, call: &Call<'_>, topic: Option<&str>, partition: i32) -> ErrorCode {
@@ -33,9 +30,46 @@ pub(super) fn check(core: &mut Core, call: &Call<'_>, topic: Option<&str>, parti
 /// A topic of a request by name and id.
 pub(super) type Key<'a> = (&'a str, Uuid);
 
+/// The partitions of a topic, each with an error.
+pub(super) type Errors<'a> = (Key<'a>, Vec<(i32, ErrorCode)>);
+
+/// The topics of a request that commits offsets, each with the offsets of its partitions.
+pub(super) type Topics<'a> = Vec<(Key<'a>, Vec<NewOffset<'a>>)>;
+
+/// Commits the offsets of a request whose topics have ids or names (`by_id`). `commit` is given those that have no error before the group
+/// is asked, if there are any, and returns the error of each, or one for all.
+pub(super) fn commit<'a>(
+    core: &mut Core,
+    call: &Call<'_>,
+    topics: Topics<'a>,
+    by_id: bool,
+    commit: impl FnOnce(&mut Core, Vec<NewOffset<'_>>) -> Result<Vec<ErrorCode>, ErrorCode>,
+) -> Vec<Errors<'a>> {
+    // No topic has a name if none has the id.
+    let name = |&((name, id), _): &(Key<'a>, _)| if by_id { core.topics.name_of(id) } else { Some(name.into()) };
+    let names: Vec<Option<Arc<str>>> = topics.iter().map(name).collect();
+    let mut checked = Vec::with_capacity(topics.len());
+    // The offsets without an error go to the group, in this order.
+    let mut offsets = Vec::new();
+    for ((key, asked), name) in topics.iter().zip(&names) {
+        let topic = Checked::new(core, call, (*key, name.as_deref()), asked.iter().map(|offset| offset.partition));
+        if let Some(name) = name {
+            offsets.extend(topic.asked().map(|place| NewOffset { topic: name, ..asked[place] }));
+        }
+        checked.push(topic);
+    }
+    let count = offsets.len();
+    // Kafka does not check the group if no offset is left to commit.
+    let committed = match count {
+        0 => Vec::new(),
+        _ => commit(core, offsets).unwrap_or_else(|error| vec![error; count]),
+    };
+    merge(&checked, &committed)
+}
+
 /// A topic of a request, checked before the group is asked.
-pub(super) struct Checked<'a> {
-    pub(super) key: Key<'a>,
+struct Checked<'a> {
+    key: Key<'a>,
     /// No topic has its id or name, or the client may not read it.
     is_refused: bool,
     /// The partitions, each with its error.
@@ -44,7 +78,7 @@ pub(super) struct Checked<'a> {
 
 impl<'a> Checked<'a> {
     /// Checks a topic, and each of its partitions.
-    pub(super) fn new(
+    fn new(
         core: &mut Core,
         call: &Call<'_>,
         (key, name): (Key<'a>, Option<&str>),
@@ -58,7 +92,7 @@ impl<'a> Checked<'a> {
     }
 
     /// The places of the partitions that the group is asked about.
-    pub(super) fn asked(&self) -> impl Iterator<Item = usize> {
+    fn asked(&self) -> impl Iterator<Item = usize> {
         let places = self.partitions.iter().enumerate();
         places.filter(|(_, (_, error))| *error == ErrorCode::None).map(|(place, _)| place)
     }
@@ -67,8 +101,8 @@ impl<'a> Checked<'a> {
 /// The topics of a response as Kafka puts them together: first those that were refused before the group was asked, each
 /// once, also without partitions; then the others, which are added to those. If nothing was refused before, the others
 /// are as in the request, even if a topic is there twice.
-pub(super) fn merge<'a>(checked: &[Checked<'a>], committed: &[ErrorCode]) -> Vec<(Key<'a>, Vec<(i32, ErrorCode)>)> {
-    let mut topics: Vec<(Key<'a>, Vec<(i32, ErrorCode)>)> = Vec::with_capacity(checked.len());
+fn merge<'a>(checked: &[Checked<'a>], committed: &[ErrorCode]) -> Vec<Errors<'a>> {
+    let mut topics: Vec<Errors<'a>> = Vec::with_capacity(checked.len());
     let mut places: HashMap<Key<'a>, usize> = HashMap::new();
     let mut add =
         |key: Key<'a>, partitions: Vec<(i32, ErrorCode)>, merges: bool| match places.get(&key).filter(|_| merges) {

@@ -6,9 +6,10 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 
-use super::{Mentions, code};
-use crate::core::{Answer, Call, Core};
+use super::code;
+use crate::core::Core;
 use crate::groups::{Group, Identity};
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &HeartbeatRequest<'_>) -> Answer {

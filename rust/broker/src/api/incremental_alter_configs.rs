@@ -10,9 +10,11 @@ use monedula_protocol::messages::incremental_alter_configs::{
 };
 
 use super::altering::{self, Target, invalid};
-use super::{ApiError, Mentions, resource};
-use crate::cluster::{ConfigDef, ConfigType, NodeId, Values, broker_def};
-use crate::core::{Answer, Call, Core};
+use super::{ApiError, resource};
+use crate::cluster::{ConfigDef, NodeId, Values, broker_def};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
+use crate::settings::ConfigType;
 
 const SET: i8 = 0;
 const DELETE: i8 = 1;
@@ -20,23 +22,10 @@ const APPEND: i8 = 2;
 const SUBTRACT: i8 = 3;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &IncrementalAlterConfigsRequest<'_>) -> Answer {
-    let outcomes = altering::each(
-        &request.resources,
-        |wanted| (wanted.resource_type, wanted.resource_name),
-        |wanted| {
-            altering::authorize(core, call, wanted.resource_type, wanted.resource_name)?;
-            alter(core, call.node, wanted, request.validate_only)
-        },
-    );
-    let responses = request.resources.iter().zip(&outcomes).map(|(wanted, outcome)| AlterConfigsResourceResponse {
-        error_code: outcome.as_ref().err().map_or(0, |error| error.code.code()),
-        error_message: outcome.as_ref().err().and_then(|error| error.message.as_deref()),
-        resource_type: wanted.resource_type,
-        resource_name: wanted.resource_name,
-        ..Default::default()
-    });
-    let response = IncrementalAlterConfigsResponse { responses: responses.collect(), ..Default::default() };
-    call.answer::<IncrementalAlterConfigsRequest<'_>>(&response)
+    let resources = request.resources.iter().map(|wanted| (wanted, (wanted.resource_type, wanted.resource_name)));
+    let outcomes =
+        altering::each(core, call, resources, |core, wanted| alter(core, call.node, wanted, request.validate_only));
+    call.answer::<IncrementalAlterConfigsRequest<'_>>(&response(request, altering::errors(&outcomes)))
 }
 
 fn alter(
@@ -115,14 +104,18 @@ pub(super) fn refuse<'a>(
     request: &IncrementalAlterConfigsRequest<'a>,
     error: ErrorCode,
 ) -> IncrementalAlterConfigsResponse<'a> {
-    let refused = |wanted: &AlterConfigsResource<'a>| AlterConfigsResourceResponse {
-        error_code: error.code(),
-        error_message: Some(error.message()),
-        resource_type: wanted.resource_type,
-        resource_name: wanted.resource_name,
-        ..Default::default()
-    };
-    IncrementalAlterConfigsResponse { responses: request.resources.iter().map(refused).collect(), ..Default::default() }
+    response(request, std::iter::repeat((error.code(), Some(error.message()))))
+}
+
+fn response<'a>(
+    request: &IncrementalAlterConfigsRequest<'a>,
+    errors: impl Iterator<Item = (i16, Option<&'a str>)>,
+) -> IncrementalAlterConfigsResponse<'a> {
+    let responses = request.resources.iter().zip(errors).map(|(wanted, (error_code, error_message))| {
+        let &AlterConfigsResource { resource_type, resource_name, .. } = wanted;
+        AlterConfigsResourceResponse { error_code, error_message, resource_type, resource_name, ..Default::default() }
+    });
+    IncrementalAlterConfigsResponse { responses: responses.collect(), ..Default::default() }
 }
 
 pub(super) fn mentions<'a>(request: &IncrementalAlterConfigsRequest<'a>) -> Mentions<'a> {

@@ -6,8 +6,9 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 
-use super::{Mentions, fenced_for};
-use crate::core::{Answer, Call, Core};
+use super::fenced_for;
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 
 /// Clients know PRODUCER_FENCED from this version on (KIP-588).

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
-use monedula_protocol::messages::join_group::{JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember};
+use monedula_protocol::messages::join_group::{JoinGroupRequest, JoinGroupResponse};
 
-use super::Mentions;
-use crate::core::{Answer, Call, Core, Ticket, hyphenated};
+use crate::core::Core;
+use crate::draw::hyphenated;
 use crate::groups::{ClassicGroup, Effects, Group, Join, JoinAnswer, Protocol, Slot};
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &JoinGroupRequest<'_>) -> Answer {
@@ -111,34 +112,7 @@ fn join_slot(core: &Core, slot: &mut Slot, mut join: Join<'_>, effects: &mut Eff
 impl Answer {
     fn join(call: &Call<'_>, error: ErrorCode, member_id: &str) -> Self {
         let answer = JoinAnswer::refused(error, member_id.into());
-        call.answer::<JoinGroupRequest<'_>>(&response(&answer, call.version))
-    }
-}
-
-/// Answers a JoinGroup that waited.
-pub(crate) fn answer(core: &mut Core, ticket: Ticket, answer: &JoinAnswer) {
-    core.answer::<JoinGroupRequest<'_>>(ticket, &response(answer, ticket.version));
-}
-
-fn response(answer: &JoinAnswer, version: i16) -> JoinGroupResponse<'_> {
-    let members = answer.members.iter().map(|member| JoinGroupResponseMember {
-        member_id: &member.member_id,
-        group_instance_id: member.instance_id.as_deref(),
-        metadata: &member.metadata,
-        ..Default::default()
-    });
-    // The protocol name cannot be null up to version 6.
-    let no_name = (version < 7).then_some("");
-    JoinGroupResponse {
-        error_code: answer.error.code(),
-        generation_id: answer.generation_id,
-        protocol_type: answer.protocol_type.as_deref(),
-        protocol_name: answer.protocol_name.as_deref().or(no_name),
-        leader: &answer.leader,
-        skip_assignment: answer.skip_assignment,
-        member_id: &answer.member_id,
-        members: members.collect(),
-        ..Default::default()
+        call.answer::<JoinGroupRequest<'_>>(&answer.response(call.version))
     }
 }
 

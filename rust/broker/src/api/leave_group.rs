@@ -6,9 +6,10 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::leave_group::{LeaveGroupRequest, LeaveGroupResponse, MemberResponse};
 
-use super::{Mentions, code};
-use crate::core::{Answer, Call, Core};
+use super::code;
+use crate::core::Core;
 use crate::groups::{Group, Leaver};
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 
 /// The last version with a single member, whose error is that of the response.

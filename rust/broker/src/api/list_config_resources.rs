@@ -10,8 +10,9 @@ use monedula_protocol::messages::list_config_resources::{
     ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse,
 };
 
-use super::{Mentions, resource};
-use crate::core::{Answer, Call, Core};
+use super::resource;
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = ListConfigResourcesRequest<'a>;

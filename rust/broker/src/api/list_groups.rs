@@ -5,8 +5,8 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::list_groups::{ListGroupsRequest, ListGroupsResponse, ListedGroup};
 
-use super::Mentions;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListGroupsRequest<'_>) -> Answer {

@@ -10,9 +10,9 @@ use monedula_protocol::messages::list_offsets::{
     ListOffsetsTopicResponse,
 };
 
-use super::{Mentions, TopicKey};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
 use crate::log::Found;
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 const LATEST: i64 = -1;

@@ -9,9 +9,9 @@ use monedula_protocol::messages::list_partition_reassignments::{
     OngoingTopicReassignment,
 };
 
-use super::{Mentions, TopicKey};
 use crate::cluster::{NodeId, Partition};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = ListPartitionReassignmentsRequest<'a>;

@@ -9,8 +9,8 @@ use monedula_protocol::messages::list_transactions::{
 };
 use regex::Regex;
 
-use super::Mentions;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 use crate::transactions::{self, Transaction};
 

@@ -12,9 +12,10 @@ use monedula_protocol::messages::metadata::{
 };
 use monedula_protocol::types::Uuid;
 
-use super::{Mentions, TopicKey, cluster_operations};
+use super::cluster_operations;
 use crate::cluster::{Coordinated, NewTopic, NodeId, Partition, Topic, TopicConfig, check_topic_name};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 /// Topics can be requested by id from this version on.
@@ -169,7 +170,7 @@ fn auto_create(core: &mut Core, call: &Call<'_>, name: &str) -> bool {
 
 fn create_with_defaults(core: &mut Core, name: &str) {
     let (partitions, replicas) = (core.settings.kafka.num_partitions, core.settings.kafka.default_replication_factor);
-    let replicas = core.place_replicas(0, partitions, replicas);
+    let replicas = core.nodes.place_replicas(0, partitions, replicas);
     log::info!("created topic {name} with {partitions} partitions, because metadata was asked for it");
     core.create_topic(NewTopic { name: name.into(), config: TopicConfig::default(), replicas });
     core.first_used(name);

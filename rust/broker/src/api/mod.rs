@@ -81,14 +81,11 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame::{decode_request_header, decode_response};
 use monedula_protocol::messages;
 use monedula_protocol::sasl::scram::ScramHash;
-use monedula_protocol::types::Uuid;
 use monedula_protocol::wire::Reader;
 
-pub(crate) use join_group::answer as answer_join;
-pub(crate) use sync_group::answer as answer_sync;
-
-use crate::core::{Answer, Call, ConnectionId, Core, Hex, Origin, Ticket, has_secrets};
-use crate::faults;
+use crate::core::{Core, Hex, has_secrets};
+use crate::error::ApiError;
+use crate::request::{Answer, Call, ConnectionId, Origin, Ticket};
 use crate::security::{Gate, Login, Operation, Resource};
 
 /// The operations that a client may do with the cluster, one bit each; none for a client that may not describe it.
@@ -96,48 +93,6 @@ fn cluster_operations(core: &Core, call: &Call<'_>) -> i32 {
     match core.allows(call, Operation::Describe, Resource::Cluster) {
         true => core.authorized_operations(call, Resource::Cluster),
         false => 0,
-    }
-}
-
-/// An error code with an optional message for the client.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ApiError {
-    pub(crate) code: ErrorCode,
-    pub(crate) message: Option<String>,
-}
-
-impl ApiError {
-    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: Some(message.into()) }
-    }
-}
-
-/// The groups, transactional id, topics and partitions that a request names. Faults and observers select requests by
-/// them.
-#[derive(Debug, Default)]
-pub(crate) struct Mentions<'a> {
-    pub(crate) groups: Vec<&'a str>,
-    pub(crate) transactional_id: Option<&'a str>,
-    pub(crate) partitions: Vec<(TopicKey<'a>, i32)>,
-    /// Topics that the request names without partitions.
-    pub(crate) topics: Vec<TopicKey<'a>>,
-    /// The fetch session (KIP-227) that the request continues, whose partitions are selected too; 0 for none.
-    pub(crate) session: i32,
-    /// Whether the client expects no response (acks=0), so that an error closes the connection instead.
-    pub(crate) unanswered: bool,
-}
-
-/// A topic as a request identifies it: by name or by id.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum TopicKey<'a> {
-    Name(&'a str),
-    Id(Uuid),
-}
-
-impl<'a> TopicKey<'a> {
-    /// Takes the id unless it is zero: a version of a request has either names or ids.
-    pub(crate) fn new(name: &'a str, id: Uuid) -> Self {
-        if id.is_zero() { Self::Name(name) } else { Self::Id(id) }
     }
 }
 
@@ -182,7 +137,7 @@ macro_rules! apis {
                                 }
                             }
                         };
-                        if let Some(answer) = faults::on_request(core, call, &mentions, &refused) {
+                        if let Some(answer) = core.stopped(call, &mentions, &refused) {
                             return answer;
                         }
                     }

@@ -5,14 +5,14 @@
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::offset_commit::{
-    OffsetCommitRequest, OffsetCommitRequestTopic, OffsetCommitResponse, OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
+    OffsetCommitResponsePartition, OffsetCommitResponseTopic,
 };
 
-use super::group_offsets::{self, Checked};
-use super::{Mentions, TopicKey};
-use crate::core::{Answer, Call, Core};
+use super::group_offsets;
+use crate::core::Core;
 use crate::groups::{Commit, Identity, NewOffset};
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 /// Topics are identified by id from this version on.
@@ -24,83 +24,58 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetCommitReq
     if let Err(error) = core.authorize(call, Operation::Read, Resource::Group(request.group_id)) {
         return call.answer::<OffsetCommitRequest<'_>>(&refuse(request, error));
     }
-    let by_id = call.version >= TOPIC_IDS_FROM;
-    let names = request.topics.iter().map(|topic| group_offsets::name_of(core, topic.name, topic.topic_id, by_id));
-    let names: Vec<_> = names.collect();
-    let mut checked = Vec::with_capacity(request.topics.len());
-    // The offsets without an error go to the group, in this order.
-    let mut offsets = Vec::new();
-    for (topic, name) in request.topics.iter().zip(&names) {
-        let named = ((topic.name, topic.topic_id), name.as_deref());
-        let indexes = topic.partitions.iter().map(|partition| partition.partition_index);
-        let topic_checked = Checked::new(core, call, named, indexes);
-        for partition in topic_checked.asked().map(|place| &topic.partitions[place]) {
-            let Some(name) = name else { break };
-            offsets.push(NewOffset {
-                topic: name,
-                partition: partition.partition_index,
-                offset: partition.committed_offset,
-                leader_epoch: partition.committed_leader_epoch,
-                metadata: partition.committed_metadata,
-            });
-        }
-        checked.push(topic_checked);
-    }
-    let committed = commit(core, call, request, offsets);
-    let topics = group_offsets::merge(&checked, &committed).into_iter().map(|((name, topic_id), partitions)| {
-        let described = partitions.into_iter().map(|(partition_index, error)| OffsetCommitResponsePartition {
-            partition_index,
-            error_code: error.code(),
-            ..Default::default()
+    let committed =
+        group_offsets::commit(core, call, topics(request), call.version >= TOPIC_IDS_FROM, |core, offsets| {
+            let commit = Commit {
+                group_id: request.group_id,
+                who: Identity {
+                    member_id: request.member_id,
+                    instance_id: request.group_instance_id,
+                    generation_id: request.generation_id_or_member_epoch,
+                },
+                version: call.version,
+                tells_member_epochs: call.version >= MEMBER_EPOCHS_FROM,
+                retention_ms: Some(request.retention_time_ms).filter(|&retention_ms| retention_ms >= 0),
+                producer_id: None,
+                offsets,
+            };
+            core.commit_offsets(call.node, &commit)
         });
-        OffsetCommitResponseTopic { name, topic_id, partitions: described.collect(), ..Default::default() }
-    });
-    call.answer::<OffsetCommitRequest<'_>>(&OffsetCommitResponse { topics: topics.collect(), ..Default::default() })
+    call.answer::<OffsetCommitRequest<'_>>(&response(committed))
 }
 
-/// Commits the offsets to the group. Returns the error of each.
-fn commit(
-    core: &mut Core,
-    call: &Call<'_>,
-    request: &OffsetCommitRequest<'_>,
-    offsets: Vec<NewOffset<'_>>,
-) -> Vec<ErrorCode> {
-    // Kafka does not check the group if no offset is left to commit.
-    if offsets.is_empty() {
-        return Vec::new();
-    }
-    let count = offsets.len();
-    let commit = Commit {
-        group_id: request.group_id,
-        who: Identity {
-            member_id: request.member_id,
-            instance_id: request.group_instance_id,
-            generation_id: request.generation_id_or_member_epoch,
-        },
-        version: call.version,
-        tells_member_epochs: call.version >= MEMBER_EPOCHS_FROM,
-        retention_ms: Some(request.retention_time_ms).filter(|&retention_ms| retention_ms >= 0),
-        producer_id: None,
-        offsets,
+fn topics<'a>(request: &OffsetCommitRequest<'a>) -> group_offsets::Topics<'a> {
+    let topic = |topic: &OffsetCommitRequestTopic<'a>| {
+        let offset = |partition: &OffsetCommitRequestPartition<'a>| NewOffset {
+            topic: topic.name,
+            partition: partition.partition_index,
+            offset: partition.committed_offset,
+            leader_epoch: partition.committed_leader_epoch,
+            metadata: partition.committed_metadata,
+        };
+        ((topic.name, topic.topic_id), topic.partitions.iter().map(offset).collect())
     };
-    core.commit_offsets(call.node, &commit).unwrap_or_else(|error| vec![error; count])
+    request.topics.iter().map(topic).collect()
+}
+
+fn response<'a>(topics: impl IntoIterator<Item = group_offsets::Errors<'a>>) -> OffsetCommitResponse<'a> {
+    let partition = |(partition_index, error): (i32, ErrorCode)| OffsetCommitResponsePartition {
+        partition_index,
+        error_code: error.code(),
+        ..Default::default()
+    };
+    let topic = |((name, topic_id), partitions): group_offsets::Errors<'a>| OffsetCommitResponseTopic {
+        name,
+        topic_id,
+        partitions: partitions.into_iter().map(partition).collect(),
+        ..Default::default()
+    };
+    OffsetCommitResponse { topics: topics.into_iter().map(topic).collect(), ..Default::default() }
 }
 
 pub(super) fn refuse<'a>(request: &OffsetCommitRequest<'a>, error: ErrorCode) -> OffsetCommitResponse<'a> {
-    let partition = |partition: &monedula_protocol::messages::offset_commit::OffsetCommitRequestPartition<'a>| {
-        OffsetCommitResponsePartition {
-            partition_index: partition.partition_index,
-            error_code: error.code(),
-            ..Default::default()
-        }
-    };
-    let topic = |topic: &OffsetCommitRequestTopic<'a>| OffsetCommitResponseTopic {
-        name: topic.name,
-        topic_id: topic.topic_id,
-        partitions: topic.partitions.iter().map(partition).collect(),
-        ..Default::default()
-    };
-    OffsetCommitResponse { topics: request.topics.iter().map(topic).collect(), ..Default::default() }
+    let refused = |offset: NewOffset<'_>| (offset.partition, error);
+    response(topics(request).into_iter().map(|(key, offsets)| (key, offsets.into_iter().map(refused).collect())))
 }
 
 pub(super) fn mentions<'a>(request: &OffsetCommitRequest<'a>) -> Mentions<'a> {

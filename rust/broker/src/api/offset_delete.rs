@@ -7,8 +7,9 @@ use monedula_protocol::messages::offset_delete::{
     OffsetDeleteRequest, OffsetDeleteResponse, OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
 };
 
-use super::{Mentions, TopicKey, group_offsets};
-use crate::core::{Answer, Call, Core};
+use super::group_offsets;
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetDeleteRequest<'_>) -> Answer {

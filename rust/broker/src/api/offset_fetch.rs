@@ -14,9 +14,9 @@ use monedula_protocol::messages::offset_fetch::{
 };
 use monedula_protocol::types::Uuid;
 
-use super::{Mentions, TopicKey};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
 use crate::groups::Slot;
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 /// A request can name several groups from this version on.

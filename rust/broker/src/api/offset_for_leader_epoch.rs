@@ -8,8 +8,8 @@ use monedula_protocol::messages::offset_for_leader_epoch::{
     OffsetForLeaderTopic, OffsetForLeaderTopicResult,
 };
 
-use super::{Mentions, TopicKey};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetForLeaderEpochRequest<'_>) -> Answer {

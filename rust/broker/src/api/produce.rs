@@ -14,11 +14,12 @@ use monedula_protocol::messages::produce::{
 };
 use monedula_protocol::records::{Batches, RecordsError};
 
-use super::{Mentions, TopicKey, has_no_time};
+use super::has_no_time;
 use crate::cluster::{Appended, Coordinated};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
 use crate::log::Batch;
 use crate::log::validate::{Refusal, single_batch};
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Limited, Operation, Resource};
 use crate::transactions::Membership;
 
@@ -64,7 +65,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<
         outcomes.push((topic, partitions.collect::<Vec<_>>()));
     }
     let hints = outcomes.iter().flat_map(|(_, outcomes)| outcomes).filter_map(|one| one.leader);
-    let endpoints = core.endpoints(hints, call.origin.protocol);
+    let endpoints = core.nodes.endpoints(hints, call.origin.protocol);
     let response = ProduceResponse {
         responses: outcomes.iter().map(|(topic, outcomes)| describe(topic, outcomes)).collect(),
         node_endpoints: endpoints
@@ -174,7 +175,7 @@ fn produce(
     let partition = core.topics.partition(topic, data.index);
     let log_start_offset = partition.filter(|_| looked).map_or(-1, |partition| partition.log.start_offset());
     let leader = match error {
-        ErrorCode::NotLeaderOrFollower if call.version >= 10 => core.leader_hint(topic, data.index),
+        ErrorCode::NotLeaderOrFollower if call.version >= 10 => core.topics.leader_hint(topic, data.index),
         _ => None,
     };
     let waits = request.acks == -1 && has_no_time(request.timeout_ms) && result.is_ok();

@@ -7,9 +7,9 @@ use monedula_protocol::compression::{Compression, Decompressor};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::push_telemetry::{PushTelemetryRequest, PushTelemetryResponse};
 
-use super::Mentions;
 use crate::cluster::{MetricsClient, Push};
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 
 type Request<'a> = PushTelemetryRequest<'a>;
 

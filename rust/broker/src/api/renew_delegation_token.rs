@@ -5,14 +5,13 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::renew_delegation_token::{RenewDelegationTokenRequest, RenewDelegationTokenResponse};
 
-use super::Mentions;
-use crate::core::{Answer, Call, Core};
-use crate::security::may_use_tokens;
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 
 type Request<'a> = RenewDelegationTokenRequest<'a>;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if !may_use_tokens(call) {
+    if !call.origin.may_use_tokens() {
         let error = ErrorCode::DelegationTokenRequestNotAllowed;
         let refused = RenewDelegationTokenResponse { expiry_timestamp_ms: -1, ..refuse(request, error) };
         return call.answer::<Request<'_>>(&refused);

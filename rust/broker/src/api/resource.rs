@@ -2,8 +2,9 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::{ApiError, Mentions, TopicKey};
 use crate::cluster::NodeId;
+use crate::error::ApiError;
+use crate::request::{Mentions, TopicKey};
 use crate::security::Resource;
 
 pub(super) const TOPIC: i8 = 2;

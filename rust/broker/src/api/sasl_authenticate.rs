@@ -10,8 +10,8 @@ use monedula_protocol::sasl::{Authenticated, Mechanism, ServerStep};
 use monedula_protocol::secret::Secret;
 use monedula_protocol::types::SecretBytes;
 
-use super::Mentions;
-use crate::core::{Answer, Call, ConnectionId, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, ConnectionId, Mentions};
 use crate::security::{Directory, Exchange, Login, Principal, Session, session_ms};
 
 /// Version 0 of the response has no session lifetime.

@@ -7,8 +7,8 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::sasl_handshake::{SaslHandshakeRequest, SaslHandshakeResponse};
 use monedula_protocol::sasl::{Mechanism, ServerExchange};
 
-use super::Mentions;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Exchange, Login, Session, random};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SaslHandshakeRequest<'_>) -> Answer {

@@ -6,9 +6,9 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupResponse};
 
-use super::Mentions;
-use crate::core::{Answer, Call, Core, Ticket};
+use crate::core::Core;
 use crate::groups::{Effects, Group, Identity, Slot, Sync, SyncAnswer};
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SyncGroupRequest<'_>) -> Answer {
@@ -52,20 +52,6 @@ fn sync_slot(core: &Core, slot: &mut Slot, sync: &Sync<'_>, effects: &mut Effect
         }
         None => effects.sync(sync.ticket, SyncAnswer::refused(ErrorCode::UnknownMemberId)),
     }
-}
-
-/// Answers a SyncGroup that waited.
-pub(crate) fn answer(core: &mut Core, ticket: Ticket, answer: &SyncAnswer) {
-    core.answer::<SyncGroupRequest<'_>>(
-        ticket,
-        &SyncGroupResponse {
-            error_code: answer.error.code(),
-            protocol_type: answer.protocol_type.as_deref(),
-            protocol_name: answer.protocol_name.as_deref(),
-            assignment: &answer.assignment,
-            ..Default::default()
-        },
-    );
 }
 
 pub(super) fn refuse<'a>(_request: &SyncGroupRequest<'a>, error: ErrorCode) -> SyncGroupResponse<'a> {

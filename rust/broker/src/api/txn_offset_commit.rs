@@ -6,14 +6,15 @@
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::txn_offset_commit::{
-    TxnOffsetCommitRequest, TxnOffsetCommitResponse, TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
+    TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic, TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
 };
 
-use super::group_offsets::{self, Checked};
-use super::{Mentions, TopicKey};
+use super::group_offsets;
 use crate::cluster::Coordinated;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
 use crate::groups::{Commit, Identity, NewOffset};
+use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 use crate::transactions::Membership;
 
@@ -32,46 +33,17 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &TxnOffsetCommit
     if let Err(error) = core.authorize(call, Operation::Read, Resource::Group(request.group_id)) {
         return call.answer::<TxnOffsetCommitRequest<'_>>(&refuse(request, error));
     }
-    let by_id = call.version >= TOPIC_IDS_FROM;
-    let names = request.topics.iter().map(|topic| group_offsets::name_of(core, topic.name, topic.topic_id, by_id));
-    let names: Vec<_> = names.collect();
-    let mut checked = Vec::with_capacity(request.topics.len());
-    let mut offsets = Vec::new();
-    for (topic, name) in request.topics.iter().zip(&names) {
-        let named = ((topic.name, topic.topic_id), name.as_deref());
-        let indexes = topic.partitions.iter().map(|partition| partition.partition_index);
-        let topic_checked = Checked::new(core, call, named, indexes);
-        for partition in topic_checked.asked().map(|place| &topic.partitions[place]) {
-            let Some(name) = name else { break };
-            offsets.push(NewOffset {
-                topic: name,
-                partition: partition.partition_index,
-                offset: partition.committed_offset,
-                leader_epoch: partition.committed_leader_epoch,
-                metadata: partition.committed_metadata,
-            });
-        }
-        checked.push(topic_checked);
-    }
-    let count = offsets.len();
-    let committed = match count {
-        0 => Vec::new(),
-        _ => commit(core, call, request, offsets).unwrap_or_else(|error| vec![error; count]),
-    };
-    let known = |error| match error {
-        ErrorCode::CoordinatorLoadInProgress if call.version < KNOWS_LOADING_FROM => ErrorCode::CoordinatorNotAvailable,
-        error => error,
-    };
-    let topics = group_offsets::merge(&checked, &committed).into_iter().map(|((name, topic_id), partitions)| {
-        let described = partitions.into_iter().map(|(partition_index, error)| TxnOffsetCommitResponsePartition {
-            partition_index,
-            error_code: known(error).code(),
-            ..Default::default()
+    let mut committed =
+        group_offsets::commit(core, call, topics(request), call.version >= TOPIC_IDS_FROM, |core, offsets| {
+            commit(core, call, request, offsets)
         });
-        TxnOffsetCommitResponseTopic { name, topic_id, partitions: described.collect(), ..Default::default() }
-    });
-    let response = TxnOffsetCommitResponse { topics: topics.collect(), ..Default::default() };
-    call.answer::<TxnOffsetCommitRequest<'_>>(&response)
+    if call.version < KNOWS_LOADING_FROM {
+        let errors = committed.iter_mut().flat_map(|(_, partitions)| partitions).map(|(_, error)| error);
+        for error in errors.filter(|error| **error == ErrorCode::CoordinatorLoadInProgress) {
+            *error = ErrorCode::CoordinatorNotAvailable;
+        }
+    }
+    call.answer::<TxnOffsetCommitRequest<'_>>(&response(committed))
 }
 
 fn commit(
@@ -109,19 +81,38 @@ fn commit(
     core.commit_offsets(call.node, &commit)
 }
 
-pub(super) fn refuse<'a>(request: &TxnOffsetCommitRequest<'a>, error: ErrorCode) -> TxnOffsetCommitResponse<'a> {
-    let refused = |partition_index| TxnOffsetCommitResponsePartition {
+fn topics<'a>(request: &TxnOffsetCommitRequest<'a>) -> group_offsets::Topics<'a> {
+    let topic = |topic: &TxnOffsetCommitRequestTopic<'a>| {
+        let offset = |partition: &TxnOffsetCommitRequestPartition<'a>| NewOffset {
+            topic: topic.name,
+            partition: partition.partition_index,
+            offset: partition.committed_offset,
+            leader_epoch: partition.committed_leader_epoch,
+            metadata: partition.committed_metadata,
+        };
+        ((topic.name, topic.topic_id), topic.partitions.iter().map(offset).collect())
+    };
+    request.topics.iter().map(topic).collect()
+}
+
+fn response<'a>(topics: impl IntoIterator<Item = group_offsets::Errors<'a>>) -> TxnOffsetCommitResponse<'a> {
+    let partition = |(partition_index, error): (i32, ErrorCode)| TxnOffsetCommitResponsePartition {
         partition_index,
         error_code: error.code(),
         ..Default::default()
     };
-    let topics = request.topics.iter().map(|topic| TxnOffsetCommitResponseTopic {
-        name: topic.name,
-        topic_id: topic.topic_id,
-        partitions: topic.partitions.iter().map(|partition| refused(partition.partition_index)).collect(),
+    let topic = |((name, topic_id), partitions): group_offsets::Errors<'a>| TxnOffsetCommitResponseTopic {
+        name,
+        topic_id,
+        partitions: partitions.into_iter().map(partition).collect(),
         ..Default::default()
-    });
-    TxnOffsetCommitResponse { topics: topics.collect(), ..Default::default() }
+    };
+    TxnOffsetCommitResponse { topics: topics.into_iter().map(topic).collect(), ..Default::default() }
+}
+
+pub(super) fn refuse<'a>(request: &TxnOffsetCommitRequest<'a>, error: ErrorCode) -> TxnOffsetCommitResponse<'a> {
+    let refused = |offset: NewOffset<'_>| (offset.partition, error);
+    response(topics(request).into_iter().map(|(key, offsets)| (key, offsets.into_iter().map(refused).collect())))
 }
 
 pub(super) fn mentions<'a>(request: &TxnOffsetCommitRequest<'a>) -> Mentions<'a> {

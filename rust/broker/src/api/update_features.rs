@@ -10,10 +10,10 @@ use monedula_protocol::messages::update_features::{
     FeatureUpdateKey, UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse,
 };
 
-use super::Mentions;
 use super::api_versions::{Feature, features};
 use crate::cluster::NodeId;
-use crate::core::{Answer, Call, Core};
+use crate::core::Core;
+use crate::request::{Answer, Call, Mentions};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = UpdateFeaturesRequest<'a>;

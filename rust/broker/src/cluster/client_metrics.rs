@@ -10,8 +10,9 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 use regex::Regex;
 
-use super::config_def::{ConfigDef, ConfigType, Rule};
+use super::config_def::{ConfigDef, Rule};
 use super::{NodeId, Values};
+use crate::settings::ConfigType;
 
 /// How many pushes are kept.
 const PUSHES_KEPT: usize = 10_000;

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use super::config_def::{ConfigDef, ConfigSource, ConfigType, Rule};
+use super::config_def::{ConfigDef, ConfigSource, Rule};
 use super::static_configs::static_config;
 use super::topic_configs::TOPIC_CONFIGS;
 use crate::cluster::{NodeId, TopicConfig};
 use crate::core::Core;
-use crate::settings::KafkaSettings;
+use crate::settings::{ConfigType, KafkaSettings};
 
 /// Values that were set, by config name.
 pub(crate) type Values = BTreeMap<String, String>;
@@ -242,7 +242,7 @@ pub(crate) fn list_default(def: &ConfigDef) -> String {
 /// The definition of a topic config, its value, the source of the value, and all possible values with their sources.
 pub(crate) type DescribedConfig = (&'static ConfigDef, String, ConfigSource, Vec<Synonym>);
 
-impl Core {
+impl Configs {
     /// All configs of a topic, by name.
     pub(crate) fn describe_topic_config(&self, config: &TopicConfig) -> Vec<DescribedConfig> {
         let shown = TOPIC_CONFIGS.iter().filter(|def| def.is_public() || config.get(def.name).is_some());
@@ -263,7 +263,7 @@ impl Core {
 
     fn synonyms_of_topic_default(&self, def: &'static ConfigDef, server: &'static str) -> Vec<Synonym> {
         if config_name(server).is_some() {
-            return self.configs.synonyms_of_broker(None, server);
+            return self.synonyms_of_broker(None, server);
         }
         vec![(server, def.default.to_owned(), ConfigSource::Default)]
     }

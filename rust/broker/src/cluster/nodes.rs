@@ -116,6 +116,15 @@ impl Nodes {
         self.get(id).is_some_and(|node| node.alive)
     }
 
+    /// The living nodes that the leader hints name, each once, as clients of a listener see them.
+    pub(crate) fn endpoints(&self, hints: impl Iterator<Item = (i32, i32)>, protocol: SecurityProtocol) -> Vec<Node> {
+        let mut ids: Vec<NodeId> = hints.map(|(leader, _)| NodeId(leader)).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let alive = ids.into_iter().filter_map(|id| self.get(id)).filter(|node| node.alive);
+        alive.map(|node| node.seen_at(protocol)).collect()
+    }
+
     /// The controller: the running node with the lowest id.
     pub(crate) fn controller(&self) -> Option<NodeId> {
         self.alive().next().map(|node| node.id)

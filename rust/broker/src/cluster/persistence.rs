@@ -9,7 +9,8 @@ use monedula_protocol::types::Uuid;
 
 use super::{Coordinated, NodeId, Partition, Topic, TopicConfig};
 use crate::BrokerError;
-use crate::core::{Core, Draw};
+use crate::core::Core;
+use crate::draw::Draw;
 use crate::log::{DataDir, Log, LogState, StoredPartition, StoredTopic};
 use crate::security::StoredSecurity;
 
@@ -87,7 +88,7 @@ impl Core {
         };
         let mut replicas = alive(&stored.replicas);
         if replicas.is_empty() {
-            replicas = self.place_replicas(index, 1, 1).pop().unwrap_or_default();
+            replicas = self.nodes.place_replicas(index, 1, 1).pop().unwrap_or_default();
         }
         let mut isr = alive(&stored.isr);
         isr.retain(|node| replicas.contains(node));

@@ -2,10 +2,10 @@
 //! are or that clients and tools read, and dynamic ones whose changes have no effect.
 //! [`KafkaSettings`](crate::settings::KafkaSettings) has those with an effect.
 
-use super::config_def::ConfigType;
 use crate::cluster::NodeId;
 use crate::core::Core;
 use crate::security::SecurityProtocol;
+use crate::settings::ConfigType;
 
 use ConfigType::{Boolean, Double, Int, List, Long, Short, String as Text};
 

@@ -9,7 +9,7 @@ use monedula_protocol::compression::Compressor;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::records::{BatchEncoder, NewRecord, Records};
 
-use crate::cluster::Coordinated;
+use crate::cluster::{Coordinated, Topics};
 use crate::core::Core;
 
 /// A record: a key with its new value, or without a value to delete the key (tombstone).
@@ -45,11 +45,13 @@ impl Core {
         self.compact_if_grown(kind.topic(), partition);
         Ok(())
     }
+}
 
+impl Topics {
     /// All remaining records of a partition in the order of their offsets.
     pub(crate) fn stored(&self, kind: Coordinated, partition: i32) -> Vec<StoredRecord> {
         let mut records = Vec::new();
-        let Some(partition) = self.topics.partition(kind.topic(), partition) else {
+        let Some(partition) = self.partition(kind.topic(), partition) else {
             return records;
         };
         for batch in partition.log.batches().flatten() {

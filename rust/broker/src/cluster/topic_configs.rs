@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::config_def::{ConfigDef, ConfigType, Rule};
-use crate::settings::KafkaSettings;
+use super::config_def::{ConfigDef, Rule};
+use crate::settings::{ConfigType, KafkaSettings};
 
 use ConfigType::{Boolean, Double, Int, List, Long, String as Text};
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use crate::api::ApiError;
 use crate::cluster::{Coordinated, NodeId, Partition, TopicConfig};
 use crate::core::Core;
 use crate::log::Log;
@@ -127,6 +126,12 @@ impl Topics {
         self.get_mut(name)?.partitions.get_mut(usize::try_from(index).ok()?)
     }
 
+    /// The leader of a partition and its epoch, for a client that asked another node (KIP-951).
+    pub(crate) fn leader_hint(&self, topic: &str, index: i32) -> Option<(i32, i32)> {
+        let partition = self.partition(topic, index)?;
+        Some((partition.leader.map_or(-1, |node| node.0), partition.leader_epoch))
+    }
+
     pub(crate) fn insert(&mut self, topic: Topic) {
         self.touch(&topic.name);
         self.names.insert(topic.id, Arc::clone(&topic.name));
@@ -205,116 +210,12 @@ impl Core {
         self.metadata_changed();
     }
 
-    /// Deletes a topic with its logs and the offsets that groups have committed for it.
-    pub(crate) fn delete_topic(&mut self, name: &str) -> Option<Topic> {
-        let topic = self.topics.remove(name)?;
-        for partition in 0..topic.partitions.len() as i32 {
-            self.leader_changed(name, partition);
-        }
-        crate::groups::Groups::topic_deleted(self, name);
-        self.metadata_changed();
-        Some(topic)
-    }
-
     /// Replaces the configs of a topic, with immediate effect.
     pub(crate) fn set_topic_config(&mut self, name: &str, config: TopicConfig) {
         self.housekeeping.look_for_dirt();
         if let Some(topic) = self.topics.get_mut(name) {
             topic.config = config;
         }
-    }
-
-    /// Places the replicas of new partitions, if there are enough nodes.
-    ///
-    /// # Errors
-    /// INVALID_REPLICATION_FACTOR with Kafka's message if there are too few nodes.
-    pub(crate) fn try_place_replicas(
-        &self,
-        first: i32,
-        partitions: i32,
-        replicas: i16,
-    ) -> Result<Vec<Vec<NodeId>>, ApiError> {
-        let registered = self.nodes.all().count();
-        let problem = if self.nodes.alive().next().is_none() {
-            "All brokers are currently fenced.".to_owned()
-        } else if replicas as usize > registered {
-            format!(
-                "The target replication factor of {replicas} cannot be reached because only {registered} broker(s) \
-                 are registered or some brokers have all their log directories cordoned."
-            )
-        } else {
-            return Ok(self.place_replicas(first, partitions, replicas));
-        };
-        let message = format!("Unable to replicate the partition {replicas} time(s): {problem}");
-        Err(ApiError::new(ErrorCode::InvalidReplicationFactor, message))
-    }
-
-    /// Checks the replica assignment of a new partition that a client requests.
-    ///
-    /// # Errors
-    /// INVALID_REPLICA_ASSIGNMENT with Kafka's message.
-    pub(crate) fn check_assignment(
-        &self,
-        partition: i32,
-        assignment: &[i32],
-        factor: Option<usize>,
-    ) -> Result<Vec<NodeId>, ApiError> {
-        let replicas = self.check_replicas(assignment)?;
-        let invalid = |message: String| Err(ApiError::new(ErrorCode::InvalidReplicaAssignment, message));
-        let start = "The manual partition assignment includes";
-        if let Some(factor) = factor.filter(|factor| *factor != replicas.len()) {
-            let count = replicas.len();
-            return invalid(format!(
-                "{start} a partition with {count} replica(s), but this is not consistent with previous partitions, \
-                 which have {factor} replica(s)."
-            ));
-        }
-        if !replicas.iter().any(|node| self.nodes.is_alive(*node)) {
-            return invalid(format!(
-                "All brokers specified in the manual partition assignment for partition {partition} are fenced or in \
-                 controlled shutdown."
-            ));
-        }
-        Ok(replicas)
-    }
-
-    /// Checks the nodes that a client names for a partition's replicas: each must exist, alive or not, and be named
-    /// once.
-    ///
-    /// # Errors
-    /// INVALID_REPLICA_ASSIGNMENT.
-    pub(crate) fn check_replicas(&self, assignment: &[i32]) -> Result<Vec<NodeId>, ApiError> {
-        let invalid = |message: String| Err(ApiError::new(ErrorCode::InvalidReplicaAssignment, message));
-        let start = "The manual partition assignment includes";
-        let replicas: Vec<NodeId> = assignment.iter().copied().map(NodeId).collect();
-        if replicas.is_empty() {
-            return invalid(format!("{start} an empty replica list."));
-        }
-        let mut sorted = replicas.clone();
-        sorted.sort_unstable();
-        for (index, node) in sorted.iter().enumerate() {
-            if self.nodes.get(*node).is_none() {
-                return invalid(format!("{start} broker {node}, but no such broker is registered."));
-            }
-            if index > 0 && sorted[index - 1] == *node {
-                return invalid(format!("{start} the broker {node} more than once."));
-            }
-        }
-        Ok(replicas)
-    }
-
-    /// Places the replicas of new partitions: partition i starts at living node i modulo their number, and continues in
-    /// order.
-    pub(crate) fn place_replicas(&self, first: i32, partitions: i32, replicas: i16) -> Vec<Vec<NodeId>> {
-        let alive: Vec<NodeId> = self.nodes.alive().map(|node| node.id).collect();
-        // As in Kafka, nodes that are down come last: they get replicas only if there are too few others.
-        let down: Vec<NodeId> = self.nodes.all().filter(|node| !node.alive).map(|node| node.id).collect();
-        let count = (replicas.max(1) as usize).min(alive.len() + down.len());
-        let place = |index: i32| {
-            let around = (0..alive.len()).map(|step| alive[(index as usize + step) % alive.len()]);
-            around.chain(down.iter().copied()).take(count).collect()
-        };
-        (first..first + partitions).map(place).collect()
     }
 
     /// Creates the internal topic of groups or transactions, if it does not exist yet. Returns whether it did not.
@@ -326,7 +227,7 @@ impl Core {
             Coordinated::Groups => self.settings.kafka.offsets_topic_num_partitions,
             Coordinated::Transactions => self.settings.kafka.transaction_state_log_num_partitions,
         };
-        let replicas = self.place_replicas(0, partitions, 3);
+        let replicas = self.nodes.place_replicas(0, partitions, 3);
         let config = self.internal_config(kind, replicas.first().map_or(1, Vec::len));
         self.create_topic(NewTopic { name: kind.topic().into(), config, replicas });
         true
@@ -348,13 +249,6 @@ impl Core {
         TopicConfig::new(values).unwrap_or_default()
     }
 
-    /// Must be called after topics or partitions are created, deleted or reassigned: waiting fetches are checked again,
-    /// and consumer groups check their subscriptions.
-    pub(crate) fn metadata_changed(&mut self) {
-        self.topics_changed();
-        self.groups.metadata_changed();
-    }
-
     /// Makes `leader` the leader of a partition in a new epoch.
     pub(crate) fn set_leader(&mut self, topic: &str, partition: i32, leader: Option<NodeId>) -> Result<(), ErrorCode> {
         let found = self.topics.partition_mut(topic, partition).ok_or(ErrorCode::UnknownTopicOrPartition)?;
@@ -370,17 +264,6 @@ impl Core {
         let partitions = self.topics.get(kind.topic()).map_or(0, |topic| topic.partitions.len());
         for partition in 0..partitions {
             self.leader_changed(kind.topic(), partition as i32);
-        }
-    }
-
-    /// Must be called after a partition has a new leader, the same leader in a new epoch, or was deleted: fetches that
-    /// wait for it are checked again, and the coordinator of an internal partition changes.
-    pub(crate) fn leader_changed(&mut self, topic: &str, partition: i32) {
-        self.new_epoch(topic, partition);
-        match Coordinated::of_topic(topic) {
-            Some(Coordinated::Groups) => crate::groups::Groups::leader_changed(self, partition),
-            Some(Coordinated::Transactions) => crate::transactions::Transactions::leader_changed(self, partition),
-            None => {}
         }
     }
 }

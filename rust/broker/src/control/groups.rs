@@ -16,8 +16,9 @@ use serde_json::{Map, Value, json};
 use crate::BrokerError;
 use crate::api;
 use crate::cluster::{Coordinated, NodeId};
-use crate::core::{Answer, ConnectionId, Core, Origin};
+use crate::core::Core;
 use crate::faults::Faults;
+use crate::request::{Answer, ConnectionId, Origin};
 
 const LENGTH_BYTES: usize = 4;
 

@@ -60,17 +60,17 @@ impl Core {
     }
 
     pub(super) fn describe_ca(&mut self) -> Result<Value, BrokerError> {
-        Ok(json!({ "certificate": self.certificates()?.ca_pem() }))
+        Ok(json!({ "certificate": self.security.certificates()?.ca_pem() }))
     }
 
     pub(super) fn issue_client_certificate(&mut self, name: &str) -> Result<Value, BrokerError> {
-        let issued = self.certificates()?.client(name)?;
+        let issued = self.security.certificates()?.client(name)?;
         // The key leaves the broker here: it is for the client that asks.
         Ok(json!({ "certificate": issued.chain_pem, "key": issued.key_pem.expose_text() }))
     }
 
     pub(super) fn issue_server_certificate(&mut self) -> Result<Value, BrokerError> {
-        let issued = self.certificates()?.server(Flaw::None)?;
+        let issued = self.security.certificates()?.server(Flaw::None)?;
         Ok(json!({ "certificate": issued.chain_pem, "key": issued.key_pem.expose_text() }))
     }
 

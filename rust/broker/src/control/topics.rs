@@ -47,7 +47,7 @@ impl Core {
         }
         let values = config.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let config = TopicConfig::new(values).map_err(BrokerError::Command)?;
-        let replicas = self.place_replicas(0, partitions, replicas);
+        let replicas = self.nodes.place_replicas(0, partitions, replicas);
         let id = self.create_topic(NewTopic { name: name.into(), config, replicas });
         Ok(json!({ "topic": name, "id": id.to_string(), "partitions": partitions }))
     }
@@ -64,7 +64,7 @@ impl Core {
             let problem = format!("topic {name} has {first} partitions already, and takes up to {MAX_PARTITIONS}");
             return Err(BrokerError::Command(format!("{problem}; not {partitions}")));
         }
-        let replicas = self.place_replicas(first, partitions - first, replicas);
+        let replicas = self.nodes.place_replicas(first, partitions - first, replicas);
         self.add_partitions(name, replicas);
         Ok(Value::Null)
     }

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use monedula_protocol::error_code::ErrorCode;
 use serde_json::{Value, json};
 
-use super::call::{Action, ConnectionId, Current, Origin};
 use crate::api;
 use crate::cluster::NodeId;
+use crate::request::{Action, ConnectionId, Current, Origin};
 
 /// How many requests are kept.
 const KEPT: usize = 100;

@@ -3,10 +3,12 @@
 //! Its inputs are frames and the time ([`Core::request`], [`Core::tick`]), its outputs [`Reply`]s ([`Core::drain`]).
 //! Drain after every call: a request of one connection may complete waiting requests of others.
 
-mod call;
-mod draw;
+mod changes;
 mod exchanges;
+mod faults;
+mod fetches;
 mod peers;
+mod security;
 
 use std::collections::VecDeque;
 
@@ -14,20 +16,20 @@ use bytes::Bytes;
 use monedula_protocol::api::Request;
 use monedula_protocol::frame::encode_response;
 
-pub use call::{Action, ConnectionId, Reply, Wire};
-pub(crate) use call::{Answer, Call, Current, Origin, Ticket};
-pub(crate) use draw::{Draw, hyphenated};
+pub use crate::request::{Action, ConnectionId, Reply, Wire};
 use peers::Peers;
 pub(crate) use peers::{Hex, has_secrets};
 
 use crate::BrokerError;
 use crate::api;
-use crate::cluster::{ClientMetrics, Configs, NodeId, Nodes, Topics};
-use crate::faults::{self, Faults};
+use crate::cluster::{ClientMetrics, Configs, Housekeeping, NodeId, Nodes, Topics};
+use crate::draw::Draw;
+use crate::faults::Faults;
 use crate::fetching::Fetching;
 use crate::groups::Groups;
+use crate::log::DataDir;
 use crate::log::validate::Validator;
-use crate::log::{DataDir, Housekeeping};
+use crate::request::{Answer, Current, Origin, Ticket};
 use crate::security::{Login, Principal, Security, SecurityProtocol};
 use crate::settings::Settings;
 use crate::transactions::Transactions;
@@ -153,7 +155,7 @@ impl Core {
     }
 
     /// Carries out a request whose connection may have ended.
-    pub(crate) fn work(&mut self, connection: ConnectionId, origin: &Origin, frame: &Bytes) {
+    fn work(&mut self, connection: ConnectionId, origin: &Origin, frame: &Bytes) {
         let answer = api::serve(self, connection, origin, frame);
         // Changes of topics are saved before the request is acknowledged.
         let answer = match self.save() {
@@ -177,7 +179,7 @@ impl Core {
         let (groups, transactions) = (self.groups.next_due_ms(), self.transactions.next_due_ms());
         let (fetches, housekeeping) =
             (self.fetching.parked.next_due_ms(), self.housekeeping.next_due_ms(&self.settings.kafka));
-        let due = [groups, transactions, fetches, housekeeping, self.faults_due_ms()];
+        let due = [groups, transactions, fetches, housekeeping, self.faults.next_due_ms()];
         due.into_iter().flatten().min()
     }
 
@@ -212,7 +214,7 @@ impl Core {
 
     /// Queues the action that answers a request, unless a fault holds or delays it.
     pub(crate) fn reply(&mut self, connection: ConnectionId, action: Action) {
-        if let Some(action) = faults::on_answer(self, connection, action) {
+        if let Some(action) = self.faults.on_answer(self.now_ms, connection, self.peers.current(connection), action) {
             let action = action.then_mute(self.peers.take_mute_ms(connection));
             let faults = self.faults.take_struck(connection);
             self.peers.answered(connection, &action, self.now_ms, faults);
@@ -230,11 +232,6 @@ impl Core {
     /// Records that a connection has sent a request.
     pub(crate) fn asked(&mut self, connection: ConnectionId, client_id: &str, current: Current) {
         self.peers.asked(connection, client_id, current, self.now_ms);
-    }
-
-    /// The request whose answer a connection waits for.
-    pub(crate) fn current(&self, connection: ConnectionId) -> Option<Current> {
-        self.peers.current(connection)
     }
 
     fn advance(&mut self, now_ms: i64) {

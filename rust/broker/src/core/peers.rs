@@ -6,9 +6,9 @@ use std::fmt;
 use monedula_protocol::api::ApiKey;
 use serde_json::{Value, json};
 
-use super::call::{Action, ConnectionId, Current, Origin};
 use super::exchanges::{Exchanges, errors_in_words};
 use crate::cluster::NodeId;
+use crate::request::{Action, ConnectionId, Current, Origin};
 use crate::security::{Exchange, Login, Principal, SecurityProtocol};
 
 /// All connections.

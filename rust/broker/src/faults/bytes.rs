@@ -9,7 +9,7 @@ use monedula_protocol::messages::sasl_authenticate::{SaslAuthenticateRequest, Sa
 use monedula_protocol::types::SecretBytes;
 
 use super::{Effect, ScramLie};
-use crate::core::{Action, Answer, Current, Wire};
+use crate::request::{Action, Answer, Current, Wire};
 
 /// The size of a frame's length field.
 const LENGTH_BYTES: usize = 4;

@@ -2,7 +2,7 @@
 //!
 //! The core decides which requests are hit, which answer they get instead, and which requests and answers are delayed,
 //! in its own time. Effects on the bytes of an answer are passed to the connection in the [`Action`]. Every request
-//! passes [`on_request`] before it is carried out, and every answer [`on_answer`] before it is sent. Faults on
+//! passes [`Faults::on_request`] before it is carried out, and every answer [`Faults::on_answer`] before it is sent. Faults on
 //! partitions are applied by the APIs, which call [`Faults::partition_error`] for each partition.
 
 mod bytes;
@@ -17,14 +17,14 @@ use monedula_protocol::api::ApiKey;
 use monedula_protocol::error_code::ErrorCode;
 
 pub use fault::{Effect, Fault, ScramLie, Selector, Side, Way};
-pub(crate) use waiting::HeldExchanges;
+pub(crate) use waiting::Waited;
 
 use crate::BrokerError;
-use crate::api::{Mentions, TopicKey};
 use crate::cluster::{NodeId, Topics};
-use crate::core::{Action, Answer, Call, ConnectionId, Core, Current, Draw, Wire};
+use crate::draw::Draw;
+use crate::request::{Action, Answer, Call, ConnectionId, Current, Mentions, TopicKey, Wire};
 use unseen::Unseen;
-use waiting::Armed;
+use waiting::{Armed, HeldExchanges};
 
 /// The APIs that call [`Faults::partition_error`] for each partition; Metadata calls it for each topic.
 const BY_PARTITION: &[ApiKey] = &[
@@ -72,6 +72,15 @@ pub(crate) struct Faults {
     removed: VecDeque<(u64, Fault, u64)>,
     /// The faults that took effect on the present request of a connection.
     struck: BTreeMap<ConnectionId, Vec<u64>>,
+}
+
+/// What becomes of a request that a fault stops.
+#[derive(Debug)]
+pub(crate) enum Stopped {
+    /// It has this answer.
+    Answered(Answer),
+    /// The connection does this, and the request has no answer.
+    Acted(Action),
 }
 
 /// A fault that is set, with its counters.
@@ -293,6 +302,164 @@ impl Faults {
     pub(crate) fn take_struck(&mut self, connection: ConnectionId) -> Vec<u64> {
         self.struck.remove(&connection).unwrap_or_default()
     }
+
+    /// Applies the faults to a request before it is carried out. `fetched` are the partitions of the fetch session that it continues, and
+    /// `refused` makes the answer with an error for the whole request. Returns what becomes of it; `None` if it goes on.
+    pub(crate) fn on_request(
+        &mut self,
+        now_ms: i64,
+        call: &Call<'_>,
+        mentions: &Mentions<'_>,
+        (topics, fetched): (&Topics, &[(Arc<str>, i32)]),
+        refused: &dyn Fn(ErrorCode) -> Answer,
+    ) -> Option<Stopped> {
+        let connection = call.ticket.connection;
+        let resumed_after = self.resumed_after.take();
+        if resumed_after.is_none() {
+            self.armed.remove(&connection);
+        }
+        let ids: Vec<u64> = self.active.keys().copied().filter(|id| Some(*id) > resumed_after).collect();
+        for id in ids {
+            let Self { active, draw, .. } = self;
+            let Some(active) = active.get_mut(&id) else { continue };
+            let selected = active.selects(call) && active.selects_mentions(mentions, topics, fetched);
+            if !selected || active.is_by_partition(call.key) || !active.draw(draw) {
+                continue;
+            }
+            let (what, error) = (active.fault.what.clone(), active.error);
+            if active.fault.side() == Side::Answer {
+                let instead = error.map(refused);
+                self.armed.entry(connection).or_default().push((id, what, instead));
+                continue;
+            }
+            self.hit(id, connection, call.current());
+            if let Some(stopped) = self.stop(now_ms, call, id, &what, error.map(refused)) {
+                return Some(stopped);
+            }
+        }
+        None
+    }
+
+    /// Applies an effect to a request before it is carried out. Returns what becomes of it; `None` if it goes on.
+    fn stop(
+        &mut self,
+        now_ms: i64,
+        call: &Call<'_>,
+        id: u64,
+        what: &Effect,
+        refused: Option<Answer>,
+    ) -> Option<Stopped> {
+        let connection = call.ticket.connection;
+        match what {
+            Effect::Error { .. } => refused.map(Stopped::Answered),
+            Effect::Delay { ms } => {
+                self.waiting.delay_request(now_ms + ms, id, call);
+                Some(Stopped::Answered(Answer::Later))
+            }
+            Effect::Hold => {
+                self.waiting.hold_request(id, call);
+                Some(Stopped::Answered(Answer::Later))
+            }
+            Effect::Drop => Some(Stopped::Answered(Answer::Nothing)),
+            Effect::Close => Some(Stopped::Answered(Answer::Close("a fault closes it".to_owned()))),
+            Effect::Reset => Some(Stopped::Acted(Action::Reset)),
+            Effect::BlackHole { way: Way::Answers } => {
+                self.mute.insert(connection, id);
+                None
+            }
+            Effect::BlackHole { way: Way::Requests | Way::Both } => {
+                self.deaf.insert(connection, id);
+                Some(Stopped::Acted(Action::Deaf))
+            }
+            // The effects on answers are armed by the caller.
+            _ => None,
+        }
+    }
+
+    /// Applies the armed effects to the answer of the request that a connection waits for. Returns `None` if it is delayed or held.
+    pub(crate) fn on_answer(
+        &mut self,
+        now_ms: i64,
+        connection: ConnectionId,
+        request: Option<Current>,
+        mut action: Action,
+    ) -> Option<Action> {
+        if self.is_empty() && self.armed.is_empty() {
+            return Some(action);
+        }
+        let mut armed = self.armed.remove(&connection).unwrap_or_default();
+        let mut wire = Wire::default();
+        while !armed.is_empty() {
+            let (id, what, instead) = armed.remove(0);
+            // A connection that has ended has no request any more; the fault took effect all the same.
+            match request {
+                Some(request) => self.hit(id, connection, request),
+                None => self.count(id),
+            }
+            match what {
+                Effect::Delay { ms } => {
+                    self.armed.insert(connection, armed);
+                    self.waiting.delay_answer(now_ms + ms, connection, action);
+                    return None;
+                }
+                Effect::Hold => {
+                    self.armed.insert(connection, armed);
+                    self.waiting.hold_answer(id, connection, action);
+                    return None;
+                }
+                what => action = bytes::change(action, &what, instead, &mut wire, request),
+            }
+        }
+        if self.mute.contains_key(&connection) && matches!(action, Action::Send(_)) {
+            return Some(Action::Nothing);
+        }
+        Some(match action {
+            Action::Send(pieces) if wire != Wire::default() => Action::Wire(pieces, wire),
+            action => action,
+        })
+    }
+
+    /// Removes a fault. Returns its hits.
+    ///
+    /// # Errors
+    /// [`BrokerError::Command`] if there is no such fault.
+    pub(crate) fn remove(&mut self, id: u64) -> Result<u64, BrokerError> {
+        let Active { fault, hits, .. } = self.active.remove(&id).ok_or_else(|| unknown(id))?;
+        if self.removed.len() == KEPT_REMOVED {
+            self.removed.pop_front();
+        }
+        self.removed.push_back((id, fault, hits));
+        Ok(hits)
+    }
+
+    /// Releases the requests and answers that a fault holds, in order of arrival, and the connections that it has black-holed.
+    pub(crate) fn let_go(&mut self, id: u64) -> (Vec<Waited>, Vec<ConnectionId>) {
+        let held = self.waiting.release(id);
+        let swallowed = self.mute.iter().chain(self.deaf.iter()).filter(|(_, fault)| **fault == id);
+        let swallowed: Vec<ConnectionId> = swallowed.map(|(connection, _)| *connection).collect();
+        swallowed.iter().for_each(|connection| self.disconnected(*connection));
+        (held, swallowed)
+    }
+
+    /// Takes the next request or answer whose delay is over.
+    pub(crate) fn take_due(&mut self, now_ms: i64) -> Option<Waited> {
+        self.waiting.take_due(now_ms)
+    }
+
+    /// Lets nodes know the topics that they know by now. Returns whether there was one.
+    pub(crate) fn reveal(&mut self, now_ms: i64) -> bool {
+        self.unseen.reveal(now_ms)
+    }
+
+    /// When a delay is over, or a node learns of a topic.
+    pub(crate) fn next_due_ms(&self) -> Option<i64> {
+        [self.waiting.next_due_ms(), self.unseen.next_due_ms()].into_iter().flatten().min()
+    }
+
+    /// Has only the faults after the one that delayed a request apply to it, which is carried out next; `None` once it is.
+    pub(crate) fn resume(&mut self, delayed_by: Option<u64>) {
+        self.resumed_after = delayed_by;
+    }
 }
 
 /// The error for a topic that the node does not know, which some versions of an API name by its id.
@@ -307,174 +474,4 @@ fn unknown_topic(call: &Call<'_>) -> ErrorCode {
 
 fn unknown(id: u64) -> BrokerError {
     BrokerError::Command(format!("there is no fault {id}: it was removed, or never set"))
-}
-
-/// Applies the faults to a request before it is carried out. Returns `None` if it goes on, otherwise its answer.
-/// `refused` makes the answer with an error for the whole request.
-pub(crate) fn on_request(
-    core: &mut Core,
-    call: &Call<'_>,
-    mentions: &Mentions<'_>,
-    refused: &dyn Fn(ErrorCode) -> Answer,
-) -> Option<Answer> {
-    let resumed_after = core.faults.resumed_after.take();
-    if resumed_after.is_none() {
-        core.faults.armed.remove(&call.ticket.connection);
-    }
-    let fetched = core.session_partitions(call.node, mentions.session);
-    let ids: Vec<u64> = core.faults.active.keys().copied().filter(|id| Some(*id) > resumed_after).collect();
-    for id in ids {
-        let Faults { active, draw, .. } = &mut core.faults;
-        let Some(active) = active.get_mut(&id) else { continue };
-        let selected = active.selects(call) && active.selects_mentions(mentions, &core.topics, &fetched);
-        if !selected || active.is_by_partition(call.key) || !active.draw(draw) {
-            continue;
-        }
-        let (what, error) = (active.fault.what.clone(), active.error);
-        if active.fault.side() == Side::Answer {
-            let instead = error.map(refused);
-            core.faults.armed.entry(call.ticket.connection).or_default().push((id, what, instead));
-            continue;
-        }
-        core.faults.hit(id, call.ticket.connection, call.current());
-        if let Some(answer) = stop(core, call, id, &what, error.map(refused)) {
-            return Some(answer);
-        }
-    }
-    None
-}
-
-/// Applies an effect to a request before it is carried out. Returns its answer; `None` if it goes on.
-fn stop(core: &mut Core, call: &Call<'_>, id: u64, what: &Effect, refused: Option<Answer>) -> Option<Answer> {
-    let connection = call.ticket.connection;
-    match what {
-        Effect::Error { .. } => refused,
-        Effect::Delay { ms } => {
-            core.faults.waiting.delay_request(core.now_ms + ms, id, call);
-            Some(Answer::Later)
-        }
-        Effect::Hold => {
-            core.faults.waiting.hold_request(id, call);
-            Some(Answer::Later)
-        }
-        Effect::Drop => Some(Answer::Nothing),
-        Effect::Close => Some(Answer::Close("a fault closes it".to_owned())),
-        Effect::Reset => {
-            core.reply(connection, Action::Reset);
-            Some(Answer::Later)
-        }
-        Effect::BlackHole { way: Way::Answers } => {
-            core.faults.mute.insert(connection, id);
-            None
-        }
-        Effect::BlackHole { way: Way::Requests | Way::Both } => {
-            core.faults.deaf.insert(connection, id);
-            core.reply(connection, Action::Deaf);
-            Some(Answer::Later)
-        }
-        // The effects on answers are armed by the caller.
-        _ => None,
-    }
-}
-
-/// Applies the armed effects to an answer. Returns `None` if it is delayed or held.
-pub(crate) fn on_answer(core: &mut Core, connection: ConnectionId, mut action: Action) -> Option<Action> {
-    if core.faults.is_empty() && core.faults.armed.is_empty() {
-        return Some(action);
-    }
-    let mut armed = core.faults.armed.remove(&connection).unwrap_or_default();
-    let mut wire = Wire::default();
-    while !armed.is_empty() {
-        let (id, what, instead) = armed.remove(0);
-        // A connection that has ended has no request any more; the fault took effect all the same.
-        match core.current(connection) {
-            Some(request) => core.faults.hit(id, connection, request),
-            None => core.faults.count(id),
-        }
-        match what {
-            Effect::Delay { ms } => {
-                core.faults.armed.insert(connection, armed);
-                core.faults.waiting.delay_answer(core.now_ms + ms, connection, action);
-                return None;
-            }
-            Effect::Hold => {
-                core.faults.armed.insert(connection, armed);
-                core.faults.waiting.hold_answer(id, connection, action);
-                return None;
-            }
-            what => action = bytes::change(action, &what, instead, &mut wire, core.current(connection)),
-        }
-    }
-    if core.faults.mute.contains_key(&connection) && matches!(action, Action::Send(_)) {
-        return Some(Action::Nothing);
-    }
-    Some(match action {
-        Action::Send(pieces) if wire != Wire::default() => Action::Wire(pieces, wire),
-        action => action,
-    })
-}
-
-impl Core {
-    /// Releases the requests and answers that a fault holds, and closes its black-holed connections. The fault stays
-    /// set.
-    ///
-    /// # Errors
-    /// [`BrokerError::Command`] if there is no such fault.
-    pub(crate) fn release_fault(&mut self, id: u64) -> Result<(), BrokerError> {
-        self.faults.hits(id)?;
-        self.let_go(id);
-        Ok(())
-    }
-
-    /// Removes a fault, and releases what it holds, as [`Core::release_fault`] does. Returns its hits.
-    ///
-    /// # Errors
-    /// [`BrokerError::Command`] if there is no such fault.
-    pub(crate) fn remove_fault(&mut self, id: u64) -> Result<u64, BrokerError> {
-        let Active { fault, hits, .. } = self.faults.active.remove(&id).ok_or_else(|| unknown(id))?;
-        if self.faults.removed.len() == KEPT_REMOVED {
-            self.faults.removed.pop_front();
-        }
-        self.faults.removed.push_back((id, fault, hits));
-        self.let_go(id);
-        Ok(hits)
-    }
-
-    fn let_go(&mut self, id: u64) {
-        for held in self.faults.waiting.release(id) {
-            self.go_on(held);
-        }
-        let Faults { mute, deaf, .. } = &mut self.faults;
-        let swallowed = mute.iter().chain(deaf.iter()).filter(|(_, fault)| **fault == id);
-        let swallowed: Vec<ConnectionId> = swallowed.map(|(connection, _)| *connection).collect();
-        for connection in swallowed {
-            self.faults.disconnected(connection);
-            self.reply(connection, Action::Close("the black hole that swallowed it is gone".to_owned()));
-        }
-    }
-
-    /// Resumes the requests and answers whose delay is over.
-    pub(crate) fn tick_faults(&mut self) {
-        while let Some(due) = self.faults.waiting.take_due(self.now_ms) {
-            self.go_on(due);
-        }
-        if self.faults.unseen.reveal(self.now_ms) {
-            self.topics_changed();
-        }
-    }
-
-    pub(crate) fn faults_due_ms(&self) -> Option<i64> {
-        [self.faults.waiting.next_due_ms(), self.faults.unseen.next_due_ms()].into_iter().flatten().min()
-    }
-
-    fn go_on(&mut self, waited: waiting::Waited) {
-        match waited {
-            waiting::Waited::Request { fault, connection, origin, frame } => {
-                self.faults.resumed_after = Some(fault);
-                self.work(connection, &origin, &frame);
-                self.faults.resumed_after = None;
-            }
-            waiting::Waited::Answer { connection, action } => self.reply(connection, action),
-        }
-    }
 }

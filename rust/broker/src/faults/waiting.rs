@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::Effect;
-use crate::core::{Action, Answer, Call, ConnectionId, Origin};
+use crate::request::{Action, Answer, Call, ConnectionId, Origin};
 
 /// The effects on the next answer of a connection: the fault's id, its effect, and the answer to send instead.
 pub(super) type Armed = Vec<(u64, Effect, Option<Answer>)>;
 
 /// A delayed or held request or answer.
 #[derive(Debug)]
-pub(super) enum Waited {
+pub(crate) enum Waited {
     /// A request. It is carried out later even if its connection is closed by then, as if it were still in the network.
     Request { fault: u64, connection: ConnectionId, origin: Origin, frame: Bytes },
     /// An answer.
@@ -21,7 +21,7 @@ pub(super) enum Waited {
 
 /// All delayed and held requests and answers.
 #[derive(Debug, Default)]
-pub(crate) struct HeldExchanges {
+pub(super) struct HeldExchanges {
     /// The delayed ones, by the time at which they resume, then by arrival.
     delayed: BTreeMap<(i64, u64), Waited>,
     /// The held ones by fault, in order of arrival.

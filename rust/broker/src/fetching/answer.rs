@@ -9,14 +9,14 @@ use monedula_protocol::wire::Writer;
 
 use super::Fetched;
 use crate::cluster::Node;
-use crate::core::Ticket;
 use crate::log::{Chunk, Piece};
+use crate::request::Ticket;
 
 /// Smaller pieces are copied into the piece before: a piece of its own costs more.
 const COPY_BELOW_BYTES: usize = 4096;
 
 /// Encodes a whole frame with its length.
-pub(super) fn encode(
+pub(crate) fn encode(
     ticket: Ticket,
     throttle_time_ms: i32,
     (error, session_id): (ErrorCode, i32),
@@ -205,8 +205,8 @@ mod tests {
 
     use super::*;
     use crate::cluster::NodeId;
-    use crate::core::ConnectionId;
     use crate::log::Aborted;
+    use crate::request::ConnectionId;
 
     /// Partitions with all fields set, some set, and none set.
     fn fetched(version: i16) -> Vec<Fetched> {

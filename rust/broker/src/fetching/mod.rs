@@ -15,11 +15,12 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
 use crate::cluster::NodeId;
-use crate::core::{Answer, Core, Ticket};
 use crate::log::{Aborted, Chunk};
-use crate::security::Limited;
+use crate::request::Ticket;
 
+pub(crate) use answer::encode;
 pub(crate) use parked::Parked;
+pub(crate) use read::Source;
 pub(crate) use session::{Sessions, Use};
 
 /// A Fetch request that is being carried out.
@@ -108,61 +109,4 @@ impl Fetched {
 pub(crate) struct Fetching {
     pub(crate) sessions: Sessions,
     pub(crate) parked: Parked,
-}
-
-impl Core {
-    /// Answers a fetch, or parks it.
-    pub(crate) fn fetch(&mut self, fetch: Fetch) -> Answer {
-        let fetched = self.read_all(&fetch);
-        let ready = fetch.max_wait_ms <= 0
-            || fetch.wanted.is_empty()
-            || fetched.iter().map(|one| one.chunk.bytes as u64).sum::<u64>() >= fetch.min_bytes
-            || fetched
-                .iter()
-                .any(|one| one.error != ErrorCode::None || one.diverging.is_some() || one.preferred.is_some());
-        if !ready {
-            self.park(fetch);
-            return Answer::Later;
-        }
-        self.fetch_answer(fetch, fetched)
-    }
-
-    /// The partitions of a fetch session of a node.
-    pub(crate) fn session_partitions(&self, node: NodeId, session: i32) -> Vec<(Arc<str>, i32)> {
-        let name = |wanted: &Wanted| match &wanted.topic {
-            Some(topic) => Some((Arc::clone(topic), wanted.index)),
-            None => Some((self.topics.name_of(wanted.topic_id)?, wanted.index)),
-        };
-        self.fetching.sessions.remembered(node, session).filter_map(name).collect()
-    }
-
-    /// Makes the response, and updates the session with the values that it sends.
-    fn fetch_answer(&mut self, fetch: Fetch, fetched: Vec<Fetched>) -> Answer {
-        if fetch.replica.is_none() {
-            // What has no records is small, and mostly left out.
-            let bytes = fetched.iter().map(|one| one.chunk.bytes).filter(|&bytes| bytes > 0).sum();
-            let throttle_time_ms = self.throttle(fetch.ticket.connection, Limited::Fetched, bytes);
-            if throttle_time_ms > 0 {
-                let session = self.fetching.sessions.throttled(fetch.node, &fetch.session);
-                return Answer::Now(answer::encode(fetch.ticket, throttle_time_ms, session, &[], &[]));
-            }
-        }
-        let (error, session_id, fetched) = self.fetching.sessions.answered(
-            fetch.node,
-            &fetch.session,
-            &fetch.wanted,
-            fetched,
-            self.settings.kafka.max_incremental_fetch_session_cache_slots.max(0) as usize,
-            self.now_ms,
-            &mut self.draw,
-        );
-        let endpoints = match fetch.ticket.version {
-            16.. => {
-                let protocol = self.peers.protocol(fetch.ticket.connection);
-                self.endpoints(fetched.iter().filter_map(|one| one.current_leader), protocol)
-            }
-            _ => Vec::new(),
-        };
-        Answer::Now(answer::encode(fetch.ticket, 0, (error, session_id), &fetched, &endpoints))
-    }
 }

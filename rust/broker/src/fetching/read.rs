@@ -3,10 +3,9 @@
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{Fetch, Fetched, Isolation, Wanted};
-use crate::cluster::{Node, NodeId, Partition};
-use crate::core::Core;
+use crate::cluster::{NodeId, Nodes, Partition, Topics};
 use crate::log::{Chunk, Log};
-use crate::security::SecurityProtocol;
+use crate::settings::KafkaSettings;
 
 impl Isolation {
     /// The offset at which readable records end.
@@ -19,17 +18,30 @@ impl Isolation {
     }
 }
 
-impl Core {
+/// What fetches are answered from.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Source<'a> {
+    topics: &'a Topics,
+    nodes: &'a Nodes,
+    /// `replica.selector.class`.
+    selector: &'a str,
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn new(topics: &'a Topics, nodes: &'a Nodes, settings: &'a KafkaSettings) -> Self {
+        Self { topics, nodes, selector: &settings.replica_selector_class }
+    }
+
     /// Reads every partition of a fetch. As in Kafka, the first batch of the first partition with records is returned
     /// whole even if it exceeds the limits (KIP-74).
-    pub(super) fn read_all(&mut self, fetch: &Fetch) -> Vec<Fetched> {
+    pub(crate) fn read_all(self, fetch: &Fetch) -> Vec<Fetched> {
         let mut max_bytes = fetch.max_bytes;
         let mut whole_first = true;
         let mut results = Vec::with_capacity(fetch.wanted.len());
         for wanted in &fetch.wanted {
             let result = match self.read_one(fetch, wanted, max_bytes, whole_first) {
                 Ok(fetched) => fetched,
-                Err(error) => self.fetch_failed(fetch, wanted, error),
+                Err(error) => self.failed(fetch, wanted, error),
             };
             whole_first &= result.chunk.bytes == 0;
             max_bytes = max_bytes.saturating_sub(result.chunk.bytes);
@@ -39,7 +51,7 @@ impl Core {
     }
 
     fn read_one(
-        &self,
+        self,
         fetch: &Fetch,
         wanted: &Wanted,
         max_bytes: usize,
@@ -88,7 +100,7 @@ impl Core {
     }
 
     /// The partition, if the fetch may read it from the node that received the request.
-    pub(super) fn fetched_partition(&self, fetch: &Fetch, wanted: &Wanted) -> Result<&Partition, ErrorCode> {
+    fn fetched_partition(self, fetch: &Fetch, wanted: &Wanted) -> Result<&'a Partition, ErrorCode> {
         if let Some(error) = wanted.refused {
             return Err(error);
         }
@@ -120,10 +132,9 @@ impl Core {
 
     /// The replica in the client's rack that the leader recommends to the client, if it is not the leader itself
     /// (KIP-392).
-    fn preferred_replica(&self, fetch: &Fetch, partition: &Partition, fetch_offset: i64) -> Option<NodeId> {
-        let selector = &self.settings.kafka.replica_selector_class;
+    fn preferred_replica(self, fetch: &Fetch, partition: &Partition, fetch_offset: i64) -> Option<NodeId> {
         let rack = fetch.rack.as_deref().filter(|rack| !rack.is_empty())?;
-        let aware = selector.rsplit('.').next() == Some("RackAwareReplicaSelector");
+        let aware = self.selector.rsplit('.').next() == Some("RackAwareReplicaSelector");
         if !aware || fetch.replica.is_some() || partition.leader != Some(fetch.node) {
             return None;
         }
@@ -137,7 +148,7 @@ impl Core {
         if near.contains(&fetch.node) { None } else { near.into_iter().filter(|&node| self.nodes.is_alive(node)).max() }
     }
 
-    fn fetch_failed(&self, fetch: &Fetch, wanted: &Wanted, error: ErrorCode) -> Fetched {
+    fn failed(self, fetch: &Fetch, wanted: &Wanted, error: ErrorCode) -> Fetched {
         let hint = match error {
             // Clients up to version 5 do not know KAFKA_STORAGE_ERROR. NOT_LEADER_OR_FOLLOWER makes them refresh their
             // metadata.
@@ -145,7 +156,7 @@ impl Core {
                 return Fetched::failed(wanted, ErrorCode::NotLeaderOrFollower);
             }
             ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch if fetch.ticket.version >= 16 => {
-                self.leader_hint(wanted.topic.as_deref().unwrap_or_default(), wanted.index)
+                self.topics.leader_hint(wanted.topic.as_deref().unwrap_or_default(), wanted.index)
             }
             _ => None,
         };
@@ -157,19 +168,19 @@ impl Core {
         Fetched { current_leader: hint, aborted: early.then(Vec::new), ..Fetched::failed(wanted, error) }
     }
 
-    /// The leader of a partition and its epoch, for a client that asked another node (KIP-951).
-    pub(crate) fn leader_hint(&self, topic: &str, index: i32) -> Option<(i32, i32)> {
-        let partition = self.topics.partition(topic, index)?;
-        Some((partition.leader.map_or(-1, |node| node.0), partition.leader_epoch))
-    }
-
-    /// The living nodes that the leader hints name, each once, as clients of a listener see them.
-    pub(crate) fn endpoints(&self, hints: impl Iterator<Item = (i32, i32)>, protocol: SecurityProtocol) -> Vec<Node> {
-        let mut ids: Vec<NodeId> = hints.map(|(leader, _)| NodeId(leader)).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let alive = ids.into_iter().filter_map(|id| self.nodes.get(id)).filter(|node| node.alive);
-        alive.map(|node| node.seen_at(protocol)).collect()
+    /// The bytes that a fetch could read from a partition.
+    ///
+    /// # Errors
+    /// The error for the partition, with which the fetch must be answered at once.
+    pub(super) fn readable(self, fetch: &Fetch, wanted: &Wanted) -> Result<u64, ErrorCode> {
+        let partition = self.fetched_partition(fetch, wanted)?;
+        let log = &partition.log;
+        let end_offset = fetch.isolation.end_of(log);
+        if wanted.fetch_offset < log.start_offset() || wanted.fetch_offset > log.end_offset() {
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
+        let bytes = log.bytes_between(wanted.fetch_offset, end_offset);
+        Ok(bytes.min(wanted.max_bytes.max(0) as u64))
     }
 }
 

@@ -9,7 +9,7 @@ use monedula_protocol::types::Uuid;
 
 use super::{Fetched, Wanted};
 use crate::cluster::NodeId;
-use crate::core::Draw;
+use crate::draw::Draw;
 
 /// How many milliseconds a session must have been idle, or in use with fewer partitions, before a new session may evict
 /// it. Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS.

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::join_group::{JoinGroupResponse, JoinGroupResponseMember};
+use monedula_protocol::messages::sync_group::SyncGroupResponse;
 
 use crate::cluster::StoredRecord;
-use crate::core::Ticket;
+use crate::request::Ticket;
 
 /// The records and answers of one change. All records are stored as one batch before any answer is sent.
 #[derive(Debug, Default)]
@@ -70,12 +72,46 @@ impl JoinAnswer {
             members: Vec::new(),
         }
     }
+
+    /// The response in a version of JoinGroup.
+    pub(crate) fn response(&self, version: i16) -> JoinGroupResponse<'_> {
+        let members = self.members.iter().map(|member| JoinGroupResponseMember {
+            member_id: &member.member_id,
+            group_instance_id: member.instance_id.as_deref(),
+            metadata: &member.metadata,
+            ..Default::default()
+        });
+        // The protocol name cannot be null up to version 6.
+        let no_name = (version < 7).then_some("");
+        JoinGroupResponse {
+            error_code: self.error.code(),
+            generation_id: self.generation_id,
+            protocol_type: self.protocol_type.as_deref(),
+            protocol_name: self.protocol_name.as_deref().or(no_name),
+            leader: &self.leader,
+            skip_assignment: self.skip_assignment,
+            member_id: &self.member_id,
+            members: members.collect(),
+            ..Default::default()
+        }
+    }
 }
 
 impl SyncAnswer {
     /// A SyncGroup answer with an error.
     pub(crate) fn refused(error: ErrorCode) -> Self {
         Self { error, protocol_type: None, protocol_name: None, assignment: Bytes::new() }
+    }
+
+    /// The response.
+    pub(crate) fn response(&self) -> SyncGroupResponse<'_> {
+        SyncGroupResponse {
+            error_code: self.error.code(),
+            protocol_type: self.protocol_type.as_deref(),
+            protocol_name: self.protocol_name.as_deref(),
+            assignment: &self.assignment,
+            ..Default::default()
+        }
     }
 }
 

@@ -53,7 +53,7 @@ impl Groups {
 
     pub(super) fn load(core: &mut Core, partition: i32) {
         core.groups.shards.insert(partition, Shard::default());
-        let records = core.stored(Coordinated::Groups, partition);
+        let records = core.topics.stored(Coordinated::Groups, partition);
         for record in &records {
             if let Err(error) = Self::replay(core, partition, record) {
                 log::error!("a record of __consumer_offsets-{partition} is skipped: {error}");
@@ -66,7 +66,7 @@ impl Groups {
                 slot.drop_lost_topics(core, effects);
             });
         }
-        core.schedule_sweep();
+        core.groups.schedule_sweep(&core.settings.kafka, core.now_ms);
     }
 
     /// Undoes a change of a group that could not be stored: reads this group back from the log. Its pending requests
@@ -78,7 +78,7 @@ impl Groups {
         }
         core.send_group_answers(effects);
         *slot = Slot { due_ms: slot.due_ms, ..Slot::new(slot.id.clone()) };
-        for record in core.stored(Coordinated::Groups, partition) {
+        for record in core.topics.stored(Coordinated::Groups, partition) {
             // Records that cannot be read were logged when the partition was loaded.
             if let Ok((layout, group_id)) = read_key(&record.key)
                 && *group_id == *slot.id

@@ -24,6 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::join_group::JoinGroupRequest;
+use monedula_protocol::messages::sync_group::SyncGroupRequest;
 
 pub(crate) use classic::{ClassicGroup, Identity, Join, JoinRules, Leaver, Protocol, Sync};
 pub(crate) use commits::{Commit, NewOffset, complete_transaction};
@@ -353,8 +355,10 @@ impl Core {
     fn send_group_answers(&mut self, effects: Effects) {
         for (ticket, answer) in effects.answers {
             match answer {
-                GroupAnswer::Join(answer) => crate::api::answer_join(self, ticket, &answer),
-                GroupAnswer::Sync(answer) => crate::api::answer_sync(self, ticket, &answer),
+                GroupAnswer::Join(answer) => {
+                    self.answer::<JoinGroupRequest<'_>>(ticket, &answer.response(ticket.version));
+                }
+                GroupAnswer::Sync(answer) => self.answer::<SyncGroupRequest<'_>>(ticket, &answer.response()),
             }
         }
     }

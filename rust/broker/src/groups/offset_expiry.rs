@@ -5,6 +5,7 @@ use monedula_protocol::error_code::ErrorCode;
 use super::classic::ClassicState;
 use super::{Committed, Effects, Group, Groups, Slot};
 use crate::core::Core;
+use crate::settings::KafkaSettings;
 
 const MINUTE_MS: i64 = 60_000;
 
@@ -32,19 +33,17 @@ impl Group {
     }
 }
 
-impl Core {
-    /// Schedules a sweep, unless one is scheduled.
-    pub(super) fn schedule_sweep(&mut self) {
-        let interval_ms = self.settings.kafka.offsets_retention_check_interval_ms.max(1);
-        self.groups.sweep_at_ms.get_or_insert(self.now_ms.saturating_add(interval_ms));
-    }
-}
-
 impl Groups {
+    /// Schedules a sweep, unless one is scheduled.
+    pub(super) fn schedule_sweep(&mut self, settings: &KafkaSettings, now_ms: i64) {
+        let interval_ms = settings.offsets_retention_check_interval_ms.max(1);
+        self.sweep_at_ms.get_or_insert(now_ms.saturating_add(interval_ms));
+    }
+
     /// Deletes the expired offsets of all loaded groups, and schedules the next sweep.
     pub(super) fn sweep(core: &mut Core) {
         core.groups.sweep_at_ms = None;
-        core.schedule_sweep();
+        core.groups.schedule_sweep(&core.settings.kafka, core.now_ms);
         for partition in core.groups.loaded_partitions() {
             for id in core.groups.ids(partition) {
                 let swept: Result<(), ErrorCode> =

@@ -6,7 +6,8 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::{ClassicGroup, Commit, Group, Groups, Identity, NewOffset, complete_transaction};
 use crate::cluster::{Coordinated, NewTopic, NodeId, TopicConfig};
-use crate::core::{Core, Draw};
+use crate::core::Core;
+use crate::draw::Draw;
 use crate::settings::Settings;
 
 const NODE: NodeId = NodeId(1);

@@ -7,7 +7,7 @@ use monedula_protocol::compression::{Compression, Compressor};
 use monedula_protocol::records::{BatchEncoder, Batches, NewRecord};
 
 use super::*;
-use crate::core::Draw;
+use crate::draw::Draw;
 
 const ROLLING: Rolling = Rolling { segment_bytes: 400, segment_ms: i64::MAX, now_ms: 0 };
 

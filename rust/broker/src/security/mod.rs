@@ -39,13 +39,11 @@ use throttling::Rates;
 pub(crate) use tokens::{Lifetimes, Token, Tokens};
 pub(crate) use users::Users;
 
-use monedula_protocol::error_code::ErrorCode;
 pub use monedula_protocol::sasl::Mechanism;
 pub use monedula_protocol::secret::Secret;
 pub use monedula_protocol::security_protocol::SecurityProtocol;
 
 use crate::BrokerError;
-use crate::core::{Call, ConnectionId, Core};
 
 /// Whether clients present a certificate (`ssl.client.auth`).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -257,63 +255,14 @@ impl Security {
             certificates: settings.has_tls().then(|| Certificates::new(host)).transpose()?,
         })
     }
-}
 
-/// Whether a client may ask anything about delegation tokens: it has to be authenticated, and not by a token.
-pub(crate) fn may_use_tokens(call: &Call<'_>) -> bool {
-    let is_authenticated = match call.origin.protocol {
-        SecurityProtocol::Plaintext => false,
-        SecurityProtocol::Ssl => call.origin.principal != Principal::anonymous(),
-        SecurityProtocol::SaslPlaintext | SecurityProtocol::SaslSsl => true,
-    };
-    is_authenticated && !call.origin.by_delegation_token
-}
-
-impl Core {
     /// The CA of the broker.
     ///
     /// # Errors
     /// [`BrokerError::Command`] if the broker has no TLS.
     pub(crate) fn certificates(&self) -> Result<&Certificates, BrokerError> {
         let problem = "the broker has no TLS: start it with security SSL or SASL_SSL";
-        self.security.certificates.as_ref().ok_or_else(|| BrokerError::Command(problem.to_owned()))
-    }
-
-    /// Whether the client of a request may do this with the resource.
-    pub(crate) fn allows(&self, call: &Call<'_>, operation: Operation, resource: Resource<'_>) -> bool {
-        self.rules_for(call).is_none_or(|(rules, client)| rules.allows(client, operation, resource))
-    }
-
-    /// Checks that the client of a request may do this with the resource.
-    ///
-    /// # Errors
-    /// The resource's error of authorization.
-    pub(crate) fn authorize(
-        &self,
-        call: &Call<'_>,
-        operation: Operation,
-        resource: Resource<'_>,
-    ) -> Result<(), ErrorCode> {
-        if self.allows(call, operation, resource) { Ok(()) } else { Err(resource.refusal()) }
-    }
-
-    /// Whether the client of a request may write to at least one topic.
-    pub(crate) fn may_write_some_topic(&self, call: &Call<'_>) -> bool {
-        self.rules_for(call).is_none_or(|(rules, client)| rules.may_write_some_topic(client))
-    }
-
-    /// The bits of the operations that the client of a request may do with the resource.
-    pub(crate) fn authorized_operations(&self, call: &Call<'_>, resource: Resource<'_>) -> i32 {
-        let rules = self.rules_for(call);
-        resource
-            .operation_bits(|operation| rules.is_none_or(|(rules, client)| rules.allows(client, operation, resource)))
-    }
-
-    /// The authorizer, and the client as its rules see it; `None` if the client may do everything, as the broker itself
-    /// always may.
-    fn rules_for<'a>(&'a self, call: &'a Call<'_>) -> Option<(&'a Authorizer, Client<'a>)> {
-        let rules = self.security.authorizer.as_ref().filter(|_| call.ticket.connection != ConnectionId::NONE)?;
-        Some((rules, Client { principal: &call.origin.principal, host: &call.origin.host }))
+        self.certificates.as_ref().ok_or_else(|| BrokerError::Command(problem.to_owned()))
     }
 }
 

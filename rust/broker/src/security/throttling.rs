@@ -10,8 +10,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Entity, Quotas};
-use crate::core::{ConnectionId, Core};
+use super::{Entity, Principal, Quotas, Security};
 
 /// Kafka's `quota.window.num`.
 const WINDOWS: usize = 11;
@@ -122,37 +121,31 @@ impl Quotas {
     }
 }
 
-impl Core {
-    /// Counts the bytes of a request or a response for the quota of a connection's client. Returns how long the client
-    /// has to wait, in milliseconds, and has its connection not read for that time.
-    pub(crate) fn throttle(&mut self, connection: ConnectionId, limited: Limited, bytes: usize) -> i32 {
-        let Some((limit, sharers)) = self.quota_limit(connection, limited) else { return 0 };
-        let rates = &mut self.security.rates;
-        let wait_ms = rates.record(sharers.clone(), limit, bytes as f64, self.now_ms);
-        if wait_ms == 0 {
-            return 0;
-        }
-        if limited == Limited::Fetched {
+impl Security {
+    /// Counts the bytes of a request or a response for the quota of a client, its principal and its client id. Returns how long the client
+    /// has to wait, in milliseconds.
+    pub(crate) fn throttle(&mut self, client: (&Principal, &str), limited: Limited, bytes: usize, now_ms: i64) -> u64 {
+        let Some((limit, sharers)) = self.quota_limit(client, limited) else { return 0 };
+        let wait_ms = self.rates.record(sharers.clone(), limit, bytes as f64, now_ms);
+        if wait_ms > 0 && limited == Limited::Fetched {
             // The answer that was counted is replaced by an empty one.
-            rates.unrecord(&sharers, bytes as f64, self.now_ms);
+            self.rates.unrecord(&sharers, bytes as f64, now_ms);
         }
-        self.peers.mute(connection, wait_ms);
-        i32::try_from(wait_ms).unwrap_or(i32::MAX)
+        wait_ms
     }
 
     /// The most bytes that a Fetch response may have, so that the client's quota ever lets it pass.
-    pub(crate) fn fetch_quota_bytes(&self, connection: ConnectionId) -> i32 {
-        let limit = self.quota_limit(connection, Limited::Fetched);
+    pub(crate) fn fetch_quota_bytes(&self, client: (&Principal, &str)) -> i32 {
+        let limit = self.quota_limit(client, Limited::Fetched);
         // A float that does not fit becomes the largest number that does.
         limit.map_or(i32::MAX, |(limit, _)| (limit * (WINDOWS - 1) as f64) as i32)
     }
 
-    fn quota_limit(&self, connection: ConnectionId, limited: Limited) -> Option<(f64, Sharers)> {
-        if self.security.quotas.is_empty() {
+    fn quota_limit(&self, (principal, client_id): (&Principal, &str), limited: Limited) -> Option<(f64, Sharers)> {
+        if self.quotas.is_empty() {
             return None;
         }
-        let (principal, client_id) = self.peers.client(connection)?;
-        self.security.quotas.limit(limited, principal.name(), client_id)
+        self.quotas.limit(limited, principal.name(), client_id)
     }
 }
 

@@ -12,7 +12,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::shared::Shared;
 use crate::cluster::NodeId;
-use crate::core::{Action, ConnectionId, Wire};
+use crate::request::{Action, ConnectionId, Wire};
 use crate::security::{Principal, SecurityProtocol};
 
 /// The size of a read for a new request. It is small, because every idle connection has a buffer of that size.

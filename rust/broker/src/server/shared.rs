@@ -13,7 +13,8 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Clock;
 use crate::cluster::NodeId;
-use crate::core::{Action, ConnectionId, Core};
+use crate::core::Core;
+use crate::request::{Action, ConnectionId};
 use crate::security::{Principal, SecurityProtocol};
 
 /// A handle to the shared state, cheap to clone. A borrow of the core is never held over an await.

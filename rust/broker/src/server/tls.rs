@@ -33,7 +33,7 @@ pub(super) fn entrance(core: &Core) -> Result<Entrance, BrokerError> {
 /// # Errors
 /// [`BrokerError::Command`] if the broker has no TLS.
 pub(super) fn acceptor(core: &Core, flaw: Flaw, client_auth: ClientAuth) -> Result<TlsAcceptor, BrokerError> {
-    let certificates = core.certificates()?;
+    let certificates = core.security.certificates()?;
     let issued = certificates.server(flaw)?;
     let chain = chain(&issued.chain_pem)?;
     let key = key(&issued.key_pem)?;

@@ -107,7 +107,7 @@ impl Transactions {
     /// Reads a partition's transactional ids back, and completes the prepared transactions.
     fn load(core: &mut Core, partition: i32) {
         let mut loaded: BTreeMap<Arc<str>, Transaction> = BTreeMap::new();
-        for record in core.stored(Coordinated::Transactions, partition) {
+        for record in core.topics.stored(Coordinated::Transactions, partition) {
             match records::read(&record) {
                 Ok(records::Replayed::Transaction(id, Some(transaction))) => {
                     loaded.insert(id.into(), *transaction);

@@ -57,7 +57,7 @@ impl Core {
     }
 
     fn stored_producer_ids(&self) -> i64 {
-        let records = self.stored(Coordinated::Transactions, PARTITION);
+        let records = self.topics.stored(Coordinated::Transactions, PARTITION);
         let taken = records.iter().filter_map(|record| match records::read(record) {
             Ok(Replayed::ProducerIds(taken)) => Some(taken),
             _ => None,

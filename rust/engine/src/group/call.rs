@@ -7,7 +7,7 @@ use std::time::Duration;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use super::status::GroupProtocol;
+use super::state::GroupProtocol;
 use super::topic_ids::TopicIds;
 use super::words::{CommitOffset, Committed, PartitionCodes};
 use crate::TopicPartition;
@@ -27,6 +27,38 @@ pub enum ConnectionPurpose {
     Heartbeat,
     /// OffsetCommit and OffsetFetch.
     Offsets,
+}
+
+/// The kind of a request, which is the same under both protocols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallKind {
+    /// FindCoordinator.
+    FindCoordinator,
+    /// JoinGroup. Classic only.
+    JoinGroup,
+    /// SyncGroup. Classic only.
+    SyncGroup,
+    /// Heartbeat, or ConsumerGroupHeartbeat under KIP-848.
+    Heartbeat,
+    /// LeaveGroup, or under KIP-848 the ConsumerGroupHeartbeat that leaves.
+    LeaveGroup,
+    /// OffsetCommit.
+    OffsetCommit,
+    /// OffsetFetch.
+    OffsetFetch,
+}
+
+impl CallKind {
+    /// All kinds.
+    pub const ALL: [Self; 7] = [
+        Self::FindCoordinator,
+        Self::JoinGroup,
+        Self::SyncGroup,
+        Self::Heartbeat,
+        Self::LeaveGroup,
+        Self::OffsetCommit,
+        Self::OffsetFetch,
+    ];
 }
 
 /// A ConsumerGroupHeartbeat. It carries only the fields that changed; the first one, and the one after a failure, carry

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::status::MemberState;
+use super::state::MemberState;
 use crate::TopicPartition;
 
 /// An event of a member, for the log, metrics and hooks.

@@ -2,9 +2,9 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::call::{Answer, Call};
+use super::call::{Answer, Call, CallKind};
 use super::event::GroupEvent;
-use super::outbox::{Kind, Outbox};
+use super::outbox::Outbox;
 use super::timers::Timer;
 use super::words::{CallId, Target};
 use crate::Now;
@@ -44,7 +44,7 @@ impl FindCoordinator {
         }
         let call = Call::FindCoordinator { group_id: group_id.to_owned() };
         let target = Target::Any { attempt: self.attempts };
-        self.in_flight = Some(out.send(Kind::FindCoordinator, target, call, generation_or_epoch, now));
+        self.in_flight = Some(out.send(CallKind::FindCoordinator, target, call, generation_or_epoch, now));
         self.attempts = self.attempts.saturating_add(1);
     }
 

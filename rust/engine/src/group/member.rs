@@ -4,30 +4,10 @@ use super::classic::{self, ClassicConfig};
 use super::consumer::{self, ConsumerProtocolConfig};
 use super::input::Input;
 use super::output::Output;
-use super::status::{GroupProtocol, Status};
+use super::state::GroupProtocol;
+use super::status::Status;
 use super::topic_ids::TopicIds;
-use super::words::CallId;
 use crate::Now;
-
-/// How the membership ends.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Exit {
-    /// Whether the consumer is closed: [`Output::Closed`] follows.
-    pub(crate) close: bool,
-    /// Whether a member that is not static leaves the group with a request.
-    pub(crate) leave: bool,
-}
-
-/// The end of a membership, while it lasts.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Leave {
-    /// How the user ends the membership; `None` while it goes on.
-    pub(crate) exit: Option<Exit>,
-    /// The request that leaves the group.
-    pub(crate) in_flight: Option<CallId>,
-    /// Closing is done: [`Output::Closed`] is pushed after all other outputs.
-    pub(crate) closed: bool,
-}
 
 /// A member of a consumer group: one of two machines with the same interface.
 ///

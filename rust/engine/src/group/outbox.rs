@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::call::Call;
+use super::call::{Call, CallKind};
 use super::event::GroupEvent;
 use super::output::Output;
 use super::timers::{Timer, Timers};
@@ -15,26 +15,12 @@ use crate::{Now, TopicPartition};
 /// A request that is in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InFlight {
-    pub(crate) kind: Kind,
+    pub(crate) kind: CallKind,
     /// The coordinator that was asked; `None` for FindCoordinator.
     pub(crate) node_id: Option<i32>,
     pub(crate) sent: Now,
     /// The generation, or the member epoch, when the request was sent.
     pub(crate) generation_or_epoch: i32,
-}
-
-/// The kind of a call in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    FindCoordinator,
-    JoinGroup,
-    SyncGroup,
-    /// Heartbeat, or ConsumerGroupHeartbeat under KIP-848.
-    Heartbeat,
-    /// LeaveGroup, or under KIP-848 the ConsumerGroupHeartbeat that leaves.
-    LeaveGroup,
-    OffsetCommit,
-    OffsetFetch,
 }
 
 /// The outputs of a member in their order, its calls in flight, its timers, and the jittered backoff between attempts.
@@ -121,7 +107,7 @@ impl Outbox {
     /// Sends a call.
     pub(crate) fn send(
         &mut self,
-        kind: Kind,
+        kind: CallKind,
         target: Target,
         call: Call,
         generation_or_epoch: i32,

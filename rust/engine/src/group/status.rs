@@ -1,4 +1,4 @@
-//! The status of a member: its protocol, state, and everything that users and metrics may see of it.
+//! The status of a member: everything that users and metrics may see of it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,87 +8,9 @@ use monedula_protocol::types::Uuid;
 
 use super::error::GroupError;
 use super::input::Subscription;
-use super::{classic, consumer};
+use super::state::MemberState;
 use crate::assign::Protocol;
 use crate::{Now, TopicPartition};
-
-/// The protocol of a group (`group.protocol`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GroupProtocol {
-    /// The leader, one of the members, assigns.
-    Classic,
-    /// The coordinator assigns (KIP-848).
-    Consumer,
-}
-
-/// The state of a member. Each protocol has its own states.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemberState {
-    /// The state of a classic member.
-    Classic(classic::ClassicState),
-    /// The state of a member under KIP-848.
-    Consumer(consumer::ConsumerState),
-}
-
-impl From<classic::ClassicState> for MemberState {
-    fn from(state: classic::ClassicState) -> Self {
-        Self::Classic(state)
-    }
-}
-
-impl From<consumer::ConsumerState> for MemberState {
-    fn from(state: consumer::ConsumerState) -> Self {
-        Self::Consumer(state)
-    }
-}
-
-impl MemberState {
-    /// The initial state of a member.
-    pub fn first(protocol: GroupProtocol) -> Self {
-        match protocol {
-            GroupProtocol::Classic => Self::Classic(classic::ClassicState::Unsubscribed),
-            GroupProtocol::Consumer => Self::Consumer(consumer::ConsumerState::Unsubscribed),
-        }
-    }
-
-    /// The protocol that this state belongs to.
-    pub fn protocol(self) -> GroupProtocol {
-        match self {
-            Self::Classic(_) => GroupProtocol::Classic,
-            Self::Consumer(_) => GroupProtocol::Consumer,
-        }
-    }
-
-    /// The name of the state.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Classic(state) => state.name(),
-            Self::Consumer(state) => state.name(),
-        }
-    }
-
-    /// Whether `next` may follow this state.
-    pub fn may_become(self, next: Self) -> bool {
-        match (self, next) {
-            (Self::Classic(from), Self::Classic(to)) => from.successors().contains(&to),
-            (Self::Consumer(from), Self::Consumer(to)) => from.successors().contains(&to),
-            _ => false,
-        }
-    }
-
-    /// Whether the member has no subscription.
-    pub fn is_unsubscribed(self) -> bool {
-        matches!(
-            self,
-            Self::Classic(classic::ClassicState::Unsubscribed) | Self::Consumer(consumer::ConsumerState::Unsubscribed)
-        )
-    }
-
-    /// Whether the member left because the user did not poll.
-    pub fn is_stale(self) -> bool {
-        matches!(self, Self::Classic(classic::ClassicState::Stale) | Self::Consumer(consumer::ConsumerState::Stale))
-    }
-}
 
 /// Partitions that are reserved for members that were lost in one rebalance.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -38,7 +38,7 @@ pub(crate) fn are_all_known<'a>(topic_ids: &TopicIds, mut of: impl Iterator<Item
 }
 
 /// The id of a topic; zero, which no topic has, if it is not known.
-pub(crate) fn id_of(topic_ids: &TopicIds, topic: &str) -> Uuid {
+fn id_of(topic_ids: &TopicIds, topic: &str) -> Uuid {
     topic_ids.get(topic).copied().unwrap_or_default()
 }
 
@@ -47,28 +47,32 @@ pub(crate) fn name_of(topic_ids: &TopicIds, id: Uuid) -> &str {
     topic_ids.iter().find(|(_, known)| **known == id).map_or("", |(topic, _)| topic)
 }
 
-/// The topics of an OffsetCommit, with name and id: each version encodes one of the two.
-pub(crate) fn commit_topics<'a>(offsets: &'a Offsets, topic_ids: &TopicIds) -> Vec<OffsetCommitRequestTopic<'a>> {
-    let mut topics: Vec<OffsetCommitRequestTopic<'_>> = Vec::new();
-    for (partition, at) in offsets {
-        let committed = OffsetCommitRequestPartition {
-            partition_index: partition.partition,
-            committed_offset: at.offset,
-            committed_leader_epoch: at.leader_epoch,
-            committed_metadata: Some(&at.metadata),
-            ..Default::default()
-        };
-        match topics.last_mut().filter(|last| last.name == &*partition.topic) {
-            Some(last) => last.partitions.push(committed),
-            None => topics.push(OffsetCommitRequestTopic {
-                name: &partition.topic,
-                topic_id: id_of(topic_ids, &partition.topic),
-                partitions: vec![committed],
-                ..Default::default()
-            }),
-        }
+/// The offsets to commit by topic, each topic with its name and id: each version of a request encodes one of the two.
+pub(crate) fn by_topic<'a, P>(
+    offsets: &'a Offsets,
+    topic_ids: &TopicIds,
+    partition: impl Fn(i32, &'a CommitOffset) -> P,
+) -> impl Iterator<Item = (&'a str, Uuid, Vec<P>)> {
+    let mut topics: BTreeMap<&str, Vec<P>> = BTreeMap::new();
+    for (at, committed) in offsets {
+        topics.entry(&at.topic).or_default().push(partition(at.partition, committed));
     }
-    topics
+    topics.into_iter().map(|(name, partitions)| (name, id_of(topic_ids, name), partitions))
+}
+
+/// The topics of an OffsetCommit.
+pub(crate) fn commit_topics<'a>(offsets: &'a Offsets, topic_ids: &TopicIds) -> Vec<OffsetCommitRequestTopic<'a>> {
+    let partition = |partition_index, at: &'a CommitOffset| OffsetCommitRequestPartition {
+        partition_index,
+        committed_offset: at.offset,
+        committed_leader_epoch: at.leader_epoch,
+        committed_metadata: Some(&at.metadata),
+        ..Default::default()
+    };
+    let topics = by_topic(offsets, topic_ids, partition);
+    let topic =
+        |(name, topic_id, partitions)| OffsetCommitRequestTopic { name, topic_id, partitions, ..Default::default() };
+    topics.map(topic).collect()
 }
 
 /// The result of each partition in the answer to OffsetCommit, limited to the requested ones.

@@ -22,7 +22,7 @@ use monedula_protocol::messages::offset_fetch::{OffsetFetchRequest, OffsetFetchR
 use monedula_protocol::messages::sync_group::SyncGroupRequest;
 
 use super::call::{Answer, Call};
-use super::status::GroupProtocol;
+use super::state::GroupProtocol;
 use super::topic_ids::{TOPIC_IDS_FROM, TopicIds, are_all_known, commit_topics, committed, fetched, lookup_topics};
 use super::{classic, consumer};
 use crate::TopicPartition;
@@ -82,7 +82,9 @@ impl Call {
                 encode_request(&find_request(group_id, version), version, correlation_id, client_id)
             }
             Self::ConsumerGroupHeartbeat(call) => {
-                encode_request(&consumer::wire::heartbeat_request(call), version, correlation_id, client_id)
+                let rebalance_timeout_ms = call.rebalance_timeout.map_or(-1, ms);
+                let request = consumer::wire::heartbeat_request(call, rebalance_timeout_ms);
+                encode_request(&request, version, correlation_id, client_id)
             }
             Self::OffsetCommit {
                 group_id, member_id, instance_id, generation_or_epoch, offsets, topic_ids, ..
@@ -111,8 +113,8 @@ impl Call {
                 reason,
             } => {
                 let member = (member_id.as_str(), instance_id.as_deref());
-                let timeouts = (*session_timeout, *rebalance_timeout);
-                let request = classic::wire::join_request(group_id, member, protocols, timeouts, reason);
+                let timeouts_ms = (ms(*session_timeout), ms(*rebalance_timeout));
+                let request = classic::wire::join_request(group_id, member, protocols, timeouts_ms, reason);
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::SyncGroup { group_id, member_id, instance_id, generation, protocol, assignments, .. } => {
@@ -182,7 +184,7 @@ fn from(instance_id: &Option<String>, dynamic: i16, fixed: i16) -> i16 {
 }
 
 /// A duration in milliseconds, as requests carry it.
-pub(super) fn ms(duration: Duration) -> i32 {
+fn ms(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }
 

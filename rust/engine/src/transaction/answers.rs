@@ -76,7 +76,7 @@ impl ProducerSession {
     }
 
     fn partitions_added(&mut self, sent: &CallInFlight, codes: BTreeMap<TopicPartition, ErrorCode>) {
-        if let Some((partition, code)) = worst(sent.call.api(), &codes) {
+        if let Some((partition, code)) = worst(&sent.call, &codes) {
             return self.react(sent, code, Some(format!("partition {partition}")));
         }
         self.succeeded();
@@ -91,7 +91,7 @@ impl ProducerSession {
     }
 
     fn offsets_committed(&mut self, sent: &CallInFlight, codes: BTreeMap<TopicPartition, ErrorCode>) {
-        let failed = worst(sent.call.api(), &codes);
+        let failed = worst(&sent.call, &codes);
         if codes.values().any(|code| *code == ErrorCode::None) {
             self.contents.started = true;
         }
@@ -151,7 +151,7 @@ impl ProducerSession {
         }
         // Brokers learn of a new topic at different times, so the error may pass. A deleted topic never comes back under its id.
         let gone = code == ErrorCode::UnknownTopicId && self.failures + 1 >= UNKNOWN_TOPIC_ATTEMPTS;
-        match reaction(api, code) {
+        match reaction(&sent.call, code) {
             Reaction::Retry if gone => self.abort_for(sent, code, message, text),
             Reaction::Retry => self.retry(sent, code, text),
             Reaction::Rediscover => {
@@ -233,8 +233,8 @@ fn complete<'a>(
 
 /// The error that decides for all partitions, if there is one: errors that end the producer come before errors that end the
 /// transaction, and these before errors that are retried.
-fn worst(api: &str, codes: &BTreeMap<TopicPartition, ErrorCode>) -> Option<(TopicPartition, ErrorCode)> {
-    let rank = |code: ErrorCode| match reaction(api, code) {
+fn worst(call: &Call, codes: &BTreeMap<TopicPartition, ErrorCode>) -> Option<(TopicPartition, ErrorCode)> {
+    let rank = |code: ErrorCode| match reaction(call, code) {
         Reaction::Fail | Reaction::Fence | Reaction::Deny => 5,
         Reaction::AbortAndBumpEpoch => 4,
         // It only means that another partition has an error.

@@ -2,6 +2,8 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::io::Call;
+
 /// What a session does about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
@@ -26,10 +28,9 @@ use Reaction as R;
 
 /// The table: the errors of each API in the order of their codes. An error that is not in it is retried if Kafka calls it retriable;
 /// else the transaction is aborted (AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit), or the producer fails (other APIs).
-pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
-    (
-        "FindCoordinator",
-        &[
+pub fn known_errors(call: &Call) -> &'static [(ErrorCode, Reaction)] {
+    match call {
+        Call::FindCoordinator { .. } => &[
             (E::CoordinatorLoadInProgress, R::Retry),
             (E::CoordinatorNotAvailable, R::Retry),
             (E::InvalidGroupId, R::Abort),
@@ -37,10 +38,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::TransactionalIdAuthorizationFailed, R::Deny),
             (E::TransactionAbortable, R::Abort),
         ],
-    ),
-    (
-        "InitProducerId",
-        &[
+        Call::InitProducerId { .. } => &[
             (E::CoordinatorLoadInProgress, R::Retry),
             (E::CoordinatorNotAvailable, R::Rediscover),
             (E::NotCoordinator, R::Rediscover),
@@ -51,10 +49,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::TransactionalIdAuthorizationFailed, R::Deny),
             (E::ProducerFenced, R::Fence),
         ],
-    ),
-    (
-        "AddPartitionsToTxn",
-        &[
+        Call::AddPartitionsToTxn { .. } => &[
             (E::CoordinatorLoadInProgress, R::Retry),
             (E::CoordinatorNotAvailable, R::Rediscover),
             (E::NotCoordinator, R::Rediscover),
@@ -69,10 +64,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::ProducerFenced, R::Fence),
             (E::TransactionAbortable, R::Abort),
         ],
-    ),
-    (
-        "AddOffsetsToTxn",
-        &[
+        Call::AddOffsetsToTxn { .. } => &[
             (E::CoordinatorLoadInProgress, R::Retry),
             (E::CoordinatorNotAvailable, R::Rediscover),
             (E::NotCoordinator, R::Rediscover),
@@ -86,10 +78,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::ProducerFenced, R::Fence),
             (E::TransactionAbortable, R::Abort),
         ],
-    ),
-    (
-        "TxnOffsetCommit",
-        &[
+        Call::TxnOffsetCommit { .. } => &[
             (E::UnknownTopicOrPartition, R::Retry),
             (E::RequestTimedOut, R::Rediscover),
             (E::CoordinatorLoadInProgress, R::Retry),
@@ -109,10 +98,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::StaleMemberEpoch, R::Abort),
             (E::TransactionAbortable, R::Abort),
         ],
-    ),
-    (
-        "EndTxn",
-        &[
+        Call::EndTxn { .. } => &[
             (E::CoordinatorLoadInProgress, R::Retry),
             (E::CoordinatorNotAvailable, R::Rediscover),
             (E::NotCoordinator, R::Rediscover),
@@ -125,16 +111,19 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::ProducerFenced, R::Fence),
             (E::TransactionAbortable, R::Abort),
         ],
-    ),
-];
+    }
+}
 
-/// What an error in an answer of `api` leads to.
-pub fn reaction(api: &str, code: ErrorCode) -> Reaction {
-    let errors = REACTIONS.iter().find(|(name, _)| *name == api).map_or(&[][..], |(_, errors)| errors);
-    match errors.iter().find(|(known, _)| *known == code) {
+/// The reaction to `code`, which is an error, in the answer to a call.
+pub fn reaction(call: &Call, code: ErrorCode) -> Reaction {
+    match known_errors(call).iter().find(|(known, _)| *known == code) {
         Some(&(_, reaction)) => reaction,
         None if code.is_retriable() => Reaction::Retry,
-        None if matches!(api, "AddPartitionsToTxn" | "AddOffsetsToTxn" | "TxnOffsetCommit") => Reaction::Abort,
-        None => Reaction::Fail,
+        None => match call {
+            Call::AddPartitionsToTxn { .. } | Call::AddOffsetsToTxn { .. } | Call::TxnOffsetCommit { .. } => {
+                Reaction::Abort
+            }
+            Call::FindCoordinator { .. } | Call::InitProducerId { .. } | Call::EndTxn { .. } => Reaction::Fail,
+        },
     }
 }

@@ -14,7 +14,7 @@ mod state;
 mod verbs;
 mod wire;
 
-pub use error_codes::{REACTIONS, Reaction, reaction};
+pub use error_codes::{Reaction, known_errors, reaction};
 pub use io::{
     Answer, Call, CallFailure, CallId, Ending, GroupMetadata, Input, Output, SessionConfig, SessionEvent, Target,
     Ticket, TransactionError,

@@ -21,8 +21,7 @@ use monedula_protocol::messages::txn_offset_commit::{
 
 use super::{Answer, Call, CallFailure, Ending, GroupMetadata, SessionConfig};
 use crate::TopicPartition;
-use crate::group::CommitOffset;
-use crate::group::{are_all_known, id_of, name_of};
+use crate::group::{CommitOffset, are_all_known, by_topic, name_of};
 use crate::produce::Identity;
 
 /// FindCoordinator's key types for groups and transactional ids.
@@ -233,27 +232,22 @@ fn commit_request<'a>(
     offsets: &'a BTreeMap<TopicPartition, CommitOffset>,
     version: i16,
 ) -> TxnOffsetCommitRequest<'a> {
-    let mut by_topic: BTreeMap<&str, Vec<TxnOffsetCommitRequestPartition<'a>>> = BTreeMap::new();
-    for (partition, at) in offsets {
-        by_topic.entry(&partition.topic).or_default().push(TxnOffsetCommitRequestPartition {
-            partition_index: partition.partition,
-            committed_offset: at.offset,
-            committed_leader_epoch: at.leader_epoch,
-            committed_metadata: Some(&at.metadata),
-            ..Default::default()
-        });
-    }
-    let topic = |(name, partitions)| {
-        let topic_id = id_of(&group.topic_ids, name);
-        TxnOffsetCommitRequestTopic { name, topic_id, partitions, ..Default::default() }
+    let partition = |partition_index, at: &'a CommitOffset| TxnOffsetCommitRequestPartition {
+        partition_index,
+        committed_offset: at.offset,
+        committed_leader_epoch: at.leader_epoch,
+        committed_metadata: Some(&at.metadata),
+        ..Default::default()
     };
-    let topics = by_topic.into_iter().map(topic).collect();
+    let topics = by_topic(offsets, &group.topic_ids, partition);
+    let topic =
+        |(name, topic_id, partitions)| TxnOffsetCommitRequestTopic { name, topic_id, partitions, ..Default::default() };
     let mut request = TxnOffsetCommitRequest {
         transactional_id,
         group_id: &group.group,
         producer_id: identity.producer_id,
         producer_epoch: identity.epoch,
-        topics,
+        topics: topics.map(topic).collect(),
         ..Default::default()
     };
     if version >= 3 {

@@ -8,9 +8,6 @@ use monedula_protocol::error_code::ErrorCode;
 const DESIGN: &str =
     concat!(include_str!("../../../../docs/design/groups.md"), include_str!("../../../../docs/design/transactions.md"));
 
-/// A machine's table of reactions: the reaction to each error code, by API.
-type Reactions<R> = [(&'static str, &'static [(ErrorCode, R)])];
-
 /// The section of docs/design with this title.
 pub(crate) struct Section(pub &'static str);
 
@@ -54,11 +51,14 @@ impl Section {
         assert_eq!(self.table("| Timer | When it is due |").into_keys().collect::<BTreeSet<_>>(), names);
     }
 
-    /// Checks the table of reactions against the code.
-    pub(crate) fn has_reactions<R: Debug>(&self, reactions: &Reactions<R>) {
+    /// Checks the table of reactions against the code: the name of each call with the errors that it knows.
+    pub(crate) fn has_reactions<'t, R: Debug + 't>(
+        &self,
+        known_errors: impl IntoIterator<Item = (&'static str, &'t [(ErrorCode, R)])>,
+    ) {
         let mut code: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-        for (api, errors) in reactions {
-            for (error, reaction) in *errors {
+        for (api, errors) in known_errors {
+            for (error, reaction) in errors {
                 code.entry(format!("{api}: {reaction:?}")).or_default().push(error.name());
             }
         }

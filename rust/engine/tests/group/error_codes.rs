@@ -1,7 +1,7 @@
 //! Each error code in the answer to each call: the member reacts as the table says (req S121).
 
-use monedula_engine::group::CommitError;
-use monedula_engine::group::classic::{ClassicState, REACTIONS, Reaction, reaction};
+use monedula_engine::group::classic::{ClassicState, Reaction, api, known_errors, reaction};
+use monedula_engine::group::{CallKind, CommitError};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::{APIS, TICKET, again, failed, pending};
@@ -68,13 +68,13 @@ fn seen(api: &str, code: ErrorCode) -> Reaction {
 // req: S121
 #[test]
 fn every_code_of_every_call_leads_to_what_the_table_says() {
-    for api in APIS {
+    for kind in CallKind::ALL {
         for code in codes() {
             // The member owns nothing that it could lose, and has no id yet. A member with an id is tested below.
-            if api == "JoinGroup" && code == ErrorCode::MemberIdRequired {
+            if kind == CallKind::JoinGroup && code == ErrorCode::MemberIdRequired {
                 continue;
             }
-            assert_eq!(seen(api, code), reaction(api, code), "{api} {code} ({})", code.code());
+            assert_eq!(seen(api(kind), code), reaction(kind, code), "{kind:?} {code} ({})", code.code());
         }
     }
 }
@@ -86,26 +86,25 @@ fn a_member_id_that_is_required_is_taken() {
     let (id, _) = world.call("JoinGroup");
     world.answer(id, failed("JoinGroup", ErrorCode::MemberIdRequired));
     assert_eq!(identity(&world.call("JoinGroup").1).0, "given");
-    assert_eq!(reaction("JoinGroup", ErrorCode::MemberIdRequired), Reaction::TakeMemberId);
+    assert_eq!(reaction(CallKind::JoinGroup, ErrorCode::MemberIdRequired), Reaction::TakeMemberId);
 }
 
 #[test]
 fn all_that_kafka_calls_retriable_is_retried() {
-    for api in APIS {
+    for kind in CallKind::ALL {
         for code in codes().filter(|code| code.is_retriable()) {
-            let retried = matches!(reaction(api, code), Reaction::Retry | Reaction::Rediscover | Reaction::Rejoin);
+            let retried = matches!(reaction(kind, code), Reaction::Retry | Reaction::Rediscover | Reaction::Rejoin);
             // A topic that does not exist has no committed offset to wait for: Java's consumer raises it as well.
-            let missing = api == "OffsetFetch" && code == ErrorCode::UnknownTopicOrPartition;
-            assert_eq!(retried, !missing, "{api} {code}");
+            let missing = kind == CallKind::OffsetFetch && code == ErrorCode::UnknownTopicOrPartition;
+            assert_eq!(retried, !missing, "{kind:?} {code}");
         }
     }
 }
 
 #[test]
-fn the_table_names_every_call_once_and_its_codes_in_order() {
-    let apis: Vec<&str> = REACTIONS.iter().map(|(api, _)| *api).collect();
-    assert_eq!(apis, APIS);
-    for (api, errors) in REACTIONS {
-        assert!(errors.is_sorted_by(|(a, _), (b, _)| a.code() < b.code()), "{api}");
+fn the_codes_of_each_call_are_in_order_and_each_call_has_a_test() {
+    assert_eq!(CallKind::ALL.map(api), APIS);
+    for kind in CallKind::ALL {
+        assert!(known_errors(kind).is_sorted_by(|(a, _), (b, _)| a.code() < b.code()), "{kind:?}");
     }
 }

@@ -1,12 +1,20 @@
 //! Each error code in the answer to each call: the member reacts as the table says (req S121).
 
-use monedula_engine::group::consumer::{ConsumerState, REACTIONS, Reaction, reaction};
-use monedula_engine::group::{Answer, CallId, CommitError, Input};
+use monedula_engine::group::consumer::{ConsumerState, Reaction, api, known_errors, reaction};
+use monedula_engine::group::{Answer, CallId, CallKind, CommitError, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, World, by_hand, commit_codes, coordinator, ids, offsets, refused};
 
 const LEAVING: &str = "ConsumerGroupHeartbeat, leaving";
+/// The calls of a member under KIP-848.
+const CALLS: [CallKind; 5] = [
+    CallKind::FindCoordinator,
+    CallKind::Heartbeat,
+    CallKind::LeaveGroup,
+    CallKind::OffsetCommit,
+    CallKind::OffsetFetch,
+];
 const TICKET: u64 = 77;
 
 /// All of Kafka's codes, and some unknown ones.
@@ -110,31 +118,35 @@ fn seen(api: &str, code: ErrorCode) -> Reaction {
 // req: S121
 #[test]
 fn every_code_of_every_call_leads_to_what_the_table_says() {
-    for (api, _) in REACTIONS {
+    for kind in CALLS {
         for code in codes() {
-            assert_eq!(seen(api, code), reaction(api, code), "{api} {code} ({})", code.code());
+            assert_eq!(seen(api(kind), code), reaction(kind, code), "{kind:?} {code} ({})", code.code());
         }
     }
 }
 
 #[test]
 fn all_that_kafka_calls_retriable_is_retried() {
-    for (api, _) in REACTIONS {
+    for kind in CALLS {
         for code in codes().filter(|code| code.is_retriable()) {
-            let retried = matches!(reaction(api, code), Reaction::Retry | Reaction::Rediscover);
+            let retried = matches!(reaction(kind, code), Reaction::Retry | Reaction::Rediscover);
             // A topic that does not exist has no offsets to wait for: Java's consumer raises it as well.
-            let missing = api.starts_with("Offset") && code == ErrorCode::UnknownTopicOrPartition
-                || *api == "OffsetCommit" && code == ErrorCode::UnknownTopicId;
-            assert_eq!(retried, !missing, "{api} {code}");
+            let missing = match kind {
+                CallKind::OffsetFetch => code == ErrorCode::UnknownTopicOrPartition,
+                CallKind::OffsetCommit => {
+                    matches!(code, ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId)
+                }
+                _ => false,
+            };
+            assert_eq!(retried, !missing, "{kind:?} {code}");
         }
     }
 }
 
 #[test]
-fn the_table_names_every_call_once_and_its_codes_in_order() {
-    let apis: Vec<&str> = REACTIONS.iter().map(|(api, _)| *api).collect();
-    assert_eq!(apis, ["FindCoordinator", "ConsumerGroupHeartbeat", LEAVING, "OffsetCommit", "OffsetFetch"]);
-    for (api, errors) in REACTIONS {
-        assert!(errors.is_sorted_by(|(a, _), (b, _)| a.code() < b.code()), "{api}");
+fn the_codes_of_each_call_are_in_order_and_only_these_calls_have_some() {
+    for kind in CallKind::ALL {
+        assert!(known_errors(kind).is_sorted_by(|(a, _), (b, _)| a.code() < b.code()), "{kind:?}");
+        assert_eq!(known_errors(kind).is_empty(), !CALLS.contains(&kind), "{kind:?}");
     }
 }

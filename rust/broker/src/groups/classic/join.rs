@@ -7,8 +7,8 @@ use bytes::Bytes;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{ClassicGroup, ClassicState, Member, Protocol, Timer};
-use crate::core::Ticket;
 use crate::groups::{Effects, JoinAnswer, SyncAnswer};
+use crate::request::Ticket;
 
 /// From this version of JoinGroup on, a dynamic member without an id is assigned one, and must join again with it
 /// (KIP-394).

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::core::Ticket;
+use crate::request::Ticket;
 
 /// A member of a classic group.
 #[derive(Clone, Debug)]

@@ -22,10 +22,10 @@ use bytes::Bytes;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::*;
-use crate::core::{ConnectionId, Ticket};
 use crate::groups::model::{Model, assert_found, search};
 use crate::groups::planted::Bug;
 use crate::groups::{GroupAnswer, records};
+use crate::request::{ConnectionId, Ticket};
 use process::{Process, Received, Request, Waits};
 
 /// The correlation id of a request whose answer its process awaits; `GIVEN_UP` is that of a request whose answer is

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{ClassicGroup, ClassicState, Identity, Timer};
-use crate::core::Ticket;
 use crate::groups::planted::{Bug, planted};
 use crate::groups::{Effects, SyncAnswer};
+use crate::request::Ticket;
 
 /// A SyncGroup request.
 #[derive(Debug)]

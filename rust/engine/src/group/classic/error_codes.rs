@@ -3,7 +3,7 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::group::Kind;
+use crate::group::CallKind;
 
 /// What a member does about an error. Answers to requests of an older generation, or to abandoned requests, are
 /// ignored.
@@ -36,10 +36,9 @@ use Reaction as R;
 /// The table: the errors of each API in the order of their codes. An error that is not in the table is retried if Kafka
 /// calls it retriable (SyncGroup: by joining again, after a backoff). Any other is reported for its partition
 /// (OffsetCommit, OffsetFetch), treated as success (LeaveGroup), or ends the membership.
-pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
-    (
-        "FindCoordinator",
-        &[
+pub fn known_errors(kind: CallKind) -> &'static [(ErrorCode, Reaction)] {
+    match kind {
+        CallKind::FindCoordinator => &[
             // Of one broker that has a fault of its own: another may know the coordinator.
             (E::UnknownServerError, R::Retry),
             (E::CoordinatorLoadInProgress, R::Retry),
@@ -47,10 +46,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::InvalidGroupId, R::Fail),
             (E::GroupAuthorizationFailed, R::Fail),
         ],
-    ),
-    (
-        "JoinGroup",
-        &[
+        CallKind::JoinGroup => &[
             (E::CoordinatorLoadInProgress, R::Retry),
             (E::CoordinatorNotAvailable, R::Rediscover),
             (E::NotCoordinator, R::Rediscover),
@@ -65,10 +61,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::GroupMaxSizeReached, R::Fail),
             (E::FencedInstanceId, R::Fail),
         ],
-    ),
-    (
-        "SyncGroup",
-        &[
+        CallKind::SyncGroup => &[
             (E::CoordinatorLoadInProgress, R::Rejoin),
             (E::CoordinatorNotAvailable, R::Rediscover),
             (E::NotCoordinator, R::Rediscover),
@@ -81,10 +74,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::GroupAuthorizationFailed, R::Fail),
             (E::FencedInstanceId, R::Fail),
         ],
-    ),
-    (
-        "Heartbeat",
-        &[
+        CallKind::Heartbeat => &[
             (E::CoordinatorLoadInProgress, R::Retry),
             (E::CoordinatorNotAvailable, R::Rediscover),
             (E::NotCoordinator, R::Rediscover),
@@ -94,10 +84,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::GroupAuthorizationFailed, R::Fail),
             (E::FencedInstanceId, R::Fail),
         ],
-    ),
-    (
-        "LeaveGroup",
-        &[
+        CallKind::LeaveGroup => &[
             (E::CoordinatorLoadInProgress, R::Retry),
             (E::CoordinatorNotAvailable, R::Rediscover),
             (E::NotCoordinator, R::Rediscover),
@@ -105,10 +92,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::GroupAuthorizationFailed, R::Done),
             (E::FencedInstanceId, R::Done),
         ],
-    ),
-    (
-        "OffsetCommit",
-        &[
+        CallKind::OffsetCommit => &[
             (E::UnknownTopicOrPartition, R::Retry),
             (E::RequestTimedOut, R::Rediscover),
             (E::OffsetMetadataTooLarge, R::Report),
@@ -124,10 +108,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::FencedInstanceId, R::Fail),
             (E::UnknownTopicId, R::Retry),
         ],
-    ),
-    (
-        "OffsetFetch",
-        &[
+        CallKind::OffsetFetch => &[
             (E::UnknownTopicOrPartition, R::Report),
             (E::CoordinatorLoadInProgress, R::Retry),
             (E::CoordinatorNotAvailable, R::Rediscover),
@@ -137,32 +118,35 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::UnstableOffsetCommit, R::Retry),
             (E::UnknownTopicId, R::Retry),
         ],
-    ),
-];
-
-/// The reaction to `code`, which is an error, in an answer to `api`.
-pub fn reaction(api: &str, code: ErrorCode) -> Reaction {
-    let errors = REACTIONS.iter().find(|(name, _)| *name == api).map_or(&[][..], |(_, errors)| errors);
-    match errors.iter().find(|(known, _)| *known == code) {
-        Some(&(_, reaction)) => reaction,
-        // A missed assignment can only be had by another rebalance.
-        None if code.is_retriable() && api == "SyncGroup" => Reaction::Rejoin,
-        None if code.is_retriable() => Reaction::Retry,
-        None if api.starts_with("Offset") => Reaction::Report,
-        None if api == "LeaveGroup" => Reaction::Done,
-        None => Reaction::Fail,
     }
 }
 
-/// The name of a kind of call in the table.
-pub(super) fn api(kind: Kind) -> &'static str {
+/// The reaction to `code`, which is an error, in the answer to a call.
+pub fn reaction(kind: CallKind, code: ErrorCode) -> Reaction {
+    match known_errors(kind).iter().find(|(known, _)| *known == code) {
+        Some(&(_, reaction)) => reaction,
+        // A missed assignment can only be had by another rebalance.
+        None if code.is_retriable() && kind == CallKind::SyncGroup => Reaction::Rejoin,
+        None if code.is_retriable() => Reaction::Retry,
+        None => match kind {
+            CallKind::OffsetCommit | CallKind::OffsetFetch => Reaction::Report,
+            CallKind::LeaveGroup => Reaction::Done,
+            CallKind::FindCoordinator | CallKind::JoinGroup | CallKind::SyncGroup | CallKind::Heartbeat => {
+                Reaction::Fail
+            }
+        },
+    }
+}
+
+/// The name of a call: that of its API.
+pub fn api(kind: CallKind) -> &'static str {
     match kind {
-        Kind::FindCoordinator => "FindCoordinator",
-        Kind::JoinGroup => "JoinGroup",
-        Kind::SyncGroup => "SyncGroup",
-        Kind::Heartbeat => "Heartbeat",
-        Kind::LeaveGroup => "LeaveGroup",
-        Kind::OffsetCommit => "OffsetCommit",
-        Kind::OffsetFetch => "OffsetFetch",
+        CallKind::FindCoordinator => "FindCoordinator",
+        CallKind::JoinGroup => "JoinGroup",
+        CallKind::SyncGroup => "SyncGroup",
+        CallKind::Heartbeat => "Heartbeat",
+        CallKind::LeaveGroup => "LeaveGroup",
+        CallKind::OffsetCommit => "OffsetCommit",
+        CallKind::OffsetFetch => "OffsetFetch",
     }
 }

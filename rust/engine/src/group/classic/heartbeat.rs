@@ -6,7 +6,7 @@ use super::error_codes::{api, reaction};
 use super::member::Member;
 use super::{ClassicState, Reaction};
 use crate::Now;
-use crate::group::{Answer, Call, CallId, GroupEvent, InFlight, Kind, Timer};
+use crate::group::{Answer, Call, CallId, CallKind, GroupEvent, InFlight, Timer};
 
 impl Member {
     /// Sends a heartbeat if one is due.
@@ -31,7 +31,7 @@ impl Member {
             instance_id: self.config.instance_id.clone(),
             generation: self.generation,
         };
-        self.heartbeats.in_flight = self.send(Kind::Heartbeat, call, now);
+        self.heartbeats.in_flight = self.send(CallKind::Heartbeat, call, now);
         self.out.timers.set(Timer::Heartbeat, now + self.heartbeats.cadence.pause(self.config.heartbeat_interval, now));
     }
 
@@ -73,7 +73,7 @@ impl Member {
             self.out.event(GroupEvent::Heartbeat { took: now - call.sent });
             return self.confirm(call.sent);
         }
-        match reaction(api(Kind::Heartbeat), code) {
+        match reaction(CallKind::Heartbeat, code) {
             Reaction::Rejoin => {
                 // The coordinator knows the member, so the session continues. But a member that has not joined at the
                 // end of the rebalance timeout is removed, and the rebalance may have begun right after the last good
@@ -93,14 +93,14 @@ impl Member {
             }
             // The member is joining anyway, which replaces this generation; the answer to JoinGroup decides.
             Reaction::DropGeneration if joining => {}
-            Reaction::DropGeneration => self.lose_and_rejoin(code, api(Kind::Heartbeat), false),
-            Reaction::DropMember => self.lose_and_rejoin(code, api(Kind::Heartbeat), true),
+            Reaction::DropGeneration => self.lose_and_rejoin(code, api(CallKind::Heartbeat), false),
+            Reaction::DropMember => self.lose_and_rejoin(code, api(CallKind::Heartbeat), true),
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.out.retried(api(Kind::Heartbeat), code);
+                self.out.retried(api(CallKind::Heartbeat), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.heartbeat_again(now);
             }
-            _ => self.fail(self.group_error(api(Kind::Heartbeat), code), now),
+            _ => self.fail(self.group_error(api(CallKind::Heartbeat), code), now),
         }
     }
 

@@ -10,7 +10,7 @@ use super::member::Member;
 use super::revocation::Then;
 use super::{ClassicState, Reaction};
 use crate::assign::{AssignError, Assignor, Protocol, subscription_bytes};
-use crate::group::{Answer, Call, CallId, GroupError, GroupEvent, InFlight, Kind, Output, Ticket, Timer};
+use crate::group::{Answer, Call, CallId, CallKind, GroupError, GroupEvent, InFlight, Output, Ticket, Timer};
 use crate::{Now, TopicPartition};
 
 /// The member id, static id and metadata of each member.
@@ -156,7 +156,7 @@ impl Member {
             protocols,
             reason,
         };
-        self.join.join_group = self.send(Kind::JoinGroup, call, now);
+        self.join.join_group = self.send(CallKind::JoinGroup, call, now);
         self.topics.joined = self.topics.names.clone();
         self.join.reason = None;
         self.out.timers.clear(Timer::KeptBack);
@@ -187,7 +187,7 @@ impl Member {
                 let ours = self.config.assignors.iter().any(|assignor| assignor.name() == protocol);
                 if !ours || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) || generation < 0 {
                     return self
-                        .fail(self.group_error(api(Kind::JoinGroup), ErrorCode::InconsistentGroupProtocol), now);
+                        .fail(self.group_error(api(CallKind::JoinGroup), ErrorCode::InconsistentGroupProtocol), now);
                 }
                 self.lose_if_missed(generation, &leader, now);
                 self.join.is_led = !leader.is_empty();
@@ -250,7 +250,7 @@ impl Member {
     }
 
     fn join_refused(&mut self, code: ErrorCode, member_id: String, call: InFlight, now: Now) {
-        match reaction(api(Kind::JoinGroup), code) {
+        match reaction(CallKind::JoinGroup, code) {
             Reaction::TakeMemberId => {
                 // At once. But there is a backoff if the member already had an id: the coordinator might send new ids
                 // endlessly.
@@ -264,7 +264,7 @@ impl Member {
             Reaction::DropMember => {
                 let wait = self.join.attempts > 0;
                 self.back_from_join();
-                self.lose_and_rejoin(code, api(Kind::JoinGroup), true);
+                self.lose_and_rejoin(code, api(CallKind::JoinGroup), true);
                 self.join.attempts = self.join.attempts.saturating_add(1);
                 if wait {
                     self.back_off_join(now);
@@ -272,14 +272,14 @@ impl Member {
             }
             Reaction::DropGeneration => {
                 self.back_from_join();
-                self.lose_and_rejoin(code, api(Kind::JoinGroup), false);
+                self.lose_and_rejoin(code, api(CallKind::JoinGroup), false);
                 self.back_off_join(now);
             }
             Reaction::Fail | Reaction::Report | Reaction::Done => {
-                self.fail(self.group_error(api(Kind::JoinGroup), code), now)
+                self.fail(self.group_error(api(CallKind::JoinGroup), code), now)
             }
             reacted @ (Reaction::Retry | Reaction::Rediscover | Reaction::Rejoin) => {
-                self.out.retried(api(Kind::JoinGroup), code);
+                self.out.retried(api(CallKind::JoinGroup), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.join_again(code.name(), now);
             }

@@ -5,7 +5,7 @@ use super::member::Member;
 use super::revocation::Then;
 use super::{ClassicState, Reaction};
 use crate::Now;
-use crate::group::{Answer, Call, CallId, Committing, Exit, GroupEvent, InFlight, Kind, Timer};
+use crate::group::{Answer, Call, CallId, CallKind, Committing, Exit, GroupEvent, InFlight, Timer};
 use monedula_protocol::error_code::ErrorCode;
 
 impl Member {
@@ -75,7 +75,7 @@ impl Member {
             instance_id: None,
             reason: reason.into(),
         };
-        self.send(Kind::LeaveGroup, call, now)
+        self.send(CallKind::LeaveGroup, call, now)
     }
 
     pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
@@ -97,9 +97,9 @@ impl Member {
         if code == ErrorCode::None {
             return self.end_exit("left the group", now);
         }
-        match reaction(api(Kind::LeaveGroup), code) {
+        match reaction(CallKind::LeaveGroup, code) {
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.out.retried(api(Kind::LeaveGroup), code);
+                self.out.retried(api(CallKind::LeaveGroup), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.leave_again(now);
             }

@@ -13,9 +13,9 @@ use super::topics::SubscribedTopics;
 use super::{ClassicConfig, ClassicState, Reaction};
 use crate::assign::{LastAssignment, Protocol};
 use crate::group::{
-    Answer, Call, CallError, CallId, Commits, Committing, Exit, FindCoordinator, GroupError, GroupEvent, Heartbeats,
-    InFlight, Input, Kind, Lease, Leave, OffsetFetch, Outbox, Output, PollInterval, Revocation, Status, Subscription,
-    Target, Timer, TopicIds, topic_ids,
+    Answer, Call, CallError, CallId, CallKind, Commits, Committing, Exit, FindCoordinator, GroupError, GroupEvent,
+    Heartbeats, InFlight, Input, Lease, Leave, OffsetFetch, Outbox, Output, PollInterval, Revocation, Status,
+    Subscription, Target, Timer, TopicIds, topic_ids,
 };
 use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
@@ -236,7 +236,7 @@ impl Member {
             }
             Err(CallError::Never(reason)) => {
                 let group = self.config.group_id.clone();
-                if call.kind == Kind::LeaveGroup {
+                if call.kind == CallKind::LeaveGroup {
                     return self.cannot_leave(id, &reason, now);
                 }
                 self.fail(GroupError::Call { group, reason: reason.clone() }, now);
@@ -244,17 +244,17 @@ impl Member {
             }
         };
         match (call.kind, outcome) {
-            (Kind::FindCoordinator, outcome) => self.found(id, &outcome, now),
-            (Kind::JoinGroup | Kind::SyncGroup, outcome) if self.leave.exit.is_some() => {
+            (CallKind::FindCoordinator, outcome) => self.found(id, &outcome, now),
+            (CallKind::JoinGroup | CallKind::SyncGroup, outcome) if self.leave.exit.is_some() => {
                 self.answered_on_exit(id, call, outcome, now)
             }
-            (Kind::JoinGroup, Ok(answer)) => self.joined(id, call, answer, now),
-            (Kind::JoinGroup, Err(reason)) => self.join_failed(id, call, is_unsent, &reason, now),
-            (Kind::SyncGroup, outcome) => self.synced(id, call, outcome, now),
-            (Kind::Heartbeat, outcome) => self.heartbeat_answered(id, call, outcome, now),
-            (Kind::LeaveGroup, outcome) => self.left(id, call, outcome, now),
-            (Kind::OffsetCommit, outcome) => self.commit_answered(id, call, outcome, now),
-            (Kind::OffsetFetch, outcome) => self.offsets_fetched(id, call, outcome, now),
+            (CallKind::JoinGroup, Ok(answer)) => self.joined(id, call, answer, now),
+            (CallKind::JoinGroup, Err(reason)) => self.join_failed(id, call, is_unsent, &reason, now),
+            (CallKind::SyncGroup, outcome) => self.synced(id, call, outcome, now),
+            (CallKind::Heartbeat, outcome) => self.heartbeat_answered(id, call, outcome, now),
+            (CallKind::LeaveGroup, outcome) => self.left(id, call, outcome, now),
+            (CallKind::OffsetCommit, outcome) => self.commit_answered(id, call, outcome, now),
+            (CallKind::OffsetFetch, outcome) => self.offsets_fetched(id, call, outcome, now),
         }
     }
 
@@ -374,7 +374,7 @@ impl Member {
     }
 
     /// Sends a call to the coordinator, if it is known.
-    pub(super) fn send(&mut self, kind: Kind, call: Call, now: Now) -> Option<CallId> {
+    pub(super) fn send(&mut self, kind: CallKind, call: Call, now: Now) -> Option<CallId> {
         let target = Target::Coordinator { node_id: self.coordinator.node_id()? };
         Some(self.out.send(kind, target, call, self.generation, now))
     }

@@ -18,12 +18,12 @@ mod offset_commit;
 mod offset_fetch;
 mod poll_interval;
 mod revocation;
-mod state;
 mod sync_group;
 mod topics;
 pub(crate) mod wire;
 
 pub use config::{ClassicConfig, QUICK_HEARTBEATS, TimingProblem};
-pub use error_codes::{REACTIONS, Reaction, reaction};
+pub use error_codes::{Reaction, api, known_errors, reaction};
 pub use member::Member;
-pub use state::ClassicState;
+
+pub use super::state::ClassicState;

@@ -8,7 +8,7 @@ use super::member::Member;
 use super::{ClassicState, Reaction};
 use crate::Now;
 use crate::group::{
-    Answer, Call, CallId, CommitError, Committing, GroupProtocol, InFlight, Kind, Output, Timer,
+    Answer, Call, CallId, CallKind, CommitError, Committing, GroupProtocol, InFlight, Output, Timer,
     UNKNOWN_TOPIC_ATTEMPTS, topic_ids,
 };
 
@@ -36,7 +36,7 @@ impl Member {
             topic_ids: topic_ids(&self.owned, offsets.keys()),
             offsets,
         };
-        let sent = self.send(Kind::OffsetCommit, call, now);
+        let sent = self.send(CallKind::OffsetCommit, call, now);
         self.commits.sent(sent);
     }
 
@@ -61,7 +61,7 @@ impl Member {
         }
         let gone = [ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId];
         let waited = self.commits.attempts().is_some_and(|attempts| attempts >= UNKNOWN_TOPIC_ATTEMPTS);
-        let verdict = |code| match reaction(api(Kind::OffsetCommit), code) {
+        let verdict = |code| match reaction(CallKind::OffsetCommit, code) {
             Reaction::Report => Some(CommitError::Refused { code }),
             _ if waited && gone.contains(&code) => Some(CommitError::Refused { code }),
             _ => None,
@@ -81,17 +81,17 @@ impl Member {
                 if current && self.state == ClassicState::Stable {
                     self.want_rejoin("the coordinator rebalances the group".into());
                 }
-                self.out.retried(api(Kind::OffsetCommit), code);
+                self.out.retried(api(CallKind::OffsetCommit), code);
                 self.commits.retry(id, code.name(), &mut self.out, now);
             }
             Reaction::DropGeneration | Reaction::DropMember if current && settled => {
-                self.lose_and_rejoin(code, api(Kind::OffsetCommit), reacted == Reaction::DropMember);
+                self.lose_and_rejoin(code, api(CallKind::OffsetCommit), reacted == Reaction::DropMember);
             }
-            Reaction::Fail if current => self.fail(self.group_error(api(Kind::OffsetCommit), code), now),
+            Reaction::Fail if current => self.fail(self.group_error(api(CallKind::OffsetCommit), code), now),
             // The request was of another generation, or a running join decides: retry with the values that are valid
             // then.
             _ => {
-                self.out.retried(api(Kind::OffsetCommit), code);
+                self.out.retried(api(CallKind::OffsetCommit), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.commits.retry(id, code.name(), &mut self.out, now);
             }
@@ -101,7 +101,7 @@ impl Member {
 
 /// The error that decides among those of several partitions: the one that says most about the membership.
 fn worst(open: Vec<ErrorCode>) -> Option<(ErrorCode, Reaction)> {
-    let open = open.into_iter().map(|code| (code, reaction(api(Kind::OffsetCommit), code)));
+    let open = open.into_iter().map(|code| (code, reaction(CallKind::OffsetCommit, code)));
     open.reduce(|worst, next| if severity(worst.1) < severity(next.1) { next } else { worst })
 }
 

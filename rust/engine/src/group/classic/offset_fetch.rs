@@ -2,13 +2,11 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::error_codes::reaction;
+use super::error_codes::{api, reaction};
 use super::member::Member;
 use super::{ClassicState, Reaction};
-use crate::group::{Answer, Call, CallId, InFlight, Kind, OffsetsFetched, OnError, Output, topic_ids};
+use crate::group::{Answer, Call, CallId, CallKind, InFlight, OffsetsFetched, OnError, Output, topic_ids};
 use crate::{Now, TopicPartition};
-
-const API: &str = "OffsetFetch";
 
 impl Member {
     /// Asks for the committed offsets of assigned partitions.
@@ -25,7 +23,7 @@ impl Member {
             topic_ids: topic_ids(&self.owned, partitions.iter()),
             partitions: partitions.iter().cloned().collect(),
         };
-        let sent = self.send(Kind::OffsetFetch, call, now);
+        let sent = self.send(CallKind::OffsetFetch, call, now);
         self.offset_fetch.sent(sent, partitions);
     }
 
@@ -36,7 +34,7 @@ impl Member {
         if let Ok(Answer::OffsetFetch { code, .. }) = outcome {
             self.coordinator_answered(code);
         }
-        let on_error = |code| match reaction(API, code) {
+        let on_error = |code| match reaction(CallKind::OffsetFetch, code) {
             Reaction::Report => OnError::Refuse,
             Reaction::Fail => OnError::Fail,
             _ => OnError::Retry,
@@ -44,14 +42,14 @@ impl Member {
         match self.offset_fetch.answered(outcome, on_error, &self.topics.first_seen, &mut self.out, now) {
             OffsetsFetched::Done => {}
             OffsetsFetched::Lost(reason) => self.coordinator_lost(call.node_id, &reason, false, now),
-            OffsetsFetched::Failed(code) => self.fail(self.group_error(API, code), now),
+            OffsetsFetched::Failed(code) => self.fail(self.group_error(api(CallKind::OffsetFetch), code), now),
             OffsetsFetched::Retry(code) => {
-                self.out.retried(API, code);
+                self.out.retried(api(CallKind::OffsetFetch), code);
                 if code == ErrorCode::UnknownTopicId {
                     // If the topic was recreated, metadata shows it, and then the partition is lost and assigned again.
                     self.out.push(Output::RefreshMetadata);
                 }
-                self.coordinator_error(reaction(API, code), call, code.name(), now);
+                self.coordinator_error(reaction(CallKind::OffsetFetch, code), call, code.name(), now);
             }
         }
     }

@@ -13,7 +13,7 @@ use super::member::Member;
 use super::revocation::Then;
 use crate::assign::{AssignError, LastAssignment, Protocol, read_assignment, with_user_data};
 use crate::group::{
-    Answer, Assignments, Call, CallId, CallbackKind, GroupError, GroupEvent, InFlight, Kind, Output, Ticket, Timer,
+    Answer, Assignments, Call, CallId, CallKind, CallbackKind, GroupError, GroupEvent, InFlight, Output, Ticket, Timer,
 };
 use crate::{Now, TopicPartition};
 
@@ -112,7 +112,7 @@ impl Member {
             assignments,
         };
         self.topics.asked_for_assignment(self.join.is_led);
-        self.join.sync_group = self.send(Kind::SyncGroup, call, now);
+        self.join.sync_group = self.send(CallKind::SyncGroup, call, now);
         if self.join.sync_group.is_none() {
             self.join_again("the coordinator was lost before SyncGroup", now);
         }
@@ -142,7 +142,7 @@ impl Member {
         }
         let other = protocol.is_some() && protocol != self.assignor;
         if other || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) {
-            return self.fail(self.group_error(api(Kind::SyncGroup), ErrorCode::InconsistentGroupProtocol), now);
+            return self.fail(self.group_error(api(CallKind::SyncGroup), ErrorCode::InconsistentGroupProtocol), now);
         }
         self.take_assignment(&assignment, call, now);
     }
@@ -153,17 +153,17 @@ impl Member {
             let delay = self.out.delay(0);
             self.out.timers.set(Timer::JoinGroup, now + delay);
         }
-        match reaction(api(Kind::SyncGroup), code) {
+        match reaction(CallKind::SyncGroup, code) {
             Reaction::DropMember => {
                 self.back_from_join();
-                self.lose_and_rejoin(code, api(Kind::SyncGroup), true);
+                self.lose_and_rejoin(code, api(CallKind::SyncGroup), true);
             }
             Reaction::DropGeneration => {
                 self.back_from_join();
-                self.lose_and_rejoin(code, api(Kind::SyncGroup), false);
+                self.lose_and_rejoin(code, api(CallKind::SyncGroup), false);
             }
             Reaction::Rejoin => {
-                self.out.retried(api(Kind::SyncGroup), code);
+                self.out.retried(api(CallKind::SyncGroup), code);
                 self.back_from_join();
                 if code != ErrorCode::RebalanceInProgress {
                     self.back_off_join(now);
@@ -171,11 +171,11 @@ impl Member {
                 self.want_rejoin(format!("SyncGroup was answered {}", code.name()));
             }
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.out.retried(api(Kind::SyncGroup), code);
+                self.out.retried(api(CallKind::SyncGroup), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.join_again(code.name(), now);
             }
-            _ => self.fail(self.group_error(api(Kind::SyncGroup), code), now),
+            _ => self.fail(self.group_error(api(CallKind::SyncGroup), code), now),
         }
     }
 

@@ -1,7 +1,6 @@
 //! Encoding of requests and decoding of answers that only the classic protocol has.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::join_group::{
@@ -11,7 +10,6 @@ use monedula_protocol::messages::leave_group::{LeaveGroupRequest, LeaveGroupResp
 use monedula_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse};
 
 use crate::group::Answer;
-use crate::group::wire::ms;
 
 /// The protocol type of consumer groups.
 const CONSUMER: &str = "consumer";
@@ -31,20 +29,20 @@ fn named(name: Option<&str>) -> Option<String> {
     name.filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
-/// `timeouts` are those of the session and of a rebalance.
+/// `timeouts_ms` are those of the session and of a rebalance.
 pub(in crate::group) fn join_request<'a>(
     group_id: &'a str,
     (member_id, group_instance_id): (&'a str, Option<&'a str>),
     protocols: &'a [(String, Vec<u8>)],
-    timeouts: (Duration, Duration),
+    timeouts_ms: (i32, i32),
     reason: &'a str,
 ) -> JoinGroupRequest<'a> {
     let protocol =
         |(name, metadata): &'a (String, Vec<u8>)| JoinGroupRequestProtocol { name, metadata, ..Default::default() };
     JoinGroupRequest {
         group_id,
-        session_timeout_ms: ms(timeouts.0),
-        rebalance_timeout_ms: ms(timeouts.1),
+        session_timeout_ms: timeouts_ms.0,
+        rebalance_timeout_ms: timeouts_ms.1,
         member_id,
         group_instance_id,
         protocol_type: CONSUMER,

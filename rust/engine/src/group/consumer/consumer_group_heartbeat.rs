@@ -11,7 +11,7 @@ use super::member::Member;
 use super::{ConsumerState, Reaction};
 use crate::Now;
 use crate::group::{
-    Answer, Call, CallId, GroupError, GroupEvent, HeartbeatCall, InFlight, Kind, Output, Partitions, Subscription,
+    Answer, Call, CallId, CallKind, GroupError, GroupEvent, HeartbeatCall, InFlight, Output, Partitions, Subscription,
     Timer,
 };
 
@@ -60,7 +60,7 @@ impl Member {
         }
         if self.leave_first {
             let call = self.leave_call();
-            self.heartbeats.in_flight = self.send(Kind::Heartbeat, call, now);
+            self.heartbeats.in_flight = self.send(CallKind::Heartbeat, call, now);
             return;
         }
         if self.has_change_to_send() || !self.out.timers.waits(Timer::Heartbeat, now) {
@@ -97,7 +97,7 @@ impl Member {
         self.owned_is_in_flight |= call.owned.is_some();
         self.last_sent = LastSentSubscription(Some(Subscribed::of(self.subscription.as_ref())));
         self.regex_was_sent |= call.regex.as_ref().is_some_and(|regex| !regex.is_empty());
-        self.heartbeats.in_flight = self.send(Kind::Heartbeat, Call::ConsumerGroupHeartbeat(call), now);
+        self.heartbeats.in_flight = self.send(CallKind::Heartbeat, Call::ConsumerGroupHeartbeat(call), now);
         self.out.timers.set(Timer::Heartbeat, now + self.heartbeats.cadence.pause(self.heartbeat_interval, now));
         if self.state == ConsumerState::Acknowledging {
             self.acknowledgement_sent(now);
@@ -272,13 +272,13 @@ impl Member {
         self.heartbeats.in_flight = None;
         self.last_sent = LastSentSubscription::default();
         let joining = self.state == ConsumerState::Joining;
-        match reaction(api(Kind::Heartbeat), code) {
+        match reaction(CallKind::Heartbeat, code) {
             Reaction::Retry => {
-                self.out.retried(api(Kind::Heartbeat), code);
+                self.out.retried(api(CallKind::Heartbeat), code);
                 self.heartbeat_again(now);
             }
             Reaction::Rediscover => {
-                self.out.retried(api(Kind::Heartbeat), code);
+                self.out.retried(api(CallKind::Heartbeat), code);
                 self.out.timers.bring_forward(Timer::Heartbeat, now);
                 self.coordinator_lost(call.node_id, code.name(), now);
             }
@@ -298,14 +298,14 @@ impl Member {
             // The static id may be held by this member itself: by a join whose answer was lost, or by an epoch that was
             // fenced.
             _ if code == ErrorCode::UnreleasedInstanceId && joining && self.may_have_own_place() => {
-                self.out.retried(api(Kind::Heartbeat), code);
+                self.out.retried(api(CallKind::Heartbeat), code);
                 self.leave_first = true;
                 self.heartbeat_again(now);
             }
             // Kafka's coordinator answers this while a classic group that it has to upgrade has no generation yet, at
             // the start of a rolling upgrade.
             _ if code == ErrorCode::UnknownServerError && joining && self.heartbeats.attempts < FAILED_JOINS => {
-                self.out.retried(api(Kind::Heartbeat), code);
+                self.out.retried(api(CallKind::Heartbeat), code);
                 self.heartbeat_again(now);
             }
             _ => self.fail(self.heartbeat_error(code, message), now),
@@ -322,7 +322,7 @@ impl Member {
     /// FENCED_INSTANCE_ID: another consumer has the static id.
     fn left_first(&mut self, code: ErrorCode, call: InFlight, now: Now) {
         self.heartbeats.in_flight = None;
-        match reaction(api(Kind::LeaveGroup), code) {
+        match reaction(CallKind::LeaveGroup, code) {
             Reaction::Retry => self.heartbeat_again(now),
             Reaction::Rediscover => self.coordinator_lost(call.node_id, code.name(), now),
             _ => {
@@ -339,7 +339,7 @@ impl Member {
         let group = self.config.group_id.clone();
         match code {
             ErrorCode::GroupAuthorizationFailed => GroupError::Denied { group },
-            ErrorCode::FencedInstanceId => self.group_error(api(Kind::Heartbeat), code),
+            ErrorCode::FencedInstanceId => self.group_error(api(CallKind::Heartbeat), code),
             ErrorCode::UnsupportedAssignor => {
                 let assignor = self.config.assignor.clone().unwrap_or_default();
                 GroupError::UnsupportedAssignor { assignor, message }

@@ -3,7 +3,7 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::group::Kind;
+use crate::group::CallKind;
 
 /// What a member does about an error. Answers to abandoned requests are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,16 +34,12 @@ pub enum Reaction {
 use ErrorCode as E;
 use Reaction as R;
 
-/// The table's name for the heartbeat that leaves, for which errors mean something else.
-pub(super) const LEAVING: &str = "ConsumerGroupHeartbeat, leaving";
-
 /// The table: the errors of each API in the order of their codes. An error that is not in the table is retried if Kafka
 /// calls it retriable. Any other is reported for its partition (OffsetCommit, OffsetFetch), treated as success
 /// (leaving), or ends the membership.
-pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
-    (
-        "FindCoordinator",
-        &[
+pub fn known_errors(kind: CallKind) -> &'static [(ErrorCode, Reaction)] {
+    match kind {
+        CallKind::FindCoordinator => &[
             // Of one broker that has a fault of its own: another may know the coordinator.
             (E::UnknownServerError, R::Retry),
             (E::CoordinatorLoadInProgress, R::Retry),
@@ -51,10 +47,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::InvalidGroupId, R::Fail),
             (E::GroupAuthorizationFailed, R::Fail),
         ],
-    ),
-    (
-        "ConsumerGroupHeartbeat",
-        &[
+        CallKind::Heartbeat => &[
             (E::CoordinatorLoadInProgress, R::Retry),
             (E::CoordinatorNotAvailable, R::Rediscover),
             (E::NotCoordinator, R::Rediscover),
@@ -72,10 +65,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::UnsupportedAssignor, R::Fail),
             (E::InvalidRegularExpression, R::Fail),
         ],
-    ),
-    (
-        LEAVING,
-        &[
+        CallKind::LeaveGroup => &[
             (E::CoordinatorLoadInProgress, R::Retry),
             (E::CoordinatorNotAvailable, R::Rediscover),
             (E::NotCoordinator, R::Rediscover),
@@ -85,10 +75,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::FencedInstanceId, R::Done),
             (E::FencedMemberEpoch, R::Done),
         ],
-    ),
-    (
-        "OffsetCommit",
-        &[
+        CallKind::OffsetCommit => &[
             // Not retried: waiting for a deleted topic would delay every revocation until it is too late (as in Java).
             (E::UnknownTopicOrPartition, R::Report),
             (E::RequestTimedOut, R::Rediscover),
@@ -107,10 +94,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::FencedMemberEpoch, R::AfterHeartbeat),
             (E::StaleMemberEpoch, R::AfterHeartbeat),
         ],
-    ),
-    (
-        "OffsetFetch",
-        &[
+        CallKind::OffsetFetch => &[
             (E::UnknownTopicOrPartition, R::Report),
             (E::CoordinatorLoadInProgress, R::Retry),
             (E::CoordinatorNotAvailable, R::Rediscover),
@@ -124,31 +108,36 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::FencedMemberEpoch, R::AfterHeartbeat),
             (E::StaleMemberEpoch, R::AfterHeartbeat),
         ],
-    ),
-];
-
-/// The reaction to `code`, which is an error, in an answer to `api`.
-pub fn reaction(api: &str, code: ErrorCode) -> Reaction {
-    let errors = REACTIONS.iter().find(|(name, _)| *name == api).map_or(&[][..], |(_, errors)| errors);
-    match errors.iter().find(|(known, _)| *known == code) {
-        Some(&(_, reaction)) => reaction,
-        None if code.is_retriable() => Reaction::Retry,
-        None if api.starts_with("Offset") => Reaction::Report,
-        None if api == LEAVING => Reaction::Done,
-        None => Reaction::Fail,
+        // The classic protocol's.
+        CallKind::JoinGroup | CallKind::SyncGroup => &[],
     }
 }
 
-/// The name of a kind of call in the table.
-pub(super) fn api(kind: Kind) -> &'static str {
+/// The reaction to `code`, which is an error, in the answer to a call.
+pub fn reaction(kind: CallKind, code: ErrorCode) -> Reaction {
+    match known_errors(kind).iter().find(|(known, _)| *known == code) {
+        Some(&(_, reaction)) => reaction,
+        None if code.is_retriable() => Reaction::Retry,
+        None => match kind {
+            CallKind::OffsetCommit | CallKind::OffsetFetch => Reaction::Report,
+            CallKind::LeaveGroup => Reaction::Done,
+            CallKind::FindCoordinator | CallKind::JoinGroup | CallKind::SyncGroup | CallKind::Heartbeat => {
+                Reaction::Fail
+            }
+        },
+    }
+}
+
+/// The name of a call: that of its API, for the heartbeat that leaves with a word more, since errors mean something else for it.
+pub fn api(kind: CallKind) -> &'static str {
     match kind {
-        Kind::FindCoordinator => "FindCoordinator",
-        Kind::Heartbeat => "ConsumerGroupHeartbeat",
-        Kind::OffsetCommit => "OffsetCommit",
-        Kind::OffsetFetch => "OffsetFetch",
-        Kind::LeaveGroup => LEAVING,
+        CallKind::FindCoordinator => "FindCoordinator",
+        CallKind::Heartbeat => "ConsumerGroupHeartbeat",
+        CallKind::LeaveGroup => "ConsumerGroupHeartbeat, leaving",
+        CallKind::OffsetCommit => "OffsetCommit",
+        CallKind::OffsetFetch => "OffsetFetch",
         // Classic protocol only.
-        Kind::JoinGroup => "JoinGroup",
-        Kind::SyncGroup => "SyncGroup",
+        CallKind::JoinGroup => "JoinGroup",
+        CallKind::SyncGroup => "SyncGroup",
     }
 }

@@ -6,7 +6,7 @@ use super::error_codes::reaction;
 use super::member::Member;
 use super::{ConsumerState, Reaction};
 use crate::Now;
-use crate::group::{Answer, CallId, FindCoordinator, Found, GroupError, Timer};
+use crate::group::{Answer, CallId, CallKind, FindCoordinator, Found, GroupError, Timer};
 
 impl Member {
     /// Sends FindCoordinator if the coordinator is needed and not known.
@@ -22,7 +22,7 @@ impl Member {
     }
 
     pub(super) fn found(&mut self, id: CallId, outcome: &Result<Answer, String>, now: Now) {
-        let is_fatal = |code| reaction(FindCoordinator::API, code) == Reaction::Fail;
+        let is_fatal = |code| reaction(CallKind::FindCoordinator, code) == Reaction::Fail;
         match self.coordinator.answered(id, outcome, is_fatal, &mut self.out, now) {
             Found::Nothing | Found::Coordinator(_) => {}
             Found::Refused(code) => self.fail(self.group_error(FindCoordinator::API, code), now),

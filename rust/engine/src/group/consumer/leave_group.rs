@@ -7,7 +7,7 @@ use super::error_codes::{api, reaction};
 use super::member::Member;
 use super::{ConsumerState, Reaction};
 use crate::Now;
-use crate::group::{Answer, CallId, Committing, Exit, GroupEvent, InFlight, Kind, Timer};
+use crate::group::{Answer, CallId, CallKind, Committing, Exit, GroupEvent, InFlight, Timer};
 
 impl Member {
     /// Begins to end the membership.
@@ -70,7 +70,7 @@ impl Member {
 
     pub(super) fn send_leave(&mut self, now: Now) {
         let call = self.leave_call();
-        self.leave.in_flight = self.send(Kind::LeaveGroup, call, now);
+        self.leave.in_flight = self.send(CallKind::LeaveGroup, call, now);
     }
 
     pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
@@ -94,9 +94,9 @@ impl Member {
             self.has_left();
             return self.stop_leaving("left the group", now);
         }
-        match reaction(api(Kind::LeaveGroup), code) {
+        match reaction(CallKind::LeaveGroup, code) {
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.out.retried(api(Kind::LeaveGroup), code);
+                self.out.retried(api(CallKind::LeaveGroup), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.may_have_place = true;
                 self.leave_again(code.name(), now);

@@ -14,9 +14,9 @@ use super::topics::SubscribedTopics;
 use super::{ConsumerProtocolConfig, ConsumerState, Reaction};
 use crate::assign::Protocol;
 use crate::group::{
-    Answer, Call, CallError, CallId, Commits, Committing, Exit, FindCoordinator, GroupError, GroupEvent, Heartbeats,
-    InFlight, Input, Kind, Lease, Leave, OffsetFetch, Outbox, Output, PollInterval, Revocation, Status, Subscription,
-    Target, Ticket, Timer, TopicIds, topic_ids,
+    Answer, Call, CallError, CallId, CallKind, Commits, Committing, Exit, FindCoordinator, GroupError, GroupEvent,
+    Heartbeats, InFlight, Input, Lease, Leave, OffsetFetch, Outbox, Output, PollInterval, Revocation, Status,
+    Subscription, Target, Ticket, Timer, TopicIds, topic_ids,
 };
 use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
@@ -245,9 +245,9 @@ impl Member {
             }
             Err(CallError::Never(reason)) => {
                 match call.kind {
-                    Kind::LeaveGroup => return self.cannot_leave(id, &reason, now),
+                    CallKind::LeaveGroup => return self.cannot_leave(id, &reason, now),
                     // Without this request there is no KIP-848: the member may go on under the classic protocol.
-                    Kind::Heartbeat => return self.heartbeat_impossible(id, &reason, now),
+                    CallKind::Heartbeat => return self.heartbeat_impossible(id, &reason, now),
                     _ => {
                         let group = self.config.group_id.clone();
                         self.fail(GroupError::Call { group, reason: reason.clone() }, now);
@@ -257,13 +257,13 @@ impl Member {
             }
         };
         match call.kind {
-            Kind::FindCoordinator => self.found(id, &outcome, now),
-            Kind::Heartbeat => self.heartbeat_answered(id, call, outcome, now),
-            Kind::LeaveGroup => self.left(id, call, outcome, now),
-            Kind::OffsetCommit => self.commit_answered(id, call, outcome, now),
-            Kind::OffsetFetch => self.offsets_fetched(id, call, outcome, now),
+            CallKind::FindCoordinator => self.found(id, &outcome, now),
+            CallKind::Heartbeat => self.heartbeat_answered(id, call, outcome, now),
+            CallKind::LeaveGroup => self.left(id, call, outcome, now),
+            CallKind::OffsetCommit => self.commit_answered(id, call, outcome, now),
+            CallKind::OffsetFetch => self.offsets_fetched(id, call, outcome, now),
             // Classic protocol only.
-            Kind::JoinGroup | Kind::SyncGroup => {}
+            CallKind::JoinGroup | CallKind::SyncGroup => {}
         }
     }
 
@@ -304,7 +304,7 @@ impl Member {
     }
 
     /// Sends a call to the coordinator, if it is known.
-    pub(super) fn send(&mut self, kind: Kind, call: Call, now: Now) -> Option<CallId> {
+    pub(super) fn send(&mut self, kind: CallKind, call: Call, now: Now) -> Option<CallId> {
         let target = Target::Coordinator { node_id: self.coordinator.node_id()? };
         Some(self.out.send(kind, target, call, self.epoch, now))
     }

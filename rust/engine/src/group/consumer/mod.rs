@@ -19,11 +19,11 @@ mod offset_fetch;
 mod poll_interval;
 mod reconciliation;
 mod revocation;
-mod state;
 mod topics;
 pub(crate) mod wire;
 
 pub use config::{ConsumerProtocolConfig, member_id};
-pub use error_codes::{REACTIONS, Reaction, reaction};
+pub use error_codes::{Reaction, api, known_errors, reaction};
 pub use member::Member;
-pub use state::ConsumerState;
+
+pub use super::state::ConsumerState;

@@ -7,7 +7,9 @@ use super::Reaction;
 use super::error_codes::{api, reaction};
 use super::member::Member;
 use crate::Now;
-use crate::group::{Answer, Call, CallId, CommitError, Committing, GroupProtocol, InFlight, Kind, Timer, topic_ids};
+use crate::group::{
+    Answer, Call, CallId, CallKind, CommitError, Committing, GroupProtocol, InFlight, Timer, topic_ids,
+};
 
 impl Member {
     /// Sends the next commit if it may be sent now.
@@ -27,7 +29,7 @@ impl Member {
             topic_ids: topic_ids(&self.owned, offsets.keys()),
             offsets,
         };
-        let sent = self.send(Kind::OffsetCommit, call, now);
+        let sent = self.send(CallKind::OffsetCommit, call, now);
         self.commits.sent(sent);
     }
 
@@ -47,7 +49,7 @@ impl Member {
             self.coordinator_answered(code);
         }
         let (mut gone, mut fenced) = (false, None);
-        let verdict = |code| match reaction(api(Kind::OffsetCommit), code) {
+        let verdict = |code| match reaction(CallKind::OffsetCommit, code) {
             Reaction::Report => Some(CommitError::Refused { code }),
             Reaction::Gone => {
                 gone = true;
@@ -73,12 +75,12 @@ impl Member {
         // protocol, this is now a classic group that does not know the member. It would join again, and the two would
         // fence each other endlessly.
         if let Some(code) = fenced.filter(|_| call.generation_or_epoch == self.epoch && self.in_group()) {
-            self.fail(self.group_error(api(Kind::OffsetCommit), code), now);
+            self.fail(self.group_error(api(CallKind::OffsetCommit), code), now);
         }
     }
 
     fn commit_refused(&mut self, id: CallId, (code, reacted): (ErrorCode, Reaction), call: InFlight, now: Now) {
-        self.out.retried(api(Kind::OffsetCommit), code);
+        self.out.retried(api(CallKind::OffsetCommit), code);
         self.coordinator_error(reacted, call, code.name(), now);
         self.commits.retry(id, code.name(), &mut self.out, now);
         // If a new epoch has arrived meanwhile, the commit is retried after its backoff. Otherwise only a heartbeat
@@ -93,7 +95,7 @@ impl Member {
 /// The error that decides among those of several partitions: the one whose cause has to go away before any retry can
 /// succeed.
 fn worst(open: Vec<ErrorCode>) -> Option<(ErrorCode, Reaction)> {
-    let open = open.into_iter().map(|code| (code, reaction(api(Kind::OffsetCommit), code)));
+    let open = open.into_iter().map(|code| (code, reaction(CallKind::OffsetCommit, code)));
     open.reduce(|worst, next| if severity(worst.1) < severity(next.1) { next } else { worst })
 }
 

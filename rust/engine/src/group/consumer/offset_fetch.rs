@@ -1,12 +1,10 @@
 //! OffsetFetch of a member under KIP-848. The request carries the member epoch.
 
 use super::Reaction;
-use super::error_codes::reaction;
+use super::error_codes::{api, reaction};
 use super::member::Member;
 use crate::Now;
-use crate::group::{Answer, Call, CallId, InFlight, Kind, OffsetsFetched, OnError, Timer, topic_ids};
-
-const API: &str = "OffsetFetch";
+use crate::group::{Answer, Call, CallId, CallKind, InFlight, OffsetsFetched, OnError, Timer, topic_ids};
 
 impl Member {
     /// Asks for the committed offsets of assigned partitions.
@@ -21,7 +19,7 @@ impl Member {
             topic_ids: topic_ids(&self.owned, partitions.iter()),
             partitions: partitions.iter().cloned().collect(),
         };
-        let sent = self.send(Kind::OffsetFetch, call, now);
+        let sent = self.send(CallKind::OffsetFetch, call, now);
         self.offset_fetch.sent(sent, partitions);
     }
 
@@ -32,7 +30,7 @@ impl Member {
         if let Ok(Answer::OffsetFetch { code, .. }) = outcome {
             self.coordinator_answered(code);
         }
-        let on_error = |code| match reaction(API, code) {
+        let on_error = |code| match reaction(CallKind::OffsetFetch, code) {
             Reaction::Report => OnError::Refuse,
             Reaction::Fail => OnError::Fail,
             _ => OnError::Retry,
@@ -40,10 +38,10 @@ impl Member {
         match self.offset_fetch.answered(outcome, on_error, &self.topics.first_seen, &mut self.out, now) {
             OffsetsFetched::Done => {}
             OffsetsFetched::Lost(reason) => self.coordinator_lost(call.node_id, &reason, now),
-            OffsetsFetched::Failed(code) => self.fail(self.group_error(API, code), now),
+            OffsetsFetched::Failed(code) => self.fail(self.group_error(api(CallKind::OffsetFetch), code), now),
             OffsetsFetched::Retry(code) => {
-                let reacted = reaction(API, code);
-                self.out.retried(API, code);
+                let reacted = reaction(CallKind::OffsetFetch, code);
+                self.out.retried(api(CallKind::OffsetFetch), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 // If a new epoch has arrived meanwhile, the fetch is retried without waiting for a heartbeat.
                 if reacted == Reaction::AfterHeartbeat && call.generation_or_epoch == self.epoch {

@@ -9,17 +9,19 @@ use monedula_protocol::messages::consumer_group_heartbeat::{
 };
 use monedula_protocol::types::Uuid;
 
-use crate::group::wire::ms;
 use crate::group::{Answer, HeartbeatCall, Partitions};
 
-pub(in crate::group) fn heartbeat_request(call: &HeartbeatCall) -> ConsumerGroupHeartbeatRequest<'_> {
+pub(in crate::group) fn heartbeat_request(
+    call: &HeartbeatCall,
+    rebalance_timeout_ms: i32,
+) -> ConsumerGroupHeartbeatRequest<'_> {
     ConsumerGroupHeartbeatRequest {
         group_id: &call.group_id,
         member_id: &call.member_id,
         member_epoch: call.epoch,
         instance_id: call.instance_id.as_deref(),
         rack_id: call.rack.as_deref(),
-        rebalance_timeout_ms: call.rebalance_timeout.map_or(-1, ms),
+        rebalance_timeout_ms,
         subscribed_topic_names: call.topics.as_ref().map(|topics| topics.iter().map(|topic| &**topic).collect()),
         subscribed_topic_regex: call.regex.as_deref(),
         server_assignor: call.assignor.as_deref(),

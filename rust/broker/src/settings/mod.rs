@@ -1,12 +1,17 @@
 //! The settings of a broker: the layout of the cluster, and Kafka's broker settings by Kafka's names.
 
+mod config_type;
+mod first_use;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+pub(crate) use config_type::ConfigType;
+pub use first_use::FirstUse;
+
 use crate::BrokerError;
-use crate::cluster::{ConfigType, FirstUse};
 use crate::security::SecuritySettings;
 
 /// The layout of the cluster, and its settings.

@@ -2,9 +2,9 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::{Cleaning, Dirt, Retention};
-use crate::cluster::Topic;
+use super::Topic;
 use crate::core::Core;
+use crate::log::{Cleaning, Dirt, Retention};
 use crate::settings::KafkaSettings;
 
 /// How often Kafka checks for expired producers.
@@ -134,7 +134,7 @@ impl Core {
             for partition in &mut topic.partitions {
                 match partition.log.clean_dirt(dirt, cleaning) {
                     Ok(due_ms) => next_due_ms = [next_due_ms, due_ms].into_iter().flatten().min(),
-                    Err(error) => ::log::error!("{}-{} cannot be compacted: {error}", topic.name, partition.index),
+                    Err(error) => log::error!("{}-{} cannot be compacted: {error}", topic.name, partition.index),
                 }
             }
         }
@@ -157,7 +157,7 @@ impl Core {
         let partition = self.topics.partition(topic, index);
         let grown = partition.is_some_and(|partition| partition.log.wants_compaction(COMPACT_ABOVE_BYTES));
         if grown && let Err(error) = self.compact(topic, index) {
-            ::log::error!("{topic}-{index} cannot be compacted: {error}");
+            log::error!("{topic}-{index} cannot be compacted: {error}");
         }
     }
 

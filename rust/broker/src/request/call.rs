@@ -95,8 +95,8 @@ impl fmt::Display for Current {
 pub(crate) enum Answer {
     /// The response, a whole frame with its length, in several pieces.
     Now(Vec<Bytes>),
-    /// The request waits: its ticket is kept and answered later, with [`Core::answer`](super::Core::answer) or
-    /// [`Core::reply`](super::Core::reply).
+    /// The request waits: its ticket is kept and answered later, with [`Core::answer`](crate::core::Core::answer) or
+    /// [`Core::reply`](crate::core::Core::reply).
     Later,
     /// No response is expected (acks=0).
     Nothing,
@@ -149,6 +149,16 @@ impl Origin {
             principal: Principal::anonymous(),
             by_delegation_token: false,
         }
+    }
+
+    /// Whether the client may ask anything about delegation tokens: it has to be authenticated, and not by a token.
+    pub(crate) fn may_use_tokens(&self) -> bool {
+        let is_authenticated = match self.protocol {
+            SecurityProtocol::Plaintext => false,
+            SecurityProtocol::Ssl => self.principal != Principal::anonymous(),
+            SecurityProtocol::SaslPlaintext | SecurityProtocol::SaslSsl => true,
+        };
+        is_authenticated && !self.by_delegation_token
     }
 }
 
