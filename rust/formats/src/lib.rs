@@ -29,6 +29,7 @@ pub use avro::{
     WriterKey, stable_text,
 };
 pub use error::{BadValue, Reason, UnsupportedField};
+pub use json::base64::encode as encode_base64;
 pub use json::{Appended, BadOption, Envelope, JsonDecoder, JsonEncoder, JsonOptions, Mode, Pattern, Syntax, TimeZone};
 pub use protobuf::{
     BadProtobuf, ProtobufAppended, ProtobufDecoder, ProtobufEncoder, ProtobufFile, ProtobufOptions, ProtobufPlan,

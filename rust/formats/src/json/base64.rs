@@ -26,7 +26,7 @@ pub(crate) fn decode(text: &str, into: &mut Vec<u8>) -> Option<()> {
 }
 
 /// Appends the text of bytes.
-pub(crate) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
+pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digit = |bits: u32| DIGITS[(bits & 63) as usize];
     for group in bytes.chunks(3) {
