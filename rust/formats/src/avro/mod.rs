@@ -2,6 +2,7 @@
 //! plan, and each value is decoded along it.
 
 mod canonical;
+mod compatibility;
 mod cursor;
 mod decoder;
 mod defaults;
