@@ -8,6 +8,9 @@
 //!
 //! Column memory comes from the pool of `monedula-columns`. This crate does no I/O, reads no clock, and has no unsafe
 //! code. How deep a value may be nested, and how much one row may take, is bounded whatever the bytes are.
+//!
+//! The registry of the embedded broker, which compares schemas alone, reads them by [`AvroSchema::parse_strictly`] and
+//! [`ParsedProtobuf`].
 
 #![forbid(unsafe_code)]
 

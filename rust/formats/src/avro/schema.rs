@@ -144,12 +144,13 @@ impl AvroSchema {
             return Err(bad("", "the schema is empty".to_owned()));
         }
         let root = parser.schema(&json_of(text)?, "", "")?;
-        let schema = Self { types: parser.types, root };
+        let mut schema = Self { types: parser.types, root };
+        schema.find_empty();
         for each in &schema.types {
             let Kind::Record { name, fields } = &each.kind else { continue };
-            let has_no_default =
+            let is_unfit =
                 |field: &&Field| field.default.as_ref().is_some_and(|json| !is_default(&schema, field.type_id, json));
-            if let Some(field) = fields.iter().find(has_no_default) {
+            if let Some(field) = fields.iter().find(is_unfit) {
                 let reason =
                     format!("the field '{}' of '{}' has a default that is none of its type", field.name, name.full);
                 return Err(bad("", reason));
