@@ -15,7 +15,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from monedula import ArgumentError, Avro, Json, Protobuf
 from monedula.errors import SchemaRegistryError
 from monedula.formats.schemas import schema_of
-from monedula.testing.registry import protobuf
+from monedula.testing.registry.schemas import parse
 
 from tests.consumer.avro_values import field, record
 from tests.consumer.protobuf_values import File
@@ -65,9 +65,9 @@ def test_a_message_is_registered_with_the_files_that_it_imports(
     for _ in range(2):
         sender.send_batch(TABLE, topic, value=form).result(PATIENCE)
     item, order = registry.schemas
-    assert item == {"schema": protobuf.parse(ITEM, []).canonical, "schemaType": "PROTOBUF"}
+    assert item == {"schema": parse("PROTOBUF", ITEM, []).canonical, "schemaType": "PROTOBUF"}
     references = [{"name": "item.proto", "subject": "item.proto", "version": 1}]
-    text = protobuf.parse(ORDER, [("item.proto", ITEM)]).canonical
+    text = parse("PROTOBUF", ORDER, [("item.proto", ITEM)]).canonical
     assert order == {"schema": text, "schemaType": "PROTOBUF", "references": references}
     assert registry.subjects == {"item.proto": [1], f"{topic}-value": [2]}
     first = stored(ground.bootstrap, topic)[0].value or b""

@@ -4,8 +4,8 @@ import json
 import random
 from typing import TYPE_CHECKING, Any
 
-from monedula.testing.registry.avro import parse
 from monedula.testing.registry.errors import ApiError
+from monedula.testing.registry.schemas import parse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,7 +101,7 @@ def test_schemas_are_as_compatible_as_avros_own_library_finds_them(spark: "Spark
         given = schemas.some(3, set())
         pair = given, schemas.changed(given)
         try:
-            ours = [parse(json.dumps(each), []) for each in pair]
+            ours = [parse("AVRO", json.dumps(each), []) for each in pair]
         except ApiError:
             continue
         # The text that is kept is read by Java too.
@@ -127,7 +127,7 @@ def test_what_is_a_schema_and_its_text_are_as_in_avros_own_library(spark: "Spark
     for _ in range(600):
         text = json.dumps(schemas.changed(schemas.some(3, set())))
         try:
-            ours = parse(text, []).canonical
+            ours = parse("AVRO", text, []).canonical
         except ApiError as error:
             # Java's takes names before they are defined, which the specification does not allow.
             if "is not defined" in str(error):

@@ -40,24 +40,6 @@ SERVER_ADDRESS = Attribute("server.address")
 SERVER_PORT = Attribute("server.port")
 ERROR_TYPE = Attribute("error.type")
 
-ATTRIBUTES = (
-    SYSTEM,
-    OPERATION_NAME,
-    OPERATION_TYPE,
-    DESTINATION,
-    PARTITION,
-    GROUP,
-    CLIENT_ID,
-    MESSAGE_COUNT,
-    OFFSET,
-    KEY,
-    TOMBSTONE,
-    SERVER_ADDRESS,
-    SERVER_PORT,
-    ERROR_TYPE,
-)
-"""Every attribute that monedula sets."""
-
 
 class Operation(NamedTuple):
     """An operation: its name, with which the names of spans begin, and its type."""

@@ -132,15 +132,6 @@ FAMILIES: tuple[Family, ...] = (
 )
 """Families with one value for each client."""
 
-LEFT_OUT = frozenset(
-    {
-        *(f"group_{what}_seconds_last" for what in ("commit", "heartbeat", "join", "rebalance", "sync")),
-        *(f"group_{what}_seconds_max" for what in ("heartbeat", "join", "sync")),
-        "group_reserved_seconds_left",
-    }
-)
-"""Keys of `metrics()` that no family shows."""
-
 RETRIED_ERRORS = "monedula_retried_errors"
 GROUP_STATE = "monedula_group_state"
 STOPPED_PARTITIONS = "monedula_consumer_stopped_partitions"
@@ -163,13 +154,6 @@ OTHER_HELP: Mapping[str, str] = {
     QUEUED_BYTES: "Bytes fetched and not handed out.",
 }
 """Help texts of the families with further labels."""
-
-
-def metric_names(detail: str = "partition") -> set[str]:
-    """Return the names of all samples that the collector can return."""
-    single = {family.name + ("_total" if family.kind == "counter" else "") for family in FAMILIES}
-    others = set(OTHER_HELP) - ({POSITION, LOG_END_OFFSET} if detail != "partition" else set())
-    return single | (others - {RETRIED_ERRORS}) | {f"{RETRIED_ERRORS}_total"}
 
 
 def value_of(family: Family, metrics: Mapping[str, float], health: Mapping[str, Any]) -> float | None:

@@ -30,10 +30,11 @@ pub use avro::{
     WriterKey, stable_text,
 };
 pub use error::{BadValue, Reason, UnsupportedField};
+pub use json::base64::encode as encode_base64;
 pub use json::{Appended, BadOption, Envelope, JsonDecoder, JsonEncoder, JsonOptions, Mode, Pattern, Syntax, TimeZone};
 pub use protobuf::{
-    BadProtobuf, ProtobufAppended, ProtobufDecoder, ProtobufEncoder, ProtobufFile, ProtobufOptions, ProtobufPlan,
-    ProtobufReason, ProtobufSchema,
+    BadProtobuf, ParsedProtobuf, ProtobufAppended, ProtobufDecoder, ProtobufEncoder, ProtobufFile, ProtobufOptions,
+    ProtobufPlan, ProtobufReason, ProtobufSchema,
 };
 pub use source::{Asked, SchemaSource};
 pub use writing::{Meaning, Unwritable, with_frame};

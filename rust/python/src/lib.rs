@@ -33,6 +33,7 @@ mod loop_waker;
 mod memory_reserve;
 mod operation;
 mod panics;
+mod parsed;
 mod producer;
 mod protobuf;
 mod reader;
@@ -75,6 +76,8 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<group::PendingCallback>()?;
     module.add_class::<group::WorkGate>()?;
     module.add_class::<operation::Operation>()?;
+    module.add_class::<parsed::ParsedAvro>()?;
+    module.add_class::<parsed::ParsedProtobuf>()?;
     module.add_class::<producer::BatchFuture>()?;
     module.add_class::<producer::CallbackRunner>()?;
     module.add_class::<producer::QueuedSendsCore>()?;

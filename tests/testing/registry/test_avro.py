@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from monedula.testing.registry.avro import parse
 from monedula.testing.registry.errors import ApiError
+from monedula.testing.registry.schemas import parse
 
 from tests.consumer.avro_values import EVOLUTION, field, record
 
@@ -13,7 +13,7 @@ BIG: list[Any] = [{"type": "enum", "name": "E", "symbols": ["a"]}, {"type": "fix
 
 
 def read(schema: Any) -> Any:
-    return parse(json.dumps(schema), [])
+    return parse("AVRO", json.dumps(schema), [])
 
 
 @pytest.mark.parametrize("case", EVOLUTION)
@@ -73,23 +73,23 @@ def test_a_type_in_itself_is_compared_once() -> None:
         (record(field("a", BIG[0]), field("b", record(field("c", "E"), name="n.R")), name="O"), "'n.E' is not defined"),
         ({"type": "recrd", "name": "R"}, "'recrd' is not defined"),
         ({"type": "record", "name": "R"}, "no list of fields"),
-        ({"type": "record", "fields": []}, "without a name"),
+        ({"type": "record", "fields": []}, "a record, enum or fixed needs a name"),
         ({"type": "record", "name": "1R", "fields": []}, "has the name '1R'"),
-        (record(field("a", "int"), field("a", "int")), "has 'a' twice"),
+        (record(field("a", "int"), field("a", "int")), "a: two fields have this name"),
         (record(field("a", "int", default="x")), "a default that is none of its type"),
         (record(field("a", ["null", "int"], default="x")), "a default that is none of its type"),
         (record(field("a", "int", default=2**31)), "a default that is none of its type"),
         (record({"name": "a"}), "has no type"),
-        (record(field("a", "int", order="upwards")), "has the order 'upwards'"),
+        (record(field("a", "int", order="upwards")), 'has the order "upwards"'),
         ({"type": "enum", "name": "E", "symbols": ["a", "a"]}, "has 'a' twice"),
         ({"type": "enum", "name": "E", "symbols": ["a"], "default": "b"}, "none of its symbols"),
         ({"type": "enum", "name": "E"}, "no list of symbols"),
-        ({"type": "fixed", "name": "F", "size": -1}, "has no size"),
-        ({"type": "array"}, "without 'items'"),
-        (["int", "int"], "a union with two of 'int'"),
-        (["int", ["string"]], "a union within a union"),
-        ([BIG[0], BIG[0]], "is defined twice"),
-        (7, "not a type: 7"),
+        ({"type": "fixed", "name": "F", "size": -1}, "a fixed needs a size"),
+        ({"type": "array"}, "an array needs items"),
+        (["int", "int"], "the union has int twice"),
+        (["int", ["string"]], "a union directly in a union"),
+        ([BIG[0], BIG[0]], "the union has E twice"),
+        (7, "7 is no type"),
     ],
 )
 def test_what_is_no_schema_is_refused(schema: Any, said: str) -> None:
@@ -115,7 +115,7 @@ def test_a_type_may_be_defined_twice_if_it_is_alike_as_in_java(other: Any, alike
         named = record(field("a", BIG[0]), field("b", {"type": "array", "items": "E"}), name="O")
         assert read(schema).canonical == read(named).canonical
         return
-    with pytest.raises(ApiError, match="the type 'E' is defined twice"):
+    with pytest.raises(ApiError, match="the type E is defined twice"):
         read(schema)
 
 
@@ -123,14 +123,14 @@ def test_records_may_be_defined_twice_but_not_in_themselves() -> None:
     inner = record(field("x", "int"), name="I")
     read(record(field("a", inner), field("b", ["null", inner]), name="O"))
     empty = record(name="I")
-    with pytest.raises(ApiError, match="the type 'I' is defined twice"):
+    with pytest.raises(ApiError, match="the type I is defined twice"):
         read(record(field("a", empty), name="I"))
 
 
 @pytest.mark.parametrize("text", ["", "  ", "{", '{"type": "int", "type": "long"}', "[" * 5000])
 def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(ApiError) as refused:
-        parse(text, [])
+        parse("AVRO", text, [])
     assert refused.value.code == 42201
 
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from google.protobuf import any_pb2, descriptor_pb2, struct_pb2, type_pb2, wrappers_pb2
 from monedula.testing.registry.errors import ApiError
-from monedula.testing.registry.protobuf import parse
+from monedula.testing.registry.schemas import parse
 
 ITEM = 'syntax = "proto3"; package shop; message Item { int64 id = 1; }'
 
 
 def read(text: str, *references: tuple[str, str]) -> Any:
-    return parse(text, references)
+    return parse("PROTOBUF", text, references)
 
 
 def message(fields: str, syntax: str = "proto3", package: str = "p") -> str:
@@ -225,7 +225,7 @@ def test_a_descriptor_in_base64_is_read_as_its_text(module: Any) -> None:
     [
         ("", "is empty"),
         ("message M {", "ends too early"),
-        ('syntax = "proto4";', "no syntax 'proto4'"),
+        ('syntax = "proto4";', 'no syntax "proto4"'),
         ('syntax = "proto3";', "nothing is declared"),
         ('syntax = "proto3"; option java_package = "p";', "nothing is declared"),
         ("message M { int32 a = 1; }", "neither optional, required nor repeated"),
@@ -233,7 +233,7 @@ def test_a_descriptor_in_base64_is_read_as_its_text(module: Any) -> None:
         (message("int32 a = 1; int32 a = 2;"), "two fields 'a'"),
         (message("int32 a = 0;"), "has the number 0"),
         (message("int32 a = 19000;"), "has the number 19000"),
-        (message("int32 a = x;"), "'x' is no whole number"),
+        (message("int32 a = x;"), 'expected a whole number, and not "x"'),
         ("message M {} message M {}", "'M' is declared twice in the file"),
         ("package p; message M {} enum M { A = 0; }", "'M' is declared twice in 'p'"),
         (message("message N {} int32 n = 1; message N {}"), "'N' is declared twice in 'p.M'"),
@@ -243,8 +243,8 @@ def test_a_descriptor_in_base64_is_read_as_its_text(module: Any) -> None:
         (message("enum E { X = 1; }"), "is not 0"),
         (message("enum E { }"), "has no value"),
         (message("int32 a = 1;") + ' import "x.proto";', "imports 'x.proto', which is none of its references"),
-        ("message M { $ }", "line 1: '\\$' is not expected"),
-        ("Zm9vYmFyYmF6cXV4", "is that of no FileDescriptorProto|is not expected"),
+        ("message M { $ }", 'line 1: expected a name, and not "\\$"'),
+        ("Zm9vYmFyYmF6cXV4", "is that of no FileDescriptorProto"),
     ],
 )
 def test_what_is_no_schema_is_refused(text: str, said: str) -> None:

@@ -28,8 +28,9 @@ class Reference:
 class Parsed(Protocol):
     """A schema that was understood."""
 
-    canonical: str
-    """A text that is the same for equal schemas."""
+    @property
+    def canonical(self) -> str:
+        """A text that is the same for equal schemas."""
 
     def cannot_read(self, writer: Any) -> list[str]:
         """Why values of a writer's schema, of the same kind, cannot be read with this one; nothing if they can be."""

@@ -4,15 +4,18 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from monedula.testing.registry import avro, json_schema, protobuf
+from monedula._monedula import ParsedProtobuf
+from monedula.errors import ArgumentError
+from monedula.testing.registry import json_schema
+from monedula.testing.registry.avro import AvroSchema
 from monedula.testing.registry.definition import Definition, Parsed, Reference, kind_of, references_of
 from monedula.testing.registry.errors import ApiError, invalid_schema
 from monedula.testing.registry.store import Store
 
 _PARSERS: dict[str, Callable[[str, Sequence[tuple[str, str]]], Parsed]] = {
-    "AVRO": avro.parse,
+    "AVRO": AvroSchema,
     "JSON": json_schema.parse,
-    "PROTOBUF": protobuf.parse,
+    "PROTOBUF": ParsedProtobuf,
 }
 
 MAX_REFERENCES = 1_000
@@ -34,17 +37,17 @@ def define(store: Store, subject: str, body: Mapping[str, Any], *, normalize: bo
     if not isinstance(text, str):
         raise invalid_schema("Empty schema")
     kind, references = kind_of(body), references_of(body)
-    read = parsed(store, subject, kind, text, references)
-    extra = {name: body[name] for name in ("metadata", "ruleSet") if body.get(name)}
-    for name, value in extra.items():
-        if not isinstance(value, dict):
-            raise ApiError(422, f"{name} is a JSON object; given: {json.dumps(value)[:200]}")
-    if not isinstance(extra.get("metadata", {}).get("properties") or {}, dict):
-        raise ApiError(422, "properties of metadata is a JSON object")
-    if normalize:
-        references = tuple(sorted(set(references), key=lambda each: (each.name, each.subject, each.version)))
-    definition = Definition(kind, read.normalized() if normalize else read.canonical, references, extra, read)
     try:
+        read = parsed(store, subject, kind, text, references)
+        extra = {name: body[name] for name in ("metadata", "ruleSet") if body.get(name)}
+        for name, value in extra.items():
+            if not isinstance(value, dict):
+                raise ApiError(422, f"{name} is a JSON object; given: {json.dumps(value)[:200]}")
+        if not isinstance(extra.get("metadata", {}).get("properties") or {}, dict):
+            raise ApiError(422, "properties of metadata is a JSON object")
+        if normalize:
+            references = tuple(sorted(set(references), key=lambda each: (each.name, each.subject, each.version)))
+        definition = Definition(kind, read.normalized() if normalize else read.canonical, references, extra, read)
         json.dumps([definition.to_json(), text], ensure_ascii=False).encode()
     except UnicodeEncodeError:
         # It could neither be answered nor written to a file.
@@ -58,7 +61,24 @@ def parsed(store: Store, subject: str, kind: str, text: str, references: Sequenc
     Raises:
         ApiError: the schema cannot be read, or refers to something that is not there.
     """
-    return _PARSERS[kind](text, referred_texts(store, subject, references))
+    return parse(kind, text, referred_texts(store, subject, references))
+
+
+def parse(kind: str, text: str, references: Sequence[tuple[str, str]]) -> Parsed:
+    """The schema of a text.
+
+    Args:
+        kind: one of `KINDS`.
+        text: the text.
+        references: names and texts of what it refers to, each behind what that refers to itself.
+
+    Raises:
+        ApiError: the text is no schema.
+    """
+    try:
+        return _PARSERS[kind](text, references)
+    except ArgumentError as error:
+        raise invalid_schema(str(error)) from None
 
 
 def referred_texts(store: Store, subject: str, references: Sequence[Reference]) -> list[tuple[str, str]]:

@@ -88,6 +88,28 @@ pub(crate) fn encode(
     Ok(())
 }
 
+/// Whether JSON is a default of a type, as Java's library checks it when it reads a schema: texts are not looked into. Of a
+/// union it is one of any branch.
+pub(crate) fn is_default(schema: &AvroSchema, id: TypeId, json: &Value) -> bool {
+    match (schema.kind(id), json) {
+        (Kind::Null, Value::Null) | (Kind::Boolean, Value::Bool(_)) => true,
+        (Kind::Int, Value::Number(number)) => number.as_i64().is_some_and(|value| i32::try_from(value).is_ok()),
+        (Kind::Long, Value::Number(number)) => number.is_i64(),
+        (Kind::Float | Kind::Double, json) => json.is_number(),
+        (Kind::String | Kind::Bytes | Kind::Enum { .. } | Kind::Fixed { .. }, json) => json.is_string(),
+        (Kind::Array(items), Value::Array(values)) => values.iter().all(|value| is_default(schema, *items, value)),
+        (Kind::Map(values), Value::Object(entries)) => entries.values().all(|value| is_default(schema, *values, value)),
+        (Kind::Record { fields, .. }, Value::Object(given)) => {
+            fields.iter().all(|field| match given.get(&*field.name) {
+                Some(value) => is_default(schema, field.type_id, value),
+                None => field.default.is_some(),
+            })
+        }
+        (Kind::Union(branches), json) => branches.iter().any(|branch| is_default(schema, *branch, json)),
+        _ => false,
+    }
+}
+
 fn float(json: &Value) -> Option<f64> {
     match json {
         Value::Number(number) => number.as_f64(),

@@ -2,6 +2,7 @@
 //! the reader's once, into a plan, and each value is decoded along that plan.
 
 mod canonical;
+mod compatibility;
 mod cursor;
 mod decoder;
 mod defaults;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use super::defaults::is_default;
 use super::error::BadSchema;
 
 const MAX_TYPES: usize = 10_000;
@@ -26,6 +27,8 @@ pub(crate) struct Type {
     pub(crate) logical: Option<Logical>,
     /// True if values of this type take no bytes.
     pub(crate) is_empty: bool,
+    /// Properties that the specification does not name, as the registry compares them; otherwise none are kept.
+    props: Map<String, Value>,
 }
 
 #[derive(Debug, Clone)]
@@ -96,6 +99,8 @@ pub(crate) struct Field {
     pub(crate) aliases: Vec<Box<str>>,
     pub(crate) default: Option<Value>,
     pub(crate) type_id: TypeId,
+    /// As those of types, and the order.
+    props: Map<String, Value>,
 }
 
 impl AvroSchema {
@@ -113,7 +118,7 @@ impl AvroSchema {
     /// # Errors
     /// Same as [`Self::parse`].
     pub fn parse_beside(text: &str, others: &[String]) -> Result<Self, BadSchema> {
-        let mut parser = Parser { types: Vec::new(), named: HashMap::new(), open: Vec::new() };
+        let mut parser = Parser::default();
         for other in others {
             parser.schema(&json_of(other)?, "", "")?;
         }
@@ -123,7 +128,37 @@ impl AvroSchema {
         Ok(schema)
     }
 
-    /// Full name of the record, if the schema is one.
+    /// As [`Self::parse_beside`], but what is no schema by the specification is refused, as registries do: readers need not
+    /// be as strict. The others are given with their names.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_strictly(text: &str, others: &[(String, String)]) -> Result<Self, BadSchema> {
+        let mut parser = Parser { is_strict: true, ..Parser::default() };
+        for (name, other) in others {
+            let referred = json_of(other).and_then(|json| parser.schema(&json, "", ""));
+            referred.map_err(|error| bad("", format!("the reference '{name}': {error}")))?;
+        }
+        if text.trim().is_empty() {
+            return Err(bad("", "the schema is empty".to_owned()));
+        }
+        let root = parser.schema(&json_of(text)?, "", "")?;
+        let mut schema = Self { types: parser.types, root };
+        schema.find_empty();
+        for each in &schema.types {
+            let Kind::Record { name, fields } = &each.kind else { continue };
+            let is_unfit =
+                |field: &&Field| field.default.as_ref().is_some_and(|json| !is_default(&schema, field.type_id, json));
+            if let Some(field) = fields.iter().find(is_unfit) {
+                let reason =
+                    format!("the field '{}' of '{}' has a default that is none of its type", field.name, name.full);
+                return Err(bad("", reason));
+            }
+        }
+        Ok(schema)
+    }
+
+    /// The full name of the record that it is the schema of, if it is one.
     pub fn record_name(&self) -> Option<&str> {
         match self.kind(self.root) {
             Kind::Record { name, .. } => Some(&name.full),
@@ -200,11 +235,14 @@ impl Kind {
     }
 }
 
+#[derive(Default)]
 struct Parser {
     types: Vec<Type>,
     named: HashMap<Box<str>, TypeId>,
     /// Records whose fields are not complete yet.
     open: Vec<TypeId>,
+    /// Whether everything is refused that the specification does not allow.
+    is_strict: bool,
 }
 
 impl Parser {
@@ -221,16 +259,20 @@ impl Parser {
         if let Some(kind) = primitive(name) {
             return self.add(kind, None, path);
         }
-        let known = self.named.get(&*full_name(name, namespace)).or_else(|| self.named.get(name));
+        let full = full_name(name, namespace);
+        let known = self.named.get(&full).or_else(|| self.named.get(name).filter(|_| !self.is_strict));
         known.copied().ok_or_else(|| {
-            let reason =
-                format!("no type {name:?} is defined before this; references to other schemas are not looked up");
+            let reason = if self.is_strict {
+                format!("the type '{full}' is not defined")
+            } else {
+                format!("no type {name:?} is defined before this; references to other schemas are not looked up")
+            };
             bad(path, reason)
         })
     }
 
     fn union(&mut self, branches: &[Value], namespace: &str, path: &str) -> Result<TypeId, BadSchema> {
-        if branches.is_empty() {
+        if branches.is_empty() && !self.is_strict {
             return Err(bad(path, "a union of nothing".to_owned()));
         }
         let id = self.add(Kind::Union(Vec::new()), None, path)?;
@@ -271,18 +313,22 @@ impl Parser {
                 let Some(size) = size else { return Err(bad(path, "a fixed needs a size".to_owned())) };
                 let kind = Kind::Fixed { name: name.clone(), size: size as usize };
                 let logical = logical(object, &kind);
-                self.add_named(name, kind, logical, path)
+                self.add_named(object, kind, logical, path)
             }
             "array" | "map" => {
                 let (key, mark) = if kind == "array" { ("items", "[]") } else { ("values", "{}") };
                 let Some(json) = object.get(key) else { return Err(bad(path, format!("an {kind} needs {key}"))) };
                 let child = self.schema(json, namespace, &format!("{path}{mark}"))?;
-                self.add(if kind == "array" { Kind::Array(child) } else { Kind::Map(child) }, None, path)
+                let id = self.add(if kind == "array" { Kind::Array(child) } else { Kind::Map(child) }, None, path)?;
+                self.keep_props(id, object);
+                Ok(id)
             }
             name => match primitive(name) {
                 Some(kind) => {
                     let logical = logical(object, &kind);
-                    self.add(kind, logical, path)
+                    let id = self.add(kind, logical, path)?;
+                    self.keep_props(id, object);
+                    Ok(id)
                 }
                 None => self.by_name(name, namespace, path),
             },
@@ -297,12 +343,14 @@ impl Parser {
         let within = name.namespace().to_owned();
         // Registered before its fields, since they may refer to it.
         let id = self.add(Kind::Record { name: name.clone(), fields: Vec::new() }, None, path)?;
+        self.keep_props(id, object);
         let before = self.define(&name, id, path)?;
         self.open.push(id);
         let mut fields: Vec<Field> = Vec::new();
         for (index, json) in listed.iter().enumerate() {
             let named = json.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
             let Some(field_name) = named else { return Err(bad(path, format!("field {index} has no name"))) };
+            self.check_name(field_name, path)?;
             let below = if path.is_empty() { field_name.to_owned() } else { format!("{path}.{field_name}") };
             if fields.iter().any(|field| *field.name == *field_name) {
                 return Err(bad(&below, "two fields have this name".to_owned()));
@@ -311,14 +359,15 @@ impl Parser {
             // A field may have the keys of an array or map itself, without an object for the type. A logical type
             // beside the type belongs to the field, and does not apply to its values, as in Java.
             let type_id = match (type_json, json.as_object()) {
-                (Value::String(kind), Some(object)) if matches!(kind.as_str(), "array" | "map") => {
+                (Value::String(kind), Some(object)) if matches!(kind.as_str(), "array" | "map") && !self.is_strict => {
                     self.object(object, &within, &below)?
                 }
                 _ => self.schema(type_json, &within, &below)?,
             };
             let aliases = texts(json.get("aliases"), &below, "aliases")?;
             let default = json.get("default").cloned();
-            fields.push(Field { name: field_name.into(), aliases, default, type_id });
+            let props = self.field_props(json, &below)?;
+            fields.push(Field { name: field_name.into(), aliases, default, type_id, props });
         }
         self.open.pop();
         self.types[id].kind = Kind::Record { name, fields };
@@ -328,35 +377,112 @@ impl Parser {
     fn enumeration(&mut self, object: &Map<String, Value>, namespace: &str, path: &str) -> Result<TypeId, BadSchema> {
         let name = self.name(object, namespace, path)?;
         let symbols = texts(object.get("symbols"), path, "symbols")?;
-        if symbols.is_empty() {
+        if self.is_strict {
+            if !object.get("symbols").is_some_and(Value::is_array) {
+                return Err(bad(path, format!("the enum {} has no list of symbols", name.full)));
+            }
+            symbols.iter().try_for_each(|symbol| self.check_name(symbol, path))?;
+            let is_known = |at: &usize| symbols[..*at].contains(&symbols[*at]);
+            if let Some(at) = (0..symbols.len()).find(is_known) {
+                return Err(bad(path, format!("the enum {} has '{}' twice", name.full, symbols[at])));
+            }
+        } else if symbols.is_empty() {
             return Err(bad(path, format!("the enum {} has no symbols", name.full)));
         }
-        let default: Option<Box<str>> = object.get("default").and_then(Value::as_str).map(Into::into);
+        let default: Option<Box<str>> = self.optional_text(object, "default", path)?.map(Into::into);
         if let Some(default) = default.as_ref().filter(|default| !symbols.contains(default)) {
             return Err(bad(path, format!("the enum's default {default:?} is none of its symbols")));
         }
-        self.add_named(name.clone(), Kind::Enum { name, symbols, default }, None, path)
+        self.add_named(object, Kind::Enum { name, symbols, default }, None, path)
     }
 
     fn name(&self, object: &Map<String, Value>, namespace: &str, path: &str) -> Result<Name, BadSchema> {
         let Some(name) = object.get("name").and_then(Value::as_str).filter(|name| !name.is_empty()) else {
             return Err(bad(path, "a record, enum or fixed needs a name".to_owned()));
         };
-        let namespace = object.get("namespace").and_then(Value::as_str).unwrap_or(namespace);
+        let namespace = self.optional_text(object, "namespace", path)?.unwrap_or(namespace);
         let full = full_name(name, namespace);
+        self.check_name(short(&full), path)?;
         let within = full.rsplit_once('.').map_or("", |(namespace, _)| namespace).to_owned();
         let aliases = texts(object.get("aliases"), path, "aliases")?;
         let aliases = aliases.iter().map(|alias| full_name(alias, &within)).collect();
         Ok(Name { full, aliases })
     }
 
-    fn add_named(&mut self, name: Name, kind: Kind, logical: Option<Logical>, path: &str) -> Result<TypeId, BadSchema> {
+    fn add_named(
+        &mut self,
+        object: &Map<String, Value>,
+        kind: Kind,
+        logical: Option<Logical>,
+        path: &str,
+    ) -> Result<TypeId, BadSchema> {
+        let name = kind.name().cloned();
         let id = self.add(kind, logical, path)?;
-        let before = self.define(&name, id, path)?;
+        self.keep_props(id, object);
+        let before = name.map_or(Ok(None), |name| self.define(&name, id, path))?;
         self.alike(before, id, path)
     }
 
-    /// Registers a type by its name. Returns the type that already has the name, which keeps it.
+    /// Keeps what the object of a type has beside what the specification names.
+    fn keep_props(&mut self, id: TypeId, object: &Map<String, Value>) {
+        let kind = &self.types[id].kind;
+        let own = match kind {
+            Kind::Array(_) => "items",
+            Kind::Map(_) => "values",
+            Kind::Record { .. } => "fields",
+            Kind::Fixed { .. } => "size",
+            _ => "symbols",
+        };
+        let is_named = |key: &str| match kind.name() {
+            Some(_) if matches!(key, "name" | "namespace" | "doc" | "aliases") => true,
+            Some(_) if key == "default" => matches!(kind, Kind::Enum { .. }),
+            _ => key == "type" || key == own,
+        };
+        if self.is_strict {
+            let props = object.iter().filter(|(key, _)| !is_named(key));
+            self.types[id].props = props.map(|(key, value)| (key.clone(), value.clone())).collect();
+        }
+    }
+
+    /// What the object of a field has beside what the specification names, and the order in one form.
+    fn field_props(&self, json: &Value, path: &str) -> Result<Map<String, Value>, BadSchema> {
+        let Some(object) = json.as_object().filter(|_| self.is_strict) else { return Ok(Map::new()) };
+        let mut props = object.clone();
+        props.retain(|key, _| !matches!(&**key, "name" | "type" | "doc" | "default" | "aliases"));
+        let order = object.get("order").map_or("ascending", |order| order.as_str().unwrap_or_default()).to_lowercase();
+        if !matches!(&*order, "ascending" | "descending" | "ignore") {
+            let given = &object["order"];
+            return Err(bad(path, format!("it has the order {given}; there are ascending, descending and ignore")));
+        }
+        props.insert("order".to_owned(), order.into());
+        Ok(props)
+    }
+
+    fn optional_text<'o>(
+        &self,
+        object: &'o Map<String, Value>,
+        key: &str,
+        path: &str,
+    ) -> Result<Option<&'o str>, BadSchema> {
+        match object.get(key) {
+            Some(Value::String(text)) => Ok(Some(text)),
+            None | Some(Value::Null) => Ok(None),
+            Some(other) if self.is_strict => Err(bad(path, format!("its {key} is no text: {other}"))),
+            Some(_) => Ok(None),
+        }
+    }
+
+    fn check_name(&self, name: &str, path: &str) -> Result<(), BadSchema> {
+        let is_valid = name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+            && name.starts_with(|letter: char| !letter.is_ascii_digit());
+        if !self.is_strict || is_valid {
+            return Ok(());
+        }
+        let reason = format!("it has the name '{name}'; names have letters, digits and _, and begin with no digit");
+        Err(bad(path, reason))
+    }
+
+    /// Has a type be known by its name. The type that has the name already, if there is one, keeps it.
     fn define(&mut self, name: &Name, id: TypeId, path: &str) -> Result<Option<TypeId>, BadSchema> {
         if primitive(&name.full).is_some() {
             return Err(bad(path, format!("{} is the name of a primitive type", name.full)));
@@ -385,13 +511,14 @@ impl Parser {
         if one == other {
             return true;
         }
-        if one_type.logical != other_type.logical {
+        if one_type.logical != other_type.logical || one_type.props != other_type.props {
             return false;
         }
         match (&one_type.kind, &other_type.kind) {
             (Kind::Record { name, fields }, Kind::Record { name: other, fields: others }) => {
                 let field_alike = |(one, other): (&Field, &Field)| {
-                    one.name == other.name && one.default == other.default && same((&one.type_id, &other.type_id))
+                    let are_named_alike = one.name == other.name && one.default == other.default;
+                    are_named_alike && one.props == other.props && same((&one.type_id, &other.type_id))
                 };
                 name.full == other.full && fields.len() == others.len() && fields.iter().zip(others).all(field_alike)
             }
@@ -413,7 +540,7 @@ impl Parser {
         if self.types.len() == MAX_TYPES {
             return Err(bad(path, format!("the schema has more than {MAX_TYPES} types")));
         }
-        self.types.push(Type { kind, logical, is_empty: false });
+        self.types.push(Type { kind, logical, is_empty: false, props: Map::new() });
         Ok(self.types.len() - 1)
     }
 }

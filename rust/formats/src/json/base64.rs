@@ -25,7 +25,8 @@ pub(crate) fn decode(text: &str, into: &mut Vec<u8>) -> Option<()> {
     }
 }
 
-pub(crate) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
+/// Appends the text of bytes.
+pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digit = |bits: u32| DIGITS[(bits & 63) as usize];
     for group in bytes.chunks(3) {

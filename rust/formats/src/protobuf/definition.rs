@@ -15,8 +15,13 @@ pub(crate) struct File {
     /// `proto2`, `proto3`, or the name of an edition.
     pub(crate) syntax: String,
     pub(crate) imports: Vec<String>,
+    /// The places among the imports of those that are public, and of those that are weak.
+    pub(crate) public: Vec<u64>,
+    pub(crate) weak: Vec<u64>,
     pub(crate) messages: Vec<Message>,
     pub(crate) enums: Vec<Enum>,
+    /// Whether a text declares services or extensions, of which no more is kept.
+    pub(crate) has_others: bool,
     pub(crate) features: Features,
     /// Source of the file: its text, or its descriptors in base64.
     pub(crate) source: String,
@@ -28,6 +33,10 @@ pub(crate) struct Message {
     pub(crate) fields: Vec<Field>,
     pub(crate) messages: Vec<Self>,
     pub(crate) enums: Vec<Enum>,
+    /// The names of the oneofs.
+    pub(crate) oneofs: Vec<String>,
+    /// Statements of a descriptor about numbers and names that no field has, as `reserved 5 to 7`.
+    pub(crate) reserved: Vec<String>,
     pub(crate) is_map_entry: bool,
     pub(crate) features: Features,
 }
@@ -92,17 +101,28 @@ const FIELD_FEATURES: u32 = 21;
 
 /// Returns true if these bytes are one `FileDescriptorProto`, not a set of them.
 pub(crate) fn is_one_file(bytes: &[u8]) -> bool {
-    read_file(Cursor::new(bytes, 0)).is_ok_and(|file| !file.name.is_empty() && !file.messages.is_empty())
+    file_of(bytes).is_ok_and(|file| !file.name.is_empty() && !file.messages.is_empty())
+}
+
+/// The bytes of a text that is base64 and no `.proto` text.
+pub(crate) fn base64_of(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    (!text.contains(['{', ';'])).then(|| base64::decode(text, &mut bytes)).flatten()?;
+    Some(bytes)
+}
+
+/// The file of a `FileDescriptorProto`.
+///
+/// # Errors
+/// Bytes that are none.
+pub(crate) fn file_of(bytes: &[u8]) -> Decoded<File> {
+    read_file(Cursor::new(bytes, 0))
 }
 
 /// Decodes a text that is a `FileDescriptorProto` in base64, the form in which Confluent's Python serializers register
 /// schemas.
 pub(crate) fn encoded(name: &str, text: &str) -> Option<File> {
-    let mut bytes = Vec::new();
-    if text.contains(['{', ';']) || base64::decode(text, &mut bytes).is_none() {
-        return None;
-    }
-    let file = read_file(Cursor::new(&bytes, 0)).ok().filter(|file| !file.name.is_empty())?;
+    let file = file_of(&base64_of(text)?).ok().filter(|file| !file.name.is_empty())?;
     Some(File { name: name.to_owned(), ..file })
 }
 
@@ -161,6 +181,8 @@ fn read_file(mut cursor: Cursor<'_>) -> Decoded<File> {
             (4, Content::Bytes(message)) => file.messages.push(read_message(message, 0)?),
             (5, Content::Bytes(each)) => file.enums.push(read_enum(each)?),
             (8, Content::Bytes(options)) => file.features = read_options(options, 50)?.0,
+            (10, Content::Number(place)) => file.public.push(place),
+            (11, Content::Number(place)) => file.weak.push(place),
             (12, Content::Bytes(syntax)) => file.syntax = read_text(&syntax)?,
             _ => {}
         }
@@ -180,13 +202,46 @@ fn read_message(mut cursor: Cursor<'_>, depth: usize) -> Decoded<Message> {
             (2, Content::Bytes(field)) => message.fields.push(read_field(field)?),
             (3, Content::Bytes(nested)) => message.messages.push(read_message(nested, depth + 1)?),
             (4, Content::Bytes(each)) => message.enums.push(read_enum(each)?),
-            // Number 7 is the option `map_entry`.
+            (5, Content::Bytes(range)) => message.reserved.push(format!("extensions {}", read_range(range)?)),
+            // The option `map_entry` is number 7.
             (7, Content::Bytes(options)) => (message.features, message.is_map_entry) = read_options(options, 12)?,
+            (8, Content::Bytes(mut oneof)) => message.oneofs.push(read_name(&mut oneof)?),
+            (9, Content::Bytes(range)) => message.reserved.push(format!("reserved {}", read_range(range)?)),
+            (10, Content::Bytes(name)) => message.reserved.push(format!("reserved {:?}", read_text(&name)?)),
             _ => {}
         }
         Ok(())
     })?;
     Ok(message)
+}
+
+fn read_name(cursor: &mut Cursor<'_>) -> Decoded<String> {
+    let mut name = String::new();
+    each_field(cursor, |number, content| {
+        if let (1, Content::Bytes(text)) = (number, content) {
+            name = read_text(&text)?;
+        }
+        Ok(())
+    })?;
+    Ok(name)
+}
+
+/// Numbers as a text has them; those of descriptors end before their last.
+fn read_range(mut cursor: Cursor<'_>) -> Decoded<String> {
+    let (mut first, mut end) = (0, 0);
+    each_field(&mut cursor, |number, content| {
+        match (number, content) {
+            (1, Content::Number(number)) => first = number as i64,
+            (2, Content::Number(number)) => end = number as i64,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(match end.saturating_sub(1) {
+        last if last == first => first.to_string(),
+        last if last >= (1 << 29) - 1 => format!("{first} to max"),
+        last => format!("{first} to {last}"),
+    })
 }
 
 fn read_field(mut cursor: Cursor<'_>) -> Decoded<Field> {

@@ -59,7 +59,7 @@ fn is_read(written: &Field, read: &Field) -> bool {
 
 /// Encoding of a type, and the meaning of its bytes or bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+pub(crate) enum Form {
     Varint,
     Zigzag,
     Fixed32,
@@ -72,7 +72,7 @@ enum Form {
 }
 
 impl Form {
-    fn of(kind: Kind) -> Self {
+    pub(crate) fn of(kind: Kind) -> Self {
         match kind {
             Kind::Int32 | Kind::Int64 | Kind::UInt32 | Kind::UInt64 | Kind::Bool | Kind::Enum(_) => Self::Varint,
             Kind::SInt32 | Kind::SInt64 => Self::Zigzag,
@@ -96,29 +96,10 @@ fn message_of(kind: Kind) -> Option<TypeId> {
 
 /// Type of a field in the syntax of `.proto` files.
 fn described(schema: &ProtobufSchema, field: &Field) -> String {
-    let of_message = |id: TypeId, what: &str| match &schema.messages[id] {
-        message if message.is_map_entry => "a map".to_owned(),
-        message => format!("{what} {}", message.name),
+    let name = match message_of(field.kind) {
+        Some(id) if schema.messages[id].is_map_entry => "a map".to_owned(),
+        Some(id) => format!("{} {}", field.kind.name(), schema.messages[id].name),
+        None => field.kind.name().to_owned(),
     };
-    let name = match field.kind {
-        Kind::Double => "double",
-        Kind::Float => "float",
-        Kind::Int64 => "int64",
-        Kind::UInt64 => "uint64",
-        Kind::Int32 => "int32",
-        Kind::Fixed64 => "fixed64",
-        Kind::Fixed32 => "fixed32",
-        Kind::Bool => "bool",
-        Kind::Text => "string",
-        Kind::Bytes => "bytes",
-        Kind::UInt32 => "uint32",
-        Kind::SFixed32 => "sfixed32",
-        Kind::SFixed64 => "sfixed64",
-        Kind::SInt32 => "sint32",
-        Kind::SInt64 => "sint64",
-        Kind::Enum(_) => "an enum",
-        Kind::Message(id) => &of_message(id, "the message"),
-        Kind::Group(id) => &of_message(id, "the group"),
-    };
-    if field.presence == Presence::Repeated && name != "a map" { format!("repeated {name}") } else { name.to_owned() }
+    if field.presence == Presence::Repeated && name != "a map" { format!("repeated {name}") } else { name }
 }

@@ -53,14 +53,7 @@ impl Message {
         else {
             return Cow::Borrowed(&self.name);
         };
-        let mut name = format!("{scope}.");
-        for word in field.split('_') {
-            let mut letters = word.chars();
-            name.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
-            name.push_str(letters.as_str());
-        }
-        name.push_str("Entry");
-        Cow::Owned(name)
+        Cow::Owned(format!("{scope}.{}", text::entry_name(field)))
     }
 }
 
@@ -105,6 +98,32 @@ pub(crate) enum Kind {
     Enum(TypeId),
     Message(TypeId),
     Group(TypeId),
+}
+
+impl Kind {
+    /// The type as `.proto` files have it; of what has a name of its own, what it is.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Double => "double",
+            Self::Float => "float",
+            Self::Int64 => "int64",
+            Self::UInt64 => "uint64",
+            Self::Int32 => "int32",
+            Self::Fixed64 => "fixed64",
+            Self::Fixed32 => "fixed32",
+            Self::Bool => "bool",
+            Self::Text => "string",
+            Self::Bytes => "bytes",
+            Self::UInt32 => "uint32",
+            Self::SFixed32 => "sfixed32",
+            Self::SFixed64 => "sfixed64",
+            Self::SInt32 => "sint32",
+            Self::SInt64 => "sint64",
+            Self::Enum(_) => "an enum",
+            Self::Message(_) => "the message",
+            Self::Group(_) => "the group",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -306,7 +325,7 @@ struct Linker {
     by_name: BTreeMap<String, Kind>,
 }
 
-fn joined(scope: &str, name: &str) -> String {
+pub(crate) fn joined(scope: &str, name: &str) -> String {
     if scope.is_empty() { name.to_owned() } else { format!("{scope}.{name}") }
 }
 
@@ -451,25 +470,33 @@ impl Linker {
 
     /// Resolves a name, from the innermost scope outwards, as in C++.
     fn find(&self, name: &str, scope: &str) -> Result<Kind, String> {
-        let missing = || format!("the type {name} is nowhere declared; the files that are imported must be given, too");
-        if let Some(full) = name.strip_prefix('.') {
-            return self.by_name.get(full).copied().ok_or_else(missing);
-        }
-        let mut scope = scope;
-        loop {
-            if let Some(kind) = self.by_name.get(&joined(scope, name)) {
-                return Ok(*kind);
-            }
-            if scope.is_empty() {
-                return Err(missing());
-            }
-            scope = scope.rfind('.').map_or("", |dot| &scope[..dot]);
-        }
+        let found = find(&self.by_name, name, scope).map(|(_, kind)| *kind);
+        found.ok_or_else(|| {
+            format!("the type {name} is nowhere declared; the files that are imported must be given, too")
+        })
     }
 }
 
-/// Scalar type of a number in descriptors.
-fn scalar(number: u64) -> Option<Kind> {
+/// The full name and what is declared by it, of a name that is looked up from the inside out, as in C++.
+pub(crate) fn find<'d, T>(
+    declared: &'d BTreeMap<String, T>,
+    name: &str,
+    mut scope: &str,
+) -> Option<(&'d String, &'d T)> {
+    if let Some(full) = name.strip_prefix('.') {
+        return declared.get_key_value(full);
+    }
+    loop {
+        let found = declared.get_key_value(&joined(scope, name));
+        if found.is_some() || scope.is_empty() {
+            return found;
+        }
+        scope = scope.rfind('.').map_or("", |dot| &scope[..dot]);
+    }
+}
+
+/// The type of a number in descriptors.
+pub(crate) fn scalar(number: u64) -> Option<Kind> {
     Some(match number {
         1 => Kind::Double,
         2 => Kind::Float,

@@ -2,6 +2,7 @@
 //! do not affect the encoding are skipped.
 
 use super::definition::{Enum, Features, Field, File, Label, MAX_DEPTH, Message};
+use super::schema;
 
 /// Parses a file.
 ///
@@ -173,6 +174,12 @@ impl<'t> Parser<'t> {
                     self.expect(";")?;
                 }
                 "import" => {
+                    let place = file.imports.len() as u64;
+                    match self.peek() {
+                        "public" => file.public.push(place),
+                        "weak" => file.weak.push(place),
+                        _ => {}
+                    }
                     if matches!(self.peek(), "public" | "weak" | "option") {
                         self.at += 1;
                     }
@@ -185,8 +192,12 @@ impl<'t> Parser<'t> {
                     file.messages.push(message);
                 }
                 "enum" => file.enums.push(self.enumeration()?),
-                "service" => self.skip()?,
+                "service" => {
+                    file.has_others = true;
+                    self.skip()?;
+                }
                 "extend" => {
+                    file.has_others = true;
                     let groups = self.extension(0)?;
                     file.messages.extend(groups);
                 }
@@ -256,7 +267,6 @@ impl<'t> Parser<'t> {
         if depth == MAX_DEPTH {
             return Err("messages are declared too deep in messages".to_owned());
         }
-        let mut oneofs = 0;
         loop {
             match self.next()? {
                 "}" => return Ok(message),
@@ -269,10 +279,7 @@ impl<'t> Parser<'t> {
                     message.messages.push(nested);
                 }
                 "enum" if self.is_block() => message.enums.push(self.enumeration()?),
-                "oneof" if self.is_block() => {
-                    self.oneof(&mut message, oneofs, depth)?;
-                    oneofs += 1;
-                }
+                "oneof" if self.is_block() => self.oneof(&mut message, depth)?,
                 "option" => message.features = self.option(";")?.within(message.features),
                 "extend" if self.tokens.get(self.at + 1).is_some_and(|token| token.text == "{") => {
                     let groups = self.extension(depth)?;
@@ -324,8 +331,9 @@ impl<'t> Parser<'t> {
         Ok(scope.messages)
     }
 
-    fn oneof(&mut self, message: &mut Message, number: u32, depth: usize) -> Parsed {
-        self.name()?;
+    fn oneof(&mut self, message: &mut Message, depth: usize) -> Parsed {
+        let number = message.oneofs.len() as u32;
+        message.oneofs.push(self.name()?);
         self.expect("{")?;
         while self.peek() != "}" {
             if self.peek() == "option" {
@@ -441,13 +449,76 @@ fn set_feature(features: &mut Features, name: &str, value: &str) {
     }
 }
 
-/// Type number in descriptors; 0 for other than scalars.
+/// A text without comments, one statement a line.
+///
+/// # Errors
+/// A character that stands in no text, with its line.
+pub(crate) fn canonical(text: &str) -> Result<String, String> {
+    let (mut lines, mut line, mut depth, mut inner) = (String::new(), Vec::new(), 0_usize, 0_usize);
+    let mut end = |line: &mut Vec<&str>, depth: usize| {
+        lines.extend(std::iter::repeat_n("  ", depth));
+        joined(line, &mut lines);
+        lines.push('\n');
+        line.clear();
+    };
+    for Token { text: token, line: number } in tokens(text)? {
+        let is_sign = |letter: char| letter.is_ascii_alphanumeric() || "_.\"'{}[]()<>=;,:-+/".contains(letter);
+        if !token.starts_with(is_sign) {
+            return Err(format!("line {number}: {token:?} is not expected"));
+        }
+        // The value of an option may have braces, and is one statement.
+        let is_inline = inner > 0 || line.first() == Some(&"option");
+        match token {
+            "[" | "(" => inner += 1,
+            "{" if is_inline => inner += 1,
+            "]" | ")" => inner = inner.saturating_sub(1),
+            "}" if inner > 0 => inner -= 1,
+            "}" if !is_inline => depth = depth.saturating_sub(1),
+            ";" if line.is_empty() => continue,
+            _ => {}
+        }
+        line.push(token);
+        if (token == "}" && !is_inline) || (token == ";" && inner == 0) {
+            end(&mut line, depth);
+        } else if token == "{" && !is_inline {
+            end(&mut line, depth);
+            depth += 1;
+        }
+    }
+    if !line.is_empty() {
+        end(&mut line, 0);
+    }
+    Ok(lines)
+}
+
+fn joined(tokens: &[&str], out: &mut String) {
+    let mut before = "";
+    for token in tokens {
+        let is_tight = before.is_empty()
+            || matches!(*token, ";" | "," | ">" | "]" | ")")
+            || matches!(before, "<" | "[" | "(" | "-")
+            || (*token == "<" && before == "map");
+        out.push_str(if is_tight { "" } else { " " });
+        out.push_str(token);
+        before = token;
+    }
+}
+
+/// The name that compilers give to the entries of a map: `ByNameEntry` of the field `by_name`.
+pub(crate) fn entry_name(field: &str) -> String {
+    let mut name = String::new();
+    for word in field.split('_') {
+        let mut letters = word.chars();
+        name.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
+        name.push_str(letters.as_str());
+    }
+    name + "Entry"
+}
+
+/// The number of a type in descriptors; 0 for what is no scalar.
 fn scalar(name: &str) -> u64 {
-    const NAMES: [&str; 19] = [
-        "", "double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "", "", "bytes",
-        "uint32", "", "sfixed32", "sfixed64", "sint32", "sint64",
-    ];
-    NAMES.iter().position(|known| !known.is_empty() && *known == name).unwrap_or(0) as u64
+    let is_called = |number: &u64| schema::scalar(*number).is_some_and(|kind| kind.name() == name);
+    (1..19).find(is_called).unwrap_or(0)
 }
 
 /// Text of a file that comes with every compiler, if it declares messages that values are made of.
@@ -457,6 +528,7 @@ pub(crate) fn well_known(name: &str) -> Option<String> {
         "duration.proto" => "message Duration { int64 seconds = 1; int32 nanos = 2; }",
         "any.proto" => "message Any { string type_url = 1; bytes value = 2; }",
         "empty.proto" => "message Empty {}",
+        "source_context.proto" => "message SourceContext { string file_name = 1; }",
         "field_mask.proto" => "message FieldMask { repeated string paths = 1; }",
         "struct.proto" => {
             "message Struct { map<string, Value> fields = 1; }

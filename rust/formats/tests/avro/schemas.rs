@@ -176,3 +176,42 @@ fn a_logical_type_beside_that_of_a_field_is_ignored_as_in_java() {
         assert_eq!(data_type(&text, &[]).expect(&text), format!(r#"Struct("a": {expected})"#));
     }
 }
+
+#[test]
+fn what_readers_take_and_the_specification_does_not_is_refused_where_it_is_strict() {
+    for (text, expected) in [
+        (record(&field("a", r#""int","default":"x""#)), "a default that is none of its type"),
+        (record(&field("a", r#""int","order":"up""#)), r#"the order "up""#),
+        (record(r#"{"name":"a b","type":"int"}"#), "the name 'a b'"),
+        (record(r#"{"name":"a","type":"array","items":"int"}"#), "'array' is not defined"),
+        (r#"{"type":"enum","name":"E","symbols":["a","a"]}"#.to_owned(), "has 'a' twice"),
+        (r#"{"type":"enum","name":"1E","symbols":["a"]}"#.to_owned(), "the name '1E'"),
+        (
+            record(&format!(
+                r#"{},{}"#,
+                field("a", r#"{"type":"fixed","name":"F","size":1}"#),
+                field("b", r#"{"type":"fixed","name":"F","size":1,"x":2}"#),
+            )),
+            "F is defined twice",
+        ),
+    ] {
+        AvroSchema::parse(&text).unwrap();
+        let refused = AvroSchema::parse_strictly(&text, &[]).unwrap_err().to_string();
+        assert!(refused.contains(expected), "{refused}");
+    }
+    AvroSchema::parse_strictly("[]", &[]).unwrap();
+}
+
+#[test]
+fn types_in_each_other_without_end_are_compared_as_far_as_the_stack_allows() {
+    let mut texts = Vec::new();
+    for number in 0..3_000_usize {
+        let of = if number == 0 { "int".to_owned() } else { format!("R{}", number - 1) };
+        let text = format!(r#"{{"type":"record","name":"R{number}","fields":[{{"name":"a","type":"{of}"}}]}}"#);
+        texts.push((number.to_string(), text));
+    }
+    let schema = AvroSchema::parse_strictly(r#""R2999""#, &texts).unwrap();
+    let told = schema.cannot_read(&schema);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("types are nested too deep"), "{told:?}");
+}

@@ -1,6 +1,6 @@
 //! Schemas as texts: what Protobuf's compilers accept is accepted, and what they refuse is refused.
 
-use monedula_formats::{Mode, ProtobufSchema};
+use monedula_formats::{Mode, ParsedProtobuf, ProtobufSchema};
 
 use crate::support::{decoder, field, finished, refused};
 
@@ -143,4 +143,15 @@ fn groups_of_an_extension_count_where_they_are_declared() {
         assert_eq!(indexes(message), places, "{message}");
     }
     assert_eq!(indexes("M.Second"), [3, 2]);
+}
+
+#[test]
+fn messages_in_each_other_without_end_are_compared_as_far_as_the_stack_allows() {
+    let of = |number: usize| if number == 0 { "int32".to_owned() } else { format!("M{}", number - 1) };
+    let messages = (0..3_000).map(|number| format!("message M{number} {{ {} a = 1; }}", of(number)));
+    let file = format!("syntax = \"proto3\"; {}", messages.collect::<String>());
+    let text = r#"syntax = "proto3"; import "chain.proto"; message Root { M2999 a = 1; }"#;
+    let schema = ParsedProtobuf::parse(text, &[("chain.proto".to_owned(), file)]).unwrap();
+    let told = schema.cannot_read(&schema);
+    assert!(told[0].contains("messages are nested too deep"), "{told:?}");
 }

@@ -27,11 +27,6 @@ impl Writer {
         Self::default()
     }
 
-    /// A writer that appends to `bytes`.
-    pub fn over(bytes: Vec<u8>) -> Self {
-        Self { bytes }
-    }
-
     /// All bytes written.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes

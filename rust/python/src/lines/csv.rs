@@ -5,10 +5,11 @@ use std::io::Write;
 
 use arrow_array::StructArray;
 use arrow_schema::Schema;
+use monedula_formats::encode_base64;
 
 use super::Format;
 use super::column::{Cell, Column, headers};
-use super::form::{Form, write_base64, write_hex};
+use super::form::{Form, write_hex};
 use super::json::write_text;
 use super::second_text::SecondText;
 
@@ -77,7 +78,7 @@ fn text_of(bytes: &[u8], form: Form) -> Cow<'_, [u8]> {
     let mut digits = Vec::new();
     match (form, std::str::from_utf8(bytes)) {
         (Form::Hex, _) => write_hex(bytes, &mut digits),
-        (Form::Base64, _) => write_base64(bytes, &mut digits),
+        (Form::Base64, _) => encode_base64(bytes, &mut digits),
         (Form::Auto | Form::Text | Form::Json | Form::Decoded, Ok(_)) => return Cow::Borrowed(bytes),
         (Form::Text, Err(_)) => return String::from_utf8_lossy(bytes).into_owned().into_bytes().into(),
         (Form::Auto | Form::Json | Form::Decoded, Err(_)) => {

@@ -4,7 +4,6 @@ use pyo3::prelude::*;
 
 use crate::error::argument_error;
 
-const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// The form in which a key or a value is written.
@@ -38,16 +37,4 @@ impl Form {
 
 pub(super) fn write_hex(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend(bytes.iter().flat_map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]));
-}
-
-pub(super) fn write_base64(bytes: &[u8], out: &mut Vec<u8>) {
-    for chunk in bytes.chunks(3) {
-        let mut group = [0; 4];
-        group[1..=chunk.len()].copy_from_slice(chunk);
-        let bits = u32::from_be_bytes(group);
-        for index in 0..4 {
-            let sextet = (bits >> (18 - 6 * index)) & 0x3f;
-            out.push(if index > chunk.len() { b'=' } else { BASE64[sextet as usize] });
-        }
-    }
 }

@@ -4,11 +4,12 @@ use std::io::Write;
 
 use arrow_array::StructArray;
 use arrow_schema::Schema;
+use monedula_formats::encode_base64;
 use serde::de::IgnoredAny;
 
 use super::Format;
 use super::column::{Cell, Column, headers};
-use super::form::{Form, write_base64, write_hex};
+use super::form::{Form, write_hex};
 use super::second_text::SecondText;
 
 /// Topic, partition and offset first.
@@ -112,7 +113,7 @@ fn write_bytes(name: &str, bytes: Option<&[u8]>, form: Form, out: &mut Vec<u8>) 
         (Form::Base64, _) | (Form::Auto | Form::Json | Form::Decoded, Err(_)) => {
             write_name(name, "_base64", out);
             out.push(b'"');
-            write_base64(bytes, out);
+            encode_base64(bytes, out);
             out.push(b'"');
         }
     }
