@@ -208,7 +208,8 @@ def test_loops_of_several_threads_are_woken_each_by_its_own_socket(broker: Broke
 
 
 def test_a_client_refuses_another_loop(broker: Broker) -> None:
-    consumer, producer = monedula.AsyncConsumer(settings(broker), "orders"), monedula.AsyncProducer(settings(broker))
+    consumer, producer = monedula.AsyncConsumer(settings(broker)), monedula.AsyncProducer(settings(broker))
+    consumer.assign("orders")
     admin = monedula.AsyncAdmin(settings(broker))
     calls: list[Callable[[], Any]] = [
         lambda: consumer.poll(timeout=20),

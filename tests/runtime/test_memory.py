@@ -283,7 +283,7 @@ for _ in range(5):
     except lacks:
         pass
 lift()
-print(len(admin.describe_topics(topic, timeout=30).partitions))
+print(len(admin.describe_topics(topic, timeout=30)[topic].partitions))
 admin.close()
 """
 

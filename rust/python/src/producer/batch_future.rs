@@ -71,7 +71,7 @@ impl BatchFuture {
 
 #[pymethods]
 impl BatchFuture {
-    /// True if the outcome of every row is known.
+    /// Returns true once the outcome of every row is known.
     fn done(&self) -> PyResult<bool> {
         Ok(self.rows.get()?.report.is_done())
     }

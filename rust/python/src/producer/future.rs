@@ -102,7 +102,7 @@ impl SendFuture {
 
 #[pymethods]
 impl SendFuture {
-    /// True if the record's outcome is known.
+    /// Returns true once the record's outcome is known.
     fn done(&self) -> PyResult<bool> {
         Ok(self.parts()?.sending.is_done())
     }
