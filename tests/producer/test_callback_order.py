@@ -159,7 +159,7 @@ async def test_callbacks_of_records_that_wait_for_room_run_in_the_same_thread(br
     async with monedula.AsyncProducer(settings) as sender:
         for _ in range(50):
             sender.send("orders", b"x" * 5000, on_delivery=note)
-        assert sender.health()["waiting_for_room"] or len(sender._waiting) > 0
+        assert sender.health()["waiting_for_room"] or len(sender._queued) > 0
         held.remove()
         await asyncio.wait_for(sender.flush(), PATIENCE)
     assert delivered.offsets == {0: list(range(50))}

@@ -163,7 +163,7 @@ async def test_what_a_callback_starts_must_not_poll_while_it_runs(
 class LoopThatReadsAlone(asyncio.SelectorEventLoop):
     """As Windows' proactor loop, it watches no descriptor, but reads sockets."""
 
-    def add_reader(self, fd: Any, callback: Callable[..., object], *args: Any) -> None:
+    def add_reader(self, fd: Any, callback: Any, *args: Any) -> None:  # type: ignore[override]
         raise NotImplementedError
 
 
