@@ -15,8 +15,11 @@ use monedula_columns::{OutOfMemory, check_spare, is_refusable};
 /// The size of the reserve. Pages that were never used take no memory.
 const RESERVE_BYTES: usize = 16 << 20;
 
-/// Unit of the reserve; also the largest alignment that it grants.
-const GRANULE_BYTES: usize = 1024;
+/// Unit of the reserve.
+const GRANULE_BYTES: usize = 64;
+
+/// The largest alignment that the reserve grants.
+const MOST_ALIGN_BYTES: usize = 1024;
 
 const GRANULES: usize = RESERVE_BYTES / GRANULE_BYTES;
 
@@ -41,21 +44,30 @@ struct ReserveAllocator {
 struct UsedGranules {
     granules: [bool; GRANULES],
     count: usize,
+    /// Where the next search begins: thousands of small objects are found one after the other.
+    next: usize,
 }
 
 impl UsedGranules {
-    const NONE: Self = Self { granules: [false; GRANULES], count: 0 };
+    const NONE: Self = Self { granules: [false; GRANULES], count: 0, next: 0 };
 
-    /// Takes the first `count` granules in a row that are free.
-    fn take(&mut self, count: usize) -> Option<usize> {
-        let mut free = 0;
-        let last = self.granules.iter().position(|&is_used| {
-            free = if is_used { 0 } else { free + 1 };
-            free == count
-        })?;
-        let first = last + 1 - count;
-        self.set(first..last + 1, true);
+    /// Takes `count` free granules in a row, the first of them at a multiple of `step`.
+    fn take(&mut self, count: usize, step: usize) -> Option<usize> {
+        let first = self.find(self.next, count, step).or_else(|| self.find(0, count, step))?;
+        self.set(first..first + count, true);
+        self.next = first + count;
         Some(first)
+    }
+
+    fn find(&self, from: usize, count: usize, step: usize) -> Option<usize> {
+        let mut first = from.next_multiple_of(step);
+        while first + count <= GRANULES {
+            match self.granules[first..first + count].iter().rposition(|&is_used| is_used) {
+                None => return Some(first),
+                Some(last) => first = (first + last + 1).next_multiple_of(step),
+            }
+        }
+        None
     }
 
     fn set(&mut self, range: Range<usize>, is_used: bool) {
@@ -99,10 +111,10 @@ impl ReserveAllocator {
     /// Memory of the reserve; null if it has none, for very many bytes, and for who can do without. What is free is zeroed.
     #[cold]
     fn grant(&self, layout: Layout) -> *mut u8 {
-        if layout.size() > MOST_BYTES || layout.align() > GRANULE_BYTES || is_refusable() {
+        if layout.size() > MOST_BYTES || layout.align() > MOST_ALIGN_BYTES || is_refusable() {
             return null_mut();
         }
-        let first = lock(&self.used).take(granules(layout));
+        let first = lock(&self.used).take(granules(layout), layout.align().div_ceil(GRANULE_BYTES));
         // SAFETY: within the reserve, as `first` is the number of a granule.
         first.map_or(null_mut(), |first| unsafe { self.start().add(first * GRANULE_BYTES) })
     }
