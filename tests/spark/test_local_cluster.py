@@ -217,7 +217,7 @@ def test_executors_decode_typed_columns_as_the_driver_was_told(
             "sums": ["count(*)", "sum(value.id)", "sum(size(value.many))", "max(unix_seconds(value.at))", _CORRUPT],
         },
         master=TWO_EXECUTORS,
-        conf={"spark.executor.pyspark.memory": "512m", "spark.sql.session.timeZone": "Asia/Tokyo"},
+        conf={"spark.executor.pyspark.memory": WORKER_MEMORY, "spark.sql.session.timeZone": "Asia/Tokyo"},
     )
     at_tokyo = datetime(2026, 1, 1, 3, tzinfo=UTC).timestamp()
     told = other.finish()
