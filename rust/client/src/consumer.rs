@@ -66,7 +66,7 @@ pub struct Health {
     pub connections: usize,
     /// Brokers known from metadata.
     pub brokers: usize,
-    /// Whether metadata was ever received.
+    /// True if metadata was ever received.
     pub bootstrapped: bool,
     /// For how long the client has been failing, with the last error; see [`Consumer::failing`]. Failing to get metadata
     /// counts too.
@@ -214,7 +214,7 @@ impl Consumer {
         &self.config
     }
 
-    /// Whether it was closed.
+    /// True if it was closed.
     pub fn is_closed(&self) -> bool {
         lock(&self.commands).is_none()
     }
@@ -277,7 +277,7 @@ impl Consumer {
         self.buffer.empty()
     }
 
-    /// Whether every partition with an end is read to it.
+    /// True if every partition with an end is read to it.
     pub fn is_done(&self) -> bool {
         self.buffer.look(BufferState::all_done)
     }

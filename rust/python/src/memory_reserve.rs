@@ -1,6 +1,8 @@
-//! The reserve: memory for small objects, which Rust's collections and futures cannot be refused. Without it the standard
-//! library aborts the process as soon as the system grants no more. Large buffers ask with `try_reserve` and end with an
-//! error; they never touch the reserve.
+//! The reserve: memory for requests that Rust's collections and futures cannot be refused. Without it the standard library
+//! aborts the process as soon as the system grants no more. Buffers whose refusal is handled ask within [`refusable`], and
+//! leave the reserve alone.
+//!
+//! [`refusable`]: monedula_columns::refusable
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
@@ -34,7 +36,7 @@ static ALLOCATOR: ReserveAllocator =
 #[repr(align(1024))]
 struct Reserve([u8; RESERVE_BYTES]);
 
-/// The system's allocator; where it refuses a small request, the reserve grants it.
+/// The system's allocator; where it refuses, the reserve grants.
 struct ReserveAllocator {
     reserve: UnsafeCell<Reserve>,
     used: Mutex<UsedGranules>,

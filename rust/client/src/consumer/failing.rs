@@ -1,4 +1,4 @@
-//! Whether a wait without records says something about the topic, or only about the brokers.
+//! Meaning of a wait without records: whether it is about the topic, or only about the brokers.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ impl Consumer {
         node.is_some_and(|node| self.network.is_connected(NodeId::Broker(node)))
     }
 
-    /// Whether brokers are to answer: a partition is read, no answer waits for room, and none asks for a pause.
+    /// True if brokers are to answer: a partition is read, no answer waits for room, and none asks for a pause.
     fn is_fetching(&self) -> bool {
         let reads = self.statuses().values().any(|status| !status.paused && status.fault.is_none());
         reads && !self.budget.is_awaited() && !self.network.is_throttled()

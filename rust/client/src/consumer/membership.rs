@@ -44,12 +44,12 @@ enum What {
 }
 
 impl Unfinished {
-    /// Whether the consumer is gone, and with it what was to be finished.
+    /// True if the consumer is gone, and with it what was to be finished.
     pub fn is_void(&self) -> bool {
         self.buffer.strong_count() == 0
     }
 
-    /// Whether it is about the holder of a consumer.
+    /// True if it is about the holder of a consumer.
     pub fn is_of(&self, consumer: &Consumer) -> bool {
         std::ptr::eq(self.buffer.as_ptr(), Arc::as_ptr(&consumer.buffer))
     }
@@ -108,7 +108,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Whether it subscribes to something.
+    /// True if it subscribes to something.
     pub fn is_subscribed(&self) -> bool {
         self.subscribed.load(Ordering::Acquire)
     }
@@ -197,7 +197,7 @@ impl Consumer {
         self.buffer.claim(batch, holder)
     }
 
-    /// Whether rows of a part from [`Self::hand_over`] may be begun, to be asked before each.
+    /// True if rows of a part from [`Self::hand_over`] may be begun, to be asked before each.
     pub fn work_gate(&self, part: &HandedBatch) -> WorkGate {
         self.buffer.look(|state| state.work_gate(part))
     }
@@ -396,7 +396,7 @@ impl Consumer {
         }
     }
 
-    /// Whether there is anything for [`Self::take_events`].
+    /// True if there is anything for [`Self::take_events`].
     pub fn has_events(&self) -> bool {
         self.group.get().is_some_and(Group::has_events)
     }

@@ -55,7 +55,7 @@ impl Consumer {
         Ok(number)
     }
 
-    /// Whether all is handed out that the loop wants, of all partitions that are assigned now. A member of a group has
+    /// True if all is handed out that the loop wants, of all partitions that are assigned now. A member of a group has
     /// to be stable, and to know of each topic that it subscribed to whether it exists; if none does, it is at its end
     /// as soon as that is known. To be called now and then: it has the bounds of new partitions looked up.
     pub fn is_until_reached(&self) -> bool {

@@ -11,7 +11,7 @@ pub(crate) enum FetchCommand {
     Assign {
         /// With the span, where to start, and the exclusive end of a bounded read.
         partitions: Vec<(TopicPartition, u64, Start, Option<i64>)>,
-        /// Whether a group assigned them: it revokes them once their topic is gone.
+        /// True if a group assigned them: it revokes them once their topic is gone.
         is_owned: bool,
     },
     /// All partitions of a topic, those added later too.

@@ -120,7 +120,7 @@ struct Queue {
     // Weak: a segment that was dropped by a seek needs no decompression any more.
     segments: VecDeque<Weak<Segment>>,
     closed: bool,
-    /// Whether a thread watches for room already.
+    /// True if a thread watches for room already.
     is_watched: bool,
     /// Decompressed bytes per compressed byte, smoothed; decides how much budget to ask for.
     ratio: f64,

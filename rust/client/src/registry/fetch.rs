@@ -138,7 +138,7 @@ fn get(http: &Http, kind: SchemaKind, what: &str, path: &str) -> Result<Map<Stri
     Ok(answer)
 }
 
-/// Whether values are changed by rules when they are written.
+/// True if values are changed by rules when they are written.
 fn has_rules(answer: &Map<String, Value>) -> bool {
     let Some(Value::Object(rules)) = answer.get("ruleSet") else { return false };
     rules.values().any(|rules| rules.as_array().is_some_and(|rules| !rules.is_empty()))

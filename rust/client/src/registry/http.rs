@@ -250,7 +250,7 @@ impl Url {
     }
 }
 
-/// Whether one side refused the other's certificate or encryption, which another attempt does not change.
+/// True if one side refused the other's certificate or encryption, which another attempt does not change.
 fn is_of_tls(error: &ureq::Error) -> bool {
     let inner = match error {
         ureq::Error::Rustls(inner) => Some(inner),
@@ -272,7 +272,7 @@ fn is_of_tls(error: &ureq::Error) -> bool {
     }
 }
 
-/// Whether the other side has closed the connection while a request was sent.
+/// True if the other side has closed the connection while a request was sent.
 fn is_cut(error: &ureq::Error) -> bool {
     matches!(error, ureq::Error::Io(error)
         if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted))

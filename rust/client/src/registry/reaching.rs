@@ -1,4 +1,4 @@
-//! Whether a registry answers: for the health of a client, and its log.
+//! Reachability of a registry, for the health of a client and its log.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock};

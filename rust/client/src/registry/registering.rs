@@ -148,7 +148,7 @@ impl SchemaRegistry {
         })
     }
 
-    /// Whether the subject's newest schema is written, in place of the given one.
+    /// True if the subject's newest schema is written, in place of the given one.
     pub fn writes_latest(&self) -> bool {
         self.registering.how == How::Latest
     }

@@ -10,6 +10,7 @@ mod texts;
 
 use arrow_array::{Array, ArrayRef, LargeBinaryArray};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use monedula_columns::refusable;
 
 pub(crate) use self::entries::{Entries, Keys};
 pub use self::meaning::Meaning;
@@ -92,7 +93,8 @@ pub(crate) fn values(
         if row == SAMPLE {
             // Reserve room as if the other rows took as much as the first ones. A failure is ignored: if only the first
             // ones are large, no such room is needed.
-            let _ = values.try_reserve((values.len() / SAMPLE).saturating_mul(rows - SAMPLE) / 16 * 17);
+            let more = (values.len() / SAMPLE).saturating_mul(rows - SAMPLE) / 16 * 17;
+            let _ = refusable(|| values.try_reserve(more));
         }
         if !nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             values.extend_from_slice(frame);

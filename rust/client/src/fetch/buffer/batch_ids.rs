@@ -30,7 +30,7 @@ impl BatchIds {
         self.last
     }
 
-    /// Whether a batch of this buffer has this id.
+    /// True if a batch of this buffer has this id.
     pub(super) fn has(&self, id: BatchId) -> bool {
         self.before_first < id && id <= self.last
     }

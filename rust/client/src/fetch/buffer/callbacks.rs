@@ -19,12 +19,12 @@ pub(super) struct Callbacks {
 }
 
 impl Callbacks {
-    /// Whether none waits.
+    /// True if none waits.
     pub(super) fn is_empty(&self) -> bool {
         self.repeated.is_empty() && self.queue.is_empty()
     }
 
-    /// Whether one is to be run now.
+    /// True if one is to be run now.
     pub(super) fn is_due(&self) -> bool {
         self.running.is_none() && !self.is_empty()
     }

@@ -96,7 +96,7 @@ impl<'b> DriverSide<'b> {
         self.shared.notify_calls();
     }
 
-    /// Whether what is ready is to be handed out at once: the driver waits for budget, or has nothing left to fetch.
+    /// True if what is ready is to be handed out at once: the driver waits for budget, or has nothing left to fetch.
     pub(crate) fn set_flush(self, flush: bool) {
         self.shared.lock().partitions.set_flush(flush);
         self.shared.notify_calls();

@@ -86,7 +86,7 @@ impl PendingErrors {
         self.raise.retain(|error| error.partition().is_none_or(|partition| !topics.contains(&partition.topic)));
     }
 
-    /// Whether this topic is known to have no partition that could be read.
+    /// True if this topic is known to have no partition that could be read.
     pub(crate) fn has_failed_topic(&self, topic: &str) -> bool {
         let about = |error: &ClientError| error.partition().is_some_and(|partition| &*partition.topic == topic);
         self.failed_topics.iter().any(about)

@@ -294,7 +294,7 @@ impl HandedOut {
         Some(named.into_iter().map(|(part, _)| part).collect())
     }
 
-    /// Whether rows of a partition are in the hands of a thread or task, or of a run, which has not finished them; or
+    /// True if rows of a partition are in the hands of a thread or task, or of a run, which has not finished them; or
     /// records that were refused are not in safe keeping yet. Not those that can be taken back.
     fn is_in_hand(&self, partition: &TopicPartition) -> bool {
         let is_kept = |id: BatchId| self.rows.get(&id).is_none_or(|rows| !rows.has_untaken(partition));
@@ -314,7 +314,7 @@ impl HandedOut {
         }
     }
 
-    /// Whether an automatic commit is due by the number of rows.
+    /// True if an automatic commit is due by the number of rows.
     pub(crate) fn has_finished_enough(&self) -> bool {
         self.commit_after.is_some_and(|after| self.finished_rows >= after)
     }
@@ -329,7 +329,7 @@ impl HandedOut {
         self.ledger.is_some()
     }
 
-    /// Whether the user holds nothing unfinished of these partitions.
+    /// True if the user holds nothing unfinished of these partitions.
     pub(super) fn is_quiet(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
         self.ledger.as_ref().is_none_or(|ledger| ledger.is_quiet(partitions))
     }
@@ -375,7 +375,7 @@ impl HandedOut {
         }
     }
 
-    /// Whether this buffer has handed out the batch. One without rows is anybody's.
+    /// True if this buffer has handed out the batch. One without rows is anybody's.
     pub(crate) fn is_own(&self, batch: &HandedBatch) -> bool {
         batch.columns.record_batch.num_rows() == 0 || self.batch_ids.has(batch.id)
     }
@@ -635,12 +635,12 @@ impl HandedOut {
         self.returned.keys().find(is_open)
     }
 
-    /// Whether there are rows that were given back and may be handed out.
+    /// True if there are rows that were given back and may be handed out.
     pub(super) fn has_returned(&self, partitions: &Partitions) -> bool {
         self.first_returned(partitions).is_some()
     }
 
-    /// Whether any rows were given back, also of partitions that are held back.
+    /// True if any rows were given back, also of partitions that are held back.
     pub(super) fn holds_returned(&self) -> bool {
         !self.returned.is_empty()
     }
@@ -670,7 +670,7 @@ impl HandedOut {
         self.rows.values().for_each(RowBatch::stop);
     }
 
-    /// Whether rows of a partition were handed out that may be handed out again, or that somebody has in hand: its error
+    /// True if rows of a partition were handed out that may be handed out again, or that somebody has in hand: its error
     /// comes after them.
     pub(super) fn owes_rows(&self, partition: &TopicPartition) -> bool {
         self.returned.contains_key(partition) || self.is_in_hand(partition)

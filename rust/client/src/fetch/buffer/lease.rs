@@ -60,7 +60,7 @@ impl LeaseClock {
         (at_ns > 0).then(|| self.started + Duration::from_nanos(at_ns))
     }
 
-    /// Whether the lease holds now.
+    /// True if the lease holds now.
     pub(super) fn holds(&self) -> bool {
         let until_ns = self.until_ns.load(Ordering::Acquire);
         until_ns == Self::UNLIMITED || nanos(self.started.elapsed()) < until_ns

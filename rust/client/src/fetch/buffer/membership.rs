@@ -30,7 +30,7 @@ pub(crate) struct MembershipGate {
     polled_at: Option<Instant>,
     /// For how long the process had been stopped by then.
     stopped_before: Duration,
-    /// Whether the group's task is to be notified of the next poll: the member left for want of one.
+    /// True if the group's task is to be notified of the next poll: the member left for want of one.
     awaits_poll: bool,
     /// When partitions were last released.
     released_at: Option<Instant>,
@@ -49,7 +49,7 @@ pub(crate) struct MembershipGate {
 struct PendingRevocation {
     ticket: u64,
     partitions: BTreeSet<TopicPartition>,
-    /// Whether to wait until the user comes into a call, to run its callback there.
+    /// True if the caller is to wait until the user comes into a call, to run its callback there.
     wait_for_user: bool,
 }
 
@@ -59,12 +59,12 @@ impl MembershipGate {
         Arc::clone(&self.clock)
     }
 
-    /// Whether nothing may be handed out now: the lease is over, or the group is being left.
+    /// True if nothing may be handed out now: the lease is over, or the group is being left.
     pub(super) fn withholds(&self, now: Instant) -> bool {
         self.leaving || !self.lease.holds(now)
     }
 
-    /// Whether there is something that a call returns before any record: a callback, or an error.
+    /// True if there is something that a call returns before any record: a callback, or an error.
     pub(super) fn has_callback_or_error(&self) -> bool {
         self.callbacks.is_due() || self.fatal().is_some() || !self.raise.is_empty()
     }
@@ -154,7 +154,7 @@ impl MembershipGate {
         self.polled_at.map(|at| at + run_time::stopped().saturating_sub(self.stopped_before))
     }
 
-    /// Whether the group's task is to be notified of the next poll at once.
+    /// True if the group's task is to be notified of the next poll at once.
     pub(crate) fn set_awaits_poll(&mut self, awaits_poll: bool) {
         self.awaits_poll = awaits_poll;
     }
@@ -198,7 +198,7 @@ impl MembershipGate {
         pending.into_iter().cloned().collect()
     }
 
-    /// Whether the user holds nothing unfinished of these partitions.
+    /// True if the user holds nothing unfinished of these partitions.
     fn is_finished(&self, revocation: &PendingRevocation, handed_out: &HandedOut) -> bool {
         let quiet = handed_out.is_quiet(&revocation.partitions);
         // What a call finishes is to be committed by it: released before that, the next owner would read it again.
@@ -227,7 +227,7 @@ impl MembershipGate {
         self.released_at.map(|at| at.elapsed())
     }
 
-    /// Whether the group's task is to be notified.
+    /// True if the group's task is to be notified.
     pub(super) fn has_work_for_group(&self, handed_out: &HandedOut) -> bool {
         self.awaits_poll
             || self.revocations.iter().any(|revocation| self.is_finished(revocation, handed_out))

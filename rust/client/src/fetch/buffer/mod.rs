@@ -190,7 +190,7 @@ impl FetchBuffer {
         }
     }
 
-    /// Whether [`Self::next`] would return at once; waits for that until `until`. Takes nothing.
+    /// True if [`Self::next`] would return at once; waits for that until `until`. Takes nothing.
     pub(crate) fn ready(&self, limits: &BatchLimits, until: Instant) -> bool {
         let mut state = self.shared.lock();
         loop {

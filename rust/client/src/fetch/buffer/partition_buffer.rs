@@ -25,7 +25,7 @@ pub struct PartitionStatus {
     pub last_stable_offset: Option<i64>,
     /// Smallest offset of the log.
     pub log_start_offset: Option<i64>,
-    /// Whether it is paused.
+    /// True if it is paused.
     pub paused: bool,
     /// Records fetched and not yet handed out, as their batches claim.
     pub queued_records: u64,
@@ -55,7 +55,7 @@ pub(super) enum HoldReason {
 }
 
 impl HoldReason {
-    /// Whether not even rows of batches that were handed out before may be taken.
+    /// True if not even rows of batches that were handed out before may be taken.
     fn closes_rows(self) -> bool {
         !matches!(self, Self::AtBound | Self::Lookup)
     }
@@ -104,7 +104,7 @@ pub(super) struct PartitionBuffer {
     /// The span of the assignment or the last seek. Batches of an older one count for nothing. A younger span, without
     /// a seek, only fetches again what was taken back.
     position_span: u64,
-    /// Whether a group assigned it, and not the user by hand.
+    /// True if a group assigned it, and not the user by hand.
     is_owned: bool,
     in_ready_queue: bool,
     /// Closes with the assignment and with each seek.
@@ -124,7 +124,7 @@ struct FetchedData {
     queued_bytes: usize,
     /// Budget held by decompressed data inside the walker.
     inflated: Option<Charge>,
-    /// Whether the walker holds data that is not walked yet.
+    /// True if the walker holds data that is not walked yet.
     mid_piece: bool,
     /// Next offset to hand out; `None` until the driver has found it.
     position: Option<i64>,
@@ -170,12 +170,12 @@ impl PartitionBuffer {
         self.fetched.span
     }
 
-    /// Whether rows of this span count: the partition was neither sought nor assigned anew since.
+    /// True if rows of this span count: the partition was neither sought nor assigned anew since.
     pub(super) fn counts(&self, span: u64) -> bool {
         span >= self.position_span
     }
 
-    /// Whether rows of this span are of the assignment that there is now.
+    /// True if rows of this span are of the assignment that there is now.
     pub(super) fn is_of_assignment(&self, span: u64) -> bool {
         span >= self.assigned_span
     }
@@ -204,12 +204,12 @@ impl PartitionBuffer {
         self.holds.contains(&reason)
     }
 
-    /// Whether nothing of it is to be handed out or fetched, whatever there is.
+    /// True if nothing of it is to be handed out or fetched, whatever there is.
     pub(super) fn is_held_back(&self) -> bool {
         !self.holds.is_empty()
     }
 
-    /// Whether not even rows of batches that were handed out before may be taken.
+    /// True if not even rows of batches that were handed out before may be taken.
     pub(super) fn is_closed_to_rows(&self) -> bool {
         self.holds.iter().any(|reason| reason.closes_rows())
     }
@@ -218,17 +218,17 @@ impl PartitionBuffer {
         self.fetched.mid_piece || !self.fetched.pieces.is_empty()
     }
 
-    /// Whether something can be handed out.
+    /// True if something can be handed out.
     pub(super) fn has_data(&self) -> bool {
         !self.is_held_back() && self.fetched.fault.is_none() && self.has_queued()
     }
 
-    /// Whether it holds memory although nothing of it may be handed out.
+    /// True if it holds memory although nothing of it may be handed out.
     pub(super) fn pins_memory(&self) -> bool {
         self.is_held_back() && self.fetched.walker.is_some() && self.has_queued()
     }
 
-    /// Whether a bounded read of it is over.
+    /// True if a bounded read of it is over.
     pub(super) fn is_done(&self) -> bool {
         matches!((self.fetched.position, self.end), (Some(position), Some(end)) if position >= end)
     }
@@ -381,7 +381,7 @@ impl PartitionBuffer {
         (records, bytes)
     }
 
-    /// Whether the walker is in the middle of a batch that it decompressed.
+    /// True if the walker is in the middle of a batch that it decompressed.
     pub(super) fn holds_payload(&self) -> bool {
         self.fetched.walker.as_ref().is_some_and(PartitionWalker::holds_payload)
     }
@@ -417,7 +417,7 @@ impl PartitionBuffer {
         }
     }
 
-    /// Whether a loop with `until` has nothing more to hand out of it for now.
+    /// True if a loop with `until` has nothing more to hand out of it for now.
     fn is_at_bound(&self) -> bool {
         match self.bound {
             Bound::None => false,
@@ -435,7 +435,7 @@ impl PartitionBuffer {
         }
     }
 
-    /// Whether the position has come to the bound, or left it, since [`Self::hold_at_bound`].
+    /// True if the position has come to the bound, or left it, since [`Self::hold_at_bound`].
     pub(super) fn crossed_bound(&self) -> bool {
         self.is_held_by(HoldReason::AtBound) != self.is_at_bound()
     }
@@ -445,7 +445,7 @@ impl PartitionBuffer {
         self.set_held(HoldReason::AtBound, self.is_at_bound());
     }
 
-    /// Whether it is read to the known bound of a loop with `until`.
+    /// True if it is read to the known bound of a loop with `until`.
     pub(super) fn is_read_to_bound(&self) -> bool {
         self.is_held_by(HoldReason::AtBound) && matches!(self.bound, Bound::At(_))
     }

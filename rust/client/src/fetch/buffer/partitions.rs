@@ -105,7 +105,7 @@ impl Partitions {
         self.buffers.is_empty()
     }
 
-    /// Whether the partition is assigned.
+    /// True if the partition is assigned.
     pub(crate) fn owns(&self, partition: &TopicPartition) -> bool {
         self.buffers.contains_key(partition)
     }
@@ -116,18 +116,18 @@ impl Partitions {
         by_hand.map(|(partition, _)| partition.clone()).collect()
     }
 
-    /// Whether a partition waits for its committed offset.
+    /// True if a partition waits for its committed offset.
     pub(crate) fn waits_for_start(&self, partition: &TopicPartition, span: u64) -> bool {
         let buffer = self.buffers.get(partition).filter(|buffer| buffer.span() == span);
         buffer.is_some_and(|buffer| buffer.is_held_by(HoldReason::StartUnknown))
     }
 
-    /// Whether a partition has records that wait for something.
+    /// True if a partition has records that wait for something.
     pub(crate) fn awaits_any(&self) -> bool {
         self.buffers.values().any(|buffer| buffer.is_held_by(HoldReason::Lookup))
     }
 
-    /// Whether every partition of a batch may be handed out as it was then: none was sought, paused or lost since.
+    /// True if every partition of a batch may be handed out as it was then: none was sought, paused or lost since.
     pub(super) fn may_hand_out(&self, batch: &HandedBatch) -> bool {
         let is_open = |buffer: &PartitionBuffer, span| buffer.counts(span) && !buffer.is_closed_to_rows();
         let mut places = batch.places.iter();
@@ -271,12 +271,12 @@ impl Partitions {
         }
     }
 
-    /// Whether a partition stands in the ready queue.
+    /// True if a partition stands in the ready queue.
     pub(super) fn is_any_queued(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Whether there is anything to hand out. Forgets partitions in the queue that have nothing any more.
+    /// True if there is anything to hand out. Forgets partitions in the queue that have nothing any more.
     pub(super) fn has_ready(&mut self) -> bool {
         while let Some(partition) = self.ready.front() {
             let buffer = self.buffers.get_mut(partition);
@@ -378,17 +378,17 @@ impl Partitions {
         self.is_cut = is_cut && !self.ready.is_empty();
     }
 
-    /// Whether what is ready is to be handed out at once.
+    /// True if what is ready is to be handed out at once.
     pub(super) fn set_flush(&mut self, flush: bool) {
         self.flush = flush;
     }
 
-    /// Whether the driver waits until all that is ready is handed out, and it is.
+    /// True if the driver waits until all that is ready is handed out, and it is.
     pub(super) fn is_flushed(&mut self) -> bool {
         self.flush && !self.has_ready()
     }
 
-    /// Whether nothing can be handed out, and what is held back takes memory.
+    /// True if nothing can be handed out, and what is held back takes memory.
     pub(super) fn pins_memory(&mut self) -> bool {
         !self.has_ready() && self.buffers.values().any(PartitionBuffer::pins_memory)
     }

@@ -142,7 +142,7 @@ impl BufferState {
         }
     }
 
-    /// Whether the loop with `until` has handed out all that it wants of what is assigned now.
+    /// True if the loop with `until` has handed out all that it wants of what is assigned now.
     pub(crate) fn is_until_reached(&self) -> bool {
         !self.closed
             && self.errors.is_empty()
@@ -152,12 +152,12 @@ impl BufferState {
             && self.partitions.iter().all(|(_, buffer)| buffer.fault().is_some() || buffer.is_read_to_bound())
     }
 
-    /// Whether every bounded partition is read to its end.
+    /// True if every bounded partition is read to its end.
     pub(crate) fn all_done(&self) -> bool {
         !self.closed && !self.handed_out.holds_returned() && self.partitions.iter().all(|(_, buffer)| buffer.is_done())
     }
 
-    /// Whether there is no partition, although the consumer is open.
+    /// True if there is no partition, although the consumer is open.
     pub(crate) fn is_empty(&self) -> bool {
         self.partitions.is_empty() && !self.closed
     }
@@ -198,7 +198,7 @@ impl BufferState {
         self.handed_out.next_returned(&self.partitions, limits, holder)
     }
 
-    /// Whether a call has something to return, or to wait for, before any row.
+    /// True if a call has something to return, or to wait for, before any row.
     pub(super) fn must_return_first(&self) -> bool {
         self.closed
             || self.woken
@@ -249,13 +249,13 @@ impl BufferState {
         }
     }
 
-    /// Whether an error may be raised: that of a partition comes after all rows before it. A seek beyond it would
+    /// True if an error may be raised: that of a partition comes after all rows before it. A seek beyond it would
     /// skip them.
     fn is_due(&self, error: &ClientError) -> bool {
         error.partition().is_none_or(|partition| !self.handed_out.owes_rows(partition))
     }
 
-    /// Whether a partition has rows still to come, or to be waited for.
+    /// True if a partition has rows still to come, or to be waited for.
     fn goes_on(&self, partition: &TopicPartition, buffer: &PartitionBuffer) -> bool {
         match buffer.fault() {
             None => !buffer.is_done(),
@@ -283,7 +283,7 @@ impl BufferState {
         self.errors.failed_topics().chain(of_partitions).next().map_or(Ok(()), |first| Err(first.clone()))
     }
 
-    /// Whether there is anything that could be handed out.
+    /// True if there is anything that could be handed out.
     fn has_rows(&self) -> bool {
         self.partitions.is_any_queued() || self.handed_out.has_returned(&self.partitions)
     }
@@ -318,7 +318,7 @@ impl BufferState {
     }
 }
 
-/// Whether an error says nothing about the bytes, so that they may be walked again.
+/// True if an error says nothing about the bytes, so that they may be walked again.
 pub(super) fn is_lack(error: &ClientError) -> bool {
     matches!(error, ClientError::Decode { error, .. } if matches!(error.kind, WalkErrorKind::Lacks { .. }))
 }

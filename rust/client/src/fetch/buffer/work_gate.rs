@@ -23,7 +23,7 @@ impl Drop for PartitionGate {
     }
 }
 
-/// Whether a row of a part may be begun.
+/// True if a row of a part may be begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Now.
@@ -42,7 +42,7 @@ pub struct WorkGate {
 }
 
 impl WorkGate {
-    /// Whether a row may be begun.
+    /// True if a row may be begun.
     pub fn ask(&self) -> Admission {
         if self.closed.load(Ordering::Acquire) {
             return Admission::Never;

@@ -25,7 +25,7 @@ pub(super) struct Credit {
     behind_bytes: usize,
     caught_up_bytes: usize,
     caught_up_unasked: usize,
-    /// Whether a broker that is caught up, or behind, was refused: then no other such broker gets credit before it.
+    /// True if a broker that is caught up, or behind, was refused: then no other such broker gets credit before it.
     refused: [bool; 2],
 }
 
@@ -67,7 +67,7 @@ impl Credit {
         charge
     }
 
-    /// Whether any broker has to wait.
+    /// True if any broker has to wait.
     pub(super) fn is_short(&self) -> bool {
         self.refused.contains(&true)
     }

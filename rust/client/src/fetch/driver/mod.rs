@@ -75,9 +75,9 @@ struct Running {
     topics: BTreeMap<Arc<str>, (Position, bool)>,
     /// Partitions of such topics that the driver added, with their spans.
     grown: BTreeMap<TopicPartition, u64>,
-    /// Whether a fetch waits for budget.
+    /// True if a fetch waits for budget.
     starved: bool,
-    /// Whether the buffer was last told to hand out what is ready at once.
+    /// True if the buffer was last told to hand out what is ready at once.
     flush: bool,
     /// When a cluster that was not reached yet counts as unreachable.
     bootstrap_deadline: Option<RunInstant>,
