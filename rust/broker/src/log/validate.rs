@@ -192,6 +192,8 @@ fn not_decompressed(error: &CompressionError) -> Refusal {
             let message = format!("{error}; raise this broker's {MAX_DECOMPRESSED_BATCH_BYTES}");
             Refusal { message: Some(message), ..ErrorCode::InvalidRecord.into() }
         }
+        // The batch is sound, and may be sent again.
+        CompressionError::NoMemory { .. } => ErrorCode::KafkaStorageError.into(),
         _ => ErrorCode::CorruptMessage.into(),
     }
 }
