@@ -85,18 +85,19 @@ def test_errors_speak_of_the_options_of_the_command_line(broker: Broker) -> None
     servers = orders(broker, "framed", FRAME + VALUE)
     schema = ["--schema", PROTO, "--message"]
     told = run("consume", "framed", "--decode", "protobuf", *schema, "shop.Order", servers=servers).stderr.decode()
-    assert "it can be read: give --framing confluent (byte 0)" in told
+    assert "it can be read (byte 0); give --framing confluent" in told
     broker.create_topic("avro", 1)
     broker.append("avro", [b"\x00\x00\x00\x00\x01" + written("string", "x")])
     told = run("consume", "avro", "--decode", "avro", "--schema", '"string"', servers=servers).stderr.decode()
-    assert "it can be read: give --schemas, or -X schema.registry.url, where it is asked for" in told
+    assert "it can be read (byte 0); give --schemas, or -X schema.registry.url, where it is asked for" in told
 
 
 def test_options_that_say_nothing_of_decoded_values_are_refused(broker: Broker) -> None:
     broker.create_topic("none", 1)
     arguments = ("consume", "none", "--decode", "json", "--schema", "id bigint", "-f", "json")
     told = problem(*arguments, "--columns", "id", servers=broker.bootstrap_servers, code=2)
-    assert "--columns: 'id' is a field, all of which column value has: give --columns value" in told
+    assert "--columns: 'id' is a field of value, and the column 'value' brings all fields" in told
+    assert "Give --columns value, and --schema a schema of the fields that you want" in told
     told = problem(*arguments, "--value-as", "hex", servers=broker.bootstrap_servers, code=2)
     assert "--value-as hex says how bytes become text, and --decode makes JSON of them" in told
 
@@ -157,7 +158,7 @@ def test_json_behind_a_frame_has_the_fields_of_its_subject(broker: Broker, regis
         assert found == [{"id": 7}, None]
     ended = run(*options, "--schema", "id bigint", servers=servers)
     assert ended.returncode == 1
-    assert "the schema's id 1; give --framing confluent" in ended.stderr.decode()
+    assert "the schema's id 1 (byte 0); give --framing confluent" in ended.stderr.decode()
     text = output(*options, "--schema", "id bigint", "--framing", "confluent", servers=servers)
     assert json.loads(text.splitlines()[0])["value"] == {"id": 7}
     ended = run("consume", "framed", "--decode", "json", servers=servers)
@@ -240,12 +241,12 @@ def test_a_schema_may_be_longer_than_the_name_of_a_file(broker: Broker, decode: 
         (["--decode", "avro", "--schemas", '{"x": "\\"long\\""}'], "--schemas: 'x' is neither the id of a schema"),
         (
             ["--decode", "avro", "--schemas", "[]", "--framing", "confluent"],
-            "--framing confluent: a list of schemas",
+            "--framing confluent: the schemas have no ids; a list of schemas is for --framing single_object",
         ),
-        (["--decode", "avro", "--schema", '"long"', "--framing", "glue"], "--framing glue needs --schemas with those"),
+        (["--decode", "avro", "--schema", '"long"', "--framing", "glue"], "not asked; give --schemas, as the console"),
         (["--decode", "json", "--schema", "id bigint", "--schemas", "{}"], "--schemas is for --decode avro and proto"),
         (["--decode", "json", "--schema", "id bigint", "--framing", "single_object"], "is for --decode avro"),
-        (["--decode", "avro", "--schema", '"long"', "--framing", "apicurio"], "need -X schema.registry.url, where"),
+        (["--decode", "avro", "--schema", '"long"', "--framing", "apicurio"], "give -X schema.registry.url, where"),
     ],
 )
 def test_a_frame_that_cannot_be_read_is_refused(broker: Broker, options: list[str], reason: str) -> None:

@@ -134,8 +134,20 @@ pub struct BadValue {
     pub path: String,
     /// What is wrong.
     pub reason: String,
+    /// Advice on what to ask for instead; backticks are around Python's names, since a command line and Spark have others.
+    pub hint: Option<&'static str>,
     /// Where in the value, in bytes from its start.
     pub position: usize,
+}
+
+impl BadValue {
+    /// The reason and the hint, for a dead letter, whose reader has no attributes.
+    pub fn reason_and_hint(&self) -> String {
+        match self.hint {
+            Some(hint) => format!("{}; {}", self.reason, hint.replace('`', "")),
+            None => self.reason.clone(),
+        }
+    }
 }
 
 impl fmt::Display for BadValue {

@@ -12,6 +12,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
+use crate::argument::BadArgument;
 use crate::capsule;
 use crate::error::argument_error;
 use crate::registered::SubjectLookup;
@@ -47,7 +48,7 @@ impl JsonGiven {
 
     /// What writes rows with the id that a registry has for their schema.
     pub(crate) fn registered(&self, py: Python<'_>, place: SubjectLookup<'_>) -> PyResult<JsonEncoder> {
-        let refused = |reason: String| argument_error(py, format!("{}: {reason}", place.name));
+        let refused = |reason: String| BadArgument::of(place.name, reason).to_py(py);
         let JsonSchemaGiven { text, title, subject } = &self.schema;
         let subject = place.subject(py, subject.as_deref(), title.as_deref())?;
         let text = match (text, place.data_type) {
@@ -106,7 +107,7 @@ pub(crate) fn decode_json(
 pub(crate) fn json_options(py: Python<'_>, given: Vec<(String, String)>) -> PyResult<JsonOptions> {
     let mut options = JsonOptions::default();
     for (name, value) in given {
-        options.set(&name, &value).map_err(|bad| argument_error(py, bad.to_string()))?;
+        options.set(&name, &value).map_err(|bad| BadArgument::from(bad).to_py(py))?;
     }
     Ok(options)
 }

@@ -6,6 +6,7 @@
 mod admin;
 mod admin_security;
 mod admin_values;
+mod argument;
 mod assignor;
 mod attaching;
 mod avro;

@@ -126,7 +126,7 @@ pub(crate) fn below(path: &str, name: &str) -> String {
 
 /// A column that does not fit: where, and why.
 pub(crate) fn bad(path: &str, reason: impl Into<String>) -> BadSchema {
-    BadSchema { path: path.to_owned(), reason: reason.into() }
+    BadSchema::new(path, reason)
 }
 
 /// What stands before each value, by which it names its schema.
