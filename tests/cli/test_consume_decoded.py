@@ -1,6 +1,5 @@
 """`monedula consume --decode` to text: values of every format as JSON."""
 
-import datetime
 import json
 from collections.abc import Iterator
 from decimal import Decimal
@@ -12,8 +11,6 @@ import fastavro
 import pyarrow.parquet
 import pytest
 from google.protobuf import descriptor_pb2
-from google.protobuf.timestamp_pb2 import Timestamp
-from monedula.cli.decoded import json_text
 from monedula.testing import Broker
 
 from tests.cli.processes import output, problem, run
@@ -120,32 +117,6 @@ def test_values_of_avro_and_json_are_lines_of_json_too(broker: Broker, tmp_path:
     options = ["consume", "json", "--decode", "json", "--schema", "x string, id bigint", "-f", "json"]
     (line,) = output(*options, servers=broker.bootstrap_servers).splitlines()
     assert line.endswith('"value":{"x":"ü","id":1}}')
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (True, "true"),
-        (float("-inf"), '"-Infinity"'),
-        (float("nan"), '"NaN"'),
-        (1e300, "1e+300"),
-        ({1: [None, b"\xff"]}, '{"1":[null,"/w=="]}'),
-        (datetime.timedelta(seconds=-1, microseconds=-5), '"-1.000005s"'),
-        (datetime.timedelta(days=1), '"86400s"'),
-        (datetime.datetime(2026, 1, 2, 3, 4, 5, 6), '"2026-01-02T03:04:05.000006"'),
-        (datetime.time(1, 2), '"01:02:00"'),
-        ('a"\n\u2028', '"a\\"\\n\u2028"'),
-        (Decimal("1E+3"), "1000"),
-    ],
-)
-def test_what_json_does_not_have_is_written_as_text(value: Any, text: str) -> None:
-    assert json_text(value) == text
-    json.loads(text)
-
-
-def test_lengths_are_written_as_in_protobufs_own_json() -> None:
-    at = Timestamp(seconds=1).ToJsonString()
-    assert json_text({"at": Timestamp(seconds=1).ToDatetime(datetime.UTC)}) == f'{{"at":"{at}"}}'
 
 
 def test_json_behind_a_frame_has_the_fields_of_its_subject(broker: Broker, registry: Registry) -> None:

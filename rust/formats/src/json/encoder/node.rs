@@ -3,6 +3,7 @@
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 
 use super::scalar;
+use super::shown::Time;
 use crate::json::time::{Pattern, TimeZone, write_date, write_timestamp};
 use crate::writing::{Bounds, Decimals, Entries, Fault, Floats, Ints, Keys, Texts, Times, Written, uuid_text};
 
@@ -50,6 +51,8 @@ pub(super) enum Values<'a> {
     /// In a zone, or by a clock without one.
     Timestamp(Times<'a>, Option<&'a TimeZone>, Option<&'a Pattern>),
     Decimals(Decimals<'a>, usize),
+    /// Dates, times and lengths of time for a screen.
+    Shown(Time<'a>),
     /// Whether fields that are null are left out.
     Object(Vec<Member<'a>>, bool),
     List(Bounds<'a>, Box<Node<'a>>),
@@ -105,6 +108,7 @@ impl Values<'_> {
             }
             Self::Date(days, pattern) => date(days.get(row)?, *pattern, out)?,
             Self::Timestamp(times, zone, pattern) => timestamp(times.get(row)?, *zone, *pattern, out)?,
+            Self::Shown(time) => time.write(row, out)?,
             Self::Decimals(decimals, scale) => scalar::decimal(decimals.get(row)?, *scale, out),
             Self::Object(members, leaves_nulls_out) => {
                 let first = out.len() + 1;
