@@ -152,12 +152,12 @@ def seconds(name: str, value: object) -> float:
     try:
         duration = float(value)  # type: ignore[arg-type]
     except OverflowError:
-        raise ArgumentError(f"{name}={value!r}: expected seconds, fewer of them") from None
+        raise ArgumentError.of(name, value, "expected seconds, fewer of them") from None
     except (TypeError, ValueError):  # an array of numpy, a decimal that is no number
         kind = type(value).__name__
         raise ArgumentError(f"{name}={value!r} ({kind}): expected seconds, a number such as 1.5") from None
     if not duration >= 0:  # NaN is no duration either: what waits for it would wait forever
-        raise ArgumentError(f"{name}={value!r}: expected seconds, 0 or more")
+        raise ArgumentError.of(name, value, "expected seconds, 0 or more")
     return duration
 
 

@@ -54,6 +54,7 @@ __all__ = [
     "new_holder",
     "shutdown",
     "stable_avro",
+    "with_json_values",
 ]
 
 __version__: str
@@ -93,6 +94,7 @@ def json_lines(batch: object, rows: Sequence[int], key_form: str, value_form: st
 def new_holder() -> int: ...
 def shutdown() -> None: ...
 def stable_avro(text: str) -> str | None: ...
+def with_json_values(batch: Batch) -> Batch: ...
 
 @final
 class AdminCore:

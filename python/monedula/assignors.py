@@ -117,7 +117,7 @@ def split_strategy(assignors: Strategy) -> tuple[RawStrategy, dict[str, Assignor
         ArgumentError: if the list is empty, one item is not an assignor, or two have the same name.
     """
     if isinstance(assignors, str) or not isinstance(assignors, Iterable):
-        raise ArgumentError(f"assignors={assignors!r}: expected a list of assignors and names of built-in ones")
+        raise ArgumentError.of("assignors", assignors, "expected a list of assignors and names of built-in ones")
     names: RawStrategy = []
     own: dict[str, Assignor] = {}
     for given in assignors:

@@ -170,7 +170,7 @@ def raw_columns(columns: Sequence[str] | None) -> list[str] | None:
         if all(isinstance(name, str) for name in names):
             return names
     one = f"; one column is columns=[{columns!r}]" if isinstance(columns, str) else ""
-    raise ArgumentError(f"columns={columns!r}: expected a list of names, such as ['key', 'value']{one}")
+    raise ArgumentError.of("columns", columns, f"expected a list of names, such as ['key', 'value']{one}")
 
 
 def _text(key: str, value: object) -> str:

@@ -9,6 +9,18 @@ if TYPE_CHECKING:
     from monedula.types.reports import BatchReport
 
 
+def plain_hint(hint: str | None, next_offset: int | None) -> str:
+    """A hint in the words of Python's API: without the backticks around what other front ends say otherwise."""
+    return (hint or "").replace("`", "").replace("{next_offset}", str(next_offset))
+
+
+def with_hint(facts: str, hint: str, is_sentence: bool) -> str:
+    """A message with its hint, which may be a sentence of its own."""
+    if not hint:
+        return facts
+    return f"{facts}{' ' if facts.endswith('?') else '. ' if is_sentence else '; '}{hint}"
+
+
 class KafkaError(Exception):
     """The base class of all errors of this client.
 
@@ -23,6 +35,7 @@ class KafkaError(Exception):
         log_end_offset: the offset after the last record of the log, if the offset lies outside of it; else `None`.
         key: the setting that the error is about, or `None`.
         group: the consumer group that the error is about, or `None`.
+        hint: what to do about it, if the message says so at its end; else `None`.
     """
 
     def __init__(
@@ -39,8 +52,12 @@ class KafkaError(Exception):
         log_end_offset: int | None = None,
         key: str | None = None,
         group: str | None = None,
+        hint: str | None = None,
     ) -> None:
         super().__init__(message)
+        # Backticks are around what the command line and Spark say otherwise.
+        self._marked_hint = hint or ""
+        self.hint = plain_hint(hint, next_offset) or None
         self.code = code
         self.retriable = retriable
         self.topic = topic
@@ -61,7 +78,44 @@ class ConfigError(KafkaError, ValueError):
 
 
 class ArgumentError(KafkaError, ValueError):
-    """An argument of a call is invalid. Change it."""
+    """An argument of a call is invalid. Change it. The message is made of the attributes.
+
+    Attributes:
+        argument: the argument at fault, such as `"framing"`, or a part of it, `"schemas[7]"`; or `None`.
+        value: what was given for it, as `repr` shows it, or `None` if the message does not show it.
+        reason: what is wrong with it.
+        hint: what to give instead, or `None`.
+        key: of `options`, the name of the option; else `None`.
+        row: of a table, the row that cannot be sent; else `None`.
+    """
+
+    def __init__(
+        self,
+        reason: str = "",
+        *,
+        argument: str | None = None,
+        value: str | None = None,
+        hint: str | None = None,
+        key: str | None = None,
+        row: int | None = None,
+        **details: Any,
+    ) -> None:
+        plain = plain_hint(hint, None)
+        message = with_hint(reason if row is None else f"row {row}: {reason}", plain, plain[:1].isupper())
+        if argument is not None:
+            place = f"option {key}" if argument == "options" and key is not None else argument
+            message = f"{place}{'' if value is None else f'={value}'}: {message}"
+        super().__init__(message, hint=hint, key=key, **details)
+        self.argument = argument
+        self.value = value
+        self.reason = reason
+        self.row = row
+
+    @classmethod
+    def of(cls, argument: str, value: object, reason: str, hint: str | None = None) -> "ArgumentError":
+        """The error of an argument for which `value` was given, with the `reason` and the `hint`."""
+        shown = repr(value)
+        return cls(reason, argument=argument, value=shown if len(shown) <= 400 else f"{shown[:397]}...", hint=hint)
 
 
 class NoThreadError(KafkaError, RuntimeError):

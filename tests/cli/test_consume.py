@@ -104,7 +104,7 @@ def test_values_are_decoded_to_typed_columns(broker: Broker, tmp_path: Path) -> 
         (["--decode", "avro", "-f", "arrow", "--schema", '"int"', "--subject", "s"], "give one of them"),
         (
             ["--decode", "protobuf", "--schema", "order"],
-            "but 'order', nor the name of a file",
+            "but 'order'; nor is there a file of that name",
         ),
         (["--decode", "protobuf", "--schema", "message M {} message N {}"], "give --message, one of M, N"),
         (["--decode", "protobuf"], "needs a schema: --schema order.proto, or a registry"),

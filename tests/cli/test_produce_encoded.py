@@ -349,7 +349,7 @@ def test_options_that_make_no_sense_are_told_by_their_names(
     assert "--message is for --encode protobuf" in wrong("--encode", "avro", "--message", "x")
     assert "--subject is that of a registry" in wrong("--encode", "avro", "--subject", "x")
     assert "--flatten makes values of the columns" in wrong("--encode", "avro", "--schema", '"int"', "--flatten")
-    assert "--key-schema: is not JSON, as Avro schemas are, but 'x', nor the name of a file" in wrong(
+    assert "--key-schema: is not JSON, as Avro schemas are, but 'x'; nor is there a file of that name" in wrong(
         "--key-encode", "avro", "--key-schema", "x"
     )
     assert "give --key-message, one of shop.Order, shop.Item" in wrong(
@@ -361,8 +361,9 @@ def test_options_that_make_no_sense_are_told_by_their_names(
     )
     text = tmp_path / "order.txt"
     text.write_text(PROTO)
-    assert "--schema: is no file of descriptors; the name of one with the text of a schema ends in .proto" in wrong(
-        "--encode", "protobuf", "--schema", str(text)
+    assert (
+        "these bytes are the text of a .proto file; the name of a file with a text, and not descriptors, ends"
+        in wrong("--encode", "protobuf", "--schema", str(text))
     )
     assert "--encode avro without a topic needs --schema or --subject" in wrong(
         "--encode", "avro", "-f", "json", *where, topic=()

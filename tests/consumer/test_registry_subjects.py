@@ -72,7 +72,7 @@ def test_a_subject_that_cannot_be_had_is_an_error_where_the_consumer_is_made(
         monedula.errors.SchemaRegistryError, match=r"latest version of subject none: .*40401 Subject 'none' not found"
     ):
         monedula.Consumer(settings(broker, registry), value=value)
-    with pytest.raises(monedula.ArgumentError, match=r"schema\.registry\.url is not given"):
+    with pytest.raises(monedula.ArgumentError, match=r"name no registry; give the setting schema\.registry\.url"):
         monedula.Consumer({"bootstrap.servers": broker.bootstrap_servers}, value=value)
 
 
@@ -119,7 +119,7 @@ def test_a_registry_takes_the_schema_of_typed_columns_where_it_has_one(registry:
             "PROTOBUF",
             "give the text of the .proto file, with kind='PROTOBUF'",
         ),
-        (b"{}", "AVRO", "schema of type bytes: expected its text, or what json.loads makes of it"),
+        (b"{}", "AVRO", "schema: expected its text, or what json.loads makes of it, and not a value of type bytes"),
     ]:
         for ask in (client.register, client.check):
             with pytest.raises(monedula.ArgumentError, match=says):

@@ -243,7 +243,7 @@ def _nothing() -> dict[str, Any]:
         (lambda: Json(SCHEMA, mode=anything("nul")), "expected 'fail', 'null' or 'drop'"),
         (lambda: Json(SCHEMA, mode="drop", dead_letter="t"), "give one of them"),
         (lambda: Json(SCHEMA, dead_letter="no topic"), "no topic"),
-        (lambda: Json(SCHEMA, corrupt_record="x"), "corrupt_record is for mode='null'"),
+        (lambda: Json(SCHEMA, corrupt_record="x"), "corrupt_record='x': it is for mode='null'"),
         (lambda: Json(SCHEMA, mode="null", corrupt_record="x"), "corrupt_record='x': the schema has no such field"),
         (lambda: Json("id int, _corrupt_record int", mode="null"), "the text of bad values is a string, not int32"),
         (lambda: Json(SCHEMA, mode=anything("PERMISSIVE")), "Spark's PERMISSIVE is 'null'"),

@@ -323,7 +323,7 @@ def test_it_is_pickled_and_shown() -> None:
         (lambda: Protobuf(b""), "no message in the schema"),
         (lambda: Protobuf(Order, message="t.Nothing"), r"no message t\.Nothing; there are t\.Refund, t\.Order"),
         (lambda: Protobuf(descriptors(ORDERS)), r"several messages; give message=, one of t\.Order, t\.Refund"),
-        (lambda: Protobuf(b"message M {}"), r"these bytes are the text of a \.proto file: give it as str"),
+        (lambda: Protobuf(b"message M {}"), r"these bytes are the text of a \.proto file; give it as str"),
         (lambda: Protobuf(ORDERS.proto.SerializeToString()), "are of one file, and not of a FileDescriptorSet"),
         (lambda: Protobuf("order.proto"), r"is not the text of a \.proto file, but 'order\.proto'"),
         (lambda: Protobuf('syntax = "proto3";\nmessage M { int32 }'), "schema.proto: line 2: expected a name"),

@@ -213,7 +213,7 @@ def test_what_says_how_is_checked(producer: ProducerFactory) -> None:
         sender.send_batch(orders(1), given, value="json")  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match=r"Json\(\) without a schema is for writing"):
         monedula.read({"bootstrap.servers": "127.0.0.1:1"}, given, value=Json())
-    with pytest.raises(ArgumentError, match='key= says how the column "key" is written, which the table has not'):
+    with pytest.raises(ArgumentError, match='key: the table has no column "key", which it says how to write'):
         sender.send_batch(orders(1).select(["value"]), given, key=Avro("int"), value=Avro(ORDER))
 
 

@@ -100,7 +100,7 @@ def test_values_are_read_behind_any_frame(
         ({"value.format": "avro", "value.schemas": '{"7": "none.avsc"}'}, "'value.schemas': none.avsc: No such file"),
         (
             {"value.format": "avro", "value.schema": '"long"', "value.framing": "glue"},
-            "option 'value.framing': value.framing='glue' needs value.schemas={UUID",
+            "option 'value.framing' is 'glue': AWS Glue's own API is not asked; give value.schemas={UUID",
         ),
     ],
 )
@@ -126,7 +126,7 @@ def test_a_list_of_schemas_is_that_of_single_objects() -> None:
     ("given", "reason"),
     [
         ({"value.format": "avro", "value.framing": "confluent"}, "a list of schemas is for value.framing='single_obj"),
-        ({"value.format": "avro", "value.framing": "glue"}, "needs value.schemas={UUID"),
+        ({"value.format": "avro", "value.framing": "glue"}, "give value.schemas={UUID"),
         ({"value.format": "protobuf", "value.schema": PROTO, "value.message": "Order"}, "expected {id: schema}"),
     ],
 )

@@ -186,7 +186,7 @@ def test_mistakes_are_said_before_anything_is_read(
 @pytest.mark.parametrize("format_", ["read", "readStream"])
 def test_a_subject_needs_a_registry(spark: SparkSession, kafka: KafkaCluster, format_: str) -> None:
     given = options_for(kafka, subscribe="x", value_format="avro", value_subject="s")
-    with pytest.raises(PySparkException, match=r"option 'value\.subject': .*kafka\.schema\.registry\.url is not given"):
+    with pytest.raises(PySparkException, match=r"option 'value\.subject': .*give kafka\.schema\.registry\.url"):
         getattr(spark, format_).format(OURS).options(**given).load()
 
 

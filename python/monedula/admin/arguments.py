@@ -103,7 +103,7 @@ def _text(name: str, value: object) -> str:
         return str(value)
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
         return ",".join(value)
-    raise ArgumentError(f"{name}={value!r}: expected a text, a number, a boolean, or a list of texts")
+    raise ArgumentError.of(name, value, "expected a text, a number, a boolean, or a list of texts")
 
 
 def is_resource(resource: object) -> bool:
@@ -165,7 +165,7 @@ def raw_target(to: object) -> tuple[tuple[str, int], list[tuple[tuple[str, int],
         if set(to) == {"shift"}:
             by = whole_number(to["shift"])
             if by is None:
-                raise ArgumentError(f"shift={to['shift']!r}: expected a whole number, negative to go back")
+                raise ArgumentError.of("shift", to["shift"], "expected a whole number, negative to go back")
             return ("shift", by), []
         return ("offsets", 0), [(raw_partition(partition), raw_offset(offset)) for partition, offset in to.items()]
     if to in ("earliest", "latest") or is_time(to):

@@ -61,7 +61,7 @@ class LogMethods(AdminBase):
             topics = [raw_name(item, "topic") for item in items if isinstance(item, str)]
             pairs = [(raw_partition(item), spec) for item in items if not isinstance(item, str)]
         if isolation not in ("read_committed", "read_uncommitted"):
-            raise ArgumentError(f"isolation={isolation!r}: expected 'read_committed' or 'read_uncommitted'")
+            raise ArgumentError.of("isolation", isolation, "expected 'read_committed' or 'read_uncommitted'")
         committed = isolation == "read_committed"
         return Call(
             self._core.list_offsets(timeout, (pairs, topics, spec), committed),

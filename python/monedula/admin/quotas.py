@@ -108,7 +108,7 @@ def _raw_quota(name: str, value: object) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ArgumentError(f"{name}={value!r}: expected a number, or None to remove the quota")
+        raise ArgumentError.of(name, value, "expected a number, or None to remove the quota")
     return float(value)
 
 

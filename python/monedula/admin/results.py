@@ -69,7 +69,7 @@ def answered(results: R, errors: str) -> R:
         KafkaError: the error of the only item; `AdminErrors` if there are several items.
     """
     if errors not in ("raise", "return"):
-        raise ArgumentError(f"errors={errors!r}: expected 'raise' or 'return'")
+        raise ArgumentError.of("errors", errors, "expected 'raise' or 'return'")
     if errors == "return" or not results.errors:
         return results
     if len(results) + len(results.errors) == 1:

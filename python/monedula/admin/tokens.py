@@ -138,7 +138,7 @@ def _milliseconds(period: object, what: str, left_out: int) -> int:
         return left_out
     seconds = period.total_seconds() if isinstance(period, timedelta) else period
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 1 << 50:
-        raise ArgumentError(f"{what}={period!r}: expected seconds, 0 or more, or a timedelta")
+        raise ArgumentError.of(what, period, "expected seconds, 0 or more, or a timedelta")
     return int(seconds * 1000)
 
 

@@ -1,6 +1,5 @@
 """What `monedula produce` sends as Arrow batches: tables, and lines of JSON that are written in a format."""
 
-import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,13 +18,13 @@ from monedula.cli.encoded import (
     nulls_of,
     shape_of,
 )
-from monedula.cli.encoding import in_words
 from monedula.cli.failures import Failure
 from monedula.cli.placing import Placing
 from monedula.cli.progress import Bar
 from monedula.cli.records import LAST_WORDS_SECONDS, Common, report
 from monedula.cli.running import say
 from monedula.cli.sources import Line
+from monedula.cli.wording import CommandWording
 from monedula.errors import ArgumentError, KafkaTimeoutError, SchemaRegistryError
 from monedula.formats._typed import Typed
 from monedula.formats.avro import Avro
@@ -84,14 +83,12 @@ class Batches:
         except ArgumentError as error:
             if not self._forms:
                 raise
-            found = re.match(r"row ([0-9]+): ", str(error))
-            if found is None:
-                raise Failure(self._of_columns(in_words(str(error)), numbers)) from None
-            row = int(found.group(1))
-            if row > 0:
-                self._send(batch.slice(0, row), topic, numbers[:row])
-            what = in_words(str(error)[found.end() :])
-            raise Failure(f"{self._word} {numbers[row]}: {what}") from None
+            wording = CommandWording()
+            if error.row is None:
+                raise Failure(self._of_columns(wording.told(error), numbers)) from None
+            if error.row > 0:
+                self._send(batch.slice(0, error.row), topic, numbers[: error.row])
+            raise Failure(f"{self._word} {numbers[error.row]}: {wording.reason(error)}") from None
 
     def _of_columns(self, reason: str, _numbers: Sequence[int]) -> str:
         return reason

@@ -1,6 +1,5 @@
 """`monedula consume --decode`: values as typed columns, for Arrow and Parquet, or as JSON."""
 
-import re
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from errno import ENAMETOOLONG
@@ -12,6 +11,7 @@ from monedula.cli.failures import Failure, UsageError, require
 from monedula.cli.formats import BINARY, Format
 from monedula.cli.templates import Template
 from monedula.cli.topic_names import is_pattern
+from monedula.cli.wording import CommandWording
 from monedula.errors import ArgumentError
 from monedula.formats._schemas_by_id import schemas_by_id
 from monedula.formats._typed import Typed
@@ -98,53 +98,8 @@ def decoder(
     try:
         return _with_reader(decode, schema, mode, flatten)
     except ArgumentError as error:
-        reason = in_options(str(error))
-        raise UsageError(reason if reason.startswith("--") else f"--schema: {reason}") from None
-
-
-def in_options(reason: str) -> str:
-    """What an error says about Python's arguments, in the words of the command line."""
-    for python, here in _WORDS:
-        reason = re.sub(python, here, reason)
-    return reason.removeprefix("schema: ")
-
-
-_WORDS = (
-    (
-        r"columns: ('.*?') is a field of value: .*",
-        r"--columns: \1 is a field, all of which column value has: give --columns value, and a --schema of the wanted",
-    ),
-    (
-        r"the files that are imported must be given, too",
-        "give descriptors with the files that are imported: protoc --include_imports --descriptor_set_out=order.pb",
-    ),
-    (
-        r"these bytes are the text of a \.proto file: .*",
-        "is no file of descriptors; the name of one with the text of a schema ends in .proto",
-    ),
-    (r"; that of a file is Path\(\.\.\.\)\.read_text\(\)", ", nor the name of a file"),
-    (r"give message= another name, or schemas= with the schema of this id", "give another --message"),
-    (r"give message=,", "give --message,"),
-    (r"schemas=\{.*?\}(?=, or the setting)", "--schemas"),
-    (r"the setting (?=schema\.registry\.url)", "-X "),
-    (r"schemas=\{UUID.*?\}", "--schemas with those of the UUIDs of versions"),
-    (r"schemas=\{.*?\}", "--schemas"),
-    (r"framing='(\w+)'", r"--framing \1"),
-    (r"framing=", "--framing"),
-    (r"^schemas", "--schemas"),
-    (r"Give the read a start and an end in it", "Give a --from and a --to in it"),
-    (r"A read that starts at (\d+) goes on behind it", r"--from \1 goes on behind it"),
-    (r"\. Seek past it to go on", ""),
-    (
-        r"Seek to where the new topic is to be read from, for example its beginning",
-        "Read the new one from its beginning",
-    ),
-    (r"Seek to (\d+) to read what", r"--from \1 reads what"),
-    (r"Seek to an offset in it", "Reset the group's offsets"),
-    (r", or seek past the batch", ""),
-    (r"Read again to ask again", "The same command asks again"),
-    (r"A poll a second later asks again; the position stays at the record", "The same command asks again"),
-)
+        reason = CommandWording().told(error)
+        raise UsageError(reason if error.argument is not None else f"--schema: {reason}") from None
 
 
 def _with_reader(decode: Decode, schema: Schema, mode: Mode, flatten: bool) -> Typed:
@@ -195,7 +150,7 @@ def _by_id(given: str, read: Callable[[str], Any]) -> Any:
         return schemas_by_id(given, read)
     except ArgumentError as error:
         if isinstance(error.__context__, OSError | UnicodeDecodeError):
-            raise Failure(in_options(str(error))) from None
+            raise Failure(CommandWording().told(error)) from None
         raise
 
 

@@ -1,4 +1,4 @@
-"""Columns of JSON values, for the inputs of `monedula produce` that are text: what `decoded.py` writes is read here."""
+"""Columns of JSON values, for the inputs of `monedula produce` that are text: what `consume --decode` writes is read."""
 
 import base64
 import binascii

@@ -1,10 +1,10 @@
 """`monedula produce --encode`: how keys and values are written as JSON, Avro or Protobuf."""
 
-import re
 from typing import NamedTuple
 
-from monedula.cli.decoding import Decode, in_options, proto_of, text_of
+from monedula.cli.decoding import Decode, proto_of, text_of
 from monedula.cli.failures import UsageError, require
+from monedula.cli.wording import CommandWording
 from monedula.errors import ArgumentError
 from monedula.formats._typed import Typed
 from monedula.formats.avro import Avro
@@ -63,29 +63,7 @@ def encoder(given: Options, where: Where) -> Typed | None:
     try:
         return _written(given, where)
     except ArgumentError as error:
-        raise UsageError(f"{named('schema')}: {in_words(str(error), given.column)}") from None
-
-
-def in_words(reason: str, column: str = "value") -> str:
-    """What an error says about Python's arguments, in the words of `monedula produce`."""
-    for python, here in _WORDS:
-        reason = re.sub(python, here, reason)
-    reason = in_options(reason)
-    return reason if column == "value" else reason.replace("--message", "--key-message")
-
-
-_WORDS = (
-    (r"^value: there is no column for this field", "there is no column for this field"),
-    (r"; no row was sent$", ""),
-    (r"\. With flatten=True, the columns of the table are its fields", ". With --flatten, the columns are its fields"),
-    (
-        r'^key= says how the column "key" is written, which the table has not',
-        "there is no column 'key' for --key-encode",
-    ),
-    (r"say the fields of the values: Json\(schema\)$", "say the fields of the values by --schema"),
-    (r"^the settings name no registry: .*", "give -X schema.registry.url=http://..."),
-    (r"needs the topic: give topic=", "needs the topic: give it as an argument"),
-)
+        raise UsageError(f"{named('schema')}: {CommandWording(given.column).reason(error)}") from None
 
 
 def _written(given: Options, where: Where) -> Typed:

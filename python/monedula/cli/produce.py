@@ -6,7 +6,7 @@ from io import BufferedReader
 from typing import Any
 
 from monedula.cli.batches import Tables, TypedLines
-from monedula.cli.encoding import Options, Where, encoder, in_words
+from monedula.cli.encoding import Options, Where, encoder
 from monedula.cli.failures import Failure, UsageError
 from monedula.cli.placing import Placing
 from monedula.cli.positions import partitions_of
@@ -60,6 +60,7 @@ from monedula.cli.sources import (
     with_fields,
 )
 from monedula.cli.topic_names import check_name
+from monedula.cli.wording import CommandWording
 from monedula.errors import ArgumentError, SchemaRegistryError
 from monedula.formats._typed import Typed
 from monedula.producer.sync import Producer
@@ -162,7 +163,7 @@ def _pinned(producer: Producer, name: str, form: Typed) -> Typed:
     try:
         pinned = producer._of_subject(form)
     except ArgumentError as error:
-        raise Failure(f"the schema of subject {form.subject}: {in_words(str(error), name)}") from None
+        raise Failure(f"the schema of subject {form.subject}: {CommandWording(name).reason(error)}") from None
     except SchemaRegistryError as error:
         is_absent = "answered 404: 40401 " in str(error)
         schema = "--schema" if name == "value" else "--key-schema"

@@ -16,6 +16,7 @@ import typer
 
 from monedula.cli.failures import Failure, UsageError
 from monedula.cli.files import STANDARD_OUTPUT, StreamClosedError, prepare_streams, standard_input
+from monedula.cli.wording import CommandWording
 from monedula.errors import ArgumentError, ConfigError, DecodeError, KafkaError
 
 FAILED = 1
@@ -100,15 +101,15 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 _end(name, f"{error} (see monedula {name} --help)", WRONG_ARGUMENTS)
             except (ArgumentError, ConfigError) as error:
                 # With a code, it is a broker's answer.
-                _end(name, _in_options(error), WRONG_ARGUMENTS if error.code is None else FAILED)
+                _end(name, CommandWording().told(error), WRONG_ARGUMENTS if error.code is None else FAILED)
             except DecodeError as error:
-                _end(name, f"{_in_options(error)}; --bad null or --bad drop goes on", FAILED)
+                _end(name, f"{CommandWording().told(error)}; --bad null or --bad drop goes on", FAILED)
             except (Failure, KafkaError) as error:
                 from monedula.cli.similar import with_similar
 
                 cause = getattr(error, "cause", None) or error
                 # What a command says itself may quote data.
-                told = str(error) if isinstance(error, Failure) else _in_options(error)
+                told = str(error) if isinstance(error, Failure) else CommandWording().told(error)
                 _end(name, with_similar(told, cause, options), FAILED)
             except BrokenPipeError:
                 _forget_stdout()
@@ -123,12 +124,6 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         return guarded
 
     return wrap
-
-
-def _in_options(error: KafkaError) -> str:
-    from monedula.cli.decoding import in_options
-
-    return in_options(str(error))
 
 
 def say(message: str) -> None:

@@ -8,8 +8,7 @@ from io import BufferedWriter
 from itertools import islice
 
 from monedula import Batch, Record
-from monedula._monedula import csv_lines, json_lines
-from monedula.cli.decoded import with_text_column, with_texts
+from monedula._monedula import csv_lines, json_lines, with_json_values
 from monedula.cli.rendering import Form, raw_bytes, shown, time_text
 from monedula.cli.templates import Template
 
@@ -64,10 +63,9 @@ class LineSink(FileSink):
 
     def write(self, batch: Batch, rows: Sequence[int]) -> None:
         """Write these rows of a batch."""
-        line, records = self.line, _records(batch, rows)
-        if self._look.decodes:
-            records = with_texts(records)
-        self._file.write(b"".join([line(record) for record in records]))
+        line = self.line
+        batch = with_json_values(batch) if self._look.decodes else batch
+        self._file.write(b"".join([line(record) for record in _records(batch, rows)]))
 
     @abstractmethod
     def line(self, record: Record) -> bytes:
@@ -129,7 +127,7 @@ class CoreSink(FileSink):
 
     def write(self, batch: Batch, rows: Sequence[int]) -> None:
         """Write these rows of a batch."""
-        self._file.write(self._lines(with_text_column(batch) if self._look.decodes else batch, rows, *self._forms))
+        self._file.write(self._lines(with_json_values(batch) if self._look.decodes else batch, rows, *self._forms))
 
 
 class JsonSink(CoreSink):

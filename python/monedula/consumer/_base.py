@@ -205,7 +205,7 @@ class ConsumerBase(GroupVerbs):
             ArgumentError: if a partition is not assigned, or `of` is neither.
         """
         if of not in ("position", "finished"):
-            raise ArgumentError(f"of={of!r}: expected 'position' or 'finished'")
+            raise ArgumentError.of("of", of, "expected 'position' or 'finished'")
         lags: dict[TopicPartition, int | None] = {}
         for partition in one_by_one("lag", partitions) or self._core.assignment():
             status = self._core.status(partition)

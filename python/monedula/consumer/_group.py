@@ -283,7 +283,7 @@ def regular_expression(pattern: object) -> str:
 def _text_for_broker(pattern: object) -> str:
     if isinstance(pattern, str):
         return pattern
-    raise ArgumentError(f"server_pattern={pattern!r}: expected a text in RE2's syntax, which the broker reads")
+    raise ArgumentError.of("server_pattern", pattern, "expected a text in RE2's syntax, which the broker reads")
 
 
 def _topic_names(topics: Any) -> list[str]:

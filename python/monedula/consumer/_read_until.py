@@ -101,4 +101,4 @@ def _timestamp(until: object) -> int | None:
         return None
     if isinstance(until, datetime) or (isinstance(until, str) and time_of(until) is not None):
         return timestamp_ms(until)
-    raise ArgumentError(f"until={until!r}: expected 'latest', or a time: {EXPECTED_TIME}")
+    raise ArgumentError.of("until", until, f"expected 'latest', or a time: {EXPECTED_TIME}")

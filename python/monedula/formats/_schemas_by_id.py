@@ -28,10 +28,10 @@ def schemas_by_id(given: str, read: Callable[[str], Any]) -> dict[int | str, Any
     try:
         schemas = json.loads(given if is_text else Path(given).read_text(), object_pairs_hook=_once)
     except OSError as error:
-        raise ArgumentError(f"schemas: {given}: {error.strerror}; {_EXPECTED}") from None
+        raise ArgumentError(f"{given}: {error.strerror}; {_EXPECTED}", argument="schemas") from None
     except (ValueError, RecursionError) as error:
         where = "" if is_text else f"{given}: "
-        raise ArgumentError(f"schemas: {where}no JSON, {error}; {_EXPECTED}") from None
+        raise ArgumentError(f"{where}no JSON, {error}; {_EXPECTED}", argument="schemas") from None
 
     def schema(each: Any) -> Any:
         return read(each) if isinstance(each, str) else each
@@ -39,7 +39,7 @@ def schemas_by_id(given: str, read: Callable[[str], Any]) -> dict[int | str, Any
     if isinstance(schemas, list):
         return [schema(each) for each in schemas]
     if not isinstance(schemas, dict):
-        raise ArgumentError(f"schemas: {_EXPECTED}")
+        raise ArgumentError(_EXPECTED, argument="schemas")
     return {_key(key): schema(each) for key, each in schemas.items()}
 
 

@@ -17,6 +17,8 @@ RegistryFraming = Literal["bare", "confluent", "apicurio", "glue"]
 
 _BOOTSTRAP = ("bootstrap.servers", "metadata.broker.list")
 
+NO_REGISTRY = "give `the setting schema.registry.url`"
+
 _MODES_OF_SPARK = {"PERMISSIVE": "null", "DROPMALFORMED": "drop", "FAILFAST": "fail"}
 
 
@@ -97,7 +99,7 @@ class Typed:
             SchemaRegistryError: if the registry does not have it, or the request fails.
         """
         if registry is None:
-            raise ArgumentError("the settings name no registry: schema.registry.url is not given")
+            raise ArgumentError("the settings name no registry", hint=NO_REGISTRY)
         subject, version = self._arguments["subject"], self._arguments["version"]
         number, _, text, references = registry.version(subject, version, self._KIND)
         return number, text, references
@@ -146,11 +148,11 @@ def behaviour_of(mode: object, dead_letter: str | None) -> str:
     if mode not in ("fail", "null", "drop"):
         here = _MODES_OF_SPARK.get(str(mode).upper())
         also = "" if here is None else f"; Spark's {str(mode).upper()} is {here!r}"
-        raise ArgumentError(f"mode={mode!r}: expected 'fail', 'null' or 'drop'{also}")
+        raise ArgumentError.of("mode", mode, f"expected 'fail', 'null' or 'drop'{also}")
     if dead_letter is None:
         return str(mode)
     if mode != "fail":
-        raise ArgumentError(f"mode={mode!r} and dead_letter say two things about bad records; give one of them")
+        raise ArgumentError("mode and dead_letter say two things about bad records; give one of them", argument="mode")
     topic_names([dead_letter], "dead_letter is the name of one topic")
     return "dead_letter"
 
@@ -181,7 +183,7 @@ def check_framing(framing: object) -> None:
         ArgumentError: if the framing is unknown.
     """
     if framing not in (None, *get_args(RegistryFraming)):
-        raise ArgumentError(f"framing={framing!r}: expected 'bare', 'confluent', 'apicurio' or 'glue'")
+        raise ArgumentError.of("framing", framing, "expected 'bare', 'confluent', 'apicurio' or 'glue'")
 
 
 def framing_of_subject(framing: RegistryFraming | None) -> RegistryFraming:
@@ -191,10 +193,18 @@ def framing_of_subject(framing: RegistryFraming | None) -> RegistryFraming:
         ArgumentError: if values of this framing do not name their schema by an id that a registry knows.
     """
     if framing not in (None, "confluent", "apicurio"):
-        raise ArgumentError(
-            "subject is for framing='confluent' and 'apicurio', the values of which name their schema by its id"
-        )
+        raise no_subject(framing)
     return framing or "confluent"
+
+
+def no_subject(framing: object) -> ArgumentError:
+    """The error of a subject, where values do not name their schema as a registry does."""
+    return ArgumentError(
+        "values do not name their schema by an id that a registry knows",
+        argument="framing",
+        value=None if framing is None else repr(framing),
+        hint="subject is for `framing='confluent'` and `framing='apicurio'`",
+    )
 
 
 def check_subject(subject: object, version: object, schema: object) -> None:
@@ -204,12 +214,16 @@ def check_subject(subject: object, version: object, schema: object) -> None:
         ArgumentError: if either is invalid, or a schema is given with a version.
     """
     if not isinstance(subject, str) or not subject.strip():
-        said = "version is that of a subject: give subject=" if subject is None else f"subject={subject!r}"
-        raise ArgumentError(f"{said}; expected the name of a subject, such as 'orders-value'")
+        expected = "expected the name of a subject, such as 'orders-value'"
+        if subject is None:
+            raise ArgumentError(f"version is that of a subject: give subject=; {expected}", argument="version")
+        raise ArgumentError.of("subject", subject, expected)
     if version is not None and (type(version) is not int or not 1 <= version < 1 << 31):
-        raise ArgumentError(f"version={version!r}: expected the number of a version; the latest if it is left out")
+        raise ArgumentError.of("version", version, "expected the number of a version; the latest if it is left out")
     if version is not None and schema is not None:
-        raise ArgumentError("schema and version say two things about the reader's schema; give one of them")
+        raise ArgumentError(
+            "schema and version say two things about the reader's schema; give one of them", argument="version"
+        )
 
 
 def schema_key(key: object, framing: object = "confluent") -> tuple[int, bytes | None]:
@@ -221,10 +235,12 @@ def schema_key(key: object, framing: object = "confluent") -> tuple[int, bytes |
     if framing == "apicurio":
         if type(key) is int and 0 <= key < 1 << 63:
             return key, None
-        raise ArgumentError(f"schemas: {key!r} is not the id of a schema in Apicurio's registry, a number of 63 bits")
+        raise ArgumentError(
+            f"{key!r} is not the id of a schema in Apicurio's registry, a number of 63 bits", argument="schemas"
+        )
     number, guid = _id_or_guid(key)
     if framing == "glue" and guid is None:
-        raise ArgumentError(f"schemas: {key!r} is not the UUID of a schema's version in AWS Glue")
+        raise ArgumentError(f"{key!r} is not the UUID of a schema's version in AWS Glue", argument="schemas")
     return number, guid
 
 
@@ -236,7 +252,7 @@ def _id_or_guid(key: object) -> tuple[int, bytes | None]:
 
         with suppress(ValueError):
             return 0, UUID(key).bytes
-    raise ArgumentError(f"schemas: {key!r} is neither the id of a schema, a number of 32 bits, nor a GUID")
+    raise ArgumentError(f"{key!r} is neither the id of a schema, a number of 32 bits, nor a GUID", argument="schemas")
 
 
 def option_texts(options: Mapping[str, str | bool | int] | None) -> dict[str, str]:
@@ -255,18 +271,19 @@ def option_pairs(options: Mapping[str, Any] | None) -> Iterable[tuple[str, Any]]
     if options is None:
         return ()
     if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
-        raise ArgumentError(f"options={_short(options)}: expected names and values, such as {{'timeZone': 'UTC'}}")
+        expected = "expected names and values, such as {'timeZone': 'UTC'}"
+        raise ArgumentError(expected, argument="options", value=_short(options))
     return options.items()
 
 
 def option_text(name: str, value: object) -> str:
     if name.lower() in ("mode", "columnnameofcorruptrecord"):
         argument = "mode=" if name.lower() == "mode" else "corrupt_record= of Json"
-        raise ArgumentError(f"options: {name} is an argument of its own, {argument}")
+        raise ArgumentError(f"{name} is an argument of its own, {argument}", argument="options", key=name)
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str):
-        raise ArgumentError(f"options: {name}={value!r}: expected a text, True or False")
+        raise ArgumentError("expected a text, True or False", argument="options", key=name, value=repr(value))
     return value
 
 
@@ -283,9 +300,9 @@ def check_columns(columns: Sequence[str] | None, key: object, value: object) -> 
                 field = column.removeprefix(f"{name}.")
                 if column not in _COLUMNS and field in fields:
                     raise ArgumentError(
-                        f"columns: {column!r} is a field of {name}: the column {name!r} brings all fields of its "
-                        f"schema. Give {type(given).__name__}(...) a schema of the fields that you want, and "
-                        f"columns=[{name!r}, ...]"
+                        f"{column!r} is a field of {name}, and the column {name!r} brings all fields of its schema",
+                        argument="columns",
+                        hint=f"Give `columns=[{name!r}, ...]`, and `{name}=` a schema of the fields that you want",
                     )
 
 
@@ -297,13 +314,11 @@ def _short(given: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _hint(given: object) -> str:
+def _hint(given: object) -> str | None:
     """Return advice for a function, which other clients take, or another object that is no decoder."""
     if callable(given) and not (isinstance(given, type) and issubclass(given, Typed)):
-        return (
-            "; a function would be called for each record: decode the column of bytes with it, or encode what is sent"
-        )
-    return ""
+        return "a function would be called for each record: decode the column of bytes with it, or encode what is sent"
+    return None
 
 
 def spec_of(name: str, given: object) -> ColumnSpec | None:
@@ -316,11 +331,15 @@ def spec_of(name: str, given: object) -> ColumnSpec | None:
         return None
     if not isinstance(given, Typed):
         raise ArgumentError(
-            f"{name}={_short(given)}: expected monedula.Json(schema), Avro(schema), Protobuf(schema), or nothing for "
-            f"bytes{_hint(given)}"
+            "expected monedula.Json(schema), Avro(schema), Protobuf(schema), or nothing for bytes",
+            argument=name,
+            value=_short(given),
+            hint=_hint(given),
         )
     if name == "key" and given.flatten:
         raise ArgumentError(
-            f"key={type(given).__name__}(flatten=True): only the fields of values can be columns of their own"
+            "only the fields of values can be columns of their own",
+            argument="key",
+            value=f"{type(given).__name__}(flatten=True)",
         )
     return given.spec

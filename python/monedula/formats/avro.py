@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from monedula._monedula import ColumnSpec
 from monedula.errors import ArgumentError
-from monedula.formats._typed import Mode, Typed, behaviour_of, check_subject, option_texts, schema_key
+from monedula.formats._typed import Mode, Typed, behaviour_of, check_subject, no_subject, option_texts, schema_key
 
 Framing = Literal["bare", "confluent", "single_object", "apicurio", "glue"]
 """Framing of Avro values: bytes before a value, or a header, that name the writer's schema."""
@@ -121,9 +121,10 @@ class Avro(Typed):
         if schema is None:
             if not writers:
                 raise ArgumentError(
-                    "schema: give the reader's schema, those of the writers, or subject= of a registry. The types of "
+                    "give the reader's schema, those of the writers, or subject= of a registry. The types of "
                     "the columns must be known before the first record is read, also where a registry is asked for the "
-                    "writers' schemas"
+                    "writers' schemas",
+                    argument="schema",
                 )
             numbered = [each for each in writers if each[1] is None]
             schema = max(numbered, key=lambda each: each[0])[2] if numbered else writers[-1][2]
@@ -157,9 +158,7 @@ class Avro(Typed):
 def _of_registry(writer: object, schemas: object, framing: Framing | None) -> Framing:
     """Return the framing of values from a registry, after a check that the other arguments do not contradict it."""
     if framing not in (None, "confluent", "apicurio") or writer is not None or isinstance(schemas, list | tuple):
-        raise ArgumentError(
-            "subject is for framing='confluent' and 'apicurio', the values of which name their schema by its id"
-        )
+        raise no_subject(framing)
     return framing or "confluent"
 
 
@@ -173,36 +172,48 @@ _Writer = tuple[int, bytes | None, str]
 def _writers(writer: Any, schemas: Any, framing: Framing | None) -> tuple[Framing, list[_Writer]]:
     """Return the framing, and the schemas of the writers."""
     if framing not in (None, *get_args(Framing)):
-        raise ArgumentError(f"framing={framing!r}: expected 'bare', 'confluent', 'single_object', 'apicurio' or 'glue'")
+        raise ArgumentError.of(
+            "framing", framing, "expected 'bare', 'confluent', 'single_object', 'apicurio' or 'glue'"
+        )
     if framing == "glue" and not isinstance(schemas, Mapping):
-        raise ArgumentError(
-            "framing='glue' needs schemas={UUID of a schema's version: schema}, as the console or aws glue "
-            "get-schema-version has it: AWS Glue's own API is not asked"
+        raise ArgumentError.of(
+            "framing",
+            framing,
+            "AWS Glue's own API is not asked",
+            "give `schemas={UUID of a version: schema}`, as the console or aws glue get-schema-version has it",
         )
     if isinstance(schemas, Mapping):
         if framing in ("bare", "single_object"):
-            raise ArgumentError(f"framing={framing!r}: schemas by id are for framing='confluent'")
+            raise ArgumentError.of(
+                "framing", framing, "values have no ids", "schemas by id are for `framing='confluent'`"
+            )
         if writer is not None:
             raise ArgumentError(
                 "writer and schemas say two things about what values were written with; give one of them"
             )
         if not schemas:
-            raise ArgumentError("schemas is empty: no value could be decoded")
+            raise ArgumentError("no value could be decoded without one", argument="schemas", value="{}")
         framing = framing or "confluent"
         return framing, [
             (*schema_key(key, framing), _schema_text(f"schemas[{key!r}]", each)) for key, each in schemas.items()
         ]
     if schemas is None:
         if framing in ("confluent", "apicurio") and writer is not None:
-            raise ArgumentError(f"framing={framing!r}: values name their schema by its id; leave writer out")
+            raise ArgumentError.of("framing", framing, "values name their schema by its id", "leave writer out")
         return framing or "bare", [] if writer is None else [(0, None, _schema_text("writer", writer))]
     if isinstance(schemas, str) or not isinstance(schemas, Sequence):
-        raise ArgumentError("schemas: expected {id: schema}, or a list of schemas for framing='single_object'")
-    if framing == "bare":
-        raise ArgumentError("framing='bare': values of several schemas do not say which they are of; give writer=")
-    if framing not in (None, "single_object"):
         raise ArgumentError(
-            f"framing={framing!r}: a list of schemas is for framing='single_object'; give {{id: schema}}"
+            f"a {type(schemas).__name__} has no schemas by ids",
+            argument="schemas",
+            hint="expected {id: schema}, or a list of schemas for `framing='single_object'`",
+        )
+    if framing == "bare":
+        raise ArgumentError.of(
+            "framing", framing, "values of several schemas do not say which they are of", "give writer="
+        )
+    if framing not in (None, "single_object"):
+        raise ArgumentError.of(
+            "framing", framing, "the schemas have no ids", "a list of schemas is for `framing='single_object'`"
         )
     if writer is not None:
         raise ArgumentError("writer and schemas say two things about what values were written with; give one of them")
@@ -214,23 +225,23 @@ def _writers(writer: Any, schemas: Any, framing: Framing | None) -> tuple[Framin
 def _schema_text(name: str, schema: Any) -> str:
     if isinstance(schema, str):
         if not schema.lstrip().startswith(("{", "[", '"')) and schema.strip() not in PRIMITIVES:
-            file = "; that of a file is Path(...).read_text()"
-            raise ArgumentError(f"{name}: is not JSON, as Avro schemas are, but {schema[:60]!r}{file}")
+            reason = f"is not JSON, as Avro schemas are, but {schema[:60]!r}"
+            raise ArgumentError(reason, argument=name, hint="`that of a file is Path(...).read_text()`")
         return schema
     if isinstance(schema, dict | list):
         import json
 
         if isinstance(schema, dict) and "type" not in schema and isinstance(schema.get("schema"), str):
-            raise ArgumentError(f"{name}: is what a registry answers; give the text in its 'schema'")
+            raise ArgumentError("is what a registry answers", argument=name, hint="give the text in its 'schema'")
         try:
             return json.dumps(schema)
         except (TypeError, ValueError) as error:
-            raise ArgumentError(f"{name}: is not JSON: {error}") from None
-    kind, hint = f"{type(schema).__module__}.{type(schema).__name__}".removeprefix("builtins."), ""
+            raise ArgumentError(f"is not JSON: {error}", argument=name) from None
+    kind, hint = f"{type(schema).__module__}.{type(schema).__name__}".removeprefix("builtins."), None
     if isinstance(schema, bytes):
-        hint = "; decode() makes text of it"
+        hint = "decode() makes text of it"
     elif isinstance(schema, PathLike):
-        hint = "; its read_text() is the schema's text"
+        hint = "its read_text() is the schema's text"
     elif isinstance(getattr(schema, "schema_str", None), str):
-        hint = "; its schema_str is the schema's text"
-    raise ArgumentError(f"{name}: expected an Avro schema as text, dict or list, and not {kind}{hint}")
+        hint = "its schema_str is the schema's text"
+    raise ArgumentError(f"expected an Avro schema as text, dict or list, and not {kind}", argument=name, hint=hint)

@@ -95,7 +95,9 @@ class Json(Typed):
             check_subject(subject, version, schema)
             framing = framing_of_subject(framing)
         if corrupt_record != CORRUPT_RECORD and mode != "null":
-            raise ArgumentError("corrupt_record is for mode='null': in other modes no row has a bad value")
+            raise ArgumentError.of(
+                "corrupt_record", corrupt_record, "it is for mode='null': in other modes no row has a bad value"
+            )
         texts = {name: option_text(name, value) for name, value in option_pairs(options)}
         self._arguments: dict[str, Any] = {
             "mode": mode,
@@ -144,7 +146,7 @@ def _document(text: str, references: list[tuple[str, str]]) -> Any:
     try:
         return bundled(json.loads(text), {name: json.loads(each) for name, each in references})
     except (ValueError, RecursionError) as error:
-        raise ArgumentError(f"schema: the registry's is no JSON: {error}") from None
+        raise ArgumentError(f"the registry's is no JSON: {error}", argument="schema") from None
 
 
 def registered_columns(text: str, references: list[tuple[str, str]]) -> Any:
@@ -171,16 +173,18 @@ def _check_fields(schema: Any, mode: Mode, corrupt_record: str) -> None:
     if not hasattr(schema, "names"):
         return
     if not schema.names:
-        raise ArgumentError("schema: there is no field in it; without value=Json(...) values are bytes")
+        raise ArgumentError("there is no field in it; without value=Json(...) values are bytes", argument="schema")
     if mode != "null":
         return
     if corrupt_record not in schema.names:
         if corrupt_record != CORRUPT_RECORD:
-            raise ArgumentError(
-                f"corrupt_record={corrupt_record!r}: the schema has no such field; add it, of type string"
+            raise ArgumentError.of(
+                "corrupt_record", corrupt_record, "the schema has no such field", "add it, of type string"
             )
     elif (kind := str(schema.field(corrupt_record).type)) != "string":
-        raise ArgumentError(f"schema: field {corrupt_record}: the text of bad values is a string, not {kind}")
+        raise ArgumentError(
+            f"field {corrupt_record}: the text of bad values is a string, not {kind}", argument="schema"
+        )
 
 
 def _arrow(schema: Any) -> Any:
@@ -193,5 +197,6 @@ def _arrow(schema: Any) -> Any:
         return schema
     kind = type(schema).__name__
     raise ArgumentError(
-        f"schema: without pyarrow (pip install 'monedula[arrow]') it must have __arrow_c_schema__, which {kind} has not"
+        f"without pyarrow (pip install 'monedula[arrow]') it must have __arrow_c_schema__, which {kind} has not",
+        argument="schema",
     )

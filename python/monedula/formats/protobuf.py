@@ -118,7 +118,7 @@ class Protobuf(Typed):
         texts = option_texts(options)
         check_framing(framing)
         if message is not None and not isinstance(message, str):
-            raise ArgumentError(f"message={message!r}: expected the full name of a message, such as 'shop.Order'")
+            raise ArgumentError.of("message", message, "expected the full name of a message, such as 'shop.Order'")
         if subject is not None or version is not None:
             check_subject(subject, version, schema)
             framing = framing_of_subject(framing)
@@ -173,11 +173,11 @@ class Protobuf(Typed):
 def _fields(fields: Any) -> tuple[str, ...]:
     """Check the paths of the fields that become columns."""
     if isinstance(fields, str) or not isinstance(fields, Sequence) or not all(isinstance(each, str) for each in fields):
-        raise ArgumentError(f"fields={fields!r}: expected the names of fields, such as ['id', 'items.price']")
+        raise ArgumentError.of("fields", fields, "expected the names of fields, such as ['id', 'items.price']")
     paths = tuple(fields)
     for path in paths:
         if part := next((each for each in paths if each.startswith(f"{path}.")), None):
-            raise ArgumentError(f"fields: {part!r} is in {path!r} already; give one of them")
+            raise ArgumentError(f"{part!r} is in {path!r} already; give one of them", argument="fields")
     return paths
 
 
@@ -186,11 +186,11 @@ def _writers(schemas: Any, framing: object) -> list[tuple[int, bytes | None, _So
     if schemas is None:
         return []
     if framing == "bare":
-        raise ArgumentError("framing='bare': schemas by id are for framing='confluent'")
+        raise ArgumentError.of("framing", framing, "values have no ids", "schemas by id are for `framing='confluent'`")
     if not isinstance(schemas, Mapping):
-        raise ArgumentError("schemas: expected {id: schema}")
+        raise ArgumentError("expected {id: schema}", argument="schemas")
     if not schemas:
-        raise ArgumentError("schemas is empty: no value could be decoded")
+        raise ArgumentError("no value could be decoded without one", argument="schemas", value="{}")
     keyed = framing or "confluent"
     return [(*schema_key(key, keyed), _source(f"schemas[{key!r}]", each)[0]) for key, each in schemas.items()]
 
@@ -198,16 +198,16 @@ def _writers(schemas: Any, framing: object) -> list[tuple[int, bytes | None, _So
 def _source(name: str, schema: Any) -> tuple[_Source, str | None]:
     """Convert a schema to a `FileDescriptorSet` or to texts, with the name of the message if a class was given."""
     if schema is None:
-        raise ArgumentError(f"{name}: give descriptors, .proto text, a class or module of protoc's, or subject=")
+        raise ArgumentError("give descriptors, .proto text, a class or module of protoc's, or subject=", argument=name)
     if isinstance(schema, str):
         if not any(sign in schema for sign in "{;"):
-            file = "; that of a file is Path(...).read_text()"
-            raise ArgumentError(f"{name}: is not the text of a .proto file, but {schema[:60]!r}{file}")
+            reason = f"is not the text of a .proto file, but {schema[:60]!r}"
+            raise ArgumentError(reason, argument=name, hint="`that of a file is Path(...).read_text()`")
         return [("schema.proto", schema)], None
     if isinstance(schema, Mapping):
         for file_name, text in schema.items():
             if not isinstance(file_name, str) or not isinstance(text, str):
-                raise ArgumentError(f"{name}: expected texts by the names of their files, and not {file_name!r}")
+                raise ArgumentError(f"expected texts by the names of their files, and not {file_name!r}", argument=name)
         return list(schema.items()), None
     if isinstance(schema, bytes | bytearray | memoryview):
         return _descriptors(name, bytes(schema)), None
@@ -218,11 +218,13 @@ def _source(name: str, schema: Any) -> tuple[_Source, str | None]:
     if isinstance(getattr(file, "serialized_pb", None), bytes):
         full_name = None if file is descriptor else descriptor.full_name
         return _descriptor_set(file), full_name
-    kind, hint = f"{type(schema).__module__}.{type(schema).__name__}".removeprefix("builtins."), ""
+    kind, hint = f"{type(schema).__module__}.{type(schema).__name__}".removeprefix("builtins."), None
     if isinstance(schema, PathLike):
-        hint = "; its read_text() is the text, or its read_bytes() the descriptors"
+        hint = "its read_text() is the text, or its read_bytes() the descriptors"
     raise ArgumentError(
-        f"{name}: expected descriptors as bytes, .proto text, or a class or module of protoc's, and not {kind}{hint}"
+        f"expected descriptors as bytes, .proto text, or a class or module of protoc's, and not {kind}",
+        argument=name,
+        hint=hint,
     )
 
 
@@ -230,7 +232,9 @@ def _descriptors(name: str, given: bytes) -> bytes:
     """Return the bytes of a `FileDescriptorSet`, unless they are the text of a file."""
     # Descriptors contain lengths and tags, which are control characters.
     if b"{" in given and not any(byte < 0x20 and byte not in b"\t\n\v\f\r" for byte in given):
-        raise ArgumentError(f"{name}: these bytes are the text of a .proto file: give it as str, as of read_text()")
+        raise ArgumentError(
+            "these bytes are the text of a .proto file", argument=name, hint="`give it as str, as of read_text()`"
+        )
     return given
 
 

@@ -140,7 +140,7 @@ class SchemaRegistry:
 
 def _part(subject: str) -> str:
     if not isinstance(subject, str) or not subject:
-        raise ArgumentError(f"subject={subject!r}: expected the name of a subject, such as 'orders-value'")
+        raise ArgumentError.of("subject", subject, "expected the name of a subject, such as 'orders-value'")
     return quote(subject, safe="")
 
 
@@ -170,13 +170,15 @@ def text_of(schema: Any, kind: str) -> str:
     if isinstance(schema, Avro) and not schema.is_of_registry and kind == "AVRO":
         return schema.reader
     if isinstance(schema, Typed):
-        raise ArgumentError(f"schema={type(schema).__name__}(...), kind={kind!r}: {_INSTEAD_OF[schema._KIND]}")
+        shown = f"{type(schema).__name__}(...), kind={kind!r}"
+        raise ArgumentError(_INSTEAD_OF[schema._KIND], argument="schema", value=shown)
     try:
         return json.dumps(schema)
     except (TypeError, ValueError) as error:
         given = type(schema).__name__
         raise ArgumentError(
-            f"schema of type {given}: expected its text, or what json.loads makes of it: {error}"
+            f"expected its text, or what json.loads makes of it, and not a value of type {given}: {error}",
+            argument="schema",
         ) from None
 
 

@@ -59,7 +59,7 @@ class ProducerBase(Unpicklable, ProducerCore):
             del config, settings  # no traceback shows passwords as locals
         if partitioner is not None and not callable(partitioner):
             message = "expected a function of topic, key, value and the number of partitions, or a partitioner's name"
-            raise ArgumentError(f"partitioner={partitioner!r}: {message}")
+            raise ArgumentError.of("partitioner", partitioner, message)
         made = super().__new__(cls, raw, cls._waits, partitioner is not None)
         made._names = names_in(raw)
         made._partitioner = partitioner

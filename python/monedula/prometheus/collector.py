@@ -57,7 +57,7 @@ class Collector(PrometheusCollector):
 
     def __init__(self, *clients: "Client", detail: Detail = "topic") -> None:
         if detail not in get_args(Detail):
-            raise ArgumentError(f"detail={detail!r}: expected one of {', '.join(map(repr, get_args(Detail)))}")
+            raise ArgumentError.of("detail", detail, f"expected one of {', '.join(map(repr, get_args(Detail)))}")
         self.detail = detail
         self._begin()
         self.add(*clients)
@@ -285,7 +285,7 @@ def watch(*clients: "Client", registry: CollectorRegistry = REGISTRY, detail: De
             registry.register(collector)
             _REGISTERED[registry] = collector
     if detail is not None and detail != collector.detail:
-        raise ArgumentError(f"detail={detail!r}: an earlier call for this registry said {collector.detail!r}")
+        raise ArgumentError.of("detail", detail, f"an earlier call for this registry said {collector.detail!r}")
     collector.add(*clients)
     return collector
 

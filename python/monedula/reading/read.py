@@ -353,4 +353,4 @@ def bound_of(
             return (bound, 0)
         if time_of(bound) is not None:
             return ("timestamp", timestamp_ms(bound))
-    raise ArgumentError(f"{name}={bound!r}: expected an offset, 'earliest', 'latest', or a time: {EXPECTED_TIME}")
+    raise ArgumentError.of(name, bound, f"expected an offset, 'earliest', 'latest', or a time: {EXPECTED_TIME}")

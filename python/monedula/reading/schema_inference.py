@@ -98,9 +98,9 @@ def infer(
     """
     try:
         if isinstance(records, bool) or not isinstance(records, int) or records < 1:
-            raise ArgumentError(f"records={records!r}: expected a whole number from 1 on")
+            raise ArgumentError.of("records", records, "expected a whole number from 1 on")
         if of not in ("key", "value"):
-            raise ArgumentError(f"of={of!r}: expected 'key' or 'value'")
+            raise ArgumentError.of("of", of, "expected 'key' or 'value'")
         inference = Inference(primitives_as_string=primitives_as_string, prefers_decimal=prefers_decimal)
         tombstones, first_bad = 0, None
         for topic, partition, offset, text in _sample(config, topics, records, of):

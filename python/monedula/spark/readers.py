@@ -108,7 +108,9 @@ def avro_text(schema: str, option: str = "schemas") -> str:
         return Path(schema).read_text()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ArgumentError(f"{option}: {schema:.400}: {reason}; expected an Avro schema, or a file with it") from None
+        raise ArgumentError(
+            f"{schema:.400}: {reason}", argument=option, hint="expected an Avro schema, or a file with it"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,7 @@ def _source(schema: str) -> bytes | dict[str, str]:
         return {path.name: found.decode()} if path.suffix == ".proto" else found
     except OSError as error:
         raise ArgumentError(
-            f"{schema}: {error.strerror}; expected .proto text, or a file with it or descriptors"
+            f"{schema}: {error.strerror}", hint="expected .proto text, or a file with it or descriptors"
         ) from None
     except ValueError:
         raise ArgumentError(f"{schema!r}: is neither .proto text nor the name of a file with such in UTF-8") from None

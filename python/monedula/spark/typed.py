@@ -5,7 +5,6 @@ of them.
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -19,6 +18,7 @@ from monedula.formats.protobuf import Protobuf
 from monedula.spark.readers import AvroReader, Mode, ProtobufReader
 from monedula.spark.session_zone import session_zone, time_zone_here
 from monedula.spark.values import boolean
+from monedula.spark.wording import OptionWording
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -128,9 +128,7 @@ class TypedColumn:
             reader = self.reader.pinned(RawSettings() if self.reader.subject is None else settings())
             reader.decoder()
         except ArgumentError as error:
-            about = next((each for each in ("schemas", "framing") if str(error).startswith(each)), given)
-            name = f"{self.column}.{about}"
-            raise ConfigError(f"option '{name}': {in_options(self.column, str(error))}", key=name) from None
+            raise OptionWording(self.column).refused(error, given) from None
         return replace(self, reader=reader)
 
     def with_type(self, wanted: "DataType") -> "TypedColumn":
@@ -154,13 +152,10 @@ class TypedColumn:
         try:
             typed.decoder()
         except ArgumentError as error:
-            what = str(error)
-            if what.startswith("option "):
-                name, _, reason = what.removeprefix("option ").partition(": ")
-                name = f"{self.column}.{name}"
-                raise ConfigError(f"option '{name}': {reason}", key=name) from None
-            what = what.removeprefix("schema: ")
-            raise ConfigError(f"schema: {self.column}: {what}", key=f"{self.column}.format") from None
+            wording = OptionWording(self.column)
+            if error.argument == "options":
+                raise wording.refused(error, "format") from None
+            raise ConfigError(f"schema: {self.column}: {wording.reason(error)}", key=f"{self.column}.format") from None
         return typed
 
     def in_task(self) -> "TypedColumn":
@@ -345,18 +340,3 @@ def _check_bare(options: Mapping[str, str], column: str) -> None:
 
 def _given(options: Mapping[str, str], column: str, suffixes: tuple[str, ...]) -> dict[str, str]:
     return {suffix: options[name] for suffix in suffixes if (name := f"{column}.{suffix}".lower()) in options}
-
-
-def in_options(column: str, reason: str) -> str:
-    """What an error says about Python's arguments, in the words of Spark's options."""
-    reason = reason.removeprefix("schema: ").replace(" schema.registry.url", " kafka.schema.registry.url")
-    reason = re.sub(r"^schemas: ", "", reason)
-    reason = re.sub(r"\b(framing|schemas)=", rf"{column}.\1=", reason)
-    reason = reason.replace(
-        "the files that are imported must be given, too",
-        "give descriptors with the files that are imported: protoc --include_imports --descriptor_set_out=order.pb",
-    )
-    reason = reason.replace("that of a file is Path(...).read_text()", "give the text of the file")
-    return reason.replace("give message=", f"give {column}.message").replace(
-        "the option recursive", f"the option {column}.recursive"
-    )

@@ -20,6 +20,7 @@ from monedula.spark.offsets import partition_text
 from monedula.spark.planning import OffsetRange
 from monedula.spark.process import show_warnings, tune
 from monedula.spark.typed import TypedColumn
+from monedula.spark.wording import OptionWording
 from monedula.types.partitions import TopicPartition
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _batches(task: ReadTask, settings: ReadSettings) -> Iterator[Batch]:
 
 def _in_options(bad: DecodeError, with_text: bool) -> DecodeError:
     """The error with Spark's options for what a user may do. A read's own advice is to start behind the record."""
-    what = str(bad).removesuffix(f". A read that starts at {bad.next_offset} goes on behind it")
+    what = OptionWording(bad.column).told(bad)
     option = f"{bad.column}.mode"
     has_text = f", and the field that {bad.column}.columnNameOfCorruptRecord names has the text" if with_text else ""
     advice = (

@@ -13,6 +13,7 @@ from monedula.spark.idle import IdleClients
 from monedula.spark.kafka_settings import with_prefix
 from monedula.spark.offsets import partition_text
 from monedula.spark.process import show_warnings, tune
+from monedula.spark.wording import OptionWording
 from monedula.spark.written import WrittenColumn
 from monedula.types.partitions import TopicPartition
 from monedula.types.reports import BatchReport
@@ -87,7 +88,7 @@ def _write(batches: "Iterator[pa.RecordBatch]", producer: Producer, settings: Wr
         except ArgumentError as error:
             if not forms:
                 raise
-            what = str(error).removesuffix("; no row was sent")
+            what = OptionWording("value").told(error)
             raise ArgumentError(f"of the task's rows from {sent} on, {what}") from None
         under_way.append((sent, future))
         sent += batch.num_rows

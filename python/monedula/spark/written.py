@@ -12,8 +12,9 @@ from monedula.formats.protobuf import Protobuf
 from monedula.formats.registry import SchemaRegistry
 from monedula.spark.readers import ProtobufReader, avro_text
 from monedula.spark.session_zone import session_zone, time_zone_here
-from monedula.spark.typed import FROM_AVRO, in_options
+from monedula.spark.typed import FROM_AVRO
 from monedula.spark.values import INT_MAX, boolean, whole_number
+from monedula.spark.wording import OptionWording
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -105,8 +106,8 @@ class WrittenColumn:
                 return self
             number, text, references = self.form().version_in(SchemaRegistry(settings()).core)
         except ArgumentError as error:
-            name = f"{self.column}.{'subject' if self.schema is None else 'schema'}"
-            raise ConfigError(f"option '{name}': {in_options(self.column, str(error))}", key=name) from None
+            given = "subject" if self.schema is None else "schema"
+            raise OptionWording(self.column).refused(error, given) from None
         return replace(self, version=(number, text, tuple(references)))
 
     def registered(
@@ -126,12 +127,8 @@ class WrittenColumn:
         try:
             number = self.form().spec.registered_id(registry, self.column, topic, _table(self._type(schema)))
         except ArgumentError as error:
-            reason = (
-                str(error).removeprefix(f"{self.column}: ").replace(" give subject=", f" give {self.column}.subject")
-            )
-            for python, here in _WORDS:
-                reason = reason.replace(python, here.format(self.column))
-            raise ConfigError(f"{self.column}.format: {reason}", key=f"{self.column}.format") from None
+            name = f"{self.column}.format"
+            raise ConfigError(f"{name}: {OptionWording(self.column).reason(error)}", key=name) from None
         return replace(self, id=number)
 
     def in_task(self) -> "WrittenColumn":
@@ -210,25 +207,15 @@ class WrittenColumn:
 
     def _refused(self, error: ArgumentError) -> ConfigError:
         """The error in terms of the options that say how the column is written."""
-        what, name = str(error), f"{self.column}.format"
-        if what.startswith("option "):
-            name, _, reason = what.removeprefix("option ").partition(": ")
-            name = f"{self.column}.{name}"
-            return ConfigError(f"option '{name}': {reason}", key=name)
-        if what.startswith("schema: "):
-            name = f"{self.column}.schema"
-        what = in_options(self.column, what).removeprefix("value: ")
-        return ConfigError(f"{name}: {what}", key=name)
+        wording = OptionWording(self.column)
+        if error.argument == "options":
+            return wording.refused(error, "format")
+        name = f"{self.column}.{'schema' if error.argument == 'schema' else 'format'}"
+        return ConfigError(f"{name}: {wording.reason(error)}", key=name)
 
 
 _AS_TO_PROTOBUF = {"unsigned.as.signed": "true"}
 """As Spark's `to_protobuf`: signed columns are unsigned numbers of the same bits, as the source has read them."""
-
-_WORDS = (
-    ("give send_batch(data, topic, ...), or set value.", "set the option topic, or {0}.subject, or kafka.{0}."),
-    ("the setting ", "the setting kafka."),
-)
-"""What errors call by Python's names, and what it is here; `{0}` is the column."""
 
 
 def _table(kind: "DataType") -> Any:

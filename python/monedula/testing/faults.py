@@ -285,7 +285,7 @@ def check_how_often(skip: object, count: object, probability: float | None) -> N
     """Check on which of the requests that match a fault takes effect."""
     check_numbers(skip=(skip, 0), count=(count, 1))
     if probability is not None and not 0 < probability <= 1:
-        raise ArgumentError(f"probability={probability!r}: expected a number above 0, up to 1")
+        raise ArgumentError.of("probability", probability, "expected a number above 0, up to 1")
 
 
 def check_numbers(**numbers: tuple[object, int]) -> None:
@@ -293,7 +293,7 @@ def check_numbers(**numbers: tuple[object, int]) -> None:
     for name, (value, least) in numbers.items():
         number = whole_number(value)
         if value is not None and (number is None or number < least):
-            raise ArgumentError(f"{name}={value!r}: expected a whole number, {least} or more")
+            raise ArgumentError.of(name, value, f"expected a whole number, {least} or more")
 
 
 def _selector(

@@ -47,7 +47,7 @@ class Retry:
 
     def __post_init__(self) -> None:
         if self.retries is not None and (whole_number(self.retries) is None or self.retries < 0):
-            raise ArgumentError(f"retries={self.retries!r}: expected a number of retries, 0 or more, or None")
+            raise ArgumentError.of("retries", self.retries, "expected a number of retries, 0 or more, or None")
         for name, least in (("backoff", 0.0), ("factor", 1.0), ("max_backoff", 0.0), ("jitter", 0.0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
@@ -78,7 +78,7 @@ def as_retry(retries: "int | Retry | None") -> Retry:
     if isinstance(retries, Retry):
         return retries
     if isinstance(retries, bool) or not isinstance(retries, (int, type(None))):
-        raise ArgumentError(f"retries={retries!r}: expected a number of retries, or monedula.Retry(...)")
+        raise ArgumentError.of("retries", retries, "expected a number of retries, or monedula.Retry(...)")
     return Retry(retries or 0)
 
 

@@ -42,7 +42,7 @@ class Plan(NamedTuple):
         check_callable("handler", self.handler, awaits)
         check_callable("on_error", self.on_error, awaits)
         if self.order not in _ORDERS:
-            raise ArgumentError(f"order={self.order!r}: expected one of {', '.join(map(repr, _ORDERS))}")
+            raise ArgumentError.of("order", self.order, f"expected one of {', '.join(map(repr, _ORDERS))}")
         if self.order == "key" and "key" not in columns:
             raise ArgumentError("order='key' needs the column key: name it in columns=[...]")
         for name in ("concurrency", "max_queued_records", "max_queued_bytes"):
@@ -87,4 +87,4 @@ def _setting(settings: RawSettings, name: str) -> str | None:
 def _check_count(name: str, value: object) -> None:
     number = whole_number(value)
     if number is None or number < 1:
-        raise ArgumentError(f"{name}={value!r}: expected a whole number, 1 or more")
+        raise ArgumentError.of(name, value, "expected a whole number, 1 or more")

@@ -71,7 +71,7 @@ pub enum ClientError {
     #[error(transparent)]
     Partition(#[from] Fault),
     /// Records cannot be decoded.
-    #[error("{error}{}", advice(error))]
+    #[error("{}", with_hint(error.to_string(), self.hint()))]
     Decode {
         /// The partition.
         partition: TopicPartition,
@@ -79,7 +79,7 @@ pub enum ClientError {
         error: WalkError,
     },
     /// An error of a bounded read. Its advice differs from a consumer's, since the user has no consumer to seek with.
-    #[error("{}", of_read(.0))]
+    #[error("{}", told_of_read(.0))]
     Read(Box<Self>),
     /// The user is not authorized to use the consumer group.
     #[error(
@@ -266,6 +266,20 @@ impl ClientError {
             _ => None,
         }
     }
+
+    /// Advice on how to go on, with which the message ends. Backticks are around the words of Python's API, since a command
+    /// line and Spark have others; `{next_offset}` is that of the error.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Partition(fault) => fault.hint(),
+            Self::Decode { error, .. } => decode_hint(error, Some(advice(error).to_owned())),
+            Self::Read(error) => hint_of_read(error),
+            Self::AnswerTooLarge { api, .. } if !too_large_advice(api).is_empty() => {
+                Some("`, or seek past the batch`".into())
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A broker and the client did not accept each other's identity, or have no encryption or mechanism in common: another
@@ -407,39 +421,64 @@ fn too_large_advice(api: &str) -> &'static str {
 /// What to do about bytes that cannot be decoded.
 fn advice(error: &WalkError) -> &'static str {
     match error.kind {
-        WalkErrorKind::Lacks { .. } => ". A poll a second later asks again; the position stays at the record",
-        _ => ". Seek past it to go on",
+        WalkErrorKind::Lacks { .. } => "`A poll a second later asks again; the position stays at the record`",
+        _ => "`Seek past it to go on`",
     }
 }
 
-/// The message of an error of a bounded read, with its own advice where a consumer's would be to seek.
-fn of_read(error: &ClientError) -> String {
+/// What a value that cannot be decoded is advised, and then how to go on.
+fn decode_hint(error: &WalkError, way_on: Option<String>) -> Option<String> {
+    let WalkErrorKind::BadValue { bad, .. } = &error.kind else { return way_on };
+    match (bad.hint, way_on) {
+        (Some(hint), Some(way_on)) => Some(format!("{hint}. {way_on}")),
+        (hint, way_on) => hint.map(ToOwned::to_owned).or(way_on),
+    }
+}
+
+/// A message with the hint that ends it, which is a sentence of its own if it begins with a capital letter.
+fn with_hint(facts: String, hint: Option<String>) -> String {
+    let Some(hint) = hint.map(|hint| hint.replace('`', "")) else { return facts };
+    let between = match facts.ends_with('?') {
+        true => " ",
+        false if hint.starts_with(char::is_uppercase) => ". ",
+        false => "; ",
+    };
+    format!("{facts}{between}{hint}")
+}
+
+/// The advice of a bounded read, where a consumer's would be to seek.
+fn hint_of_read(error: &ClientError) -> Option<String> {
+    Some(match error {
+        ClientError::Decode { error, .. } => {
+            let way_on = match error.next_offset {
+                _ if matches!(error.kind, WalkErrorKind::Lacks { .. }) => Some("`Read again to ask again`".to_owned()),
+                Some(_) => Some("`A read that starts at {next_offset} goes on behind it`".to_owned()),
+                None => None,
+            };
+            return decode_hint(error, way_on);
+        }
+        ClientError::Partition(Fault::OffsetOutOfRange { .. }) => "Give `the read a start and an end` in it".to_owned(),
+        ClientError::Partition(Fault::TopicRecreated { .. }) => "Read the new one from its beginning".to_owned(),
+        ClientError::Partition(Fault::LogTruncated { divergent, .. }) => {
+            format!("Read again from {divergent} for what stands there now")
+        }
+        ClientError::Partition(Fault::Corrupt { .. }) => "Read from behind it to go on".to_owned(),
+        other => return other.hint(),
+    })
+}
+
+/// The message of an error of a bounded read.
+fn told_of_read(error: &ClientError) -> String {
+    let hint = hint_of_read(error);
     match error {
-        ClientError::Decode { error, .. } => match error.next_offset {
-            _ if matches!(error.kind, WalkErrorKind::Lacks { .. }) => {
-                let error = error.to_string();
-                let end = if error.ends_with('?') { "" } else { "." };
-                format!("{error}{end} Read again to ask again")
-            }
-            Some(next_offset) => format!("{error}. A read that starts at {next_offset} goes on behind it"),
-            None => error.to_string(),
-        },
-        ClientError::Partition(Fault::OffsetOutOfRange { partition, offset, log_start, log_end }) => format!(
-            "{partition}: offset {offset} is out of range: the log holds {log_start}..{log_end}. Give the read a start and \
-             an end in it"
-        ),
-        ClientError::Partition(Fault::TopicRecreated { partition }) => format!(
-            "{partition}: the topic was deleted and created again; offsets of the old topic mean nothing in the new one. \
-             Read the new one from its beginning"
-        ),
-        ClientError::Partition(Fault::LogTruncated { partition, offset, divergent }) => format!(
-            "{partition}: the log was truncated: records from offset {divergent} to {offset} that were read are gone or \
-             replaced. Read again from {divergent} for what stands there now"
-        ),
-        ClientError::Partition(Fault::Corrupt { partition, offset, reason }) => {
-            format!(
-                "{partition}: the record batch at offset {offset} cannot be read: {reason}. Read from behind it to go on"
-            )
+        ClientError::Decode { error, .. } => {
+            let next_offset = error.next_offset.unwrap_or(error.offset).to_string();
+            with_hint(error.to_string(), hint.map(|hint| hint.replace("{next_offset}", &next_offset)))
+        }
+        ClientError::Partition(fault) if hint.is_some() => {
+            let (told, of_consumer) = (fault.to_string(), fault.hint().unwrap_or_default().replace('`', ""));
+            let facts = told.strip_suffix(&of_consumer).unwrap_or(&told);
+            with_hint(facts.trim_end_matches(['.', ' ']).to_owned(), hint)
         }
         ClientError::Closed => "the stream is closed; start another read".into(),
         other => other.to_string(),

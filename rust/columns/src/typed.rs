@@ -135,8 +135,20 @@ pub struct BadValue {
     pub path: String,
     /// Description of the fault.
     pub reason: String,
+    /// Advice on what to ask for instead; Python's names are in backticks, since a command line and Spark have others.
+    pub hint: Option<&'static str>,
     /// Position of the fault, in bytes from the start of the value.
     pub position: usize,
+}
+
+impl BadValue {
+    /// The reason and the hint, for a dead letter, whose reader has no attributes.
+    pub fn reason_and_hint(&self) -> String {
+        match self.hint {
+            Some(hint) => format!("{}; {}", self.reason, hint.replace('`', "")),
+            None => self.reason.clone(),
+        }
+    }
 }
 
 impl fmt::Display for BadValue {

@@ -16,6 +16,8 @@ pub struct BadValue {
     pub position: usize,
 }
 
+pub(crate) const GIVE_CONFLUENT: &str = "give `framing='confluent'`";
+
 /// Kinds of faults in a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -69,17 +71,13 @@ impl fmt::Display for Reason {
             Self::OutOfRange(wanted) => write!(formatter, "beyond the range of {wanted}"),
             Self::Unreadable(wanted) => write!(formatter, "cannot be read as {wanted}"),
             Self::LoneSurrogate => formatter.write_str("half of a surrogate pair"),
-            Self::NotFramed(expected) => {
-                AvroReason::NotFramed(expected).fmt(formatter)?;
-                formatter.write_str("; if it is JSON alone, leave framing= out")
-            }
+            Self::NotFramed(expected) => AvroReason::NotFramed(expected).fmt(formatter),
             Self::BadCompression => AvroReason::BadCompression.fmt(formatter),
             Self::BehindCompressed(bytes) => AvroReason::BehindCompressed(*bytes).fmt(formatter),
             Self::BadHeader(bytes) => AvroReason::BadHeader(*bytes).fmt(formatter),
             Self::Framed(id) => write!(
                 formatter,
-                "the value is not JSON: a frame of Confluent's stands before it, a zero byte and the schema's id {id}; give \
-                 framing='confluent'"
+                "the value is not JSON: a frame of Confluent's stands before it, a zero byte and the schema's id {id}"
             ),
             Self::RowTooLarge(bytes) => write!(formatter, "the row takes more than {bytes} bytes as columns"),
         }
@@ -87,6 +85,15 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
+    /// Advice on what to ask for instead; Python's names are in backticks.
+    pub(crate) fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NotFramed(_) => Some("if it is JSON alone, leave `framing=` out"),
+            Self::Framed(_) => Some(GIVE_CONFLUENT),
+            _ => None,
+        }
+    }
+
     /// Translates a fault in the frame of a value.
     #[cold]
     pub(crate) fn of_frame(reason: AvroReason) -> Self {

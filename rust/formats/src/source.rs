@@ -65,5 +65,5 @@ impl<S, W> WriterSchemaCache<S, W> {
 /// Error of a writer's schema that cannot be read, with its key.
 pub(crate) fn unreadable(key: WriterKey, bad: &BadSchema) -> BadSchema {
     let writer = key.text().map_or_else(|| "the writer's schema".to_owned(), |id| format!("the schema of {id}"));
-    BadSchema { reason: format!("{writer} cannot be read: {bad}"), path: String::new() }
+    BadSchema::new("", format!("{writer} cannot be read: {bad}"))
 }

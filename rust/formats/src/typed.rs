@@ -92,21 +92,21 @@ impl TypedColumn for ProtobufDecoder {
 
 impl From<BadProtobuf> for BadValue {
     fn from(bad: BadProtobuf) -> Self {
-        let reason = bad.reason.to_string();
-        Self { path: bad.path, reason, position: bad.position }
+        let (reason, hint) = (bad.reason.to_string(), bad.reason.hint());
+        Self { path: bad.path, reason, hint, position: bad.position }
     }
 }
 
 impl From<BadAvro> for BadValue {
     fn from(bad: BadAvro) -> Self {
-        let reason = bad.reason.to_string();
-        Self { path: bad.path, reason, position: bad.position }
+        let (reason, hint) = (bad.reason.to_string(), bad.reason.hint());
+        Self { path: bad.path, reason, hint, position: bad.position }
     }
 }
 
 impl From<crate::BadValue> for BadValue {
     fn from(bad: crate::BadValue) -> Self {
-        let reason = bad.reason.to_string();
-        Self { path: bad.path, reason, position: bad.position }
+        let (reason, hint) = (bad.reason.to_string(), bad.reason.hint());
+        Self { path: bad.path, reason, hint, position: bad.position }
     }
 }

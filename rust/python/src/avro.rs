@@ -9,7 +9,8 @@ use monedula_formats::{
 };
 use pyo3::prelude::*;
 
-use crate::formats::ONLY_READ;
+use crate::argument::BadArgument;
+use crate::formats::{no_id, only_read};
 use crate::registered::{SubjectLookup, referred};
 use crate::registry_source::Registry;
 
@@ -38,16 +39,13 @@ impl AvroGiven {
     }
 
     /// Framing of written values, which names the schema.
-    pub(crate) fn key(&self) -> Result<WriterKey, &'static str> {
+    pub(crate) fn key(&self) -> Result<WriterKey, BadArgument> {
         match self.framing {
             Framing::Bare if self.schemas.len() == self.same.len() => Ok(WriterKey::Only),
-            Framing::Bare => Err("writer= is for reading; values are written with the schema itself"),
+            Framing::Bare => Err(BadArgument::new("writer= is for reading; values are written with the schema itself")),
             Framing::SingleObject => Ok(WriterKey::Fingerprint(self.reader.fingerprint())),
-            Framing::Apicurio | Framing::Glue => Err(ONLY_READ),
-            Framing::Confluent => self.same.iter().max().copied().ok_or(
-                "values of Confluent's framing begin with the id of the schema that they are written with, which is schema=: \
-                 give it as schemas={7: schema}, or set schema.registry.url, where it is registered",
-            ),
+            Framing::Apicurio | Framing::Glue => Err(only_read()),
+            Framing::Confluent => self.same.iter().max().copied().ok_or_else(no_id),
         }
     }
 

@@ -145,7 +145,7 @@ impl Batch {
     fn _refused(&self) -> Option<(Self, Vec<PyCause>)> {
         let refused = self.0.columns.refused.as_ref()?;
         let causes =
-            refused.causes.iter().map(|cause| (cause.column, cause.bad.path.clone(), cause.bad.reason.clone()));
+            refused.causes.iter().map(|cause| (cause.column, cause.bad.path.clone(), cause.bad.reason_and_hint()));
         Some((Self::from(refused.rows.clone()), causes.collect()))
     }
 

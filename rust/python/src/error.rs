@@ -11,6 +11,7 @@ use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::argument::BadArgument;
 use crate::producer;
 use crate::runtime::slow_down_at_the_end;
 
@@ -33,6 +34,9 @@ fn is_closed(error: &ClientError) -> bool {
 
 fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
     let (details, message) = (PyDict::new(py), error.to_string());
+    if let Some(hint) = error.hint() {
+        details.set_item("hint", hint)?;
+    }
     let error = if let ClientError::Read(error) = error { error } else { error };
     if let ClientError::Partition(fault) = error {
         let partition = fault.partition();
@@ -285,9 +289,9 @@ pub(crate) fn is_own(py: Python<'_>, error: &PyErr) -> bool {
     class.is_ok_and(|class| error.matches(py, class).unwrap_or_default())
 }
 
-/// An `ArgumentError`.
+/// An `ArgumentError` that names no argument.
 pub(crate) fn argument_error(py: Python<'_>, message: String) -> PyErr {
-    to_py(py, ClientError::Argument(message))
+    BadArgument::new(message).to_py(py)
 }
 
 /// A `SchemaRegistryError` that is about no record.

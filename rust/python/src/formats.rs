@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
+use crate::argument::BadArgument;
 use crate::avro::{AvroGiven, make_avro};
 use crate::encoder::Encoder;
 use crate::error::argument_error;
@@ -63,7 +64,7 @@ impl ColumnSpec {
         let framing = framing_of(py, framing)?;
         let options = JsonOptions { mode, corrupt_record_field, framing, ..json_options(py, options)? };
         JsonDecoder::new(fields.as_ref().unwrap_or(&Fields::empty()), options.clone(), BufferPool::new(0))
-            .map_err(|unsupported| argument_error(py, format!("schema: {unsupported}")))?;
+            .map_err(|unsupported| BadArgument::of("schema", unsupported.to_string()).to_py(py))?;
         let schema = registered.unwrap_or_default();
         Ok(Self::of_json(JsonGiven { fields, options, schema, id: None }, on_bad, flatten))
     }
@@ -88,13 +89,12 @@ impl ColumnSpec {
         subject: Option<String>,
     ) -> PyResult<Self> {
         let (mode, on_bad) = behaviour(py, mode)?;
-        let parse = |name: &str, text: &str| {
-            AvroSchema::parse(text).map_err(|bad| argument_error(py, format!("{name}: {bad}")))
-        };
+        let parse =
+            |name: &str, text: &str| AvroSchema::parse(text).map_err(|bad| BadArgument::schema(name, &bad).to_py(py));
         let framing = framing_of(py, framing)?;
         let reader_text = reader;
         let reader = AvroSchema::parse_beside(reader, &references)
-            .map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
+            .map_err(|bad| BadArgument::schema("schema", &bad).to_py(py))?;
         // There is none of a text that refers to others.
         let stable = stable_text(reader_text).ok();
         let mut same = Vec::new();
@@ -122,13 +122,13 @@ impl ColumnSpec {
             schemas.push((key, schema));
         }
         let mut given = AvroOptions { mode, ..AvroOptions::default() };
-        given.set(&options).map_err(|bad| argument_error(py, bad.to_string()))?;
+        given.set(&options).map_err(|bad| BadArgument::from(bad).to_py(py))?;
         let subject = subject.map(Into::into);
         // A registry says itself what it misses in a text that refers to others.
         let text = stable.unwrap_or_else(|| reader_text.to_owned());
         let beside = new_references(&references);
         let avro = AvroGiven { reader, text, beside, schemas, same, framing, options: given, may_ask, subject };
-        let plan = avro.plan(framing).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
+        let plan = avro.plan(framing).map_err(|bad| BadArgument::schema("schema", &bad).to_py(py))?;
         let data_type = plan.data_type().clone();
         let typed = TypedSpec { make: make_avro(plan), on_bad, flatten };
         Ok(Self { typed, data_type, json: None, avro: Some(avro), protobuf: None })
@@ -157,7 +157,7 @@ impl ColumnSpec {
     ) -> PyResult<Self> {
         let (mode, on_bad) = behaviour(py, mode)?;
         let mut set = ProtobufOptions { mode, fields, ..ProtobufOptions::default() };
-        set.set(&options).map_err(|bad| argument_error(py, bad.to_string()))?;
+        set.set(&options).map_err(|bad| BadArgument::from(bad).to_py(py))?;
         let given = ProtobufGiven::new(py, (&schema, message), writers, framing, set, (may_ask, subject))?;
         let (make, data_type) = given.make(py, None)?;
         let typed = TypedSpec { make, on_bad, flatten };
@@ -212,7 +212,7 @@ impl ColumnSpec {
 
     /// Refuses a table that cannot be written, whatever a registry says of the schema.
     fn check(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        let unsupported = |bad: UnsupportedField| argument_error(py, format!("schema: {bad}"));
+        let unsupported = |bad: UnsupportedField| BadArgument::of("schema", bad.to_string()).to_py(py);
         let encoder = match (&self.json, &self.protobuf, &self.avro) {
             (Some(json), _, _) => Encoder::Json(json.encoder(WriterKey::Only).map_err(unsupported)?),
             (_, Some(protobuf), _) => Encoder::Protobuf(protobuf.encoder_with(WriterKey::Only)),
@@ -279,32 +279,32 @@ impl ColumnSpec {
         name: &'static str,
         registry: Option<&Arc<SchemaRegistry>>,
     ) -> PyResult<Written> {
-        let refused = |reason: &str| argument_error(py, format!("{name}: {reason}"));
+        let refused = |bad: BadArgument| bad.of_argument(name).to_py(py);
         let flatten = self.typed.flatten;
         if let Some(json) = &self.json {
             let key = match (json.id, registry) {
                 _ if json.options.framing == Framing::Bare => WriterKey::Only,
-                _ if json.options.framing != Framing::Confluent => return Err(refused(ONLY_READ)),
+                _ if json.options.framing != Framing::Confluent => return Err(refused(only_read())),
                 (Some(id), _) => WriterKey::Id(id),
                 (None, Some(_)) => WriterKey::Id(0),
                 (None, None) => {
-                    return Err(refused(
-                        "framing='confluent' needs the setting schema.registry.url, where the schema is registered: values \
-                         begin with its id",
-                    ));
+                    let bad = BadArgument::new("values of Confluent's framing begin with the id of their schema")
+                        .with_hint("give `the setting schema.registry.url`, where it is registered");
+                    return Err(refused(bad));
                 }
             };
-            let encoder = json.encoder(key).map_err(|unsupported| refused(&format!("schema: {unsupported}")))?;
+            let unsupported = |bad: UnsupportedField| refused(BadArgument::new(format!("schema: {bad}")));
+            let encoder = json.encoder(key).map_err(unsupported)?;
             return Ok(Written { encoder: Encoder::Json(encoder), flatten });
         }
         if let Some(protobuf) = &self.protobuf {
             let encoder = match registry {
                 Some(_) if protobuf.is_registered() => protobuf.encoder_with(WriterKey::Id(0)),
-                _ => protobuf.encoder().map_err(|reason| refused(&reason))?,
+                _ => protobuf.encoder().map_err(refused)?,
             };
             return Ok(Written { encoder: Encoder::Protobuf(encoder), flatten });
         }
-        let Some(avro) = &self.avro else { return Err(refused("nothing says how rows are written")) };
+        let Some(avro) = &self.avro else { return Err(refused(BadArgument::new("nothing says how rows are written"))) };
         let key =
             if registry.is_some() && avro.is_registered() { WriterKey::Id(0) } else { avro.key().map_err(refused)? };
         Ok(self.written_with(avro, avro.reader.clone(), key))
@@ -348,20 +348,32 @@ impl ColumnSpec {
         let registry = match registry {
             Some(registry) if avro.may_ask => Registry(Arc::clone(registry), avro.subject.clone()),
             None if matches!(avro.framing, Framing::Confluent | Framing::Apicurio) && avro.schemas.is_empty() => {
-                let message = "framing='confluent' and 'apicurio' need the setting schema.registry.url, where the schemas of \
-                               values are asked for, or schemas={id: schema}: values name their schema by its id";
-                return Err(argument_error(py, message.into()));
+                let framing = if avro.framing == Framing::Apicurio { "apicurio" } else { "confluent" };
+                let bad = BadArgument::of("framing", "values name their schema by its id")
+                    .with_value(framing)
+                    .with_hint(
+                        "give `the setting schema.registry.url`, where the schemas are asked for, or `schemas={id: schema}`",
+                    );
+                return Err(bad.to_py(py));
             }
             _ => return Ok(self.typed.clone()),
         };
         let framing = if avro.framing == Framing::Apicurio { Framing::Apicurio } else { Framing::Confluent };
-        let plan = avro.plan(framing).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
+        let plan = avro.plan(framing).map_err(|bad| BadArgument::schema("schema", &bad).to_py(py))?;
         Ok(TypedSpec { make: make_avro(plan.asking(Arc::new(registry))), ..self.typed.clone() })
     }
 }
 
-/// Why rows are not written in Apicurio's and AWS Glue's framing.
-pub(crate) const ONLY_READ: &str = "values are read in this framing, and not written; give framing='confluent'";
+/// Rows are not written in Apicurio's and AWS Glue's framing.
+pub(crate) fn only_read() -> BadArgument {
+    BadArgument::new("values are read in this framing, and not written").with_hint("give `framing='confluent'`")
+}
+
+/// Confluent's framing asks for the id of the schema that rows are written with.
+pub(crate) fn no_id() -> BadArgument {
+    BadArgument::new("values of Confluent's framing begin with the id of the schema that they are written with")
+        .with_hint("give it as `schemas={7: schema}`, or set `schema.registry.url`, where it is registered")
+}
 
 /// Framing of values, by Python's name for it.
 pub(crate) fn framing_of(py: Python<'_>, name: &str) -> PyResult<Framing> {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{BinaryArray, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema};
 use monedula_client::registry::{NewSchema, SchemaKind};
 use monedula_columns::BufferPool;
@@ -12,6 +12,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
+use crate::argument::BadArgument;
+use crate::batch::Batch;
 use crate::capsule;
 use crate::error::argument_error;
 use crate::registered::SubjectLookup;
@@ -47,7 +49,7 @@ impl JsonGiven {
 
     /// Encoder with the id that a registry has for the rows' schema.
     pub(crate) fn registered(&self, py: Python<'_>, place: SubjectLookup<'_>) -> PyResult<JsonEncoder> {
-        let refused = |reason: String| argument_error(py, format!("{}: {reason}", place.name));
+        let refused = |reason: String| BadArgument::of(place.name, reason).to_py(py);
         let JsonSchemaGiven { text, title, subject } = &self.schema;
         let subject = place.subject(py, subject.as_deref(), title.as_deref())?;
         let text = match (text, place.data_type) {
@@ -73,6 +75,29 @@ impl JsonGiven {
         let fields = instead.as_ref().or(self.fields.as_ref());
         JsonEncoder::new(fields, WriterKey::Id(found.id), self.options.clone()).map_err(|bad| refused(bad.to_string()))
     }
+}
+
+/// The batch with its decoded values as JSON texts, for outputs that are text.
+#[pyfunction]
+pub(crate) fn with_json_values(py: Python<'_>, batch: &Batch) -> PyResult<Batch> {
+    let mut columns = batch.0.columns.clone();
+    let Some((index, _)) = columns.record_batch.schema_ref().column_with_name("value") else {
+        return Ok(Batch::from(columns));
+    };
+    let written = py.detach(|| {
+        let texts = JsonEncoder::shown().encode(columns.record_batch.column(index)).map_err(|bad| bad.to_string())?;
+        if i32::try_from(texts.values().len()).is_err() {
+            return Err("the values of a batch pass 2 GiB as JSON".to_owned());
+        }
+        let texts: BinaryArray = texts.iter().collect();
+        let (schema, mut arrays, _) = columns.record_batch.clone().into_parts();
+        let mut fields = schema.fields().to_vec();
+        fields[index] = Arc::new(Field::new("value", DataType::Binary, true));
+        arrays[index] = Arc::new(texts);
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(|error| error.to_string())
+    });
+    columns.record_batch = written.map_err(|reason| BadArgument::of("value", reason).to_py(py))?;
+    Ok(Batch::from(columns))
 }
 
 /// Decodes JSON texts to a table of one struct column, `value`, with the fields of an Arrow schema. With `fail_fast`, the
@@ -106,7 +131,7 @@ pub(crate) fn decode_json(
 pub(crate) fn json_options(py: Python<'_>, given: Vec<(String, String)>) -> PyResult<JsonOptions> {
     let mut options = JsonOptions::default();
     for (name, value) in given {
-        options.set(&name, &value).map_err(|bad| argument_error(py, bad.to_string()))?;
+        options.set(&name, &value).map_err(|bad| BadArgument::from(bad).to_py(py))?;
     }
     Ok(options)
 }

@@ -6,6 +6,7 @@
 mod admin;
 mod admin_security;
 mod admin_values;
+mod argument;
 mod assignor;
 mod attaching;
 mod avro;
@@ -98,6 +99,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(config::config_keys, module)?)?;
     module.add_function(wrap_pyfunction!(config::jaas_options, module)?)?;
     module.add_function(wrap_pyfunction!(json::decode_json, module)?)?;
+    module.add_function(wrap_pyfunction!(json::with_json_values, module)?)?;
     module.add_function(wrap_pyfunction!(registry::stable_avro, module)?)?;
     module.add_function(wrap_pyfunction!(lines::csv_lines, module)?)?;
     module.add_function(wrap_pyfunction!(lines::json_lines, module)?)?;

@@ -12,8 +12,8 @@ use monedula_formats::{
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
-use crate::error::argument_error;
-use crate::formats::{ONLY_READ, framing_of};
+use crate::argument::BadArgument;
+use crate::formats::{framing_of, no_id, only_read};
 use crate::registered::SubjectLookup;
 use crate::registry_source::Registry;
 
@@ -72,7 +72,7 @@ impl ProtobufGiven {
         options: ProtobufOptions,
         (may_ask, subject): (bool, Option<String>),
     ) -> PyResult<Self> {
-        let refused = |name: &str, bad: BadSchema| argument_error(py, format!("{name}: {bad}"));
+        let refused = |name: &str, bad: BadSchema| BadArgument::schema(name, &bad).to_py(py);
         let framing = framing_of(py, framing)?;
         let schema = schema.schema(message).map_err(|bad| refused("schema", bad))?;
         let mut schemas = Vec::new();
@@ -102,7 +102,7 @@ impl ProtobufGiven {
             given => given,
         };
         let plan = ProtobufPlan::new(self.schema.clone(), self.writers.clone(), framing, self.options.clone())
-            .map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
+            .map_err(|bad| BadArgument::schema("schema", &bad).to_py(py))?;
         let plan = match registry {
             Some(registry) => {
                 let registry = Registry(Arc::clone(registry), self.subject.clone());
@@ -131,13 +131,10 @@ impl ProtobufGiven {
     ///
     /// # Errors
     /// Missing argument: with frames, the id of the schema must be known.
-    pub(crate) fn encoder(&self) -> Result<ProtobufEncoder, String> {
+    pub(crate) fn encoder(&self) -> Result<ProtobufEncoder, BadArgument> {
         let key = match self.framing {
-            Framing::Confluent => self.own_key().ok_or(
-                "values of Confluent's framing begin with the id of the schema that they are written with, which is schema=: \
-                 give it as schemas={7: schema}, or set schema.registry.url, where it is registered",
-            )?,
-            Framing::Apicurio | Framing::Glue => return Err(ONLY_READ.to_owned()),
+            Framing::Confluent => self.own_key().ok_or_else(no_id)?,
+            Framing::Apicurio | Framing::Glue => return Err(only_read()),
             Framing::Bare | Framing::SingleObject => WriterKey::Only,
         };
         Ok(self.encoder_with(key))

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow_schema::DataType;
-use monedula_client::registry::{NewReference, NewSchema, SchemaRegistry, WrittenSchema};
+use monedula_client::registry::{NewReference, NewSchema, NoSubject, SchemaRegistry, WrittenSchema};
 use monedula_formats::AvroSchema;
 use pyo3::prelude::*;
 use serde_json::Value;
 
-use crate::error::{argument_error, registry_error_of};
+use crate::argument::BadArgument;
+use crate::error::registry_error_of;
 use crate::runtime::asked;
 
 /// Where the schema of keys or values belongs.
@@ -28,10 +29,12 @@ impl SubjectLookup<'_> {
     pub(crate) fn subject(&self, py: Python<'_>, given: Option<&str>, record: Option<&str>) -> PyResult<String> {
         match given {
             Some(given) => Ok(given.to_owned()),
-            None => self
-                .registry
-                .subject(self.name == "key", self.topic, record)
-                .map_err(|reason| argument_error(py, format!("{}: {reason}", self.name))),
+            None => {
+                self.registry.subject(self.name == "key", self.topic, record).map_err(|NoSubject { reason, hint }| {
+                    let bad = BadArgument::of(self.name, reason);
+                    hint.iter().fold(bad, |bad, hint| bad.with_hint(hint)).to_py(py)
+                })
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use monedula_client::registry::{self, SchemaKind};
 use monedula_formats::stable_text;
 use pyo3::prelude::*;
 
+use crate::argument::BadArgument;
 use crate::config;
 use crate::error::{argument_error, registry_error};
 use crate::runtime::asked;
@@ -19,12 +20,14 @@ type PyVersion = (u32, u32, String, Vec<(String, String)>);
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct RegistryCore(pub(crate) Arc<registry::SchemaRegistry>);
 
+const NO_REGISTRY: &str = "give `the setting schema.registry.url`";
+
 #[pymethods]
 impl RegistryCore {
     #[new]
     fn new(py: Python<'_>, settings: Settings) -> PyResult<Self> {
         let Some(registry) = config::parse(py, settings)?.schema_registry else {
-            return Err(argument_error(py, "the settings name no registry: schema.registry.url is not given".into()));
+            return Err(BadArgument::new("the settings name no registry").with_hint(NO_REGISTRY).to_py(py));
         };
         Ok(Self(registry))
     }

@@ -13,9 +13,10 @@ use monedula_client::registry::SchemaRegistry;
 use monedula_formats::{Unwritable, with_frame};
 use pyo3::prelude::*;
 
+use crate::argument::BadArgument;
 use crate::capsule;
 use crate::encoder::{Content, Encoder};
-use crate::error::{argument_error, to_py};
+use crate::error::to_py;
 use crate::formats::PySpec;
 use crate::registered::SubjectLookup;
 
@@ -73,7 +74,7 @@ pub(crate) fn registered(
         return encoded(py, reader, key, value, topic.is_some());
     }
     let given = reader.schema();
-    let rows = Rows::of(&given, key, value, topic.is_some()).map_err(|message| argument_error(py, message))?;
+    let rows = Rows::of(&given, key, value, topic.is_some()).map_err(|bad| bad.to_py(py))?;
     Columns::of(&rows.schema, topic.is_some()).map_err(|error| to_py(py, error))?;
     let batches = rows.write(py, reader)?;
     let mut frames = Vec::new();
@@ -112,7 +113,7 @@ pub(crate) fn encoded(
     value: Option<Written>,
     has_topic: bool,
 ) -> PyResult<Box<dyn RecordBatchReader + Send>> {
-    let rows = Rows::of(&reader.schema(), key, value, has_topic).map_err(|message| argument_error(py, message))?;
+    let rows = Rows::of(&reader.schema(), key, value, has_topic).map_err(|bad| bad.to_py(py))?;
     let batches = rows.write(py, reader)?;
     Ok(Box::new(RecordBatchIterator::new(batches.into_iter().map(Ok), rows.schema)))
 }
@@ -125,16 +126,16 @@ struct Rows {
 }
 
 impl Rows {
-    fn of(given: &Schema, key: Option<Written>, value: Option<Written>, has_topic: bool) -> Result<Self, String> {
+    fn of(given: &Schema, key: Option<Written>, value: Option<Written>, has_topic: bool) -> Result<Self, BadArgument> {
         let mut made = Vec::new();
         for name in [KEY, "value"] {
             if given.fields().iter().filter(|field| field.name() == name).count() > 1 {
-                return Err(format!("there are two columns {name:?}; keep one"));
+                return Err(format!("there are two columns {name:?}; keep one").into());
             }
         }
         if let Some(written) = key {
             let Some((index, _)) = given.column_with_name("key") else {
-                return Err("key= says how the column \"key\" is written, which the table has not".to_owned());
+                return Err(BadArgument::of("key", "the table has no column \"key\", which it says how to write"));
             };
             made.push(Made { name: "key", written, source: Source::Column(index) });
         }
@@ -167,7 +168,7 @@ impl Rows {
             for first in (0..batch.num_rows().max(1)).step_by(PIECE_ROWS) {
                 let piece = batch.slice(first, PIECE_ROWS.min(batch.num_rows() - first));
                 let made = py.detach(|| self.make(&piece, first_row + first));
-                batches.push(made.map_err(|message| argument_error(py, message))?);
+                batches.push(made.map_err(|bad| bad.to_py(py))?);
                 py.check_signals()?;
             }
             first_row += batch.num_rows();
@@ -175,7 +176,7 @@ impl Rows {
         Ok(batches)
     }
 
-    fn make(&self, batch: &RecordBatch, first_row: usize) -> Result<RecordBatch, String> {
+    fn make(&self, batch: &RecordBatch, first_row: usize) -> Result<RecordBatch, BadArgument> {
         let mut columns = Vec::with_capacity(self.schema.fields().len());
         for each in &self.made {
             columns.push(each.bytes(batch, first_row)?);
@@ -183,19 +184,20 @@ impl Rows {
         columns.extend(self.kept.iter().map(|index| Arc::clone(batch.column(*index))));
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let made = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options);
-        made.map_err(|error: ArrowError| format!("this Arrow data cannot be read: {error}"))
+        made.map_err(|error: ArrowError| format!("this Arrow data cannot be read: {error}").into())
     }
 }
 
 impl Source {
-    fn of_values(given: &Schema, written: &Written, has_topic: bool) -> Result<Self, String> {
+    fn of_values(given: &Schema, written: &Written, has_topic: bool) -> Result<Self, BadArgument> {
         let column = given.column_with_name("value").map(|(index, _)| index);
         let content = written.encoder.content();
         if !content.has_fields() {
             return column.map(Self::Column).ok_or_else(|| {
-                "the table has no column \"value\": the schema is that of no record, whose fields could be columns of \
-                 their own"
-                    .to_owned()
+                BadArgument::new(
+                    "the table has no column \"value\": the schema is that of no record, whose fields could be columns of \
+                     their own",
+                )
             });
         }
         if let (Some(column), false) = (column, written.flatten) {
@@ -209,20 +211,24 @@ impl Source {
                     columns.push(index);
                 }
             } else if matches!(content, Content::AnyFields) && !is_surely_beside(name, has_topic) {
-                return Err(format!(
-                    "the column {name:?} has the name of one of Kafka's, and may be a field of the values as well. If \
-                     it is, rename it, or give the fields as one column \"value\" of structs; if not, say the fields of \
-                     the values: Json(schema)"
+                let reason = format!(
+                    "the column {name:?} has the name of one of Kafka's, and may be a field of the values as well"
+                );
+                return Err(BadArgument::new(reason).with_hint(
+                    "If it is, rename it, or give the fields as one column \"value\" of structs; if not, say the fields of \
+                     the values`: Json(schema)`",
                 ));
             } else if content.has(name) {
                 return Err(format!(
                     "the column {name:?} is one of Kafka's records, and {name:?} is a field of the schema too: give the \
                      fields as one column \"value\" of structs"
-                ));
+                )
+                .into());
             }
         }
         if columns.is_empty() && matches!(content, Content::AnyFields) {
-            return Err("the table has neither a column \"value\" nor one that could be a field of values".to_owned());
+            let reason = "the table has neither a column \"value\" nor one that could be a field of values";
+            return Err(BadArgument::new(reason));
         }
         let own = columns.iter().map(|index| Arc::clone(&given.fields()[*index])).collect();
         Ok(Self::Fields(own, columns))
@@ -238,24 +244,24 @@ impl Made {
     }
 
     /// Refuses columns of types that cannot be written.
-    fn check(&self, given: &Schema) -> Result<(), String> {
+    fn check(&self, given: &Schema) -> Result<(), BadArgument> {
         let data_type = self.data_type(given);
         self.written.encoder.check(&data_type).map_err(|unwritable| {
             let told = self.told(unwritable, 0);
             let takes_columns = self.name == "value" && self.written.encoder.content().has_fields();
             match &self.source {
                 Source::Fields(fields, _) if fields.is_empty() => {
-                    format!("{told}. The fields are columns of the table, or those of one column \"value\" of structs")
+                    told.with_hint("The fields are columns of the table, or those of one column \"value\" of structs")
                 }
                 Source::Column(_) if takes_columns && !data_type.is_nested() => {
-                    format!("{told}. With flatten=True, the columns of the table are its fields")
+                    told.with_hint("With `flatten=True`, the columns of the table are its fields")
                 }
                 _ => told,
             }
         })
     }
 
-    fn bytes(&self, batch: &RecordBatch, first_row: usize) -> Result<ArrayRef, String> {
+    fn bytes(&self, batch: &RecordBatch, first_row: usize) -> Result<ArrayRef, BadArgument> {
         let column = match &self.source {
             Source::Column(index) => Arc::clone(batch.column(*index)),
             Source::Fields(_, columns) if columns.is_empty() => {
@@ -272,7 +278,7 @@ impl Made {
     }
 
     /// The error with the names of the table's columns, and the row's number in the table.
-    fn told(&self, unwritable: Unwritable, first_row: usize) -> String {
+    fn told(&self, unwritable: Unwritable, first_row: usize) -> BadArgument {
         let (row, path, reason) = match unwritable {
             Unwritable::Column(bad) => (None, bad.path, bad.reason),
             Unwritable::Row { row, path, reason } => (Some(first_row + row), path, reason),
@@ -284,9 +290,10 @@ impl Made {
             (Source::Column(_), false) if path.starts_with('[') => format!("{}{path}", self.name),
             (Source::Column(_), false) => format!("{}.{path}", self.name),
         };
+        let bad = BadArgument::new(format!("{place}: {reason}"));
         match row {
-            Some(row) => format!("row {row}: {place}: {reason}; no row was sent"),
-            None => format!("{place}: {reason}"),
+            Some(row) => bad.in_row(row).with_hint("`no row was sent`"),
+            None => bad,
         }
     }
 }

@@ -121,7 +121,7 @@ class _Parser:
         self._depth = 0
 
     def _wrong(self, at: int, reason: str) -> ArgumentError:
-        return ArgumentError(f"schema: DDL at character {at + 1}, {self._text[at : at + 20]!r}: {reason}")
+        return ArgumentError(f"DDL at character {at + 1}, {self._text[at : at + 20]!r}: {reason}", argument="schema")
 
     def _peek(self) -> tuple[str, str, int]:
         return self._tokens[self._index] if self._index < len(self._tokens) else ("end", "", len(self._text))

@@ -40,9 +40,11 @@ def fields_of(document: Mapping[str, Any]) -> "list[pa.Field[Any]]":
     try:
         kind, _ = _Reader(document).read(document, "", ())
     except RecursionError:
-        raise ArgumentError("schema: the JSON Schema is nested too deeply, or its $ref lead too far") from None
+        raise ArgumentError(
+            "the JSON Schema is nested too deeply, or its $ref lead too far", argument="schema"
+        ) from None
     if kind is None or not pa.types.is_struct(kind):
-        raise ArgumentError("schema: the JSON Schema does not describe objects with properties at the top")
+        raise ArgumentError("the JSON Schema does not describe objects with properties at the top", argument="schema")
     return list(kind)
 
 
@@ -304,4 +306,4 @@ def _known(kind: "pa.DataType | None", path: str) -> "pa.DataType":
 
 
 def _refused(path: str, reason: str) -> ArgumentError:
-    return ArgumentError(f"schema: field {path or 'at the top'}: {reason}")
+    return ArgumentError(f"field {path or 'at the top'}: {reason}", argument="schema")

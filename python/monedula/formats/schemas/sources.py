@@ -50,8 +50,9 @@ def schema_of(source: Any) -> "pa.Schema":
         fields = source
     else:
         raise ArgumentError(
-            f"schema: a value of type {type(source).__name__} is no schema; pass {_hint(source)}a pyarrow, polars or "
-            "pyspark schema, Spark's DDL, or a JSON Schema"
+            f"a value of type {type(source).__name__} is no schema",
+            argument="schema",
+            hint=f"pass {_hint(source)}a pyarrow, polars or pyspark schema, Spark's DDL, or a JSON Schema",
         )
     return pa.schema(_supported(fields, ""))
 
@@ -91,8 +92,10 @@ def _check_document(source: "Mapping[Any, Any]") -> None:
     if source and not any(word in source for word in _WORDS):
         name, kind = next(iter(source.items()))
         raise ArgumentError(
-            f"schema: a dict is a JSON Schema or has polars' types, and this one has {name!r}: {kind!r}; write the "
-            "types as Spark's DDL, such as 'id bigint, user string', or as pyarrow.schema({'id': pyarrow.int64()})"
+            f"a dict is a JSON Schema or has polars' types, and this one has {name!r}: {kind!r}",
+            argument="schema",
+            hint="write the types as Spark's DDL, such as 'id bigint, user string', or as "
+            "pyarrow.schema({'id': pyarrow.int64()})",
         )
 
 
@@ -102,7 +105,9 @@ def _from_text(text: str) -> "list[pa.Field[Any]]":
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ArgumentError(f"schema: the text begins as a JSON Schema does, and is no JSON: {error}") from None
+        raise ArgumentError(
+            f"the text begins as a JSON Schema does, and is no JSON: {error}", argument="schema"
+        ) from None
     return _from_document(document)
 
 
@@ -116,7 +121,7 @@ def _from_arrow(source: Any) -> "Iterable[pa.Field[Any]]":
     import pyarrow as pa
 
     if isinstance(source, pa.DataType) and not pa.types.is_struct(source):
-        raise ArgumentError(f"schema: the type {source} has no fields; pass a struct or a schema")
+        raise ArgumentError(f"the type {source} has no fields; pass a struct or a schema", argument="schema")
     if isinstance(source, pa.Schema | pa.StructType):
         return source
     return pa.schema(source)
@@ -135,7 +140,7 @@ def _supported(fields: "Iterable[pa.Field[Any]]", path: str) -> "list[pa.Field[A
     for field in fields:
         below = f"{path}.{field.name}" if path else field.name
         if any(field.name == other.name for other in result):
-            raise ArgumentError(f"schema: field {below}: two fields have this name")
+            raise ArgumentError(f"field {below}: two fields have this name", argument="schema")
         result.append(field.with_type(_type(field.type, below)).remove_metadata())
     return result
 
@@ -149,7 +154,7 @@ def _type(kind: Any, path: str) -> "pa.DataType":
     if types.is_map(kind):
         if _type(kind.key_type, f"{path}{{}}") != pa.string():
             raise ArgumentError(
-                f"schema: field {path}: the keys of a map must be strings, as those of JSON objects are"
+                f"field {path}: the keys of a map must be strings, as those of JSON objects are", argument="schema"
             )
         return ddl.map_of(_type(kind.item_type, f"{path}{{}}"), kind.item_field.nullable)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) or _is_list_view(kind):
@@ -163,7 +168,7 @@ def _type(kind: Any, path: str) -> "pa.DataType":
     result = _SAME.get(str(kind))
     if result is None:
         hint = _HINTS.get(str(kind).partition("[")[0], "use a string")
-        raise ArgumentError(f"schema: field {path}: no values of type {kind} are decoded; {hint}")
+        raise ArgumentError(f"field {path}: no values of type {kind} are decoded; {hint}", argument="schema")
     found: pa.DataType = getattr(pa, result)()
     return found
 

@@ -32,7 +32,7 @@ def _type(kind: Any, path: str) -> "pa.DataType":
         if found is None and kind.startswith("decimal("):
             found = ddl.fields_of(f"`x` {kind}")[0].type
         if found is None:
-            raise ArgumentError(f"schema: field {path}: no values of type {kind} are decoded; use a string")
+            raise ArgumentError(f"field {path}: no values of type {kind} are decoded; use a string", argument="schema")
         return found
     match kind["type"]:
         case "struct":
@@ -43,12 +43,12 @@ def _type(kind: Any, path: str) -> "pa.DataType":
         case "map":
             if kind["keyType"] != "string":
                 raise ArgumentError(
-                    f"schema: field {path}: the keys of a map must be strings, as those of JSON objects are"
+                    f"field {path}: the keys of a map must be strings, as those of JSON objects are", argument="schema"
                 )
             value = _type(kind["valueType"], f"{path}{{}}")
             return ddl.map_of(value, kind.get("valueContainsNull", True))
         case other:
-            raise ArgumentError(f"schema: field {path}: no values of type {other} are decoded; use a string")
+            raise ArgumentError(f"field {path}: no values of type {other} are decoded; use a string", argument="schema")
 
 
 def json_of(struct: "pa.Schema | pa.StructType") -> dict[str, Any]:

@@ -27,7 +27,7 @@ def of_tuples(where: object) -> Condition:
     if _is_tuple(where):
         return _comparison(where)
     if isinstance(where, (str, bytes)) or not isinstance(where, Iterable):
-        raise ArgumentError(f"where={where!r}: {_EXPECTED}")
+        raise ArgumentError.of("where", where, _EXPECTED)
     parts = list(where)
     if not parts:
         raise ArgumentError(f"where={where!r} has no condition; leave it out, or give some: {_EXAMPLE}")
@@ -42,13 +42,13 @@ def _is_tuple(value: object) -> bool:
 
 def _all_of(parts: list[object], where: object) -> Condition:
     if _is_tuple(tuple(parts)) and parts[0] in COLUMNS and len(parts) == 3:
-        raise ArgumentError(f"where={where!r}: a condition is a tuple: give {tuple(parts)!r}")
+        raise ArgumentError.of("where", where, f"a condition is a tuple: give {tuple(parts)!r}")
     for part in parts:
         if not _is_tuple(part):
             mixed = " and lists of them at once" if isinstance(part, list) else ""
-            raise ArgumentError(f"where={where!r}: {part!r} is no condition{mixed}; {_EXPECTED}")
+            raise ArgumentError.of("where", where, f"{part!r} is no condition{mixed}; {_EXPECTED}")
     if not parts:
-        raise ArgumentError(f"where={where!r}: a list of conditions is empty; {_EXPECTED}")
+        raise ArgumentError.of("where", where, f"a list of conditions is empty; {_EXPECTED}")
     return And(tuple(_comparison(part) for part in parts))
 
 

@@ -186,7 +186,7 @@ class RegistryFaults:
         check_numbers(delay_ms=(delay_ms, 0), truncate_bytes=(truncate_bytes, 0), status=(status, 100))
         check_how_often(skip, count, probability)
         if status is not None and status > 599:
-            raise ArgumentError(f"status={status!r}: expected a status of HTTP, 100 to 599")
+            raise ArgumentError.of("status", status, "expected a status of HTTP, 100 to 599")
         answers = None
         if body is not None:
             answers = {"status": status or 200, "body": body.encode() if isinstance(body, str) else bytes(body)}

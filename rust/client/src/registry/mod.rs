@@ -24,7 +24,7 @@ use self::answers::Answers;
 use self::fetch::NoAnswer;
 use self::http::{Failure, Http};
 use self::registering::Registering;
-pub use self::registering::{NewReference, NewSchema, WrittenSchema};
+pub use self::registering::{NewReference, NewSchema, NoSubject, WrittenSchema};
 pub(crate) use self::settings::registry;
 use crate::blocking;
 use crate::lock::lock;

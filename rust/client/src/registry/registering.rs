@@ -113,32 +113,42 @@ impl Registering {
     }
 }
 
+/// Nothing says under which subject a schema is registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoSubject {
+    /// What the subject would be made of.
+    pub reason: String,
+    /// Advice on what to give; backticks are around Python's names, since Spark has others.
+    pub hint: Option<String>,
+}
+
 impl SchemaRegistry {
     /// The subject for the schema of keys or values that are written to a topic; `record` is the schema's full name, if it is
     /// that of a record.
     ///
     /// # Errors
     /// What the subject would be made of and is not there, or is no name.
-    pub fn subject(&self, is_key: bool, topic: Option<&str>, record: Option<&str>) -> Result<String, String> {
+    pub fn subject(&self, is_key: bool, topic: Option<&str>, record: Option<&str>) -> Result<String, NoSubject> {
         let registering = &self.registering;
         let (naming, part) = if is_key { (registering.key_naming, "key") } else { (registering.value_naming, "value") };
         let topic = || {
             if let Some(name) = topic {
-                topic_name::check(name).map_err(|error| error.to_string())?;
+                topic_name::check(name).map_err(|error| NoSubject { reason: error.to_string(), hint: None })?;
             }
-            topic.ok_or_else(|| {
-                "the schema's subject is made of the topic's name: give send_batch(data, topic, ...), or set \
-                 value.subject.name.strategy=RecordNameStrategy"
-                    .to_owned()
+            topic.ok_or_else(|| NoSubject {
+                reason: "the schema's subject is made of the topic's name".to_owned(),
+                hint: Some(format!(
+                    "give `send_batch(data, topic, ...)`, or set `{part}.subject.name.strategy`=RecordNameStrategy"
+                )),
             })
         };
         let record = || {
-            let setting = format!("{part}.subject.name.strategy");
-            record.ok_or_else(|| {
-                format!(
-                    "the setting {setting} makes a subject of a record's name, and the schema has none: a JSON Schema is \
-                     named by its title; or give subject="
-                )
+            record.ok_or_else(|| NoSubject {
+                reason: format!(
+                    "{part}.subject.name.strategy makes a subject of a record's name, and the schema has none: a JSON \
+                     Schema is named by its title"
+                ),
+                hint: Some("or give `subject=`".to_owned()),
             })
         };
         Ok(match naming {

@@ -19,7 +19,7 @@ pub enum Fault {
     /// The topic was deleted and created again under the same name: offsets of the old one mean nothing in it.
     #[error(
         "{partition}: the topic was deleted and created again; offsets of the old topic mean nothing in the new \
-             one. Seek to where the new topic is to be read from, for example its beginning"
+             one. {}", self.plain_hint()
     )]
     TopicRecreated {
         /// Which.
@@ -33,8 +33,7 @@ pub enum Fault {
     },
     /// The position is outside of what the log holds, and no reset policy says where to go.
     #[error(
-        "{partition}: offset {offset} is out of range: the log holds {log_start}..{log_end}. Seek to an offset in \
-             it, or set auto.offset.reset"
+        "{partition}: offset {offset} is out of range: the log holds {log_start}..{log_end}. {}", self.plain_hint()
     )]
     OffsetOutOfRange {
         /// Which.
@@ -49,7 +48,7 @@ pub enum Fault {
     /// Records that were read have been replaced after an unclean leader election (KIP-320).
     #[error(
         "{partition}: the log was truncated: records from offset {divergent} to {offset} that were read are gone \
-             or replaced. Seek to {divergent} to read what stands there now"
+             or replaced. {}", self.plain_hint()
     )]
     LogTruncated {
         /// Which.
@@ -66,7 +65,7 @@ pub enum Fault {
         partition: TopicPartition,
     },
     /// The broker found its own log corrupt, or the answer could not be read.
-    #[error("{partition}: the record batch at offset {offset} cannot be read: {reason}. Seek past it to go on")]
+    #[error("{partition}: the record batch at offset {offset} cannot be read: {reason}. {}", self.plain_hint())]
     Corrupt {
         /// Which.
         partition: TopicPartition,
@@ -103,6 +102,24 @@ impl Fault {
             | Self::Corrupt { partition, .. }
             | Self::Refused { partition, .. } => partition,
         }
+    }
+
+    /// Advice on how to go on, with which the message ends. Backticks are around the words of a consumer, since a command line
+    /// and Spark have others.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::TopicRecreated { .. } => {
+                "`Seek to where the new topic is to be read from, for example its beginning`".to_owned()
+            }
+            Self::OffsetOutOfRange { .. } => "`Seek to an offset in it`, or set auto.offset.reset".to_owned(),
+            Self::LogTruncated { divergent, .. } => format!("`Seek to` {divergent} `to read what` stands there now"),
+            Self::Corrupt { .. } => "`Seek past it to go on`".to_owned(),
+            _ => return None,
+        })
+    }
+
+    fn plain_hint(&self) -> String {
+        self.hint().unwrap_or_default().replace('`', "")
     }
 
     /// Kafka's code for it, [`ErrorCode::UnknownServerError`] where Kafka has none.

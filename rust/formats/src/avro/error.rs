@@ -6,12 +6,30 @@ use crate::error::prefix;
 
 /// A schema that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{reason}", if path.is_empty() { String::new() } else { format!("{path}: ") })]
+#[error("{}{}", self.facts(), hint.as_deref().map(|hint| format!("; {}", hint.replace('`', ""))).unwrap_or_default())]
 pub struct BadSchema {
     /// Path of the field, like `items[].price`; empty for the schema as a whole.
     pub path: String,
     /// Description of the fault.
     pub reason: String,
+    /// Advice on what to give instead; backticks are around Python's names.
+    pub hint: Option<String>,
+}
+
+impl BadSchema {
+    pub(crate) fn new(path: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { path: path.into(), reason: reason.into(), hint: None }
+    }
+
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The message without its hint.
+    pub fn facts(&self) -> String {
+        if self.path.is_empty() { self.reason.clone() } else { format!("{}: {}", self.path, self.reason) }
+    }
 }
 
 /// A value that cannot be decoded.
@@ -73,6 +91,18 @@ pub enum AvroReason {
     UnknownSchema(Box<str>),
 }
 
+impl AvroReason {
+    /// Advice on what to ask for instead; backticks are around Python's names.
+    pub(crate) fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Framed(..) => {
+                Some("give `schemas={id: schema}`, or `the setting schema.registry.url`, where it is asked for")
+            }
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for AvroReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -94,8 +124,7 @@ impl fmt::Display for AvroReason {
             }
             Self::Framed(reason, id) => write!(
                 formatter,
-                "{reason}; behind a frame of Confluent's, a zero byte and the schema's id {id}, it can be read: give \
-                 schemas={{{id}: ...}}, or the setting schema.registry.url, where it is asked for"
+                "{reason}; behind a frame of Confluent's, a zero byte and the schema's id {id}, it can be read"
             ),
             Self::RowTooLarge(bytes) => write!(formatter, "the row takes more than {bytes} bytes as columns"),
             Self::NotFramed(expected) => write!(formatter, "the value does not begin with {expected}"),

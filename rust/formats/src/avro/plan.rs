@@ -364,5 +364,5 @@ fn unfit(written: &Kind, wanted: &Kind) -> String {
 }
 
 fn bad(path: &str, reason: String) -> BadSchema {
-    BadSchema { path: path.to_owned(), reason }
+    BadSchema::new(path, reason)
 }

@@ -546,7 +546,7 @@ impl Parser {
 }
 
 fn bad(path: &str, reason: String) -> BadSchema {
-    BadSchema { path: path.to_owned(), reason }
+    BadSchema::new(path, reason)
 }
 
 fn texts(json: Option<&Value>, path: &str, what: &str) -> Result<Vec<Box<str>>, BadSchema> {

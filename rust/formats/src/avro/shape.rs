@@ -77,7 +77,7 @@ impl Shape {
     pub(crate) fn of(schema: &AvroSchema, options: &AvroOptions) -> Result<Self, BadSchema> {
         let mut maker = Maker { schema, options, columns: 0, open: Vec::new() };
         let shape = maker.shape(schema.root, "", 0)?;
-        shape.ok_or_else(|| BadSchema { path: String::new(), reason: "nothing is left of the schema".to_owned() })
+        shape.ok_or_else(|| BadSchema::new("", "nothing is left of the schema"))
     }
 
     pub(crate) fn data_type(&self, schema: &AvroSchema) -> DataType {
@@ -160,11 +160,8 @@ impl Maker<'_> {
                 let times = self.open.iter().filter(|open| **open == id).count();
                 let max = self.options.recursive_field_max_depth;
                 if times > 0 && max == 0 {
-                    let reason = format!(
-                        "the record {} is in itself; the option recursiveFieldMaxDepth (1 to 15) says how deep columns go",
-                        name.full
-                    );
-                    return Err(bad(path, reason));
+                    let hint = "the option `recursiveFieldMaxDepth` (1 to 15) says how deep columns go";
+                    return Err(bad(path, format!("the record {} is in itself", name.full)).with_hint(hint));
                 }
                 if times > 0 && times >= max {
                     return Ok(None);
@@ -277,5 +274,5 @@ impl Maker<'_> {
 const NULLS: &str = "values of type null are in no column; leave the field out of the reader's schema";
 
 fn bad(path: &str, reason: String) -> BadSchema {
-    BadSchema { path: path.to_owned(), reason }
+    BadSchema::new(path, reason)
 }

@@ -143,13 +143,11 @@ impl ProtobufPlan {
             Found::Name(name) => (name.to_string(), None, String::new()),
         };
         let named = name.map_or_else(String::new, |name| format!(", which in {place} is {name}"));
-        let advice = match writer {
-            Some(_) => "",
-            None => ": give message= another name, or schemas= with the schema of this id",
-        };
-        let reason =
-            format!("the frame of {key} names message {what}{named}; the column is of {message}{ours}{advice}",);
-        Err(ProtobufReason::OtherMessage(reason.into()))
+        let reason = format!("the frame of {key} names message {what}{named}; the column is of {message}{ours}").into();
+        Err(match writer {
+            Some(_) => ProtobufReason::OtherMessage(reason),
+            None => ProtobufReason::MaybeOtherMessage(reason),
+        })
     }
 }
 
@@ -274,9 +272,12 @@ impl ProtobufDecoder {
         let Fault { path, reason, position } = fault;
         let reason = match (reason, self.confluent_id(value)) {
             (reason, Some(id)) => ProtobufReason::Framed(Box::new(reason), id),
-            (ProtobufReason::NotFramed(why) | ProtobufReason::OtherMessage(why), None)
-                if self.is_without_indexes(value) =>
-            {
+            (
+                ProtobufReason::NotFramed(why)
+                | ProtobufReason::OtherMessage(why)
+                | ProtobufReason::MaybeOtherMessage(why),
+                None,
+            ) if self.is_without_indexes(value) => {
                 let reason = format!(
                     "{why}; read right behind the schema's id the message is whole, so its serializer wrote no indexes, as \
                      Confluent's do (00 for the first message of a file)"
@@ -284,7 +285,7 @@ impl ProtobufDecoder {
                 ProtobufReason::NotFramed(reason.into())
             }
             (ProtobufReason::NotFramed(why), None) if !value.is_empty() && self.message(value, 0).is_ok() => {
-                ProtobufReason::NotFramed(format!("{why}; it can be read without: give framing='bare'").into())
+                ProtobufReason::Bare(why)
             }
             (reason, None) => reason,
         };

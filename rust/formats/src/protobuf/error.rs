@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::error::prefix;
+use crate::error::{GIVE_CONFLUENT, prefix};
 
 /// A value that cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,8 +50,12 @@ pub enum ProtobufReason {
     RowTooLarge(usize),
     /// Value that does not begin with the configured framing; holds the fault.
     NotFramed(Box<str>),
-    /// Frame that names another message than the column's; holds the fault.
+    /// Value without the frame, which can be decoded as bare; holds the fault.
+    Bare(Box<str>),
+    /// Frame that names another message than the column's, by the schema of its id; holds the fault.
     OtherMessage(Box<str>),
+    /// As `OtherMessage`, by the given schema, which need not be that of the id.
+    MaybeOtherMessage(Box<str>),
     /// Value without an available schema; holds the reason.
     NoSchema(Box<str>),
     /// Value that can be decoded behind a frame of Confluent's, but is configured without; holds the fault without the
@@ -61,6 +65,20 @@ pub enum ProtobufReason {
 
 fn wire_type(wire: u8) -> &'static str {
     ["varint", "64-bit", "length-delimited", "group", "end of group", "32-bit"].get(usize::from(wire)).unwrap_or(&"no")
+}
+
+impl ProtobufReason {
+    /// Advice on what to ask for instead; backticks are around Python's names.
+    pub(crate) fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Framed(..) => Some(GIVE_CONFLUENT),
+            Self::Bare(_) => Some("give `framing='bare'`"),
+            Self::MaybeOtherMessage(_) => {
+                Some("give `message=` another name, or `schemas=` with the schema of this id")
+            }
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for ProtobufReason {
@@ -84,11 +102,13 @@ impl fmt::Display for ProtobufReason {
             Self::OutOfRange(wanted) => write!(formatter, "beyond the range of {wanted}"),
             Self::Missing => formatter.write_str("the field is required, and the value has none"),
             Self::RowTooLarge(bytes) => write!(formatter, "the row takes more than {bytes} bytes as columns"),
-            Self::NotFramed(why) | Self::OtherMessage(why) | Self::NoSchema(why) => formatter.write_str(why),
+            Self::NotFramed(why) | Self::OtherMessage(why) | Self::MaybeOtherMessage(why) | Self::NoSchema(why) => {
+                formatter.write_str(why)
+            }
+            Self::Bare(why) => write!(formatter, "{why}; it can be read without"),
             Self::Framed(reason, id) => write!(
                 formatter,
-                "{reason}; behind a frame of Confluent's, a zero byte, the schema's id {id} and indexes, it can be read: \
-                 give framing='confluent'"
+                "{reason}; behind a frame of Confluent's, a zero byte, the schema's id {id} and indexes, it can be read"
             ),
         }
     }

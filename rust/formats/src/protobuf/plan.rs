@@ -165,11 +165,8 @@ impl Planner<'_> {
         let times = self.open.iter().filter(|open| **open == id).count();
         let max = self.options.recursive_fields_max_depth;
         if times > 0 && max == 0 {
-            let reason = format!(
-                "the message {} is in itself; the option recursive.fields.max.depth (1 to 10) says how deep columns go",
-                message.name
-            );
-            return Err(bad(path, reason));
+            let hint = "the option `recursive.fields.max.depth` (1 to 10) says how deep columns go";
+            return Err(bad(path, format!("the message {} is in itself", message.name)).with_hint(hint));
         }
         if times > 0 && times >= max {
             return Ok(None);

@@ -271,8 +271,8 @@ impl ProtobufSchema {
             && let Some(other) = files.iter().find(|file| file.imports.contains(&last.name))
         {
             let (last, other) = (&last.name, &other.name);
-            let reason = format!("{last} is the last file, and {other} imports it: give message=, or {other} last");
-            return Err(bad("", reason));
+            let reason = format!("{last} is the last file, and {other} imports it");
+            return Err(BadSchema::new("", reason).with_hint(format!("give `message=`, or {other} last")));
         }
         let Linker { messages, enums, .. } = linker;
         let last = files.len().wrapping_sub(1);
@@ -299,7 +299,8 @@ impl ProtobufSchema {
         };
         if message.is_none() && others.is_some() {
             let known = names(messages.iter().filter(|message| message.file == last));
-            return Err(bad("", format!("there are several messages; give message=, one of {known}")));
+            let hint = format!("give `message=`, one of {known}");
+            return Err(BadSchema::new("", "there are several messages").with_hint(hint));
         }
         let of = |file: &File| ProtobufFile {
             name: file.name.clone(),
@@ -400,7 +401,7 @@ impl Linker {
         let mut fields = Vec::new();
         for field in &message.fields {
             let linked = self.field(field, &name, message.is_map_entry, features);
-            fields.push(linked.map_err(|reason| bad(&joined(&name, &field.name), reason))?);
+            fields.push(linked.map_err(|bad| BadSchema { path: joined(&name, &field.name), ..bad })?);
         }
         let numbers = fields.iter().map(|field| (field.number, &field.name));
         let mut numbers: Vec<_> = numbers.collect();
@@ -427,11 +428,11 @@ impl Linker {
         scope: &str,
         is_of_map: bool,
         features: Features,
-    ) -> Result<Field, String> {
+    ) -> Result<Field, BadSchema> {
         let features = field.features.within(features);
         let kind = match field.kind {
             0 | 10 | 11 | 14 => self.find(&field.type_name, scope)?,
-            number => scalar(number).ok_or_else(|| format!("there is no type {number}"))?,
+            number => scalar(number).ok_or_else(|| bad("", format!("there is no type {number}")))?,
         };
         let kind = match kind {
             // Map entries and their values are never delimited.
@@ -455,12 +456,12 @@ impl Linker {
         let is_packable = !is_message && !matches!(kind, Kind::Text | Kind::Bytes);
         let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         if field.name.is_empty() || !field.name.chars().all(is_of_name) {
-            return Err(format!("{:?} is not the name of a field: it has letters, digits and _", field.name));
+            return Err(bad("", format!("{:?} is not the name of a field: it has letters, digits and _", field.name)));
         }
         let number = u32::try_from(field.number).ok().filter(|number| (1..1 << 29).contains(number));
         Ok(Field {
             name: field.name.as_str().into(),
-            number: number.ok_or_else(|| format!("{} is not the number of a field", field.number))?,
+            number: number.ok_or_else(|| bad("", format!("{} is not the number of a field", field.number)))?,
             kind,
             presence,
             is_packed: presence == Presence::Repeated && is_packable && features.repeated == 1,
@@ -469,10 +470,11 @@ impl Linker {
     }
 
     /// Resolves a name, from the innermost scope outwards, as in C++.
-    fn find(&self, name: &str, scope: &str) -> Result<Kind, String> {
+    fn find(&self, name: &str, scope: &str) -> Result<Kind, BadSchema> {
         let found = find(&self.by_name, name, scope).map(|(_, kind)| *kind);
         found.ok_or_else(|| {
-            format!("the type {name} is nowhere declared; the files that are imported must be given, too")
+            let reason = format!("the type {name} is nowhere declared");
+            BadSchema::new("", reason).with_hint("`the files that are imported must be given, too`")
         })
     }
 }
@@ -518,5 +520,5 @@ pub(crate) fn scalar(number: u64) -> Option<Kind> {
 }
 
 pub(crate) fn bad(path: &str, reason: String) -> BadSchema {
-    BadSchema { path: path.to_owned(), reason }
+    BadSchema::new(path, reason)
 }

@@ -127,7 +127,7 @@ pub(crate) fn below(path: &str, name: &str) -> String {
 
 /// Error of a column that does not fit: its path and the reason.
 pub(crate) fn bad(path: &str, reason: impl Into<String>) -> BadSchema {
-    BadSchema { path: path.to_owned(), reason: reason.into() }
+    BadSchema::new(path, reason)
 }
 
 /// Frame before each value, which names its schema.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use monedula_columns::BufferPool;
+use monedula_columns::{BadValue, BufferPool};
 use monedula_formats::{Framing, Mode, ProtobufDecoder, ProtobufOptions, ProtobufPlan, ProtobufSchema};
 
 /// Reads the message of this name behind a frame with these indexes; an error is its text.
@@ -22,7 +22,7 @@ fn read_framed(framing: Framing, message: &str, value: &[u8]) -> Result<(), Stri
     let options = ProtobufOptions { mode: Mode::FailFast, ..ProtobufOptions::default() };
     let plan = ProtobufPlan::new(schema, Vec::new(), framing, options).expect(text);
     let mut decoder = ProtobufDecoder::new(Arc::new(plan), BufferPool::new(0));
-    decoder.append(Some(value)).map(|_| ()).map_err(|bad| bad.to_string())
+    decoder.append(Some(value)).map(|_| ()).map_err(|bad| BadValue::from(bad).reason_and_hint())
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn entries_of_maps_may_be_left_out_of_the_count() {
 #[test]
 fn an_error_says_where_a_value_has_no_frame() {
     let reason = read_value("M.First", &[8, 1]).expect_err("no frame");
-    assert!(reason.contains("it can be read without: give framing='bare'"), "{reason}");
+    assert!(reason.contains("it can be read without; give framing='bare'"), "{reason}");
     for value in [&b""[..], &[8], &[0, 0, 0, 0, 7]] {
         let reason = read_value("M.First", value).expect_err("no frame");
         assert!(!reason.contains("bare"), "{reason}");

@@ -8,6 +8,7 @@ use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 
 use super::node::{Member, Node, Values};
 use super::scalar;
+use super::shown::Time;
 use crate::avro::BadSchema;
 use crate::json::options::JsonOptions;
 use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, placed};
@@ -21,6 +22,8 @@ pub(super) struct Binder<'o> {
     pub(super) options: &'o JsonOptions,
     /// Write columns of JSON as they are. Not done where a schema says that they are texts.
     pub(super) embeds_json: bool,
+    /// Whether values are written for a screen.
+    pub(super) is_shown: bool,
 }
 
 type Bound<T> = Result<T, BadSchema>;
@@ -33,9 +36,10 @@ impl<'o> Binder<'o> {
     {
         let wanted = match fields {
             Some(fields) => DataType::Struct(fields.clone()),
-            None => natural(column.data_type(), "", 0)?,
+            None => natural(column.data_type(), "", 0, self.is_shown)?,
         };
-        if !matches!(wanted, DataType::Struct(_) | DataType::Map(..) | DataType::List(_) | DataType::Null) {
+        let is_nested = matches!(wanted, DataType::Struct(_) | DataType::Map(..) | DataType::List(_) | DataType::Null);
+        if !is_nested && !self.is_shown {
             let given = column.data_type();
             return Err(bad(
                 "",
@@ -154,6 +158,11 @@ impl<'o> Binder<'o> {
         let options = self.options;
         let ints = |kind, least, most| Ints::of(array).map(|ints| Values::Ints { ints, kind, least, most });
         let whole = |is_double| Ints::of(array).map(|ints| Values::Whole(ints, is_double));
+        if self.is_shown
+            && let Some(time) = Time::of(array)
+        {
+            return Some(Values::Shown(time));
+        }
         match wanted {
             DataType::Boolean => array.as_boolean_opt().map(|booleans| Values::Booleans(booleans.values().clone())),
             DataType::Int8 => ints("int8", i8::MIN.into(), i8::MAX.into()),
@@ -187,23 +196,26 @@ impl<'o> Binder<'o> {
 }
 
 /// Type that a field is decoded as if no schema says it.
-fn natural_field(field: &Field, path: &str, depth: usize) -> Bound<DataType> {
+fn natural_field(field: &Field, path: &str, depth: usize, is_shown: bool) -> Bound<DataType> {
     if Meaning::of(field) == Meaning::Uuid {
         return Ok(DataType::Utf8);
     }
-    natural(field.data_type(), path, depth)
+    natural(field.data_type(), path, depth, is_shown)
 }
 
 /// Type that a column is decoded as if no schema says it.
-pub(super) fn natural(data_type: &DataType, path: &str, depth: usize) -> Bound<DataType> {
+pub(super) fn natural(data_type: &DataType, path: &str, depth: usize, is_shown: bool) -> Bound<DataType> {
     if depth > MAX_DEPTH {
         return Err(bad(path, format!("types are nested deeper than {MAX_DEPTH}")));
     }
     let nested = |field: &FieldRef, path: &str| -> Bound<FieldRef> {
-        let data_type = natural_field(field, path, depth + 1)?;
+        let data_type = natural_field(field, path, depth + 1, is_shown)?;
         Ok(Arc::new(field.as_ref().clone().with_data_type(data_type).with_nullable(true)))
     };
     Ok(match data_type {
+        DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_) | DataType::Duration(_) if is_shown => {
+            data_type.clone()
+        }
         DataType::Boolean
         | DataType::Int8
         | DataType::Int16
@@ -231,8 +243,8 @@ pub(super) fn natural(data_type: &DataType, path: &str, depth: usize) -> Bound<D
             let digits = i16::from(*precision) - i16::from(*scale).min(0);
             DataType::Decimal128(digits.clamp(1, 38) as u8, (*scale).max(0))
         }
-        DataType::Dictionary(_, values) => natural(values, path, depth + 1)?,
-        DataType::RunEndEncoded(_, values) => natural(values.data_type(), path, depth + 1)?,
+        DataType::Dictionary(_, values) => natural(values, path, depth + 1, is_shown)?,
+        DataType::RunEndEncoded(_, values) => natural(values.data_type(), path, depth + 1, is_shown)?,
         DataType::Struct(fields) => {
             let fields = fields.iter().map(|field| nested(field, &below(path, field.name())));
             DataType::Struct(fields.collect::<Bound<Vec<_>>>()?.into())

@@ -7,6 +7,7 @@
 mod bind;
 mod node;
 mod scalar;
+mod shown;
 
 use arrow_array::{ArrayRef, LargeBinaryArray, new_empty_array};
 use arrow_schema::{DataType, Fields};
@@ -28,6 +29,8 @@ pub struct JsonEncoder {
     fields: Option<Fields>,
     options: JsonOptions,
     frame: Vec<u8>,
+    /// Whether the texts are shown, and not read again by a schema: values need not be objects, and times are in ISO 8601.
+    is_shown: bool,
 }
 
 impl JsonEncoder {
@@ -38,7 +41,14 @@ impl JsonEncoder {
     /// Field of a type that cannot be decoded, or two fields of one name.
     pub fn new(fields: Option<&Fields>, key: WriterKey, options: JsonOptions) -> Result<Self, UnsupportedField> {
         let fields = fields.map(|fields| nullable(fields, "", 0)).transpose()?;
-        Ok(Self { fields, options, frame: frame(key) })
+        Ok(Self { fields, options, frame: frame(key), is_shown: false })
+    }
+
+    /// An encoder for a screen: of columns of any type, with all nulls. Times are as ISO 8601 has them, or the number of their
+    /// unit outside the years 1 to 9999; lengths of time are seconds, as in Protobuf's JSON.
+    pub fn shown() -> Self {
+        let options = JsonOptions { ignore_null_fields: false, ..JsonOptions::default() };
+        Self { fields: None, options, frame: Vec::new(), is_shown: true }
     }
 
     /// Names of the fields, if they are known without a column.
@@ -76,7 +86,7 @@ impl JsonEncoder {
         self.check(data_type)?;
         let own = match &self.fields {
             Some(fields) => DataType::Struct(fields.clone()),
-            None => natural(data_type, "", 0).map_err(Unwritable::Column)?,
+            None => natural(data_type, "", 0, false).map_err(Unwritable::Column)?,
         };
         match own {
             DataType::Struct(fields) => Ok(schema_text(&fields)),
@@ -92,6 +102,7 @@ impl JsonEncoder {
             )));
         }
         let embeds_json = self.fields.is_none() && self.frame.is_empty();
-        Binder { options: &self.options, embeds_json }.root(self.fields.as_ref(), column).map_err(Unwritable::Column)
+        let binder = Binder { options: &self.options, embeds_json, is_shown: self.is_shown };
+        binder.root(self.fields.as_ref(), column).map_err(Unwritable::Column)
     }
 }

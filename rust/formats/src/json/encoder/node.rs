@@ -3,6 +3,7 @@
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 
 use super::scalar;
+use super::shown::Time;
 use crate::json::time::{Pattern, TimeZone, write_date, write_timestamp};
 use crate::writing::{Bounds, Decimals, Entries, Fault, Floats, Ints, Keys, Texts, Times, Written, uuid_text};
 
@@ -48,6 +49,8 @@ pub(super) enum Values<'a> {
     /// Timestamps in a zone, or local ones.
     Timestamp(Times<'a>, Option<&'a TimeZone>, Option<&'a Pattern>),
     Decimals(Decimals<'a>, usize),
+    /// Dates, times and durations for a screen.
+    Shown(Time<'a>),
     /// Object, and true if null fields are omitted.
     Object(Vec<Member<'a>>, bool),
     List(Bounds<'a>, Box<Node<'a>>),
@@ -103,6 +106,7 @@ impl Values<'_> {
             }
             Self::Date(days, pattern) => date(days.get(row)?, *pattern, out)?,
             Self::Timestamp(times, zone, pattern) => timestamp(times.get(row)?, *zone, *pattern, out)?,
+            Self::Shown(time) => time.write(row, out)?,
             Self::Decimals(decimals, scale) => scalar::decimal(decimals.get(row)?, *scale, out),
             Self::Object(members, leaves_nulls_out) => {
                 let first = out.len() + 1;

@@ -1,0 +1,54 @@
+"""The words of the command line for what errors say about Python's arguments and settings."""
+
+from monedula._wording import Wording
+
+_REPEAT = "The same command asks again"
+
+_PHRASES = {
+    "schema.registry.url": "-X schema.registry.url",
+    "the setting schema.registry.url": "-X schema.registry.url",
+    "the files that are imported must be given, too": "give descriptors with the files that are imported: "
+    "protoc --include_imports --descriptor_set_out=order.pb",
+    "give it as str, as of read_text()": "the name of a file with a text, and not descriptors, ends in .proto",
+    "that of a file is Path(...).read_text()": "nor is there a file of that name",
+    "send_batch(data, topic, ...)": "the topic as an argument",
+    "key.subject.name.strategy": "-X key.subject.name.strategy",
+    "value.subject.name.strategy": "-X value.subject.name.strategy",
+    "columns=['value', ...]": "--columns value",
+    ": Json(schema)": " by --schema",
+    "the read a start and an end": "a --from and a --to",
+    "A read that starts at {next_offset} goes on behind it": "--from {next_offset} goes on behind it",
+    "Seek to where the new topic is to be read from, for example its beginning": "Read the new one from its beginning",
+    "Seek to": "--from",
+    "to read what": "reads what",
+    "Seek to an offset in it": "Reset the group's offsets",
+    "Read again to ask again": _REPEAT,
+    "A poll a second later asks again; the position stays at the record": _REPEAT,
+    "Seek past it to go on": "",
+    ", or seek past the batch": "",
+    "no row was sent": "",
+}
+
+_OPTIONS = ("schema", "message", "subject", "schemas", "framing", "columns", "flatten")
+"""The arguments that are options of the same name."""
+
+
+class CommandWording(Wording):
+    """The options of `consume` and `produce`, for values by default."""
+
+    def __init__(self, column: str = "value") -> None:
+        super().__init__(_PHRASES)
+        self._column = column
+
+    def argument(self, name: str, value: str | None) -> str:
+        """An argument as an option, with its value if that is one of the few words that it takes."""
+        known = name.partition("[")[0]
+        if known == "value":
+            return "--schema"
+        if known == "key":
+            return "--key-encode"
+        if known not in _OPTIONS:
+            return f"{name}={value or ''}"
+        prefix = "--key-" if self._column == "key" and known in ("schema", "message", "subject") else "--"
+        word = f" {value.strip(chr(39))}" if known == "framing" and value is not None else ""
+        return f"{prefix}{name}{word}"
