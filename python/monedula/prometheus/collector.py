@@ -81,7 +81,7 @@ class Collector(PrometheusCollector):
         with self._lock:
             for client in clients:
                 known = self._clients.get(id(client))
-                if known is not None and known[0]() is not client:  # replaced by another client
+                if known is not None and known[0]() is not client:  # the id was that of another client, now gone
                     _add(self._gone, known[1])
                     known = None
                 self._clients[id(client)] = known or (ref(client), {})

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::schema::{AvroSchema, Kind, TypeId};
 use crate::varint::put_zigzag;
 
-/// Limit on the nesting of a default: that of a record within itself is endless.
+/// Limit on the nesting of a default: a record that contains itself has an endless one.
 const MAX_DEPTH: usize = 64;
 const MAX_BYTES: usize = 1 << 20;
 

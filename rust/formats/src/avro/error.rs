@@ -110,7 +110,7 @@ impl fmt::Display for AvroReason {
     }
 }
 
-/// A fault on its way out of nested values, each of which prepends its part of the path.
+/// A fault that is passed up through nested values, each of which prepends its part of the path.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) path: String,

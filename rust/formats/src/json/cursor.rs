@@ -197,8 +197,8 @@ impl<'a> Cursor<'a> {
         Some(value)
     }
 
-    /// Consumes a number that is exactly an integer times a power of ten in f64, as most are. For other numbers,
-    /// returns `None` and consumes nothing.
+    /// Consumes a number that [`short_float`] can parse, as most are. For other numbers, returns `None` and consumes
+    /// nothing.
     #[inline(always)]
     pub(crate) fn short_float(&mut self) -> Option<f64> {
         let (value, length) = short_float(self.rest(), self.syntax.leading_zeros)?;

@@ -39,8 +39,9 @@ pub(crate) fn short_integer(bytes: &[u8], leading_zeros: bool) -> Option<(i64, u
     Some((if negative { -value } else { value }, at))
 }
 
-/// Parses a number that is exactly an integer times a power of ten in f64, as most are, at the start of the bytes, and
-/// returns its length with it; `None` for others. The single division rounds correctly. An integer -0 is 0, as in Java.
+/// Parses a number whose digits, as an integer, and whose power of ten are both exact in f64, as those of most are, at
+/// the start of the bytes, and returns its length with it; `None` for others. The single division then rounds
+/// correctly. An integer -0 is 0, as in Java.
 #[inline(always)]
 pub(crate) fn short_float(bytes: &[u8], leading_zeros: bool) -> Option<(f64, usize)> {
     const POWERS: [f64; 18] =

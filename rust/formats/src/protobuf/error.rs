@@ -94,7 +94,7 @@ impl fmt::Display for ProtobufReason {
     }
 }
 
-/// A fault on its way out of nested messages, each of which prepends its part of the path.
+/// A fault that is passed up through nested messages, each of which prepends its part of the path.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) path: String,

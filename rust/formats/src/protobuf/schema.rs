@@ -152,7 +152,8 @@ impl ProtobufSchema {
         }
         let imports: BTreeSet<_> = files.iter().flat_map(|file| file.imports.clone()).collect();
         for name in imports.into_iter().filter(|name| texts.iter().all(|(given, _)| given != name)) {
-            // Other files that are not given may be unnecessary, such as those that declare options.
+            // Only Google's files can be supplied here. Other missing files may be unnecessary, such as those that
+            // declare options.
             if let Some(text) = text::well_known(&name) {
                 files.insert(0, text::parse(&name, &text).map_err(|reason| bad(&name, reason))?);
             }

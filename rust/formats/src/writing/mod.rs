@@ -15,7 +15,7 @@ pub(crate) use self::entries::{Entries, Keys};
 pub use self::meaning::Meaning;
 pub(crate) use self::meaning::{UUID_TEXT_BYTES, uuid_text};
 pub(crate) use self::numbers::{Decimals, Floats, Ints, Times, beyond, units};
-pub(crate) use self::texts::{Bounds, Texts, placed};
+pub(crate) use self::texts::{Bounds, Texts, indexed};
 use crate::avro::{BadSchema, WriterKey};
 use crate::error::prefix;
 
@@ -37,7 +37,7 @@ pub enum Unwritable {
     },
 }
 
-/// Fault of a row, on its way out of nested values, each of which prepends its part of the path.
+/// Fault of a row that is passed up through nested values, each of which prepends its part of the path.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) path: String,

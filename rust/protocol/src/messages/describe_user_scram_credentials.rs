@@ -13,7 +13,7 @@ api! {
         users: Option<Vec<UserName<'a>>>, 0.., nullable 0..;
     }
 
-    /// The credentials, without what could be used to log in.
+    /// The credentials, without their secret parts.
     response DescribeUserScramCredentialsResponse<'a> {
         /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;

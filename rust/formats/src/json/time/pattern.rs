@@ -135,7 +135,7 @@ impl Pattern {
 struct Compiler {
     /// Items so far, one list for each open optional section, outermost first.
     open: Vec<Vec<Item>>,
-    /// Index of the number, in the innermost section, that adjacent numbers of fixed width follow.
+    /// Index in the innermost section of the number that yields digits to directly following numbers of fixed width.
     base: Option<usize>,
 }
 
