@@ -15,7 +15,7 @@ use crate::walker::{Scratch, WalkOptions};
 
 /// A batch found in fetched bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct Located {
+pub(crate) struct LocatedBatch {
     pub(crate) header: BatchHeader,
     /// The whole batch as fetched. Empty once it is inflated, so that the fetched bytes can be freed.
     pub(crate) bytes: Bytes,
@@ -23,7 +23,7 @@ pub(crate) struct Located {
     pub(crate) inflated: Option<Bytes>,
 }
 
-impl Located {
+impl LocatedBatch {
     /// Returns true if the batch was inflated ahead, which includes the CRC check if that is enabled.
     pub(crate) fn is_checked(&self) -> bool {
         self.inflated.is_some()
@@ -32,31 +32,31 @@ impl Located {
 
 /// Fault of a batch that cannot be walked.
 #[derive(Clone, Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct BatchFault {
     /// The offset after the batch, if its header could be read.
     pub(crate) next_offset: Option<i64>,
     pub(crate) kind: WalkErrorKind,
 }
 
-impl Trouble {
+impl BatchFault {
     pub(crate) fn in_batch(header: &BatchHeader, kind: WalkErrorKind) -> Self {
         Self { next_offset: Some(header.next_offset()), kind }
     }
 }
 
 /// The batch at `position`; `None` at the end of the data, where a partial batch may remain (KIP-74).
-pub(crate) fn locate(data: &Bytes, position: usize) -> Result<Option<Located>, Trouble> {
+pub(crate) fn locate(data: &Bytes, position: usize) -> Result<Option<LocatedBatch>, BatchFault> {
     let mut batches = Batches::starting_at(data, position);
     match batches.next() {
         Some(Ok(batch)) => {
             let bytes = data.slice(position..position + batch.header.total_bytes());
-            Ok(Some(Located { header: batch.header, bytes, inflated: None }))
+            Ok(Some(LocatedBatch { header: batch.header, bytes, inflated: None }))
         }
-        Some(Err(error)) => Err(Trouble { next_offset: None, kind: error.into() }),
+        Some(Err(error)) => Err(BatchFault { next_offset: None, kind: error.into() }),
         None => match batches.tail() {
             Some(Tail::Partial { first: true, batch_bytes }) => {
                 let kind = WalkErrorKind::FetchTooSmall { fetched_bytes: data.len(), batch_bytes };
-                Err(Trouble { next_offset: None, kind })
+                Err(BatchFault { next_offset: None, kind })
             }
             _ => Ok(None),
         },
@@ -91,7 +91,7 @@ pub fn segments(data: &Bytes, max_segment_bytes: usize) -> Vec<Bytes> {
 /// A segment whose compressed batches are decompressed, up to the first for which no memory was granted.
 #[derive(Debug)]
 pub struct Inflated {
-    batches: std::vec::IntoIter<Result<Located, Trouble>>,
+    batches: std::vec::IntoIter<Result<LocatedBatch, BatchFault>>,
     bytes: usize,
     rest: Bytes,
 }
@@ -111,7 +111,7 @@ impl Inflated {
         std::mem::take(&mut self.rest)
     }
 
-    pub(crate) fn peek(&self) -> Result<Option<Located>, Trouble> {
+    pub(crate) fn peek(&self) -> Result<Option<LocatedBatch>, BatchFault> {
         self.batches.as_slice().first().cloned().transpose()
     }
 
@@ -120,7 +120,7 @@ impl Inflated {
     }
 
     pub(crate) fn pending_bytes(&self) -> usize {
-        let pending = |batch: &Located| batch.inflated.as_ref().unwrap_or(&batch.bytes).len();
+        let pending = |batch: &LocatedBatch| batch.inflated.as_ref().unwrap_or(&batch.bytes).len();
         self.batches.as_slice().iter().flatten().map(pending).sum()
     }
 }
@@ -146,8 +146,8 @@ pub fn inflate(
         let batch = match locate(segment, position) {
             Ok(Some(batch)) => batch,
             Ok(None) => break Bytes::new(),
-            Err(trouble) => {
-                output.batches.push(Err(trouble));
+            Err(batch_fault) => {
+                output.batches.push(Err(batch_fault));
                 break Bytes::new();
             }
         };
@@ -163,7 +163,7 @@ pub fn inflate(
             Ok(false) => break segment.slice(position..),
             Err(kind) => {
                 // The walk cannot get past this error, so the batches behind it are not needed.
-                output.batches.push(Err(Trouble::in_batch(&header, kind)));
+                output.batches.push(Err(BatchFault::in_batch(&header, kind)));
                 break Bytes::new();
             }
         }
@@ -183,7 +183,7 @@ struct Output<'i> {
     options: &'i WalkOptions,
     scratch: &'i mut Scratch,
     grant: &'i mut dyn FnMut(usize) -> usize,
-    batches: Vec<Result<Located, Trouble>>,
+    batches: Vec<Result<LocatedBatch, BatchFault>>,
     open: Option<OpenBuffer>,
     /// Memory held in bytes, the open buffer not included.
     bytes: usize,
@@ -201,7 +201,7 @@ struct OpenBuffer {
 impl Output<'_> {
     /// Decompresses the batch. `rest_bytes` is the length of the segment from this batch on. Returns false if no memory
     /// is granted for the batch.
-    fn inflate(&mut self, batch: Located, rest_bytes: usize) -> Result<bool, WalkErrorKind> {
+    fn inflate(&mut self, batch: LocatedBatch, rest_bytes: usize) -> Result<bool, WalkErrorKind> {
         if self.options.check_crcs {
             batch.header.verify_crc_by(&batch.bytes, crc32c)?;
         }
@@ -247,7 +247,7 @@ impl Output<'_> {
     /// Decompresses a batch into `output` from byte `start` on; `None` if the payload is larger than `room`.
     fn decompress(
         &mut self,
-        batch: &Located,
+        batch: &LocatedBatch,
         output: &mut PooledVec,
         start: usize,
         room: usize,
@@ -263,14 +263,14 @@ impl Output<'_> {
     }
 
     /// Records that a batch of `written` bytes was appended to the open buffer.
-    fn put(&mut self, batch: Located, written: usize) {
+    fn put(&mut self, batch: LocatedBatch, written: usize) {
         let Some(open) = &mut self.open else { return };
         open.places.push((self.batches.len(), open.filled..open.filled + written));
         open.filled += written;
         self.written += written;
         let ratio = written / batch.bytes.len().max(1) + 1;
         self.scratch.segment_ratio = self.scratch.segment_ratio.max(ratio);
-        self.batches.push(Ok(Located { bytes: Bytes::new(), ..batch }));
+        self.batches.push(Ok(LocatedBatch { bytes: Bytes::new(), ..batch }));
     }
 
     fn close(&mut self) {

@@ -40,7 +40,7 @@ impl Cursor {
 }
 
 /// Reason why the walk of a batch stopped.
-pub(crate) enum Stop {
+pub(crate) enum WalkStop {
     /// Batch walked to its last record.
     Done,
     /// Next record at or past the end of a bounded walk.
@@ -75,7 +75,7 @@ pub(crate) struct BadRecord {
     pub(crate) bad: BadValue,
 }
 
-impl From<HeadersRefused> for Stop {
+impl From<HeadersRefused> for WalkStop {
     fn from(refused: HeadersRefused) -> Self {
         match refused {
             HeadersRefused::Fault(fault) => Self::Fault(fault),
@@ -121,7 +121,7 @@ fn check_delta(header: &BatchHeader, previous: i32, delta: i32) -> Result<(), Re
 }
 
 /// Appends records until the batch ends or the builder is full. Rows before a fault stay.
-pub(crate) fn append(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, builder: &mut BatchBuilder) -> Stop {
+pub(crate) fn append(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, builder: &mut BatchBuilder) -> WalkStop {
     if builder.typed.is_some() {
         return append_typed(source, payload, cursor, builder);
     }
@@ -157,16 +157,16 @@ pub(crate) fn append(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, bu
         };
         builder.commit(span, bytes, header.timestamp_type().id());
     }
-    builder.refused |= matches!(stop, Stop::Full);
+    builder.refused |= matches!(stop, WalkStop::Full);
     stop
 }
 
 /// Variant of [`append`] for typed columns, where a record may get no row.
-fn append_typed(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, builder: &mut BatchBuilder) -> Stop {
+fn append_typed(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, builder: &mut BatchBuilder) -> WalkStop {
     let header = source.header;
     let records_left = (header.record_count as usize).saturating_sub(cursor.index as usize);
     let fixed_bytes = builder.fixed_row_bytes(source.topic);
-    let Some(mut typed) = builder.typed.take() else { return Stop::Done };
+    let Some(mut typed) = builder.typed.take() else { return WalkStop::Done };
     let walk = Walk { header, payload, first_row: builder.rows, end_offset: source.end_offset };
     let mut rows = TypedRows::new(builder, &mut typed, source, records_left, fixed_bytes);
     let stop = walk.run(cursor, &mut rows);
@@ -184,7 +184,7 @@ fn append_typed(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, builder
         };
         builder.commit(span, appended.bytes, header.timestamp_type().id());
     }
-    builder.refused |= matches!(stop, Stop::Full);
+    builder.refused |= matches!(stop, WalkStop::Full);
     stop
 }
 
@@ -201,7 +201,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn run(&self, cursor: &mut Cursor, rows: &mut impl Rows) -> Stop {
+    fn run(&self, cursor: &mut Cursor, rows: &mut impl Rows) -> WalkStop {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("bmi2") {
             // SAFETY: the processor's features were checked.
@@ -213,12 +213,12 @@ impl Walk<'_> {
     /// Compiles the same loop for processors with wider copies.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    fn run_avx2(&self, cursor: &mut Cursor, rows: &mut impl Rows) -> Stop {
+    fn run_avx2(&self, cursor: &mut Cursor, rows: &mut impl Rows) -> WalkStop {
         self.run_here(cursor, rows)
     }
 
     #[inline(always)]
-    fn run_here(&self, cursor: &mut Cursor, rows: &mut impl Rows) -> Stop {
+    fn run_here(&self, cursor: &mut Cursor, rows: &mut impl Rows) -> WalkStop {
         let Self { header, payload, first_row, end_offset } = *self;
         let record_count = header.record_count as u32;
         let last_wanted = end_offset.saturating_sub(header.base_offset).saturating_sub(1);
@@ -229,25 +229,25 @@ impl Walk<'_> {
         let stop = loop {
             if index == record_count {
                 let clean = position == payload.len();
-                break if clean { Stop::Done } else { Stop::Fault(RecordFault::TooManyRecords) };
+                break if clean { WalkStop::Done } else { WalkStop::Fault(RecordFault::TooManyRecords) };
             }
             let (record, next_position) = match parse_fast(payload, position) {
                 Some(parsed) => parsed,
                 None => match parse_slow(payload, position) {
                     Ok(parsed) => parsed,
-                    Err(fault) => break Stop::Fault(fault),
+                    Err(fault) => break WalkStop::Fault(fault),
                 },
             };
             if record.offset_delta <= previous_delta || record.offset_delta > last_wanted {
                 let sound = record.offset_delta > previous_delta && record.offset_delta <= header.last_offset_delta;
-                break if sound { Stop::End } else { Stop::Fault(RecordFault::OffsetDelta) };
+                break if sound { WalkStop::End } else { WalkStop::Fault(RecordFault::OffsetDelta) };
             }
             let row = first_row + (index - before) as usize - passed;
             // SAFETY: rows are appended one after the other, from the builder's next one on, no more
             // than the header still counts; the record's fields lie within the payload.
             match unsafe { rows.append(row, &record, header, payload) } {
                 Ok(()) => {}
-                Err(Stop::Passed) => passed += 1,
+                Err(WalkStop::Passed) => passed += 1,
                 Err(stop) => break stop,
             }
             index += 1;

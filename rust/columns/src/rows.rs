@@ -5,7 +5,7 @@ use monedula_protocol::records::{BatchHeader, RawRecord, TimestampType};
 use crate::builder::BatchBuilder;
 use crate::headers::HeadersColumn;
 use crate::pool::BufferPool;
-use crate::records::Stop;
+use crate::records::WalkStop;
 use crate::schema::ColumnSet;
 use crate::write::{ByteWriter, LongWriter};
 
@@ -28,7 +28,7 @@ pub(crate) trait Rows {
         record: &RawRecord<'_>,
         header: &BatchHeader,
         payload: &[u8],
-    ) -> Result<(), Stop>;
+    ) -> Result<(), WalkStop>;
 }
 
 /// The default columns, with room reserved for the whole payload: no checks per record.
@@ -66,7 +66,7 @@ impl Rows for DefaultRows<'_> {
         record: &RawRecord<'_>,
         header: &BatchHeader,
         payload: &[u8],
-    ) -> Result<(), Stop> {
+    ) -> Result<(), WalkStop> {
         // SAFETY: room was reserved for as many bytes as the payload has and as many rows as it counts; the rest is the
         // caller's promise.
         unsafe {
@@ -173,12 +173,12 @@ impl<'b> AnyRows<'b> {
         header: &BatchHeader,
         payload: &[u8],
         typed_bytes: usize,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), WalkStop> {
         let cost = self.cost(record);
         // A single record beyond the limit gets a batch of its own.
         let is_beyond = self.bytes + typed_bytes + cost > self.bytes_left;
         if self.has_no_row_left(row) || (is_beyond && (row > 0 || self.holds_any)) {
-            return Err(Stop::Full);
+            return Err(WalkStop::Full);
         }
         if let Some(headers) = &mut self.headers {
             headers.append(row, record.headers)?;
@@ -211,7 +211,7 @@ impl Rows for AnyRows<'_> {
         record: &RawRecord<'_>,
         header: &BatchHeader,
         payload: &[u8],
-    ) -> Result<(), Stop> {
+    ) -> Result<(), WalkStop> {
         // SAFETY: the caller's promise.
         unsafe { self.append_within(row, record, header, payload, 0) }
     }

@@ -7,7 +7,7 @@ use monedula_protocol::records::{BatchHeader, RawRecord};
 
 use crate::batch::Span;
 use crate::builder::BatchBuilder;
-use crate::records::{BadRecord, Lacking, Source, Stop, offset_of};
+use crate::records::{BadRecord, Lacking, Source, WalkStop, offset_of};
 use crate::rows::{AnyRows, Rows};
 use crate::schema::ColumnSet;
 use crate::typed::{Cause, Decoded, OnBadValue, RecordContext, TypedColumns, TypedField, Undecoded};
@@ -79,27 +79,29 @@ impl<'b> TypedRows<'b> {
         header: &BatchHeader,
         payload: &[u8],
         (column, on_bad, undecoded): (&'static str, OnBadValue, Undecoded),
-    ) -> Stop {
+    ) -> WalkStop {
         let bad = match undecoded {
             Undecoded::Bad(bad) => bad,
-            Undecoded::Awaits(awaited) => return Stop::Awaits(awaited),
+            Undecoded::Awaits(awaited) => return WalkStop::Awaits(awaited),
             Undecoded::Lacks(reason) => {
-                return Stop::Lacks(Box::new(Lacking { offset: offset_of(header, record), column, reason }));
+                return WalkStop::Lacks(Box::new(Lacking { offset: offset_of(header, record), column, reason }));
             }
         };
         match on_bad {
-            OnBadValue::Fail => Stop::BadValue(Box::new(BadRecord { offset: offset_of(header, record), column, bad })),
+            OnBadValue::Fail => {
+                WalkStop::BadValue(Box::new(BadRecord { offset: offset_of(header, record), column, bad }))
+            }
             OnBadValue::Drop => {
                 self.typed.dropped += 1;
-                Stop::Passed
+                WalkStop::Passed
             }
             // Records beyond the limit go into the next batch, as rows do.
-            OnBadValue::Refuse if self.is_over() => Stop::Full,
+            OnBadValue::Refuse if self.is_over() => WalkStop::Full,
             OnBadValue::Refuse => match self.keep(record, header, payload) {
                 Ok(()) => {
                     self.kept += 1;
                     self.typed.causes.push(Cause { column, bad });
-                    Stop::Passed
+                    WalkStop::Passed
                 }
                 Err(stop) => stop,
             },
@@ -112,7 +114,7 @@ impl<'b> TypedRows<'b> {
     }
 
     /// Keeps a record's bytes with the refused ones.
-    fn keep(&mut self, record: &RawRecord<'_>, header: &BatchHeader, payload: &[u8]) -> Result<(), Stop> {
+    fn keep(&mut self, record: &RawRecord<'_>, header: &BatchHeader, payload: &[u8]) -> Result<(), WalkStop> {
         let pool = self.beside.pool().clone();
         let make = || Box::new(BatchBuilder::new(ColumnSet::ALL, pool, usize::MAX, usize::MAX));
         let builder = self.typed.refused.get_or_insert_with(make);
@@ -146,10 +148,10 @@ impl Rows for TypedRows<'_> {
         record: &RawRecord<'_>,
         header: &BatchHeader,
         payload: &[u8],
-    ) -> Result<(), Stop> {
+    ) -> Result<(), WalkStop> {
         // Refused records use up room of the batch, but no row of its columns.
         if self.beside.has_no_row_left(row + self.kept) {
-            return Err(Stop::Full);
+            return Err(WalkStop::Full);
         }
         let is_whole = match self.decode(record) {
             Ok(is_whole) => is_whole,

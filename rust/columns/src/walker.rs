@@ -16,9 +16,9 @@ use crate::awaited::Awaited;
 use crate::builder::BatchBuilder;
 use crate::crc32c::crc32c;
 use crate::error::{WalkError, WalkErrorKind};
-use crate::inflate::{Inflated, Located, Trouble, locate};
+use crate::inflate::{BatchFault, Inflated, LocatedBatch, locate};
 use crate::memory::{OutOfMemory, refusable};
-use crate::records::{BadRecord, Cursor, Lacking, Source, Stop, append, skip_below};
+use crate::records::{BadRecord, Cursor, Lacking, Source, WalkStop, append, skip_below};
 
 /// Settings by which a walk checks, filters and decompresses batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +119,7 @@ enum ChunkSource {
 
 impl ChunkSource {
     /// The next batch, without moving past it.
-    fn peek(&self) -> Result<Option<Located>, Trouble> {
+    fn peek(&self) -> Result<Option<LocatedBatch>, BatchFault> {
         match self {
             Self::Raw { data, position } => locate(data, *position),
             Self::Inflated(inflated) => inflated.peek(),
@@ -301,7 +301,9 @@ impl PartitionWalker {
         scratch: &mut Scratch,
         only_open: bool,
     ) -> Result<Walked, WalkError> {
-        while self.open.is_some() || (!only_open && self.open_next(scratch).map_err(|trouble| self.error(trouble))?) {
+        while self.open.is_some()
+            || (!only_open && self.open_next(scratch).map_err(|batch_fault| self.error(batch_fault))?)
+        {
             if into.is_full() {
                 return Ok(Walked::Full);
             }
@@ -310,8 +312,8 @@ impl PartitionWalker {
                 match decompress(&open.header, &open.compressed, &self.options, scratch) {
                     Ok(payload) => open.payload = payload,
                     Err(kind) => {
-                        let trouble = Trouble::in_batch(&open.header, kind);
-                        return Err(self.error(trouble));
+                        let batch_fault = BatchFault::in_batch(&open.header, kind);
+                        return Err(self.error(batch_fault));
                     }
                 }
             }
@@ -324,33 +326,33 @@ impl PartitionWalker {
             let stop = append(source, open.payload.bytes(), &mut open.cursor, into);
             self.position = self.position.max(open.cursor.next_offset(&open.header));
             let kind = match stop {
-                Stop::Done => {
+                WalkStop::Done => {
                     self.close(scratch);
                     continue;
                 }
-                Stop::End => {
+                WalkStop::End => {
                     self.reach_end();
                     return Ok(Walked::Drained);
                 }
-                Stop::Full => return Ok(Walked::Full),
-                Stop::Fault(fault) => open.cursor.error(&open.header, fault).into(),
-                Stop::HeadersTooLarge => WalkErrorKind::HeadersTooLarge,
-                Stop::BadValue(record) => return Err(self.bad_value(*record)),
-                Stop::Awaits(awaited) => {
+                WalkStop::Full => return Ok(Walked::Full),
+                WalkStop::Fault(fault) => open.cursor.error(&open.header, fault).into(),
+                WalkStop::HeadersTooLarge => WalkErrorKind::HeadersTooLarge,
+                WalkStop::BadValue(record) => return Err(self.bad_value(*record)),
+                WalkStop::Awaits(awaited) => {
                     self.awaited = Some(awaited);
                     return Ok(Walked::Awaits);
                 }
-                Stop::Lacks(lacking) => {
+                WalkStop::Lacks(lacking) => {
                     let Lacking { offset, column, reason } = *lacking;
                     self.position = self.position.max(offset);
                     let kind = WalkErrorKind::Lacks { column, reason };
-                    return Err(self.error(Trouble { next_offset: Some(offset + 1), kind }));
+                    return Err(self.error(BatchFault { next_offset: Some(offset + 1), kind }));
                 }
                 // Continue with the records behind this one.
-                Stop::Passed => continue,
+                WalkStop::Passed => continue,
             };
-            let trouble = Trouble::in_batch(&open.header, kind);
-            return Err(self.error(trouble));
+            let batch_fault = BatchFault::in_batch(&open.header, kind);
+            return Err(self.error(batch_fault));
         }
         Ok(Walked::Drained)
     }
@@ -372,7 +374,7 @@ impl PartitionWalker {
 
     /// Opens the next batch that has records for the application, and skips batches that have none. Returns false if
     /// no batch is left. Does not move past a batch that fails.
-    fn open_next(&mut self, scratch: &mut Scratch) -> Result<bool, Trouble> {
+    fn open_next(&mut self, scratch: &mut Scratch) -> Result<bool, BatchFault> {
         while let Some(chunk) = self.chunks.front_mut() {
             let Some(batch) = chunk.source.peek()? else {
                 self.chunks.pop_front();
@@ -406,19 +408,19 @@ impl PartitionWalker {
     fn bad_value(&mut self, record: BadRecord) -> WalkError {
         let BadRecord { offset, column, bad } = record;
         self.position = self.position.max(offset);
-        self.error(Trouble {
+        self.error(BatchFault {
             next_offset: Some(offset + 1),
             kind: WalkErrorKind::BadValue { column, bad: Box::new(bad) },
         })
     }
 
-    fn error(&self, trouble: Trouble) -> WalkError {
+    fn error(&self, batch_fault: BatchFault) -> WalkError {
         WalkError {
             topic: Arc::clone(&self.topic),
             partition: self.partition,
             offset: self.position,
-            next_offset: trouble.next_offset,
-            kind: trouble.kind,
+            next_offset: batch_fault.next_offset,
+            kind: batch_fault.kind,
         }
     }
 }
@@ -426,15 +428,15 @@ impl PartitionWalker {
 /// Opens a batch at `position`. `None` if it has no records for the application: a control batch, an aborted or empty
 /// one, or one below the position.
 fn open_batch(
-    batch: Located,
+    batch: LocatedBatch,
     chunk: &mut Chunk,
     markers: &mut AbortMarkers,
     position: i64,
     options: &WalkOptions,
     scratch: &mut Scratch,
-) -> Result<Option<OpenBatch>, Trouble> {
+) -> Result<Option<OpenBatch>, BatchFault> {
     let header = batch.header;
-    let in_batch = |kind: WalkErrorKind| Trouble::in_batch(&header, kind);
+    let in_batch = |kind: WalkErrorKind| BatchFault::in_batch(&header, kind);
     // With read_committed, a batch below the position may also begin or end an aborted transaction that hides later
     // batches.
     let passed = header.last_offset() < position;
@@ -471,7 +473,7 @@ fn open_batch(
     Ok(Some(OpenBatch { header, payload, cursor, compressed }))
 }
 
-fn open_payload(batch: &Located, options: &WalkOptions, scratch: &mut Scratch) -> Result<Payload, WalkErrorKind> {
+fn open_payload(batch: &LocatedBatch, options: &WalkOptions, scratch: &mut Scratch) -> Result<Payload, WalkErrorKind> {
     if let Some(inflated) = &batch.inflated {
         return Ok(Payload::Shared(inflated.clone(), 0));
     }

@@ -56,7 +56,7 @@ impl Names {
     /// Matches the text against the expected successor of a place. Returns the successor's place, and the length of its
     /// token: the name in quotes and the colon.
     #[inline(always)]
-    pub(crate) fn ahead(&self, place: usize, text: &[u8]) -> Option<(usize, usize)> {
+    pub(crate) fn expected(&self, place: usize, text: &[u8]) -> Option<(usize, usize)> {
         let next = self.places.get(place)?.next;
         let token = &self.places.get(next)?.token;
         token.begins(text).then_some((next, token.bytes.len()))
@@ -64,7 +64,7 @@ impl Names {
 
     /// Looks up a name that followed the place `before`, and expects it there from now on.
     #[inline(never)]
-    pub(crate) fn meet(&mut self, before: usize, name: &[u8]) -> usize {
+    pub(crate) fn look_up(&mut self, before: usize, name: &[u8]) -> usize {
         let place = match self.by_name.binary_search_by(|(known, _)| (**known).cmp(name)) {
             Ok(found) => self.by_name[found].1,
             Err(_) if self.others == MAX_OTHERS || name.len() > MAX_OTHER_BYTES => Self::ELSEWHERE,
@@ -125,15 +125,15 @@ mod tests {
         let mut place = Names::START;
         let mut found = Vec::new();
         for name in text {
-            let ahead = names.ahead(place, format!("\"{name}\":1").as_bytes());
-            place = match ahead {
+            let expected = names.expected(place, format!("\"{name}\":1").as_bytes());
+            place = match expected {
                 Some((place, length)) => {
                     assert_eq!(length, name.len() + 3);
                     place
                 }
-                None => names.meet(place, name.as_bytes()),
+                None => names.look_up(place, name.as_bytes()),
             };
-            found.push((names.field(place), ahead.is_some()));
+            found.push((names.field(place), expected.is_some()));
         }
         found
     }
@@ -147,8 +147,9 @@ mod tests {
         assert_eq!(first, fields);
         assert_eq!(walk(&mut names, &order), fields.map(|field| (field, true)));
         // After an omission, only the name behind the gap is looked up.
-        let ahead: Vec<_> = walk(&mut names, &["x", "id", "é", "z"]).into_iter().map(|(_, ahead)| ahead).collect();
-        assert_eq!(ahead, [true, true, false, true]);
+        let expected: Vec<_> =
+            walk(&mut names, &["x", "id", "é", "z"]).into_iter().map(|(_, expected)| expected).collect();
+        assert_eq!(expected, [true, true, false, true]);
     }
 
     #[test]
@@ -158,8 +159,8 @@ mod tests {
             assert_eq!(walk(&mut names, &[other])[0].0, None, "{other}");
             assert_eq!(walk(&mut names, &["id"])[0].0, Some(0), "{other}");
         }
-        assert!(names.ahead(Names::START, b"\"id\"").is_none());
-        assert!(names.ahead(Names::START, b"\"id\":").is_some());
+        assert!(names.expected(Names::START, b"\"id\"").is_none());
+        assert!(names.expected(Names::START, b"\"id\":").is_some());
     }
 
     #[test]
@@ -177,8 +178,8 @@ mod tests {
     fn names_with_characters_that_need_escapes_are_never_compared_with_the_text() {
         let mut names = Names::new(["a\"b", "a\\b", "a\nb"].into_iter());
         for (field, name) in ["a\"b", "a\\b", "a\nb"].into_iter().enumerate() {
-            assert!(names.ahead(Names::START, format!("\"{name}\":").as_bytes()).is_none());
-            let place = names.meet(Names::START, name.as_bytes());
+            assert!(names.expected(Names::START, format!("\"{name}\":").as_bytes()).is_none());
+            let place = names.look_up(Names::START, name.as_bytes());
             assert_eq!(names.field(place), Some(field));
         }
     }

@@ -144,14 +144,14 @@ fn load(named: Option<OsString>) -> Result<Library, String> {
         // by whoever started the process; neither relies on anything of this process.
         match unsafe { libloading::Library::new(&candidate) }.and_then(Library::of) {
             Ok(library) => return Ok(library),
-            Err(error) => problems.push(words(&error, &candidate.to_string_lossy())),
+            Err(error) => problems.push(system_text(&error, &candidate.to_string_lossy())),
         }
     }
     Err(problems.join("; "))
 }
 
 /// Error message of the system (the error's source), with the library's name.
-fn words(error: &libloading::Error, name: &str) -> String {
+fn system_text(error: &libloading::Error, name: &str) -> String {
     let words = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
     if words.contains(name) { words } else { format!("{name}: {words}") }
 }

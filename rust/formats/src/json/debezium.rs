@@ -19,7 +19,7 @@ pub(crate) struct Change<'t> {
 
 /// Start of each relevant value in one object.
 #[derive(Default)]
-struct Found<'t> {
+struct EnvelopeFields<'t> {
     payload: Option<usize>,
     before: Option<usize>,
     after: Option<usize>,
@@ -31,7 +31,7 @@ impl<'t> Change<'t> {
     /// Reads the envelope at the cursor, up to its end. Returns `None` for a null payload, as in a tombstone with a
     /// schema.
     pub(crate) fn read(cursor: &mut Cursor<'t>) -> Result<Option<Self>, Fault> {
-        let mut found = Found::read(cursor, 1)?;
+        let mut found = EnvelopeFields::read(cursor, 1)?;
         let end = cursor.at;
         if let (Some(payload), None) = (found.payload, found.op) {
             cursor.at = payload;
@@ -40,7 +40,7 @@ impl<'t> Change<'t> {
                 return Ok(None);
             }
             cursor.at = payload;
-            found = Found::read(cursor, 2)?;
+            found = EnvelopeFields::read(cursor, 2)?;
         }
         let op = found.op.ok_or_else(|| cursor.fault(Reason::NotAnEnvelope))?;
         let row = if op == "d" { found.before } else { found.after };
@@ -52,7 +52,7 @@ impl<'t> Change<'t> {
     }
 }
 
-impl<'t> Found<'t> {
+impl<'t> EnvelopeFields<'t> {
     fn read(cursor: &mut Cursor<'t>, depth: usize) -> Result<Self, Fault> {
         let mut found = Self::default();
         if !matches!(cursor.value()?, Value::Object) {
@@ -92,13 +92,13 @@ impl<'t> Found<'t> {
 
 /// Selected fields about the change itself: `__op`, `__deleted` and `__ts_ms`.
 #[derive(Default)]
-pub(crate) struct Marks {
+pub(crate) struct ChangeFields {
     op: Option<usize>,
     deleted: Option<usize>,
     ts_ms: Option<usize>,
 }
 
-impl Marks {
+impl ChangeFields {
     /// # Errors
     /// Field of a type that it cannot have.
     pub(crate) fn new(fields: &Fields) -> Result<Self, UnsupportedField> {
@@ -121,8 +121,8 @@ impl Marks {
     pub(crate) fn set(&self, root: &mut Structs, row: usize, change: &Change<'_>) -> bool {
         let deleted = change.op == "d";
         let mut all = true;
-        let marks = [self.op, self.deleted, self.ts_ms];
-        for (mark, index) in marks.into_iter().enumerate() {
+        let change_fields = [self.op, self.deleted, self.ts_ms];
+        for (mark, index) in change_fields.into_iter().enumerate() {
             let Some(column) = index.and_then(|index| root.children.get_mut(index)) else { continue };
             column.truncate(row);
             match (column, change.ts_ms) {

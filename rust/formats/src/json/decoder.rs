@@ -6,8 +6,8 @@ use monedula_columns::{BufferPool, RecordContext, text_of};
 
 use super::comments;
 use super::cursor::{Cursor, Fault, MAX_DEPTH, Value};
-use super::debezium::{Change, Marks};
-use super::object::{Objects, Outcome, Row};
+use super::debezium::{Change, ChangeFields};
+use super::object::{Objects, Row, RowOutcome};
 use super::options::{Envelope, JsonOptions, Mode};
 use super::path::Path;
 use crate::avro::{Framing, Named};
@@ -33,7 +33,7 @@ pub struct JsonDecoder {
     row_bytes: usize,
     corrupt_record: Option<usize>,
     /// Fields that an envelope fills, if values have one.
-    marks: Option<Marks>,
+    change_fields: Option<ChangeFields>,
     objects: Objects,
     pool: BufferPool,
     /// Buffer for a value whose comments are replaced by spaces, if comments are permitted.
@@ -54,13 +54,13 @@ impl JsonDecoder {
         let corrupt_record = fields
             .iter()
             .position(|field| *field.name() == options.corrupt_record_field && *field.data_type() == DataType::Utf8);
-        let marks = match options.envelope {
+        let change_fields = match options.envelope {
             Envelope::None => None,
-            Envelope::Debezium => Some(Marks::new(&fields)?),
+            Envelope::Debezium => Some(ChangeFields::new(&fields)?),
         };
         let root = structs(&fields, &pool);
         Ok(Self {
-            marks,
+            change_fields,
             bytes: 0,
             row_bytes: root.children.iter().map(Column::row_bytes).sum(),
             root,
@@ -152,12 +152,12 @@ impl JsonDecoder {
             Some((value, start)) => {
                 let at = |bad: BadValue| BadValue { position: bad.position + start, ..bad };
                 let made = self.decode(value.get(start..).unwrap_or_default());
-                made.map_err(at).map(|made| Made { bad: made.bad.map(at), ..made })
+                made.map_err(at).map(|made| DecodedRow { bad: made.bad.map(at), ..made })
             }
             None => Ok(self.null()),
         };
         match decoded {
-            Ok(Made { bad: None, bytes }) => {
+            Ok(DecodedRow { bad: None, bytes }) => {
                 self.bytes = match bytes {
                     Some(bytes) => self.bytes + self.row_bytes + bytes,
                     None => self.summed_bytes(),
@@ -165,7 +165,7 @@ impl JsonDecoder {
                 debug_assert_eq!(self.bytes, self.summed_bytes());
                 Ok(Appended::Good)
             }
-            Ok(Made { bad: Some(bad), .. }) => self.refuse(row, Ok(bad), value.unwrap_or_default().0),
+            Ok(DecodedRow { bad: Some(bad), .. }) => self.refuse(row, Ok(bad), value.unwrap_or_default().0),
             Err(bad) => self.refuse(row, Err(bad), value.unwrap_or_default().0),
         }
     }
@@ -195,13 +195,13 @@ impl JsonDecoder {
         Ok(Appended::Bad(bad))
     }
 
-    fn null(&mut self) -> Made {
+    fn null(&mut self) -> DecodedRow {
         self.root.push_null();
-        Made { bad: None, bytes: Some(0) }
+        DecodedRow { bad: None, bytes: Some(0) }
     }
 
     /// Decodes a value into a row; an error has left no row.
-    fn decode(&mut self, value: &[u8]) -> Result<Made, BadValue> {
+    fn decode(&mut self, value: &[u8]) -> Result<DecodedRow, BadValue> {
         match text_of(value) {
             Ok(text) => self.decode_text(text),
             Err(error) => self.decode_foreign(value, error.valid_up_to()),
@@ -211,7 +211,7 @@ impl JsonDecoder {
     /// Decodes a value with invalid UTF-8, which is a fault only within selected fields. Each invalid byte is replaced
     /// by [`FOREIGN`], which may occur in texts, but nowhere else in JSON.
     #[cold]
-    fn decode_foreign(&mut self, value: &[u8], first: usize) -> Result<Made, BadValue> {
+    fn decode_foreign(&mut self, value: &[u8], first: usize) -> Result<DecodedRow, BadValue> {
         let mut text = String::with_capacity(value.len());
         for chunk in value.utf8_chunks() {
             text.push_str(chunk.valid());
@@ -229,7 +229,7 @@ impl JsonDecoder {
         decoded
     }
 
-    fn decode_text(&mut self, text: &str) -> Result<Made, BadValue> {
+    fn decode_text(&mut self, text: &str) -> Result<DecodedRow, BadValue> {
         let syntax = self.objects.options.syntax;
         let text = if syntax.comments && text.contains('/') {
             comments::blank(text, syntax.single_quotes, &mut self.without_comments);
@@ -241,7 +241,7 @@ impl JsonDecoder {
         if cursor.peek().is_none() {
             return Ok(self.null());
         }
-        let Some(marks) = &self.marks else {
+        let Some(change_fields) = &self.change_fields else {
             return object(&mut self.root, &mut self.objects, self.corrupt_record, &mut cursor);
         };
         let row = self.root.rows();
@@ -260,10 +260,10 @@ impl JsonDecoder {
                 None
             }
         };
-        if !marks.set(&mut self.root, row, &change) {
+        if !change_fields.set(&mut self.root, row, &change) {
             return Err(whole(cursor.fault(Reason::RowTooLarge(i32::MAX as usize))));
         }
-        Ok(Made { bad: first.or(trailing), bytes: None })
+        Ok(DecodedRow { bad: first.or(trailing), bytes: None })
     }
 
     /// Writes the text of a bad value to the corrupt-record field. Invalid UTF-8 becomes U+FFFD.
@@ -287,7 +287,7 @@ impl JsonDecoder {
     }
 }
 
-struct Made {
+struct DecodedRow {
     /// First fault that left a null in it.
     bad: Option<BadValue>,
     /// Bytes of its texts, elements and entries; `None` if they were not counted.
@@ -300,7 +300,7 @@ fn object(
     objects: &mut Objects,
     corrupt_record: Option<usize>,
     cursor: &mut Cursor<'_>,
-) -> Result<Made, BadValue> {
+) -> Result<DecodedRow, BadValue> {
     let mut made = row_of(root, objects, corrupt_record, cursor)?;
     // A row that already has a fault keeps that one as its first.
     if made.bad.is_none() && cursor.peek().is_some() {
@@ -315,7 +315,7 @@ fn row_of(
     objects: &mut Objects,
     corrupt_record: Option<usize>,
     cursor: &mut Cursor<'_>,
-) -> Result<Made, BadValue> {
+) -> Result<DecodedRow, BadValue> {
     let start = cursor.at;
     match cursor.value() {
         Ok(Value::Object) => {}
@@ -324,13 +324,13 @@ fn row_of(
     }
     let mut row = Row::new(corrupt_record, objects);
     let object = row.object(root, cursor, &Path::Root, 1);
-    let Outcome { first, ended, bytes } = row.outcome();
+    let RowOutcome { first, ended, bytes } = row.outcome();
     match object {
         Err(_) if ended => root.end_row(),
         Err(fault) => return Err(first.unwrap_or_else(|| whole(fault))),
         Ok(()) => {}
     }
-    Ok(Made { bad: first, bytes })
+    Ok(DecodedRow { bad: first, bytes })
 }
 
 /// Substitute for an invalid UTF-8 byte.

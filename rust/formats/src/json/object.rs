@@ -70,7 +70,7 @@ pub(crate) struct Row<'o> {
 }
 
 /// Result of decoding a row.
-pub(crate) struct Outcome {
+pub(crate) struct RowOutcome {
     pub(crate) first: Option<BadValue>,
     /// True if the row ended before its text did.
     pub(crate) ended: bool,
@@ -86,11 +86,11 @@ impl<'o> Row<'o> {
         Self { objects, corrupt_record, bytes_left, text_bytes: 0, has_again: false, first: None, ended: false }
     }
 
-    pub(crate) fn outcome(self) -> Outcome {
+    pub(crate) fn outcome(self) -> RowOutcome {
         let charged = self.objects.options.max_row_bytes - self.bytes_left;
         let counted = self.first.is_none() && !self.has_again;
         let bytes = counted.then_some(charged + self.text_bytes);
-        Outcome { first: self.first, ended: self.ended, bytes }
+        RowOutcome { first: self.first, ended: self.ended, bytes }
     }
 
     /// Decodes an object, with the cursor behind its opening bracket, as a row of a struct. `depth` counts the open
@@ -107,13 +107,13 @@ impl<'o> Row<'o> {
             let mut place = Names::START;
             loop {
                 cursor.peek();
-                place = match structs.names.ahead(place, cursor.rest()) {
+                place = match structs.names.expected(place, cursor.rest()) {
                     // Substituted bytes must not match a field name, so the shortcut needs valid UTF-8.
                     Some((next, length)) if self.objects.foreign.is_empty() => {
                         cursor.at += length;
                         next
                     }
-                    _ => self.meet(structs, cursor.name()?, place),
+                    _ => self.look_up(structs, cursor.name()?, place),
                 };
                 let found = structs.names.field(place);
                 match found {
@@ -130,9 +130,9 @@ impl<'o> Row<'o> {
     }
 
     /// Place of a name that follows the place `before`.
-    fn meet(&mut self, structs: &mut Structs, name: Quoted<'_>, before: usize) -> usize {
+    fn look_up(&mut self, structs: &mut Structs, name: Quoted<'_>, before: usize) -> usize {
         match self.plain(name) {
-            Ok(name) => structs.names.meet(before, name.as_bytes()),
+            Ok(name) => structs.names.look_up(before, name.as_bytes()),
             Err(_) => Names::ELSEWHERE,
         }
     }
@@ -201,7 +201,7 @@ impl<'o> Row<'o> {
                 return Err(*fault);
             }
             let name = cursor.name()?;
-            let place = self.meet(structs, name, Names::ELSEWHERE);
+            let place = self.look_up(structs, name, Names::ELSEWHERE);
             let found = structs.names.field(place).filter(|found| Some(*found) != self.corrupt_record);
             match found {
                 Some(index) => self.field(structs, index, cursor, &Path::Root, 1)?,

@@ -8,7 +8,7 @@ use arrow_schema::DataType;
 use monedula_columns::{BufferPool, RecordContext, Undecoded};
 
 use super::error::{BadProtobuf, Decoded, Fault, ProtobufReason};
-use super::framing::{By, Found, Frame, Framed, unframed};
+use super::framing::{Frame, Framed, MessageName, MessageNaming, unframed};
 use super::options::ProtobufOptions;
 use super::plan::{MessagePlan, plan};
 use super::resolve;
@@ -114,15 +114,15 @@ impl ProtobufPlan {
     /// Checks that the frame of a writer's value names the column's message.
     fn check(&self, frame: &Frame<'_>, writer: Option<&Writer>) -> Result<(), ProtobufReason> {
         let schema = writer.map_or(&self.schema, |Writer(schema)| schema);
-        let found = frame.found()?;
+        let found = frame.message_name()?;
         let is_ours = match &found {
-            Found::Indexes(found) => {
+            MessageName::Indexes(found) => {
                 **found == *schema.indexes() || schema.indexes_without_maps().as_deref() == Some(&**found)
             }
-            Found::Number(number) => {
+            MessageName::Number(number) => {
                 schema.sorted_by_name().get(*number as usize).is_some_and(|name| name == schema.message())
             }
-            Found::Name(name) => schema.is_called(name),
+            MessageName::Name(name) => schema.is_called(name),
         };
         if is_ours {
             return Ok(());
@@ -130,17 +130,17 @@ impl ProtobufPlan {
         let (key, message) = (frame.key.text().unwrap_or_default(), self.schema.message());
         let place = if writer.is_some() { "its schema" } else { "the given schema" };
         let (what, name, ours) = match &found {
-            Found::Indexes(found) => {
+            MessageName::Indexes(found) => {
                 let name = schema.named_by(found).map(ToOwned::to_owned);
                 (format!("{found:?}"), name, format!(", which is {:?}", schema.indexes()))
             }
-            Found::Number(number) => {
+            MessageName::Number(number) => {
                 let messages = schema.sorted_by_name();
                 let own = messages.iter().position(|name| *name == schema.message()).unwrap_or_default();
                 let name = messages.get(*number as usize).map(|name| name.to_string());
                 (number.to_string(), name, format!(", which is {own}"))
             }
-            Found::Name(name) => (name.to_string(), None, String::new()),
+            MessageName::Name(name) => (name.to_string(), None, String::new()),
         };
         let named = name.map_or_else(String::new, |name| format!(", which in {place} is {name}"));
         let reason = format!("the frame of {key} names message {what}{named}; the column is of {message}{ours}").into();
@@ -166,7 +166,7 @@ pub struct ProtobufDecoder {
     root: Structs,
     parts: Vec<Part>,
     /// Frames that were checked to name the column's message, ascending by schema and by the name of the message.
-    known: Vec<(WriterKey, By, Box<[u8]>)>,
+    known: Vec<(WriterKey, MessageNaming, Box<[u8]>)>,
     /// Index of the last value's frame: most are followed by one with the same frame.
     last: usize,
     /// Reason why the last value has no row, if that is not the value's own fault.

@@ -18,7 +18,7 @@ const NO_REF: &str = "the name of the message does not follow the schema's id, a
 
 /// Ways in which a frame names its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum By {
+pub(crate) enum MessageNaming {
     /// Confluent's: its index in the file, preceded by the indexes of the messages that enclose its declaration, and by
     /// their count.
     Indexes,
@@ -33,7 +33,7 @@ pub(crate) enum By {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame<'v> {
     pub(crate) key: WriterKey,
-    pub(crate) by: By,
+    pub(crate) by: MessageNaming,
     /// Name of the message, in the frame's own encoding.
     pub(crate) named: &'v [u8],
     pub(crate) start: usize,
@@ -44,7 +44,7 @@ pub(crate) type Framed<'v> = Result<Frame<'v>, ProtobufReason>;
 
 /// Message that a frame names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum MessageName {
     Indexes(Vec<u32>),
     Number(u64),
     Name(Box<str>),
@@ -56,11 +56,16 @@ impl<'v> Frame<'v> {
     pub(crate) fn of(value: &'v [u8]) -> Framed<'v> {
         let (key, at) = Framing::Confluent.key(value).map_err(unframed)?;
         if value.get(at) == Some(&0) {
-            return Ok(Self { key, by: By::Indexes, named: &[0], start: at + 1 });
+            return Ok(Self { key, by: MessageNaming::Indexes, named: &[0], start: at + 1 });
         }
         let mut cursor = Cursor::new(value, at);
         read(&mut cursor, |_| {})?;
-        Ok(Self { key, by: By::Indexes, named: value.get(at..cursor.at).unwrap_or_default(), start: cursor.at })
+        Ok(Self {
+            key,
+            by: MessageNaming::Indexes,
+            named: value.get(at..cursor.at).unwrap_or_default(),
+            start: cursor.at,
+        })
     }
 
     /// Reads Confluent's frame from a header; the value has no frame then.
@@ -79,11 +84,11 @@ impl<'v> Frame<'v> {
         let name = named.as_ref().and_then(|_| beside.header("apicurio.protobuf.type.key", "apicurio.protobuf.type"));
         let (key, at) = named.unwrap_or_else(|| Framing::Apicurio.key(value)).map_err(unframed)?;
         if let Some(named) = name {
-            return Ok(Self { key, by: By::Name, named, start: at });
+            return Ok(Self { key, by: MessageNaming::Name, named, start: at });
         }
         let mut cursor = Cursor::new(value, at);
         let named = cursor.take().map_err(|_| ProtobufReason::NotFramed(NO_REF.into()))?;
-        Ok(Self { key, by: By::Ref, named, start: cursor.at })
+        Ok(Self { key, by: MessageNaming::Ref, named, start: cursor.at })
     }
 
     /// Reads AWS Glue's frame, whose message index is decompressed together with the message.
@@ -91,18 +96,25 @@ impl<'v> Frame<'v> {
     pub(crate) fn of_glue(key: WriterKey, unframed: &'v [u8], at: usize) -> Framed<'v> {
         let mut cursor = Cursor::new(unframed, at);
         cursor.varint().map_err(|_| ProtobufReason::NotFramed(NO_NUMBER.into()))?;
-        Ok(Self { key, by: By::Number, named: unframed.get(at..cursor.at).unwrap_or_default(), start: cursor.at })
+        Ok(Self {
+            key,
+            by: MessageNaming::Number,
+            named: unframed.get(at..cursor.at).unwrap_or_default(),
+            start: cursor.at,
+        })
     }
 
     /// Decodes which message the frame names.
     #[cold]
-    pub(crate) fn found(&self) -> Result<Found, ProtobufReason> {
+    pub(crate) fn message_name(&self) -> Result<MessageName, ProtobufReason> {
         let mut cursor = Cursor::new(self.named, 0);
         match self.by {
-            By::Indexes => Ok(Found::Indexes(numbers(self.named))),
-            By::Number => cursor.varint().map(Found::Number).map_err(|_| ProtobufReason::NotFramed(NO_NUMBER.into())),
-            By::Name => name(Ok(self.named)),
-            By::Ref => name(name_of_ref(&mut cursor)),
+            MessageNaming::Indexes => Ok(MessageName::Indexes(numbers(self.named))),
+            MessageNaming::Number => {
+                cursor.varint().map(MessageName::Number).map_err(|_| ProtobufReason::NotFramed(NO_NUMBER.into()))
+            }
+            MessageNaming::Name => name(Ok(self.named)),
+            MessageNaming::Ref => name(name_of_ref(&mut cursor)),
         }
     }
 }
@@ -116,9 +128,9 @@ pub(crate) fn unframed(reason: AvroReason) -> ProtobufReason {
     }
 }
 
-fn name(found: Decoded<&[u8]>) -> Result<Found, ProtobufReason> {
+fn name(found: Decoded<&[u8]>) -> Result<MessageName, ProtobufReason> {
     let text = found.ok().and_then(|bytes| text_of(bytes).ok()).filter(|text| !text.is_empty());
-    text.map(|text| Found::Name(text.into())).ok_or_else(|| ProtobufReason::NotFramed(NO_REF.into()))
+    text.map(|text| MessageName::Name(text.into())).ok_or_else(|| ProtobufReason::NotFramed(NO_REF.into()))
 }
 
 fn name_of_ref<'v>(cursor: &mut Cursor<'v>) -> Decoded<&'v [u8]> {

@@ -6,7 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 
-use super::texts::placed;
+use super::texts::indexed;
 use super::{Bounds, Fault, Ints, Texts, Written};
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) enum Keys<'a> {
     Ints(Ints<'a>),
     Booleans(BooleanBuffer),
     /// Dictionary or run-end encoded: the index of each entry's key, and the keys.
-    Placed(Vec<usize>, Box<Self>),
+    Indexed(Vec<usize>, Box<Self>),
     /// Types that no format has keys of.
     Others,
 }
@@ -118,8 +118,8 @@ fn twice_of_few<K: PartialEq>(range: &Range<usize>, key: impl Fn(usize) -> K) ->
 
 impl<'a> Keys<'a> {
     fn of(array: &'a ArrayRef) -> Self {
-        if let Some((places, values)) = placed(array) {
-            return Self::Placed(places, Box::new(Self::of(values)));
+        if let Some((indices, values)) = indexed(array) {
+            return Self::Indexed(indices, Box::new(Self::of(values)));
         }
         let booleans = || array.as_boolean_opt().map(|booleans| Self::Booleans(booleans.values().clone()));
         let found = Texts::of_texts(array).map(Self::Texts).or_else(|| Ints::of(array).map(Self::Ints));
@@ -129,7 +129,7 @@ impl<'a> Keys<'a> {
     pub(crate) fn are_texts(&self) -> bool {
         match self {
             Self::Texts(_) => true,
-            Self::Placed(_, keys) => keys.are_texts(),
+            Self::Indexed(_, keys) => keys.are_texts(),
             _ => false,
         }
     }
@@ -138,7 +138,7 @@ impl<'a> Keys<'a> {
     pub(crate) fn are_known(&self) -> bool {
         match self {
             Self::Others => false,
-            Self::Placed(_, keys) => keys.are_known(),
+            Self::Indexed(_, keys) => keys.are_known(),
             _ => true,
         }
     }
@@ -149,7 +149,7 @@ impl<'a> Keys<'a> {
     fn check(&self, entry: usize) -> Written {
         match self {
             Self::Texts(texts) => texts.get(entry).map(drop),
-            Self::Placed(places, keys) => keys.check(places[entry]),
+            Self::Indexed(indices, keys) => keys.check(indices[entry]),
             _ => Ok(()),
         }
     }
@@ -159,7 +159,7 @@ impl<'a> Keys<'a> {
     pub(crate) fn text(&self, entry: usize) -> &[u8] {
         match self {
             Self::Texts(texts) => texts.bytes(entry),
-            Self::Placed(places, keys) => keys.text(places[entry]),
+            Self::Indexed(indices, keys) => keys.text(indices[entry]),
             _ => &[],
         }
     }
@@ -170,7 +170,7 @@ impl<'a> Keys<'a> {
             Self::Texts(texts) => Key::Text(texts.bytes(entry)),
             Self::Ints(ints) => Key::Number(ints.wide(entry)),
             Self::Booleans(values) => Key::Number(values.value(entry).into()),
-            Self::Placed(places, keys) => keys.get(places[entry]),
+            Self::Indexed(indices, keys) => keys.get(indices[entry]),
             Self::Others => Key::Number(entry as i128),
         }
     }

@@ -16,7 +16,7 @@ pub(crate) use self::entries::{Entries, Keys};
 pub use self::meaning::Meaning;
 pub(crate) use self::meaning::{UUID_TEXT_BYTES, uuid_text};
 pub(crate) use self::numbers::{Decimals, Floats, Ints, Times, beyond, units};
-pub(crate) use self::texts::{Bounds, Texts, placed};
+pub(crate) use self::texts::{Bounds, Texts, indexed};
 use crate::avro::{BadSchema, WriterKey};
 use crate::error::prefix;
 

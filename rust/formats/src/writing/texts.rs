@@ -26,7 +26,7 @@ enum Values<'a> {
     BinaryViews(&'a BinaryViewArray),
     Fixed(&'a FixedSizeBinaryArray),
     /// Dictionary or run-end encoded: the index of each row's value, and the values.
-    Placed(Vec<usize>, Box<Self>),
+    Indexed(Vec<usize>, Box<Self>),
 }
 
 impl<'a> Texts<'a> {
@@ -75,8 +75,8 @@ impl<'a> Values<'a> {
             }
             DataType::Utf8View => Self::TextViews(array.as_string_view()),
             _ => {
-                let (places, values) = placed(array)?;
-                Self::Placed(places, Box::new(Self::of_texts(values)?))
+                let (indices, values) = indexed(array)?;
+                Self::Indexed(indices, Box::new(Self::of_texts(values)?))
             }
         })
     }
@@ -94,8 +94,8 @@ impl<'a> Values<'a> {
             DataType::BinaryView => Self::BinaryViews(array.as_binary_view()),
             DataType::FixedSizeBinary(_) => Self::Fixed(array.as_fixed_size_binary()),
             _ => {
-                let (places, values) = placed(array)?;
-                Self::Placed(places, Box::new(Self::of_bytes(values)?))
+                let (indices, values) = indexed(array)?;
+                Self::Indexed(indices, Box::new(Self::of_bytes(values)?))
             }
         })
     }
@@ -108,7 +108,7 @@ impl<'a> Values<'a> {
             Self::TextViews(array) => array.value(row).as_bytes(),
             Self::BinaryViews(array) => array.value(row),
             Self::Fixed(array) => array.value(row),
-            Self::Placed(places, texts) => texts.get(places[row]),
+            Self::Indexed(indices, texts) => texts.get(indices[row]),
         }
     }
 }
@@ -166,12 +166,12 @@ impl<'a> Bounds<'a> {
 
 /// Decodes a dictionary or run-end encoding: the index of each row's value, and the values. Null rows have an arbitrary
 /// index.
-pub(crate) fn placed(array: &ArrayRef) -> Option<(Vec<usize>, &ArrayRef)> {
+pub(crate) fn indexed(array: &ArrayRef) -> Option<(Vec<usize>, &ArrayRef)> {
     if let Some(dictionary) = array.as_any_dictionary_opt() {
         let values = dictionary.values();
         // Without values every row is null, and `normalized_keys` would panic.
-        let places = if values.is_empty() { vec![0; array.len()] } else { dictionary.normalized_keys() };
-        return Some((places, values));
+        let indices = if values.is_empty() { vec![0; array.len()] } else { dictionary.normalized_keys() };
+        return Some((indices, values));
     }
     let DataType::RunEndEncoded(ends, _) = array.data_type() else { return None };
     match ends.data_type() {
@@ -183,11 +183,11 @@ pub(crate) fn placed(array: &ArrayRef) -> Option<(Vec<usize>, &ArrayRef)> {
 
 fn of_runs<E: RunEndIndexType>(runs: &RunArray<E>) -> (Vec<usize>, &ArrayRef) {
     let ends = runs.run_ends();
-    let mut places = Vec::with_capacity(ends.len());
+    let mut indices = Vec::with_capacity(ends.len());
     for (place, end) in ends.values().iter().enumerate() {
         // Runs that end before a slice begins have no rows in it.
         let end = end.as_usize().saturating_sub(ends.offset()).min(ends.len());
-        places.resize(end.max(places.len()), place);
+        indices.resize(end.max(indices.len()), place);
     }
-    (places, runs.values())
+    (indices, runs.values())
 }

@@ -11,7 +11,7 @@ use crate::avro::defaults;
 use crate::avro::error::BadSchema;
 use crate::avro::options::AvroOptions;
 use crate::avro::schema::{AvroSchema, Field, Kind, Logical, Type, TypeId};
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, placed};
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, indexed};
 
 /// Limit on how often types are bound: every branch of recursive unions is tried.
 const MAX_STEPS: usize = 100_000;
@@ -54,8 +54,8 @@ impl<'s> Binder<'s> {
             Kind::Union(branches) => self.null_branch(branches).map_or_else(no_null_branch, Null::Branch),
             _ => Null::Refused(self.text(id).into()),
         };
-        if let Some((places, values)) = placed(array) {
-            let values = Values::Placed(places, Box::new(self.node(id, values, meaning, path)?));
+        if let Some((indices, values)) = indexed(array) {
+            let values = Values::Indexed(indices, Box::new(self.node(id, values, meaning, path)?));
             return Ok(Node { nulls, null, branch: None, values });
         }
         if let Kind::Union(branches) = kind {
@@ -242,11 +242,11 @@ impl<'s> Binder<'s> {
             (Kind::Boolean, None) => array.as_boolean_opt().map(|booleans| Values::Booleans(booleans.values().clone())),
             (Kind::Int | Kind::Long, None) => whole(array),
             (Kind::Float, None) => {
-                let whole = || Ints::of(array).map(|ints| Values::Whole(ints, false));
+                let whole = || Ints::of(array).map(|ints| Values::IntsAsFloats(ints, false));
                 Floats::of(array).map(Values::Float).or_else(whole)
             }
             (Kind::Double, None) => {
-                let whole = || Ints::of(array).map(|ints| Values::Whole(ints, true));
+                let whole = || Ints::of(array).map(|ints| Values::IntsAsFloats(ints, true));
                 Floats::of(array).map(Values::Double).or_else(whole)
             }
             (Kind::String, None) if meaning == Meaning::Uuid => Texts::of_bytes(array).map(Values::Uuid),

@@ -39,7 +39,7 @@ pub(super) enum Values<'a> {
     Float(Floats<'a>),
     Double(Floats<'a>),
     /// Integers as floats; true for f64.
-    Whole(Ints<'a>, bool),
+    IntsAsFloats(Ints<'a>, bool),
     Bytes(Texts<'a>),
     /// UUIDs, written as texts.
     Uuid(Texts<'a>),
@@ -56,7 +56,7 @@ pub(super) enum Values<'a> {
     /// Fields of a union's struct, with their branches: one of them has the value.
     Members(Vec<(Box<str>, i64, Node<'a>)>, Option<i64>),
     /// Dictionary or run-end encoded: the index of each row's value, and the values.
-    Placed(Vec<usize>, Box<Node<'a>>),
+    Indexed(Vec<usize>, Box<Node<'a>>),
 }
 
 /// Symbols of an enum, ascending, with their indexes.
@@ -82,7 +82,7 @@ impl Node<'_> {
     pub(super) fn raw(self) -> Self {
         let values = match self.values {
             Values::Bytes(texts) => Values::Raw(texts),
-            Values::Placed(places, values) => Values::Placed(places, Box::new(values.raw())),
+            Values::Indexed(indices, values) => Values::Indexed(indices, Box::new(values.raw())),
             other => other,
         };
         Self { values, ..self }
@@ -121,8 +121,8 @@ impl Values<'_> {
             Self::Long(ints) => put_zigzag(ints.long(row)?, out),
             Self::Float(floats) => out.extend_from_slice(&floats.float(row)?.to_le_bytes()),
             Self::Double(floats) => out.extend_from_slice(&floats.double(row).to_le_bytes()),
-            Self::Whole(ints, true) => out.extend_from_slice(&ints.double(row)?.to_le_bytes()),
-            Self::Whole(ints, false) => out.extend_from_slice(&ints.float(row)?.to_le_bytes()),
+            Self::IntsAsFloats(ints, true) => out.extend_from_slice(&ints.double(row)?.to_le_bytes()),
+            Self::IntsAsFloats(ints, false) => out.extend_from_slice(&ints.float(row)?.to_le_bytes()),
             Self::Bytes(texts) => bytes(texts.get(row)?, out),
             Self::Uuid(texts) => {
                 put_zigzag(UUID_TEXT_BYTES as i64, out);
@@ -169,7 +169,7 @@ impl Values<'_> {
                 out.push(0);
             }
             Self::Members(members, null) => Self::member(members, *null, row, out)?,
-            Self::Placed(places, values) => values.write(places[row], out)?,
+            Self::Indexed(indices, values) => values.write(indices[row], out)?,
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use super::scalar;
 use super::shown::Time;
 use crate::avro::BadSchema;
 use crate::json::options::JsonOptions;
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, placed};
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, indexed};
 
 const MICROS: i64 = 1_000_000;
 
@@ -67,8 +67,8 @@ impl<'o> Binder<'o> {
         if matches!(array.data_type(), DataType::Null) {
             return Ok(Values::Nulls);
         }
-        if let Some((places, values)) = placed(array) {
-            return Ok(Values::Placed(places, Box::new(self.node(wanted, values, meaning, path)?)));
+        if let Some((indices, values)) = indexed(array) {
+            return Ok(Values::Indexed(indices, Box::new(self.node(wanted, values, meaning, path)?)));
         }
         let found = match wanted {
             DataType::Struct(fields) => match array.as_struct_opt() {
@@ -157,7 +157,7 @@ impl<'o> Binder<'o> {
     {
         let options = self.options;
         let ints = |kind, least, most| Ints::of(array).map(|ints| Values::Ints { ints, kind, least, most });
-        let whole = |is_double| Ints::of(array).map(|ints| Values::Whole(ints, is_double));
+        let whole = |is_double| Ints::of(array).map(|ints| Values::IntsAsFloats(ints, is_double));
         if self.is_shown
             && let Some(time) = Time::of(array)
         {

@@ -38,7 +38,7 @@ pub(super) enum Values<'a> {
     Float(Floats<'a>),
     Double(Floats<'a>),
     /// Integers as floats; true for f64.
-    Whole(Ints<'a>, bool),
+    IntsAsFloats(Ints<'a>, bool),
     Text(Texts<'a>),
     Binary(Texts<'a>),
     /// UUIDs, written as texts.
@@ -56,7 +56,7 @@ pub(super) enum Values<'a> {
     List(Bounds<'a>, Box<Node<'a>>),
     Map(Entries<'a>, Box<Node<'a>>),
     /// Dictionary or run-end encoded: the index of each row's value, and the values.
-    Placed(Vec<usize>, Box<Node<'a>>),
+    Indexed(Vec<usize>, Box<Node<'a>>),
 }
 
 impl Node<'_> {
@@ -89,8 +89,8 @@ impl Values<'_> {
             Self::Unsigned(values) => scalar::int(values[row], out),
             Self::Float(floats) => scalar::float(floats.float(row)?, out),
             Self::Double(floats) => scalar::double(floats.double(row), out),
-            Self::Whole(ints, true) => scalar::double(ints.double(row)?, out),
-            Self::Whole(ints, false) => scalar::float(ints.float(row)?, out),
+            Self::IntsAsFloats(ints, true) => scalar::double(ints.double(row)?, out),
+            Self::IntsAsFloats(ints, false) => scalar::float(ints.float(row)?, out),
             Self::Text(texts) => scalar::text(texts.get(row)?, out),
             Self::Binary(texts) => scalar::base64(texts.get(row)?, out),
             Self::Uuid(bytes) => {
@@ -146,7 +146,7 @@ impl Values<'_> {
                 }
                 out.push(b'}');
             }
-            Self::Placed(places, values) => values.write(places[row], out)?,
+            Self::Indexed(indices, values) => values.write(indices[row], out)?,
         }
         Ok(())
     }
@@ -160,7 +160,7 @@ fn write_key(keys: &Keys<'_>, entry: usize, out: &mut Vec<u8>) {
         Keys::Booleans(values) => {
             scalar::quoted(|out| out.extend_from_slice(scalar::boolean(values.value(entry))), out);
         }
-        Keys::Placed(places, keys) => write_key(keys, places[entry], out),
+        Keys::Indexed(indices, keys) => write_key(keys, indices[entry], out),
         // Binding refuses columns with such keys.
         Keys::Others => {}
     }

@@ -11,7 +11,7 @@ use crate::avro::BadSchema;
 use crate::protobuf::plan::{wire_type, wrapped};
 use crate::protobuf::schema::{Field, Kind, Presence, ProtobufSchema, TypeId};
 use crate::protobuf::wire::{BYTES, END_GROUP};
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, placed, units};
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, indexed, units};
 
 /// Limit on the nesting of messages: Google's parsers accept a hundred levels.
 const MAX_DEPTH: usize = 64;
@@ -26,8 +26,8 @@ type Bound<T> = Result<T, BadSchema>;
 impl Binder<'_> {
     /// Binds a whole column. Its null rows are records without a value, and are not encoded.
     pub(super) fn root<'a>(&self, column: &'a ArrayRef) -> Bound<Root<'a>> {
-        if let Some((places, values)) = placed(column) {
-            return Ok(Root::Placed(places, Box::new(self.root(values)?)));
+        if let Some((indices, values)) = indexed(column) {
+            return Ok(Root::Indexed(indices, Box::new(self.root(values)?)));
         }
         let name = &self.schema.messages[self.schema.root].name;
         if matches!(column.data_type(), DataType::Null) {
@@ -99,9 +99,9 @@ impl Binder<'_> {
             let node = self.node(field, column, meaning, path, depth)?;
             return Ok((Form::One(node, field.presence == Presence::Implicit), wire));
         }
-        if let Some((places, values)) = placed(column) {
+        if let Some((indices, values)) = indexed(column) {
             let (form, wire) = self.form(field, values, meaning, path, depth)?;
-            return Ok((Form::Placed(places, Box::new(form)), wire));
+            return Ok((Form::Indexed(indices, Box::new(form)), wire));
         }
         if let Kind::Message(id) = field.kind
             && self.schema.messages[id].is_map_entry
@@ -148,8 +148,8 @@ impl Binder<'_> {
         depth: usize,
     ) -> Bound<Node<'a>> {
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        if let Some((places, values)) = placed(array) {
-            let values = Values::Placed(places, Box::new(self.node(field, values, meaning, path, depth)?));
+        if let Some((indices, values)) = indexed(array) {
+            let values = Values::Indexed(indices, Box::new(self.node(field, values, meaning, path, depth)?));
             return Ok(Node { nulls, values });
         }
         let found = match field.kind {
@@ -196,7 +196,7 @@ impl Binder<'_> {
 
     fn scalar<'a>(&self, kind: Kind, array: &'a ArrayRef, meaning: Meaning) -> Option<Values<'a>> {
         let ints = || Ints::of(array);
-        let whole = |is_double| Ints::of(array).map(|ints| Values::Whole(ints, is_double));
+        let whole = |is_double| Ints::of(array).map(|ints| Values::IntsAsFloats(ints, is_double));
         let decimals = || Decimals::of(array, 20, 0);
         match kind {
             Kind::UInt32 | Kind::Fixed32 if self.has_bits_of(array, &DataType::Int32) => {

@@ -15,7 +15,7 @@ use crate::writing::{
 pub(super) enum Root<'a> {
     Message(Message<'a>),
     /// Dictionary or run-end encoded: the index of each row's message, and the messages.
-    Placed(Vec<usize>, Box<Self>),
+    Indexed(Vec<usize>, Box<Self>),
 }
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(super) enum Form<'a> {
     Packed(Bounds<'a>, Node<'a>),
     Map(Box<Map<'a>>),
     /// Dictionary or run-end encoded: the index of each row's values, and the values.
-    Placed(Vec<usize>, Box<Self>),
+    Indexed(Vec<usize>, Box<Self>),
 }
 
 /// Entries of a map, each a message of a key and a value.
@@ -90,7 +90,7 @@ pub(super) enum Values<'a> {
     Float(Floats<'a>),
     Double(Floats<'a>),
     /// Integers as floats; true for f64.
-    Whole(Ints<'a>, bool),
+    IntsAsFloats(Ints<'a>, bool),
     Bytes(Texts<'a>),
     /// UUIDs, written as texts.
     Uuid(Texts<'a>),
@@ -106,7 +106,7 @@ pub(super) enum Values<'a> {
     /// Message around one value, with the value's tag.
     Wrapper(Vec<u8>, Box<Self>),
     /// Dictionary or run-end encoded: the index of each row's value, and the values.
-    Placed(Vec<usize>, Box<Node<'a>>),
+    Indexed(Vec<usize>, Box<Node<'a>>),
 }
 
 impl Root<'_> {
@@ -114,7 +114,7 @@ impl Root<'_> {
     pub(super) fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
         match self {
             Self::Message(message) => message.write(row, out),
-            Self::Placed(places, root) => root.write(places[row], out),
+            Self::Indexed(indices, root) => root.write(indices[row], out),
         }
     }
 }
@@ -186,7 +186,7 @@ impl Form<'_> {
                 })?;
             }
             Self::Map(map) => map.write(tag, row, out)?,
-            Self::Placed(places, form) => form.write(tag, places[row], out)?,
+            Self::Indexed(indices, form) => form.write(tag, indices[row], out)?,
         }
         Ok(())
     }
@@ -259,8 +259,8 @@ impl Values<'_> {
             Self::SFixed64(ints) => out.extend_from_slice(&within::<i64>(ints, row, "sfixed64")?.to_le_bytes()),
             Self::Float(floats) => out.extend_from_slice(&floats.float(row)?.to_le_bytes()),
             Self::Double(floats) => out.extend_from_slice(&floats.double(row).to_le_bytes()),
-            Self::Whole(ints, true) => out.extend_from_slice(&ints.double(row)?.to_le_bytes()),
-            Self::Whole(ints, false) => out.extend_from_slice(&ints.float(row)?.to_le_bytes()),
+            Self::IntsAsFloats(ints, true) => out.extend_from_slice(&ints.double(row)?.to_le_bytes()),
+            Self::IntsAsFloats(ints, false) => out.extend_from_slice(&ints.float(row)?.to_le_bytes()),
             Self::Bytes(texts) => {
                 let bytes = texts.get(row)?;
                 put_varint(bytes.len() as u64, out);
@@ -310,7 +310,7 @@ impl Values<'_> {
                 }
                 Ok(())
             })?,
-            Self::Placed(places, node) => node.values.write(places[row], out)?,
+            Self::Indexed(indices, node) => node.values.write(indices[row], out)?,
         }
         Ok(())
     }
