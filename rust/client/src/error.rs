@@ -421,7 +421,7 @@ fn too_large_advice(api: &str) -> &'static str {
 /// What to do about bytes that cannot be decoded.
 fn advice(error: &WalkError) -> &'static str {
     match error.kind {
-        WalkErrorKind::Lacks { .. } => "`A poll a second later asks again; the position stays at the record`",
+        WalkErrorKind::Unavailable { .. } => "`A poll a second later asks again; the position stays at the record`",
         _ => "`Seek past it to go on`",
     }
 }
@@ -451,7 +451,9 @@ fn hint_of_read(error: &ClientError) -> Option<String> {
     Some(match error {
         ClientError::Decode { error, .. } => {
             let way_on = match error.next_offset {
-                _ if matches!(error.kind, WalkErrorKind::Lacks { .. }) => Some("`Read again to ask again`".to_owned()),
+                _ if matches!(error.kind, WalkErrorKind::Unavailable { .. }) => {
+                    Some("`Read again to ask again`".to_owned())
+                }
                 Some(_) => Some("`A read that starts at {next_offset} goes on behind it`".to_owned()),
                 None => None,
             };

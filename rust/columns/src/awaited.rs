@@ -36,6 +36,15 @@ impl Awaited {
     }
 }
 
+/// Equality by identity.
+impl PartialEq for Awaited {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Awaited {}
+
 impl fmt::Debug for Awaited {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Awaited")

@@ -59,10 +59,10 @@ pub enum WalkErrorKind {
         /// Fault of the value. Boxed, so that results with errors stay small.
         bad: Box<BadValue>,
     },
-    /// A record whose key or value cannot be decoded for lack of something, such as its schema. The bytes may be walked
+    /// A record whose key or value cannot be decoded without its schema, which is unavailable. The bytes may be walked
     /// again.
     #[error("the {column} cannot be decoded: {reason}")]
-    Lacks {
+    Unavailable {
         /// `key` or `value`.
         column: &'static str,
         /// Name of the missing thing, and the reason why it is missing.

@@ -24,6 +24,7 @@ mod error;
 mod finish;
 mod headers;
 mod inflate;
+mod lookup;
 mod memory;
 mod parse;
 mod payload;
@@ -45,6 +46,7 @@ pub use builder::BatchBuilder;
 pub use crc32c::crc32c;
 pub use error::{WalkError, WalkErrorKind};
 pub use inflate::{Inflated, inflate, segments};
+pub use lookup::Lookup;
 pub use memory::{OutOfMemory, check_spare, is_refusable, refusable};
 pub use payload::{NoRoom, PayloadWriter};
 pub use pool::{BufferPool, PoolGauge, PooledVec};
@@ -52,7 +54,7 @@ pub use schema::{ColumnSet, ColumnSetError};
 pub use texts::{Bytes, Offsets, Texts, text_of};
 pub use typed::{
     BadValue, BatchColumns, Cause, Decoded, FlattenError, MakeTyped, OnBadValue, RecordContext, RefusedRows,
-    TypedColumn, TypedSpec, Undecoded,
+    TypedColumn, TypedSpec,
 };
 pub use walker::{PartitionWalker, Scratch, WalkOptions, Walked};
 pub use write::{Growing, Validity};

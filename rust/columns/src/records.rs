@@ -55,14 +55,14 @@ pub(crate) enum WalkStop {
     Passed,
     /// Record whose key or value cannot be decoded.
     BadValue(Box<BadRecord>),
-    /// Record that cannot be decoded before this has arrived.
-    Awaits(Arc<Awaited>),
-    /// Record that cannot be decoded for lack of something that cannot be had.
-    Lacks(Box<Lacking>),
+    /// Record whose lookup is pending.
+    Pending(Arc<Awaited>),
+    /// Record whose lookup brought nothing.
+    Unavailable(Box<UnavailableLookup>),
 }
 
-/// A record that cannot be decoded for lack of something, such as a schema.
-pub(crate) struct Lacking {
+/// A record whose lookup brought nothing, and why.
+pub(crate) struct UnavailableLookup {
     pub(crate) offset: i64,
     pub(crate) column: &'static str,
     pub(crate) reason: String,

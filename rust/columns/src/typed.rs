@@ -11,9 +11,9 @@ use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
 use monedula_protocol::records::HeaderReader;
 
-use crate::awaited::Awaited;
 use crate::batch::ColumnBatch;
 use crate::builder::BatchBuilder;
+use crate::lookup::Lookup;
 use crate::pool::BufferPool;
 use crate::schema::ColumnSet;
 
@@ -26,8 +26,10 @@ pub trait TypedColumn: Send {
     /// there is no memory. `beside` is the rest of the record: a header may name the value's schema.
     ///
     /// # Errors
-    /// Reason why the value has no row, be it for now or for good; nothing is appended then.
-    fn append(&mut self, value: Option<&[u8]>, beside: RecordContext<'_>) -> Result<Decoded, Undecoded>;
+    /// `Ready` with the fault of a value that cannot be decoded: [`OnBadValue`] decides about its record. Else the lookup
+    /// that decoding needs, pending or without an answer: the walk stops before the record under every [`OnBadValue`].
+    /// Nothing is appended then.
+    fn append(&mut self, value: Option<&[u8]>, beside: RecordContext<'_>) -> Result<Decoded, Lookup<BadValue>>;
 
     /// Number of rows so far.
     fn rows(&self) -> usize;
@@ -98,34 +100,6 @@ pub enum Decoded {
     Whole,
     /// Row with nulls in place of the value or fields that are bad.
     WithNulls,
-}
-
-/// Reason why a value got no row.
-#[derive(Debug)]
-pub enum Undecoded {
-    /// Value that cannot be decoded; [`OnBadValue`] decides about its record.
-    Bad(BadValue),
-    /// Schema (or the like) requested but not there yet. The walk stops before the record, and continues there later.
-    Awaits(Arc<Awaited>),
-    /// Schema (or the like) that cannot be had, and why. That says nothing about the value: the walk stops before its
-    /// record under every [`OnBadValue`].
-    Lacks(String),
-}
-
-impl From<BadValue> for Undecoded {
-    fn from(bad: BadValue) -> Self {
-        Self::Bad(bad)
-    }
-}
-
-impl fmt::Display for Undecoded {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bad(bad) => write!(formatter, "{bad}"),
-            Self::Awaits(_) => formatter.write_str("its schema is being asked for"),
-            Self::Lacks(why) => formatter.write_str(why),
-        }
-    }
 }
 
 /// A value that cannot be decoded.

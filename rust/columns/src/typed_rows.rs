@@ -7,10 +7,10 @@ use monedula_protocol::records::{BatchHeader, RawRecord};
 
 use crate::batch::Span;
 use crate::builder::BatchBuilder;
-use crate::records::{BadRecord, Lacking, Source, WalkStop, offset_of};
+use crate::records::{BadRecord, Source, UnavailableLookup, WalkStop, offset_of};
 use crate::rows::{AnyRows, Rows};
 use crate::schema::ColumnSet;
-use crate::typed::{Cause, Decoded, OnBadValue, RecordContext, TypedColumns, TypedField, Undecoded};
+use crate::typed::{BadValue, Cause, Decoded, OnBadValue, RecordContext, TypedColumns, TypedField};
 
 /// Typed columns, and the binary ones beside them.
 pub(crate) struct TypedRows<'b> {
@@ -60,7 +60,7 @@ impl<'b> TypedRows<'b> {
     }
 
     /// Decodes a record's key and value. Returns true if neither has a null in place of a fault.
-    fn decode(&mut self, record: &RawRecord<'_>) -> Result<bool, (&'static str, OnBadValue, Undecoded)> {
+    fn decode(&mut self, record: &RawRecord<'_>) -> Result<bool, (&'static str, OnBadValue, Lookup<BadValue>)> {
         let TypedColumns { key, value, .. } = &mut *self.typed;
         let decode = |name, field: &mut Option<TypedField>, bytes| {
             let Some(field) = field else { return Ok(Decoded::Whole) };
@@ -78,13 +78,17 @@ impl<'b> TypedRows<'b> {
         record: &RawRecord<'_>,
         header: &BatchHeader,
         payload: &[u8],
-        (column, on_bad, undecoded): (&'static str, OnBadValue, Undecoded),
+        (column, on_bad, undecoded): (&'static str, OnBadValue, Lookup<BadValue>),
     ) -> WalkStop {
         let bad = match undecoded {
-            Undecoded::Bad(bad) => bad,
-            Undecoded::Awaits(awaited) => return WalkStop::Awaits(awaited),
-            Undecoded::Lacks(reason) => {
-                return WalkStop::Lacks(Box::new(Lacking { offset: offset_of(header, record), column, reason }));
+            Lookup::Ready(bad) => bad,
+            Lookup::Pending(awaited) => return WalkStop::Pending(awaited),
+            Lookup::Unavailable(reason) => {
+                return WalkStop::Unavailable(Box::new(UnavailableLookup {
+                    offset: offset_of(header, record),
+                    column,
+                    reason,
+                }));
             }
         };
         match on_bad {

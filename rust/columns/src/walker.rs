@@ -18,7 +18,7 @@ use crate::crc32c::crc32c;
 use crate::error::{WalkError, WalkErrorKind};
 use crate::inflate::{BatchFault, Inflated, LocatedBatch, locate};
 use crate::memory::{OutOfMemory, refusable};
-use crate::records::{BadRecord, Cursor, Lacking, Source, WalkStop, append, skip_below};
+use crate::records::{BadRecord, Cursor, Source, UnavailableLookup, WalkStop, append, skip_below};
 
 /// Settings by which a walk checks, filters and decompresses batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,14 +81,14 @@ impl Scratch {
 }
 
 /// Reason why a walk returned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Walked {
     /// Builder full, by rows or by bytes. Unwalked bytes may remain.
     Full,
     /// All fed bytes walked, or the end of a bounded walk reached.
     Drained,
-    /// Next record not decodable before the arrival of [`PartitionWalker::awaited`].
-    Awaits,
+    /// Next record not decodable before this has arrived.
+    Pending(Arc<Awaited>),
 }
 
 /// Walks the fetched bytes of one partition into a builder. The walk can be resumed at any record.
@@ -103,7 +103,6 @@ pub struct PartitionWalker {
     chunks: VecDeque<Chunk>,
     open: Option<OpenBatch>,
     markers: AbortMarkers,
-    awaited: Option<Arc<Awaited>>,
 }
 
 /// A piece of a Fetch response for the partition, and the response's aborted transactions.
@@ -265,11 +264,6 @@ impl PartitionWalker {
         }
     }
 
-    /// Arrival that the last walk waits for, if it returned [`Walked::Awaits`].
-    pub fn awaited(&mut self) -> Option<Arc<Awaited>> {
-        self.awaited.take()
-    }
-
     /// Drops all bytes that were fed and are not walked yet: after an error, or before a seek. The position does not
     /// change.
     pub fn discard_pending(&mut self) {
@@ -338,14 +332,11 @@ impl PartitionWalker {
                 WalkStop::Fault(fault) => open.cursor.error(&open.header, fault).into(),
                 WalkStop::HeadersTooLarge => WalkErrorKind::HeadersTooLarge,
                 WalkStop::BadValue(record) => return Err(self.bad_value(*record)),
-                WalkStop::Awaits(awaited) => {
-                    self.awaited = Some(awaited);
-                    return Ok(Walked::Awaits);
-                }
-                WalkStop::Lacks(lacking) => {
-                    let Lacking { offset, column, reason } = *lacking;
+                WalkStop::Pending(awaited) => return Ok(Walked::Pending(awaited)),
+                WalkStop::Unavailable(unavailable) => {
+                    let UnavailableLookup { offset, column, reason } = *unavailable;
                     self.position = self.position.max(offset);
-                    let kind = WalkErrorKind::Lacks { column, reason };
+                    let kind = WalkErrorKind::Unavailable { column, reason };
                     return Err(self.error(BatchFault { next_offset: Some(offset + 1), kind }));
                 }
                 // Continue with the records behind this one.

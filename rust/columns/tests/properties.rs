@@ -224,7 +224,7 @@ fn drain(walker: &mut PartitionWalker, builder: &mut BatchBuilder) -> (Vec<Row>,
                 }
             }
             Ok(Walked::Drained) => return (seen, Ok(())),
-            Ok(Walked::Awaits) => unreachable!("binary columns wait for nothing"),
+            Ok(Walked::Pending(_)) => unreachable!("binary columns wait for nothing"),
             Err(error) => {
                 assert_eq!(error.offset, walker.position());
                 return (seen, Err(error));

@@ -36,5 +36,5 @@ pub use protobuf::{
     BadProtobuf, ParsedProtobuf, ProtobufAppended, ProtobufDecoder, ProtobufEncoder, ProtobufFile, ProtobufOptions,
     ProtobufPlan, ProtobufReason, ProtobufSchema,
 };
-pub use source::{Asked, SchemaSource};
+pub use source::{NoSchema, SchemaSource};
 pub use writing::{Meaning, Unwritable, with_frame};

@@ -1,31 +1,26 @@
 //! Writers' schemas that are requested while values are decoded.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use monedula_columns::Awaited;
+use monedula_columns::Lookup;
 
 use crate::avro::{BadSchema, WriterKey};
 
-/// Answer to a request for a schema or the like.
+/// Answer without a usable schema: the values that need it are bad.
 #[derive(Debug)]
-pub enum Asked<T> {
-    /// Found.
-    Known(T),
-    /// Requested, but not there yet.
-    Awaits(Arc<Awaited>),
-    /// Unusable for decoding, and why: the values are bad.
-    Refused(String),
-    /// Unavailable, and why: the values are not at fault.
-    Failed(String),
+pub enum NoSchema {
+    /// No schema under this key, and why; one may be registered later.
+    Missing(String),
+    /// Invalid schema.
+    Unreadable(BadSchema),
 }
 
 /// Source of schemas, such as a registry. It never blocks.
 pub trait SchemaSource<S>: fmt::Debug + Send + Sync {
-    /// Requests the schema with this key. The inner error says why the answer is no valid schema.
-    fn ask(&self, key: WriterKey) -> Asked<Result<S, BadSchema>>;
+    /// Requests the schema with this key.
+    fn ask(&self, key: WriterKey) -> Lookup<Result<S, NoSchema>>;
 }
 
 /// Cache of the writers' schemas that were requested, shared by all decoders of a plan.
@@ -42,23 +37,26 @@ impl<S, W> WriterSchemaCache<S, W> {
         Self { source, planned: Mutex::default() }
     }
 
-    /// Returns the writer with this key; `plan` makes it of its schema.
-    pub(crate) fn ask(&self, key: WriterKey, plan: impl FnOnce(S) -> Result<W, BadSchema>) -> Asked<Arc<W>> {
+    /// Returns the writer with this key, or why values of it are bad; `plan` makes the writer of its schema.
+    pub(crate) fn ask(
+        &self,
+        key: WriterKey,
+        plan: impl FnOnce(S) -> Result<W, BadSchema>,
+    ) -> Lookup<Result<Arc<W>, String>> {
         let mut planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Entry::Vacant(place) = planned.entry(key) {
-            let schema = match self.source.ask(key) {
-                Asked::Known(schema) => schema,
-                Asked::Awaits(awaited) => return Asked::Awaits(awaited),
-                Asked::Refused(why) => return Asked::Refused(why),
-                Asked::Failed(why) => return Asked::Failed(why),
+        if let Some(writer) = planned.get(&key) {
+            return Lookup::Ready(writer.clone());
+        }
+        self.source.ask(key).map(|answer| {
+            let writer = match answer {
+                Ok(schema) => plan(schema),
+                Err(NoSchema::Unreadable(bad)) => Err(bad),
+                Err(NoSchema::Missing(why)) => return Err(why),
             };
-            place.insert(schema.and_then(plan).map(Arc::new).map_err(|bad| unreadable(key, &bad).reason));
-        }
-        match planned.get(&key) {
-            Some(Ok(writer)) => Asked::Known(Arc::clone(writer)),
-            Some(Err(why)) => Asked::Refused(why.clone()),
-            None => Asked::Failed("the schema was lost".into()),
-        }
+            let writer = writer.map(Arc::new).map_err(|bad| unreadable(key, &bad).reason);
+            planned.insert(key, writer.clone());
+            writer
+        })
     }
 }
 

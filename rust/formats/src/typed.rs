@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
-use monedula_columns::{BadValue, Decoded, RecordContext, TypedColumn, Undecoded};
+use monedula_columns::{BadValue, Decoded, Lookup, RecordContext, TypedColumn};
 
 use crate::avro::{AvroAppended, AvroDecoder, BadAvro};
 use crate::json::{Appended, JsonDecoder};
@@ -32,7 +32,7 @@ impl TypedColumn for JsonDecoder {
         DataType::Struct(self.fields().clone())
     }
 
-    fn append(&mut self, value: Option<&[u8]>, beside: RecordContext<'_>) -> Result<Decoded, Undecoded> {
+    fn append(&mut self, value: Option<&[u8]>, beside: RecordContext<'_>) -> Result<Decoded, Lookup<BadValue>> {
         match self.append_beside(value, beside) {
             Ok(Appended::Good) => Ok(Decoded::Whole),
             Ok(Appended::Bad(_)) => Ok(Decoded::WithNulls),
@@ -54,7 +54,7 @@ impl TypedColumn for AvroDecoder {
     }
 
     #[inline]
-    fn append(&mut self, value: Option<&[u8]>, beside: RecordContext<'_>) -> Result<Decoded, Undecoded> {
+    fn append(&mut self, value: Option<&[u8]>, beside: RecordContext<'_>) -> Result<Decoded, Lookup<BadValue>> {
         match self.append_beside(value, beside) {
             Ok(AvroAppended::Good) => Ok(Decoded::Whole),
             Ok(AvroAppended::Bad(_)) => Ok(Decoded::WithNulls),
@@ -75,7 +75,7 @@ impl TypedColumn for ProtobufDecoder {
     }
 
     #[inline]
-    fn append(&mut self, value: Option<&[u8]>, beside: RecordContext<'_>) -> Result<Decoded, Undecoded> {
+    fn append(&mut self, value: Option<&[u8]>, beside: RecordContext<'_>) -> Result<Decoded, Lookup<BadValue>> {
         match self.append_beside(value, beside) {
             Ok(ProtobufAppended::Good) => Ok(Decoded::Whole),
             Ok(ProtobufAppended::Bad(_)) => Ok(Decoded::WithNulls),

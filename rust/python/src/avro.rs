@@ -5,7 +5,7 @@ use std::sync::Arc;
 use monedula_client::registry::{NewReference, NewSchema, SchemaKind};
 use monedula_columns::{BufferPool, MakeTyped};
 use monedula_formats::{
-    Asked, AvroDecoder, AvroOptions, AvroPlan, AvroSchema, BadSchema, Framing, SchemaSource, WriterKey,
+    AvroDecoder, AvroOptions, AvroPlan, AvroSchema, BadSchema, Framing, NoSchema, SchemaSource, WriterKey,
 };
 use pyo3::prelude::*;
 
@@ -80,7 +80,7 @@ pub(crate) fn make_avro(plan: AvroPlan) -> Arc<MakeTyped> {
 }
 
 impl SchemaSource<AvroSchema> for Registry {
-    fn ask(&self, key: WriterKey) -> Asked<Result<AvroSchema, BadSchema>> {
+    fn ask(&self, key: WriterKey) -> Lookup<Result<AvroSchema, NoSchema>> {
         self.ask(key, SchemaKind::Avro, |schema| AvroSchema::parse_beside(&schema.text, &schema.reference_texts()))
     }
 }

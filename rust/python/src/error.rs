@@ -57,7 +57,7 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
             details.set_item("partition", partition.partition)?;
             details.set_item("offset", error.offset)?;
             details.set_item("next_offset", error.next_offset)?;
-            if let WalkErrorKind::Lacks { column, reason } = &error.kind {
+            if let WalkErrorKind::Unavailable { column, reason } = &error.kind {
                 details.set_item("column", column)?;
                 details.set_item("reason", reason)?;
                 details.set_item("retriable", true)?;
@@ -246,7 +246,7 @@ fn class_of(error: &ClientError) -> &'static str {
         },
         ClientError::Decode { error, .. } => match error.kind {
             WalkErrorKind::BadValue { .. } => "DecodeError",
-            WalkErrorKind::Lacks { .. } => "SchemaRegistryError",
+            WalkErrorKind::Unavailable { .. } => "SchemaRegistryError",
             _ => "CorruptRecordError",
         },
         ClientError::UnsupportedVersion { .. } => "UnsupportedVersionError",

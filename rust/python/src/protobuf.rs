@@ -6,7 +6,7 @@ use arrow_schema::DataType;
 use monedula_client::registry::{NewReference, NewSchema, SchemaKind, SchemaRegistry};
 use monedula_columns::{BufferPool, MakeTyped, TypedColumn};
 use monedula_formats::{
-    Asked, BadSchema, Framing, ProtobufDecoder, ProtobufEncoder, ProtobufFile, ProtobufOptions, ProtobufPlan,
+    BadSchema, Framing, NoSchema, ProtobufDecoder, ProtobufEncoder, ProtobufFile, ProtobufOptions, ProtobufPlan,
     ProtobufSchema, SchemaSource, WriterKey,
 };
 use pyo3::prelude::*;
@@ -54,7 +54,7 @@ pub(crate) struct ProtobufGiven {
 struct ProtobufRegistry(Registry, Box<str>);
 
 impl SchemaSource<ProtobufSchema> for ProtobufRegistry {
-    fn ask(&self, key: WriterKey) -> Asked<Result<ProtobufSchema, BadSchema>> {
+    fn ask(&self, key: WriterKey) -> Lookup<Result<ProtobufSchema, NoSchema>> {
         self.0.ask(key, SchemaKind::Protobuf, |schema| {
             let mut texts = schema.references.clone();
             texts.push(("schema.proto".to_owned(), schema.text.clone()));

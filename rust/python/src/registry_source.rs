@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use monedula_client::registry::{Answer, RegisteredSchema, SchemaKey, SchemaKind, SchemaRegistry};
-use monedula_formats::{Asked, BadSchema, WriterKey};
+use monedula_client::registry::{RegisteredSchema, SchemaKey, SchemaKind, SchemaRegistry};
+use monedula_columns::Lookup;
+use monedula_formats::{BadSchema, NoSchema, WriterKey};
 
 /// A registry as a source of schemas, and a subject of their context.
 #[derive(Debug)]
@@ -16,31 +17,30 @@ impl Registry {
         key: WriterKey,
         kind: SchemaKind,
         parse: impl FnOnce(&RegisteredSchema) -> Result<S, BadSchema>,
-    ) -> Asked<Result<S, BadSchema>> {
+    ) -> Lookup<Result<S, NoSchema>> {
+        let missing = |why: String| Lookup::Ready(Err(NoSchema::Missing(why)));
         let key = match key {
             WriterKey::Id(id) => SchemaKey::Id(id),
             WriterKey::Guid(guid) => SchemaKey::Guid(guid),
             WriterKey::Apicurio(id) => match u32::try_from(id) {
                 Ok(id) => SchemaKey::Id(id),
                 Err(_) => {
-                    return Asked::Refused(format!("there is no schema with the id {id}: it has more than 32 bits"));
+                    return missing(format!("there is no schema with the id {id}: it has more than 32 bits"));
                 }
             },
             WriterKey::GlobalId(id) => {
-                return Asked::Refused(format!(
+                return missing(format!(
                     "its schema is named by globalId {id}, which the API of Confluent's registry does not know; it can be \
                      given among the schemas by that, or values be written with contentIds (use-id)"
                 ));
             }
             WriterKey::Only | WriterKey::Fingerprint(_) => {
-                return Asked::Refused("a registry knows schemas by id and GUID".into());
+                return missing("a registry knows schemas by id and GUID".into());
             }
         };
-        match self.0.ask(key, self.1.as_ref(), kind) {
-            Answer::Awaits(awaited) => Asked::Awaits(awaited),
-            Answer::Missing(why) => Asked::Refused(why),
-            Answer::Failed(why) => Asked::Failed(why),
-            Answer::Known(schema) => Asked::Known(parse(&schema)),
-        }
+        self.0.ask(key, self.1.as_ref(), kind).map(|answer| {
+            let schema = answer.map_err(NoSchema::Missing)?;
+            parse(&schema).map_err(NoSchema::Unreadable)
+        })
     }
 }

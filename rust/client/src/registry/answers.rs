@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use monedula_columns::Awaited;
+use monedula_columns::{Awaited, Lookup};
 
 use super::fetch::NoAnswer;
-use super::{Answer, Asked, RegisteredSchema};
+use super::{Registered, RegisteredSchema, SchemaRequest};
 
 /// How long an id counts as unknown: a schema may be registered after the record that names it was read, or not yet be
 /// known to every node of the registry.
@@ -21,35 +21,35 @@ const MAX_MISSING: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    known: BTreeMap<Asked, Arc<RegisteredSchema>>,
-    asked: BTreeMap<Asked, Arc<Awaited>>,
-    without: BTreeMap<Asked, (NoAnswer, Instant)>,
+    known: BTreeMap<SchemaRequest, Arc<RegisteredSchema>>,
+    asked: BTreeMap<SchemaRequest, Arc<Awaited>>,
+    without: BTreeMap<SchemaRequest, (NoAnswer, Instant)>,
 }
 
 impl Answers {
     /// `None` if it is to be asked for.
-    pub(super) fn get(&self, key: &Asked, now: Instant) -> Option<Answer> {
+    pub(super) fn get(&self, key: &SchemaRequest, now: Instant) -> Option<Lookup<Registered>> {
         if let Some(schema) = self.known.get(key) {
-            return Some(Answer::Known(Arc::clone(schema)));
+            return Some(Lookup::Ready(Ok(Arc::clone(schema))));
         }
         if let Some(awaited) = self.asked.get(key) {
-            return Some(Answer::Awaits(Arc::clone(awaited)));
+            return Some(Lookup::Pending(Arc::clone(awaited)));
         }
         let (answer, until) = self.without.get(key)?;
         (now < *until).then(|| match answer {
-            NoAnswer::Missing(why) => Answer::Missing(why.clone()),
-            NoAnswer::Failed(why) => Answer::Failed(why.clone()),
+            NoAnswer::Missing(why) => Lookup::Ready(Err(why.clone())),
+            NoAnswer::Failed(why) => Lookup::Unavailable(why.clone()),
         })
     }
 
-    pub(super) fn begin(&mut self, key: Asked, awaited: Arc<Awaited>) {
+    pub(super) fn begin(&mut self, key: SchemaRequest, awaited: Arc<Awaited>) {
         self.asked.insert(key, awaited);
     }
 
     /// Keeps an answer; returns what waits for it.
     pub(super) fn end(
         &mut self,
-        key: Asked,
+        key: SchemaRequest,
         answer: Result<RegisteredSchema, NoAnswer>,
         now: Instant,
     ) -> Option<Arc<Awaited>> {
@@ -76,22 +76,22 @@ mod tests {
 
     use super::super::{SchemaKey, SchemaKind};
 
-    const KEY: Asked = (SchemaKey::Id(7), None, SchemaKind::Avro);
+    const KEY: SchemaRequest = (SchemaKey::Id(7), None, SchemaKind::Avro);
 
     #[test]
     fn what_there_is_stands_for_good_and_what_there_is_not_for_a_short_time() {
         let (mut answers, now) = (Answers::default(), Instant::now());
         assert!(answers.get(&KEY, now).is_none());
         answers.begin(KEY, Arc::default());
-        assert!(matches!(answers.get(&KEY, now), Some(Answer::Awaits(_))));
+        assert!(matches!(answers.get(&KEY, now), Some(Lookup::Pending(_))));
         assert!(answers.end(KEY, Err(NoAnswer::Missing("none".into())), now).is_some());
-        assert!(matches!(answers.get(&KEY, now), Some(Answer::Missing(_))));
+        assert!(matches!(answers.get(&KEY, now), Some(Lookup::Ready(Err(_)))));
         assert!(answers.get(&KEY, now + MISSING_FOR).is_none());
         answers.end(KEY, Err(NoAnswer::Failed("down".into())), now);
-        assert!(matches!(answers.get(&KEY, now), Some(Answer::Failed(_))));
+        assert!(matches!(answers.get(&KEY, now), Some(Lookup::Unavailable(_))));
         assert!(answers.get(&KEY, now + FAILED_FOR).is_none());
         let schema = RegisteredSchema { text: "\"int\"".into(), references: Vec::new() };
         answers.end(KEY, Ok(schema), now);
-        assert!(matches!(answers.get(&KEY, now + MISSING_FOR * 1_000_000), Some(Answer::Known(_))));
+        assert!(matches!(answers.get(&KEY, now + MISSING_FOR * 1_000_000), Some(Lookup::Ready(Ok(_)))));
     }
 }

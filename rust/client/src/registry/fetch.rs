@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::http::{Failure, Http};
-use super::{Asked, RegisteredSchema, SchemaKey, SchemaKind, SubjectVersion};
+use super::{RegisteredSchema, SchemaKey, SchemaKind, SchemaRequest, SubjectVersion};
 
 /// Why there is no schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ const MAX_REFERENCES: usize = 1_000;
 const MAX_DEPTH: usize = 64;
 
 /// Asks for a schema. Blocks, for as long as the settings allow.
-pub(super) fn schema(http: &Http, (key, subject, kind): &Asked) -> Result<RegisteredSchema, NoAnswer> {
+pub(super) fn schema(http: &Http, (key, subject, kind): &SchemaRequest) -> Result<RegisteredSchema, NoAnswer> {
     let (mut what, mut path) = match key {
         SchemaKey::Id(id) => (format!("schema id {id}"), format!("/schemas/ids/{id}")),
         SchemaKey::Guid(guid) => {

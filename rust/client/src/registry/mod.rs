@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use monedula_columns::Awaited;
+use monedula_columns::{Awaited, Lookup};
 
 use self::answers::Answers;
 use self::fetch::NoAnswer;
@@ -99,22 +99,11 @@ pub struct SubjectVersion {
     pub schema: RegisteredSchema,
 }
 
-/// What is asked for: a schema, and for one outside of the default context a subject of its context, where its id counts.
-/// It must be of this kind.
-type Asked = (SchemaKey, Option<Arc<str>>, SchemaKind);
+/// Requested schema: its key, a subject of its context unless that is the default one, and the expected kind.
+type SchemaRequest = (SchemaKey, Option<Arc<str>>, SchemaKind);
 
-/// What a registry answered.
-#[derive(Clone, Debug)]
-pub enum Answer {
-    /// The schema.
-    Known(Arc<RegisteredSchema>),
-    /// It is being asked for: [`Awaited::arrived`] is called when there is an answer.
-    Awaits(Arc<Awaited>),
-    /// There is no schema of the kind with this key: why.
-    Missing(String),
-    /// The registry cannot be asked, or its answer cannot be used: why. Asking again may help.
-    Failed(String),
-}
+/// Schema of a registry, or why it has none of the requested kind.
+pub type Registered = Result<Arc<RegisteredSchema>, String>;
 
 /// A schema registry.
 #[derive(Debug)]
@@ -132,7 +121,7 @@ struct Inner {
 #[derive(Debug, Default)]
 struct RegistryState {
     answers: Answers,
-    queue: VecDeque<Asked>,
+    queue: VecDeque<SchemaRequest>,
     threads: usize,
 }
 
@@ -181,9 +170,8 @@ impl SchemaRegistry {
         answer.map_err(Failure::why)
     }
 
-    /// The schema with this key, or what to wait for. Never blocks. Ids are unique in a context: `subject` is one of that
-    /// which is meant.
-    pub fn ask(&self, key: SchemaKey, subject: Option<&Arc<str>>, kind: SchemaKind) -> Answer {
+    /// Requests the schema with this key; never blocks. Ids are unique in a context: that of `subject` is meant.
+    pub fn ask(&self, key: SchemaKey, subject: Option<&Arc<str>>, kind: SchemaKind) -> Lookup<Registered> {
         let key = (key, subject.filter(|subject| fetch::context(subject).is_some()).cloned(), kind);
         let mut state = lock(&self.inner.state);
         if let Some(answer) = state.answers.get(&key, Instant::now()) {
@@ -196,12 +184,12 @@ impl SchemaRegistry {
             state.threads += usize::from(spawned.is_ok());
             if state.threads == 0 {
                 state.queue.clear();
-                return Answer::Failed("the system grants no thread to ask the schema registry".into());
+                return Lookup::Unavailable("the system grants no thread to ask the schema registry".into());
             }
         }
         let awaited = Arc::new(Awaited::default());
         state.answers.begin(key, Arc::clone(&awaited));
-        Answer::Awaits(awaited)
+        Lookup::Pending(awaited)
     }
 }
 

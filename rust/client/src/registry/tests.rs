@@ -44,16 +44,21 @@ fn at(url: &str) -> Result<Arc<SchemaRegistry>, ConfigError> {
 }
 
 /// What a registry answers in the end.
-fn asked(registry: &SchemaRegistry, key: SchemaKey) -> Answer {
+fn asked(registry: &SchemaRegistry, key: SchemaKey) -> Lookup<Registered> {
     asked_of(registry, key, None)
 }
 
-fn asked_of(registry: &SchemaRegistry, key: SchemaKey, subject: Option<&Arc<str>>) -> Answer {
+fn asked_of(registry: &SchemaRegistry, key: SchemaKey, subject: Option<&Arc<str>>) -> Lookup<Registered> {
     asked_as(registry, key, subject, SchemaKind::Avro)
 }
 
-fn asked_as(registry: &SchemaRegistry, key: SchemaKey, subject: Option<&Arc<str>>, kind: SchemaKind) -> Answer {
-    let Answer::Awaits(awaited) = registry.ask(key, subject, kind) else { return registry.ask(key, subject, kind) };
+fn asked_as(
+    registry: &SchemaRegistry,
+    key: SchemaKey,
+    subject: Option<&Arc<str>>,
+    kind: SchemaKind,
+) -> Lookup<Registered> {
+    let Lookup::Pending(awaited) = registry.ask(key, subject, kind) else { return registry.ask(key, subject, kind) };
     let (sender, arrived) = mpsc::channel();
     if awaited.then(move || sender.send(()).expect("the test waits")) {
         arrived.recv().expect("an answer");
@@ -67,7 +72,7 @@ fn a_schema_is_asked_for_once_and_again_only_after_errors_of_the_server() {
     let (url, requests) = serve(answers.map(|(status, body)| answer(status, body)).to_vec());
     let registry = at(&url).expect("settings");
     for _ in 0..3 {
-        let Answer::Known(schema) = asked(&registry, SchemaKey::Id(7)) else { panic!("no schema") };
+        let Lookup::Ready(Ok(schema)) = asked(&registry, SchemaKey::Id(7)) else { panic!("no schema") };
         assert_eq!(schema.text, "\"int\"");
     }
     assert_eq!(requests.iter().collect::<Vec<_>>(), vec!["GET /schemas/ids/7 HTTP/1.1"; 3]);
@@ -78,7 +83,7 @@ fn a_guid_is_asked_for_as_it_is_written() {
     let (url, requests) = serve(vec![answer(404, r#"{"error_code": 40403, "message": "none"}"#)]);
     let registry = at(&url).expect("settings");
     let guid = SchemaKey::Guid(0x8979_1762_2336_4186_9674_299b_90a8_02e2);
-    let Answer::Missing(why) = asked(&registry, guid) else { panic!("an answer") };
+    let Lookup::Ready(Err(why)) = asked(&registry, guid) else { panic!("an answer") };
     assert!(why.starts_with("schema GUID 89791762-2336-4186-9674-299b90a802e2: http://127.0.0.1:"), "{why}");
     assert!(why.ends_with("answered 404: 40403 none"), "{why}");
     let request = "GET /schemas/guids/89791762-2336-4186-9674-299b90a802e2 HTTP/1.1";
@@ -95,7 +100,7 @@ fn references_in_a_circle_end() {
     };
     let (url, requests) = serve(vec![refers(1), refers(2), refers(1)]);
     let registry = at(&url).expect("settings");
-    let Answer::Known(schema) = asked(&registry, SchemaKey::Id(1)) else { panic!("no schema") };
+    let Lookup::Ready(Ok(schema)) = asked(&registry, SchemaKey::Id(1)) else { panic!("no schema") };
     assert_eq!(schema.reference_texts(), ["\"a1\"", "\"a2\""]);
     assert_eq!(requests.iter().count(), 3);
 }
@@ -105,7 +110,7 @@ fn an_answer_that_is_too_long_is_not_read() {
     let head = "HTTP/1.1 200 x\r\nContent-Length: 1000000000\r\n\r\n";
     let (url, _requests) = serve(vec![format!("{head}{}", "x".repeat(20 << 20))]);
     let registry = at(&url).expect("settings");
-    let Answer::Failed(why) = asked(&registry, SchemaKey::Id(1)) else { panic!("an answer") };
+    let Lookup::Unavailable(why) = asked(&registry, SchemaKey::Id(1)) else { panic!("an answer") };
     assert!(why.contains("answered more than 16777216 bytes"), "{why}");
 }
 
@@ -113,7 +118,7 @@ fn an_answer_that_is_too_long_is_not_read() {
 fn no_password_of_a_url_is_shown() {
     let registry = at("http://me:hush@127.0.0.1:1/path/").expect("settings");
     assert!(!format!("{registry:?}").contains("hush"), "{registry:?}");
-    let Answer::Failed(why) = asked(&registry, SchemaKey::Id(1)) else { panic!("an answer") };
+    let Lookup::Unavailable(why) = asked(&registry, SchemaKey::Id(1)) else { panic!("an answer") };
     assert!(why.contains("http://127.0.0.1:1/path/schemas/ids/1"), "{why}");
     assert!(!why.contains("hush"), "{why}");
     let error = at("http://me:hush@:x").expect_err("no URL");
@@ -140,12 +145,14 @@ fn an_id_of_a_context_is_asked_for_with_a_subject_of_it() {
     let (url, requests) =
         serve(vec![answer(200, r#"{"schema": "\"int\""}"#), answer(200, r#"{"schema": "\"long\""}"#)]);
     let registry = at(&url).expect("settings");
-    let Answer::Known(schema) = asked_of(&registry, SchemaKey::Id(1), Some(&":.eu:a".into())) else {
+    let Lookup::Ready(Ok(schema)) = asked_of(&registry, SchemaKey::Id(1), Some(&":.eu:a".into())) else {
         panic!("no schema")
     };
     assert_eq!(schema.text, "\"int\"");
     // Not of a subject in the default context: ids are unique in it.
-    let Answer::Known(schema) = asked_of(&registry, SchemaKey::Id(1), Some(&"a".into())) else { panic!("no schema") };
+    let Lookup::Ready(Ok(schema)) = asked_of(&registry, SchemaKey::Id(1), Some(&"a".into())) else {
+        panic!("no schema")
+    };
     assert_eq!(schema.text, "\"long\"");
     let expected = ["GET /schemas/ids/1?subject=%3A.eu%3Aa HTTP/1.1", "GET /schemas/ids/1 HTTP/1.1"];
     assert_eq!(requests.iter().collect::<Vec<_>>(), expected);
@@ -156,9 +163,9 @@ fn a_schema_of_another_language_is_none_for_who_expects_this_one() {
     let proto = r#"{"schemaType": "PROTOBUF", "schema": "message M {}"}"#;
     let (url, _requests) = serve(vec![answer(200, proto), answer(200, proto)]);
     let registry = at(&url).expect("settings");
-    let Answer::Missing(why) = asked(&registry, SchemaKey::Id(1)) else { panic!("an answer") };
+    let Lookup::Ready(Err(why)) = asked(&registry, SchemaKey::Id(1)) else { panic!("an answer") };
     assert_eq!(why, "schema id 1 is a schema of type PROTOBUF, where Avro is expected");
-    let Answer::Known(schema) = asked_as(&registry, SchemaKey::Id(1), None, SchemaKind::Protobuf) else {
+    let Lookup::Ready(Ok(schema)) = asked_as(&registry, SchemaKey::Id(1), None, SchemaKind::Protobuf) else {
         panic!("no schema")
     };
     assert_eq!(schema.text, "message M {}");
@@ -214,7 +221,7 @@ fn what_is_no_matter_of_time_is_not_tried_again() {
     {
         let (address, connections) = serve_always(answer);
         let registry = at(&format!("https://{address}")).expect("settings");
-        let Answer::Failed(why) = asked(&registry, SchemaKey::Id(1)) else { panic!("an answer") };
+        let Lookup::Unavailable(why) = asked(&registry, SchemaKey::Id(1)) else { panic!("an answer") };
         assert!(why.contains(&format!("(attempts: {attempts}, in ")) && why.contains(advised), "{why}");
         assert_eq!(connections.load(Ordering::Relaxed), attempts, "{why}");
     }
@@ -225,7 +232,7 @@ fn a_url_that_is_refused_does_not_keep_the_others_from_being_asked_again() {
     let (refused, connections) = serve_always(&[21, 3, 3, 0, 2, 2, 116]);
     let (url, _requests) = serve(vec![answer(503, ""), answer(200, r#"{"schema": "\"int\""}"#)]);
     let registry = at(&format!("https://{refused},{url}")).expect("settings");
-    let Answer::Known(schema) = asked(&registry, SchemaKey::Id(1)) else { panic!("no schema") };
+    let Lookup::Ready(Ok(schema)) = asked(&registry, SchemaKey::Id(1)) else { panic!("no schema") };
     assert_eq!((schema.text.as_str(), connections.load(Ordering::Relaxed)), ("\"int\"", 2));
 }
 
@@ -255,6 +262,6 @@ fn connecting_the_header_and_the_body_of_an_answer_have_one_deadline() {
     let values = Values::collect(given, Role::Consumer).expect("settings");
     let registry = registry(&values).expect("settings").expect("a URL is given");
     let answer = asked(&registry, SchemaKey::Id(1));
-    let Answer::Failed(why) = answer else { panic!("{answer:?}") };
+    let Lookup::Unavailable(why) = answer else { panic!("{answer:?}") };
     assert!(why.contains("did not answer within schema.registry.request.timeout.ms"), "{why}");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
-use monedula_columns::{BufferPool, RecordContext, Undecoded};
+use monedula_columns::{BadValue, BufferPool, Lookup, RecordContext};
 
 use super::cursor::Cursor;
 use super::error::{AvroReason, BadAvro, BadSchema, Decoded, Fault};
@@ -17,7 +17,7 @@ use super::schema::AvroSchema;
 use super::shape::Shape;
 use crate::column::{Column, Finishing};
 use crate::json::Mode;
-use crate::source::{Asked, SchemaSource, WriterSchemaCache, unreadable};
+use crate::source::{SchemaSource, WriterSchemaCache, unreadable};
 
 /// A writer's schema, and its resolution to the reader's.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl AvroPlan {
     }
 
     /// Requests the writer's schema for a key that no given schema has; `None` without a source.
-    fn ask(&self, key: WriterKey) -> Option<Asked<Arc<Writer>>> {
+    fn ask(&self, key: WriterKey) -> Option<Lookup<Result<Arc<Writer>, String>>> {
         let asked = self.late.as_ref()?.ask(key, |schema| {
             let step = resolve(&schema, &self.reader, &self.shape, self.framing == Framing::Confluent)?;
             Ok(Writer { schema, step })
@@ -110,7 +110,7 @@ pub struct AvroDecoder {
     /// Writers of the plan, and those requested since, ascending by key.
     writers: Vec<(WriterKey, Arc<Writer>)>,
     /// Reason why the last value has no row, if that is not the value's own fault.
-    missing: Option<Undecoded>,
+    missing: Option<Lookup<BadValue>>,
     /// Index of the last value's writer: most values are followed by one with the same writer.
     last: usize,
     pool: BufferPool,
@@ -263,18 +263,18 @@ impl AvroDecoder {
         };
         let reason = match self.plan.ask(key) {
             None => AvroReason::UnknownSchema(key.text().unwrap_or_default().into()),
-            Some(Asked::Known(writer)) => {
+            Some(Lookup::Ready(Ok(writer))) => {
                 self.writers.insert(place, (key, writer));
                 return Ok(place);
             }
-            Some(Asked::Refused(why)) => AvroReason::NoSchema(why.into()),
-            Some(Asked::Awaits(awaited)) => {
-                self.missing = Some(Undecoded::Awaits(awaited));
+            Some(Lookup::Ready(Err(why))) => AvroReason::NoSchema(why.into()),
+            Some(Lookup::Pending(awaited)) => {
+                self.missing = Some(Lookup::Pending(awaited));
                 AvroReason::NoSchema("its schema is being asked for".into())
             }
-            Some(Asked::Failed(why)) => {
+            Some(Lookup::Unavailable(why)) => {
                 let reason = AvroReason::NoSchema(why.as_str().into());
-                self.missing = Some(Undecoded::Lacks(why));
+                self.missing = Some(Lookup::Unavailable(why));
                 reason
             }
         };
@@ -282,7 +282,7 @@ impl AvroDecoder {
     }
 
     /// Takes the reason why the last value has no row, if that is not the value's own fault.
-    pub(crate) fn take_missing(&mut self) -> Option<Undecoded> {
+    pub(crate) fn take_missing(&mut self) -> Option<Lookup<BadValue>> {
         self.missing.take()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
-use monedula_columns::{BufferPool, RecordContext, Undecoded};
+use monedula_columns::{BadValue, BufferPool, Lookup, RecordContext};
 
 use super::error::{BadProtobuf, Decoded, Fault, ProtobufReason};
 use super::framing::{Frame, Framed, MessageName, MessageNaming, unframed};
@@ -19,7 +19,7 @@ use crate::avro::{BadSchema, Framing, Unframed, WriterKey};
 use crate::column::{Column, Finishing, structs};
 use crate::json::Mode;
 use crate::nested::Structs;
-use crate::source::{Asked, SchemaSource, WriterSchemaCache, unreadable};
+use crate::source::{SchemaSource, WriterSchemaCache, unreadable};
 
 /// Limit on the noted parts of a row whose memory is kept for the next row.
 const MAX_KEPT_PARTS: usize = 4_096;
@@ -94,20 +94,15 @@ impl ProtobufPlan {
         &self.data_type
     }
 
-    /// Writer's schema for a key; `None` if any schema is accepted.
-    fn writer(&self, key: WriterKey) -> Asked<Option<Arc<Writer>>> {
+    /// Writer's schema for a key, or why values of it are bad; `None` if any schema is accepted.
+    fn writer(&self, key: WriterKey) -> Lookup<Result<Option<Arc<Writer>>, String>> {
         if let Some(writer) = self.writers.get(&key) {
-            return Asked::Known(Some(Arc::clone(writer)));
+            return Lookup::Ready(Ok(Some(Arc::clone(writer))));
         }
         match &self.late {
-            Some(late) => match late.ask(key, |schema| Writer::new(schema, &self.schema)) {
-                Asked::Known(writer) => Asked::Known(Some(writer)),
-                Asked::Awaits(awaited) => Asked::Awaits(awaited),
-                Asked::Refused(why) => Asked::Refused(why),
-                Asked::Failed(why) => Asked::Failed(why),
-            },
-            None if self.writers.is_empty() => Asked::Known(None),
-            None => Asked::Refused(format!("no schema was given for {}", key.text().unwrap_or_default())),
+            Some(late) => late.ask(key, |schema| Writer::new(schema, &self.schema)).map(|writer| writer.map(Some)),
+            None if self.writers.is_empty() => Lookup::Ready(Ok(None)),
+            None => Lookup::Ready(Err(format!("no schema was given for {}", key.text().unwrap_or_default()))),
         }
     }
 
@@ -170,7 +165,7 @@ pub struct ProtobufDecoder {
     /// Index of the last value's frame: most are followed by one with the same frame.
     last: usize,
     /// Reason why the last value has no row, if that is not the value's own fault.
-    missing: Option<Undecoded>,
+    missing: Option<Lookup<BadValue>>,
     pool: BufferPool,
 }
 
@@ -351,15 +346,15 @@ impl ProtobufDecoder {
         let found = self.known.binary_search_by(|(key, by, name)| (*key, *by, &**name).cmp(&named));
         let Err(place) = found else { return Ok(found.unwrap_or_default()) };
         let writer = match self.plan.writer(frame.key) {
-            Asked::Known(writer) => writer,
-            Asked::Refused(why) => return Err(ProtobufReason::NoSchema(why.into())),
-            Asked::Awaits(awaited) => {
-                self.missing = Some(Undecoded::Awaits(awaited));
+            Lookup::Ready(Ok(writer)) => writer,
+            Lookup::Ready(Err(why)) => return Err(ProtobufReason::NoSchema(why.into())),
+            Lookup::Pending(awaited) => {
+                self.missing = Some(Lookup::Pending(awaited));
                 return Err(ProtobufReason::NoSchema("its schema is being asked for".into()));
             }
-            Asked::Failed(why) => {
+            Lookup::Unavailable(why) => {
                 let reason = ProtobufReason::NoSchema(why.as_str().into());
-                self.missing = Some(Undecoded::Lacks(why));
+                self.missing = Some(Lookup::Unavailable(why));
                 return Err(reason);
             }
         };
@@ -374,7 +369,7 @@ impl ProtobufDecoder {
     }
 
     /// Takes the reason why the last value has no row, if that is not the value's own fault.
-    pub(crate) fn take_missing(&mut self) -> Option<Undecoded> {
+    pub(crate) fn take_missing(&mut self) -> Option<Lookup<BadValue>> {
         self.missing.take()
     }
 

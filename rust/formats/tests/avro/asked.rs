@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use monedula_columns::{Awaited, BufferPool, Decoded, RecordContext, TypedColumn, Undecoded};
+use monedula_columns::{Awaited, BadValue, BufferPool, Decoded, Lookup, RecordContext, TypedColumn};
 use monedula_formats::{
-    Asked, AvroDecoder, AvroOptions, AvroPlan, AvroSchema, BadSchema, Framing, Mode, SchemaSource, WriterKey,
+    AvroDecoder, AvroOptions, AvroPlan, AvroSchema, Framing, Mode, NoSchema, SchemaSource, WriterKey,
 };
 
 use super::support::schema;
@@ -17,15 +17,15 @@ struct Source {
 }
 
 impl SchemaSource<AvroSchema> for Source {
-    fn ask(&self, key: WriterKey) -> Asked<Result<AvroSchema, BadSchema>> {
+    fn ask(&self, key: WriterKey) -> Lookup<Result<AvroSchema, NoSchema>> {
         self.asked.lock().expect("no test panics").push(key);
         match key {
-            WriterKey::Id(20..) => Asked::Failed("down".into()),
-            WriterKey::Id(10..) => Asked::Refused("unknown".into()),
-            WriterKey::Id(9) => Asked::Known(Ok(schema(r#""string""#))),
-            WriterKey::Id(8) => Asked::Known(AvroSchema::parse("{")),
-            _ if *self.is_there.lock().expect("no test panics") => Asked::Known(Ok(schema(r#""int""#))),
-            _ => Asked::Awaits(Arc::new(Awaited::default())),
+            WriterKey::Id(20..) => Lookup::Unavailable("down".into()),
+            WriterKey::Id(10..) => Lookup::Ready(Err(NoSchema::Missing("unknown".into()))),
+            WriterKey::Id(9) => Lookup::Ready(Ok(schema(r#""string""#))),
+            WriterKey::Id(8) => Lookup::Ready(AvroSchema::parse("{").map_err(NoSchema::Unreadable)),
+            _ if *self.is_there.lock().expect("no test panics") => Lookup::Ready(Ok(schema(r#""int""#))),
+            _ => Lookup::Pending(Arc::new(Awaited::default())),
         }
     }
 }
@@ -38,7 +38,7 @@ fn decoder(source: &Arc<Source>, mode: Mode) -> AvroDecoder {
 }
 
 /// The number 1, written with this schema.
-fn append(decoder: &mut AvroDecoder, id: u8) -> Result<Decoded, Undecoded> {
+fn append(decoder: &mut AvroDecoder, id: u8) -> Result<Decoded, Lookup<BadValue>> {
     TypedColumn::append(decoder, Some(&[0, 0, 0, 0, id, 2]), RecordContext::NOTHING)
 }
 
@@ -48,8 +48,8 @@ fn a_value_whose_schema_is_awaited_gets_no_row_and_is_decoded_later() {
         let source = Arc::new(Source::default());
         let mut decoder = decoder(&source, mode);
         assert!(matches!(append(&mut decoder, 5), Ok(Decoded::Whole)));
-        assert!(matches!(append(&mut decoder, 3), Err(Undecoded::Awaits(_))));
-        assert!(matches!(append(&mut decoder, 20), Err(Undecoded::Lacks(why)) if why == "down"));
+        assert!(matches!(append(&mut decoder, 3), Err(Lookup::Pending(_))));
+        assert!(matches!(append(&mut decoder, 20), Err(Lookup::Unavailable(why)) if why == "down"));
         assert_eq!(decoder.rows(), 1);
         *source.is_there.lock().expect("no test panics") = true;
         for id in [3, 5, 7, 3, 1, 5, 7] {
@@ -68,7 +68,7 @@ fn a_schema_that_there_is_not_or_that_cannot_be_read_makes_a_bad_value() {
     for (id, why, asked) in [(10, "unknown".into(), 3), (9, unreadable(9), 2), (8, unreadable(8), 2)] {
         let source = Arc::new(Source::default());
         let mut failing = decoder(&source, Mode::FailFast);
-        assert!(matches!(append(&mut failing, id), Err(Undecoded::Bad(bad)) if bad.reason.starts_with(&why)));
+        assert!(matches!(append(&mut failing, id), Err(Lookup::Ready(bad)) if bad.reason.starts_with(&why)));
         assert!(append(&mut failing, id).is_err());
         assert_eq!(failing.rows(), 0);
         let mut permissive = decoder(&source, Mode::Permissive);

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use monedula_columns::{Awaited, BufferPool, Decoded, RecordContext, TypedColumn, Undecoded};
+use monedula_columns::{Awaited, BadValue, BufferPool, Decoded, Lookup, RecordContext, TypedColumn};
 use monedula_formats::{
-    Asked, BadSchema, Framing, Mode, ProtobufDecoder, ProtobufOptions, ProtobufPlan, ProtobufSchema, SchemaSource,
+    BadSchema, Framing, Mode, NoSchema, ProtobufDecoder, ProtobufOptions, ProtobufPlan, ProtobufSchema, SchemaSource,
     WriterKey,
 };
 
@@ -89,16 +89,20 @@ struct Source {
 }
 
 impl SchemaSource<ProtobufSchema> for Source {
-    fn ask(&self, key: WriterKey) -> Asked<Result<ProtobufSchema, BadSchema>> {
+    fn ask(&self, key: WriterKey) -> Lookup<Result<ProtobufSchema, NoSchema>> {
         self.asked.lock().expect("no test panics").push(key);
         match key {
-            WriterKey::Id(20..) => Asked::Failed("down".into()),
-            WriterKey::Id(10..) => Asked::Refused("unknown".into()),
-            WriterKey::Id(9) => Asked::Known(schema("message M { string a = 1; }")),
-            WriterKey::Id(8) => Asked::Known(schema("message N { int64 a = 1; }")),
-            WriterKey::Id(6) => Asked::Known(schema("message N {} message M { int64 a = 1; bytes b = 2; }")),
-            _ if *self.is_there.lock().expect("no test panics") => Asked::Known(schema("message M { int64 a = 1; }")),
-            _ => Asked::Awaits(Arc::new(Awaited::default())),
+            WriterKey::Id(20..) => Lookup::Unavailable("down".into()),
+            WriterKey::Id(10..) => Lookup::Ready(Err(NoSchema::Missing("unknown".into()))),
+            WriterKey::Id(9) => Lookup::Ready(schema("message M { string a = 1; }").map_err(NoSchema::Unreadable)),
+            WriterKey::Id(8) => Lookup::Ready(schema("message N { int64 a = 1; }").map_err(NoSchema::Unreadable)),
+            WriterKey::Id(6) => Lookup::Ready(
+                schema("message N {} message M { int64 a = 1; bytes b = 2; }").map_err(NoSchema::Unreadable),
+            ),
+            _ if *self.is_there.lock().expect("no test panics") => {
+                Lookup::Ready(schema("message M { int64 a = 1; }").map_err(NoSchema::Unreadable))
+            }
+            _ => Lookup::Pending(Arc::new(Awaited::default())),
         }
     }
 }
@@ -112,7 +116,7 @@ fn decoder(source: &Arc<Source>, mode: Mode) -> ProtobufDecoder {
 }
 
 /// The number 1 behind a frame with this id and these indexes.
-fn append(decoder: &mut ProtobufDecoder, id: u8, indexes: &[u8]) -> Result<Decoded, Undecoded> {
+fn append(decoder: &mut ProtobufDecoder, id: u8, indexes: &[u8]) -> Result<Decoded, Lookup<BadValue>> {
     TypedColumn::append(decoder, Some(&[&[0, 0, 0, 0, id], indexes, &[8, 1]].concat()), RecordContext::NOTHING)
 }
 
@@ -122,8 +126,8 @@ fn a_value_whose_schema_is_awaited_gets_no_row_and_is_decoded_later() {
         let source = Arc::new(Source::default());
         let mut decoder = decoder(&source, mode);
         assert!(matches!(append(&mut decoder, 5, &[0]), Ok(Decoded::Whole)));
-        assert!(matches!(append(&mut decoder, 3, &[0]), Err(Undecoded::Awaits(_))));
-        assert!(matches!(append(&mut decoder, 20, &[0]), Err(Undecoded::Lacks(why)) if why == "down"));
+        assert!(matches!(append(&mut decoder, 3, &[0]), Err(Lookup::Pending(_))));
+        assert!(matches!(append(&mut decoder, 20, &[0]), Err(Lookup::Unavailable(why)) if why == "down"));
         assert_eq!(decoder.rows(), 1);
         *source.is_there.lock().expect("no test panics") = true;
         for id in [3, 5, 7, 3, 1, 5, 7] {
@@ -142,7 +146,7 @@ fn a_frame_names_the_message_by_its_place_in_the_writers_schema() {
     let mut decoder = decoder(&source, Mode::FailFast);
     for _ in 0..2 {
         assert!(matches!(append(&mut decoder, 6, &[2, 2]), Ok(Decoded::Whole)));
-        let Err(Undecoded::Bad(bad)) = append(&mut decoder, 6, &[0]) else { panic!("another message") };
+        let Err(Lookup::Ready(bad)) = append(&mut decoder, 6, &[0]) else { panic!("another message") };
         assert_eq!(
             bad.reason,
             "the frame of id 6 names message [0], which in its schema is N; the column is of M, which is [1]"
@@ -158,7 +162,7 @@ fn a_schema_that_there_is_not_or_that_cannot_be_read_makes_a_bad_value() {
     for (id, why, asked) in [(10, "unknown".to_owned(), 3), (9, other_type, 2), (8, no_message, 2)] {
         let source = Arc::new(Source::default());
         let mut failing = decoder(&source, Mode::FailFast);
-        assert!(matches!(append(&mut failing, id, &[0]), Err(Undecoded::Bad(bad)) if bad.reason == why));
+        assert!(matches!(append(&mut failing, id, &[0]), Err(Lookup::Ready(bad)) if bad.reason == why));
         assert!(append(&mut failing, id, &[0]).is_err());
         assert_eq!(failing.rows(), 0);
         let mut permissive = decoder(&source, Mode::Permissive);

@@ -15,7 +15,7 @@ use monedula_engine::ledger::{Holder, OffsetAndEpoch};
 use super::partition_buffer::{HoldReason, Piece, WalkEnd};
 use super::partitions::BatchLimits;
 use super::shared::Shared;
-use super::state::{BufferState, is_lack};
+use super::state::{BufferState, is_unavailable};
 use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
 use crate::fetch::inflate::Payload;
@@ -188,8 +188,8 @@ impl Taken {
             |partition: &TopicPartition, error| ClientError::Decode { partition: partition.clone(), error };
         if self.walker.holds_payload() {
             let walked = self.walker.walk_open(builder, scratch);
-            if walked.map_err(|error| unreadable(&self.partition, error))? == Walked::Awaits {
-                return Ok(Walked::Awaits);
+            if let pending @ Walked::Pending(_) = walked.map_err(|error| unreadable(&self.partition, error))? {
+                return Ok(pending);
             }
             if self.walker.pending_bytes() > 0 {
                 return Ok(Walked::Full);
@@ -236,28 +236,31 @@ impl Taken {
 
     /// Gives the walker back after `rows` of it were walked. False if the batch should end here.
     fn put_back(self, shared: &Arc<Shared>, walked: Result<Walked, ClientError>, rows: u64) -> bool {
-        let Self { partition, span, mut walker, .. } = self;
-        let (awaited, position) = (walker.awaited(), walker.position());
+        let Self { partition, span, walker, .. } = self;
+        let position = walker.position();
         let mut state = shared.lock();
         let Some(buffer) = state.partitions.current(&partition, span) else { return true };
         let end = match &walked {
             Ok(Walked::Drained) => WalkEnd::Drained,
-            Err(error) if !is_lack(error) => WalkEnd::Failed(error.clone()),
+            Err(error) if !is_unavailable(error) => WalkEnd::Failed(error.clone()),
             Ok(_) | Err(_) => WalkEnd::Stopped,
         };
         let walked_away = buffer.put_back(walker, end, rows);
         state.partitions.walked(walked_away);
         state.hold_at_bound(&partition);
-        if let Some(awaited) = awaited {
-            hold_until(shared, &mut state, &partition, &awaited);
-            return true;
-        }
-        let Err(error) = walked else {
-            state.partitions.offer(&partition);
-            return true;
+        let error = match walked {
+            Ok(Walked::Pending(awaited)) => {
+                hold_until(shared, &mut state, &partition, &awaited);
+                return true;
+            }
+            Ok(Walked::Full | Walked::Drained) => {
+                state.partitions.offer(&partition);
+                return true;
+            }
+            Err(error) => error,
         };
-        if is_lack(&error) {
-            state.raise_lack(error);
+        if is_unavailable(&error) {
+            state.raise_unavailable(error);
             return false;
         }
         if let ClientError::Decode { .. } = error {

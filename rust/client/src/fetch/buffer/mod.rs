@@ -57,7 +57,7 @@ use self::partitions::Partitions;
 pub use self::row_cursor::RowCursor;
 use self::shared::Shared;
 pub(crate) use self::state::BufferState;
-use self::state::is_lack;
+use self::state::is_unavailable;
 pub use self::work_gate::{Admission, WorkGate};
 use crate::budget::Budget;
 use crate::error::ClientError;
@@ -221,7 +221,7 @@ impl FetchBuffer {
     /// Raises the next error that is due.
     fn raise_pending(&self, state: &mut BufferState) -> Result<(), ClientError> {
         state.raise_pending().inspect_err(|error| {
-            if is_lack(error) {
+            if is_unavailable(error) {
                 // Its partition tries again later: other threads may wait for more than that.
                 self.shared.notify_calls();
             }

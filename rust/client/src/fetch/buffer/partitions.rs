@@ -49,8 +49,8 @@ pub(crate) struct Partitions {
     /// The loop with `until`, if one goes on; and the number of the last one.
     until: Option<UntilLoop>,
     last_until: u64,
-    /// Partitions that an error for want of something stopped, such as a schema, and when they try again. It was raised.
-    lacking: BTreeMap<TopicPartition, Instant>,
+    /// Partitions held by an unavailable schema, whose error was raised, and the time of the next lookup.
+    lookup_retries: BTreeMap<TopicPartition, Instant>,
     options: WalkOptions,
     commands: mpsc::UnboundedSender<FetchCommand>,
 }
@@ -68,7 +68,7 @@ impl Partitions {
             next_span: 0,
             until: None,
             last_until: 0,
-            lacking: BTreeMap::new(),
+            lookup_retries: BTreeMap::new(),
             options,
             commands,
         }
@@ -171,7 +171,7 @@ impl Partitions {
     /// Drops everything of a partition. False if it was not assigned.
     pub(super) fn remove(&mut self, partition: &TopicPartition) -> bool {
         self.forget_queued(partition);
-        self.lacking.remove(partition);
+        self.lookup_retries.remove(partition);
         self.ready.retain(|ready| ready != partition);
         self.buffers.remove(partition).is_some()
     }
@@ -420,24 +420,24 @@ impl Partitions {
             || self.queued_bytes >= limits.max_bytes
     }
 
-    /// A partition that an error stopped for want of something tries again at this time.
+    /// Repeats the lookup of a partition at this time.
     pub(super) fn retry_lookup(&mut self, partition: &TopicPartition, at: Instant) {
-        self.lacking.insert(partition.clone(), at);
+        self.lookup_retries.insert(partition.clone(), at);
     }
 
-    /// A partition does not wait for another attempt any more.
+    /// Ends the repetition of a partition's lookup.
     pub(super) fn forget_retry(&mut self, partition: &TopicPartition) {
-        self.lacking.remove(partition);
+        self.lookup_retries.remove(partition);
     }
 
-    /// A partition that is to try again by now.
+    /// Partition whose lookup is due.
     pub(super) fn retry_due(&self, now: Instant) -> Option<TopicPartition> {
-        self.lacking.iter().find(|(_, at)| **at <= now).map(|(partition, _)| partition.clone())
+        self.lookup_retries.iter().find(|(_, at)| **at <= now).map(|(partition, _)| partition.clone())
     }
 
-    /// When the next partition tries again.
+    /// Time of the next repeated lookup.
     pub(super) fn next_retry(&self) -> Option<Instant> {
-        self.lacking.values().min().copied()
+        self.lookup_retries.values().min().copied()
     }
 
     /// Begins a loop with `until`, and returns its number.

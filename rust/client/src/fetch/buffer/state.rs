@@ -208,7 +208,7 @@ impl BufferState {
 
     /// Raises an error for want of something, such as a schema. The partition is held back until it is raised, and tries
     /// again some time after.
-    pub(super) fn raise_lack(&mut self, error: ClientError) {
+    pub(super) fn raise_unavailable(&mut self, error: ClientError) {
         let Some(partition) = error.partition().cloned() else { return };
         self.set_held(&partition, HoldReason::Lookup, true);
         self.errors.push(error);
@@ -231,7 +231,7 @@ impl BufferState {
             return Err(ClientError::WokenUp);
         }
         let Some(error) = self.membership.take_error().or_else(|| self.take_error()) else { return Ok(()) };
-        if let Some(partition) = error.partition().filter(|_| is_lack(&error)) {
+        if let Some(partition) = error.partition().filter(|_| is_unavailable(&error)) {
             self.partitions.retry_lookup(partition, Instant::now() + RETRIED_AFTER);
         }
         Err(error)
@@ -318,7 +318,7 @@ impl BufferState {
     }
 }
 
-/// True if an error says nothing about the bytes, so that they may be walked again.
-pub(super) fn is_lack(error: &ClientError) -> bool {
-    matches!(error, ClientError::Decode { error, .. } if matches!(error.kind, WalkErrorKind::Lacks { .. }))
+/// True for a lookup without an answer, which says nothing about the bytes: they may be walked again.
+pub(super) fn is_unavailable(error: &ClientError) -> bool {
+    matches!(error, ClientError::Decode { error, .. } if matches!(error.kind, WalkErrorKind::Unavailable { .. }))
 }
