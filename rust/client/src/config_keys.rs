@@ -8,7 +8,7 @@ mod tls;
 
 /// The type of a setting, with its bounds.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum SettingKind {
     /// Any text.
     Text,
     /// A password or key: any text, taken as it is, with the blanks around it. It is in no error and no log.
@@ -66,7 +66,7 @@ pub struct Key {
     /// Aliases, each with the factor from its unit to this setting's.
     pub aliases: &'static [(&'static str, i64)],
     /// The type and bounds of its values.
-    pub kind: Kind,
+    pub kind: SettingKind,
     /// The default; `None` if the setting is mandatory.
     pub default: Option<&'static str>,
     /// The kind of client that it is for.
@@ -81,15 +81,15 @@ const DAY_MS: i64 = 86_400_000;
 const fn key(
     name: &'static str,
     aliases: &'static [(&'static str, i64)],
-    kind: Kind,
+    kind: SettingKind,
     default: &'static str,
     description: &'static str,
 ) -> Key {
     Key { name, aliases, kind, default: Some(default), role: Role::All, description }
 }
 
-const fn int(min: i64, max: i64) -> Kind {
-    Kind::Int { min, max }
+const fn int(min: i64, max: i64) -> SettingKind {
+    SettingKind::Int { min, max }
 }
 
 /// All settings.
@@ -134,7 +134,7 @@ const GENERAL: &[Key] = &[
     Key {
         name: "bootstrap.servers",
         aliases: &[("metadata.broker.list", 1)],
-        kind: Kind::Text,
+        kind: SettingKind::Text,
         default: None,
         role: Role::All,
         description: "host:port of one or more brokers, separated by commas; the rest of the cluster is found from them",
@@ -142,15 +142,15 @@ const GENERAL: &[Key] = &[
     key(
         "enable.metrics.push",
         &[],
-        Kind::Bool,
+        SettingKind::Bool,
         "true",
         "push metrics to brokers that ask for them (KIP-714); consumers and producers do",
     ),
-    key("client.id", &[], Kind::Text, "monedula", "name of this client in the brokers' logs and quotas"),
+    key("client.id", &[], SettingKind::Text, "monedula", "name of this client in the brokers' logs and quotas"),
     key(
         "security.protocol",
         &[],
-        Kind::Choice(&["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]),
+        SettingKind::Choice(&["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]),
         "PLAINTEXT",
         "how to talk to brokers: SSL encrypts the connection and verifies the broker's certificate (TLS), SASL_PLAINTEXT logs in \
          over an open connection, SASL_SSL over an encrypted one",
@@ -237,11 +237,17 @@ const GENERAL: &[Key] = &[
         "-1",
         "size of the socket's receive buffer; -1 leaves it to the system",
     ),
-    key("allow.auto.create.topics", &[], Kind::Bool, "false", "let brokers create a topic because it was asked for"),
+    key(
+        "allow.auto.create.topics",
+        &[],
+        SettingKind::Bool,
+        "false",
+        "let brokers create a topic because it was asked for",
+    ),
     key(
         "metadata.recovery.strategy",
         &[],
-        Kind::Choice(&["rebootstrap", "none"]),
+        SettingKind::Choice(&["rebootstrap", "none"]),
         "rebootstrap",
         "rebootstrap goes back to bootstrap.servers when no known broker answers (KIP-899)",
     ),

@@ -7,7 +7,7 @@ use monedula_engine::backoff::Backoff;
 use monedula_protocol::secret::Secret;
 use monedula_protocol::security_protocol::SecurityProtocol;
 
-use crate::config_keys::{KEYS, Key, Kind, Role};
+use crate::config_keys::{KEYS, Key, Role, SettingKind};
 
 /// An invalid setting: the message says which one, the value given and the values allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,7 +54,7 @@ impl Values {
             }
             names.push((key.name, name.into()));
             match key.kind {
-                Kind::Secret => {
+                SettingKind::Secret => {
                     secrets.push((key.name, Secret::from(value)));
                     values.push((key, String::new()));
                 }
@@ -184,27 +184,29 @@ impl Key {
             Err(ConfigError { key: name.into(), message: format!("{name}={value:?}: expected {expected}") })
         };
         match self.kind {
-            Kind::Text if SENT.contains(&self.name) && value.len() > LONGEST_SENT => {
+            SettingKind::Text if SENT.contains(&self.name) && value.len() > LONGEST_SENT => {
                 let message = format!("{name} has {} bytes; Kafka's protocol has room for {LONGEST_SENT}", value.len());
                 Err(ConfigError { key: name.into(), message })
             }
-            Kind::Text | Kind::Secret => Ok(value.into()),
-            Kind::Bool => match value.to_ascii_lowercase().as_str() {
+            SettingKind::Text | SettingKind::Secret => Ok(value.into()),
+            SettingKind::Bool => match value.to_ascii_lowercase().as_str() {
                 "true" | "1" | "yes" | "on" => Ok("true".into()),
                 "false" | "0" | "no" | "off" => Ok("false".into()),
                 _ => error("true or false".into()),
             },
-            Kind::Choice(choices) => match choices.iter().find(|choice| choice.eq_ignore_ascii_case(value)) {
+            SettingKind::Choice(choices) => match choices.iter().find(|choice| choice.eq_ignore_ascii_case(value)) {
                 Some(choice) => Ok((*choice).into()),
                 None => {
                     let named: Vec<&str> = choices.iter().copied().filter(|choice| !choice.is_empty()).collect();
                     error(format!("one of {}", named.join(", ")))
                 }
             },
-            Kind::Int { min, max } => match value.parse::<i64>().ok().and_then(|value| value.checked_mul(factor)) {
-                Some(value) if (min..=max).contains(&value) => Ok(value.to_string()),
-                _ => error(format!("a whole number from {} to {}", min / factor, max / factor)),
-            },
+            SettingKind::Int { min, max } => {
+                match value.parse::<i64>().ok().and_then(|value| value.checked_mul(factor)) {
+                    Some(value) if (min..=max).contains(&value) => Ok(value.to_string()),
+                    _ => error(format!("a whole number from {} to {}", min / factor, max / factor)),
+                }
+            }
         }
     }
 }

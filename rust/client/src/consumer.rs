@@ -10,7 +10,7 @@ mod telemetry;
 mod transactions;
 mod until;
 
-pub use lookups::Lookup;
+pub use lookups::OffsetLookup;
 pub use transactions::{PendingOffsets, TransactionOffsets};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +42,7 @@ use crate::fetch::command::FetchCommand;
 pub use crate::fetch::command::Position;
 use crate::fetch::driver::Driver;
 use crate::group::handle::Group;
-use crate::group::{GroupObserver, Step};
+use crate::group::{GroupObserver, Polled};
 use crate::lock::lock;
 use crate::log::Log;
 use crate::metrics::Metrics;
@@ -250,8 +250,8 @@ impl Consumer {
     pub fn next_batch(&self, want: &BatchLimits, until: Instant) -> Result<Option<ColumnBatch>, ClientError> {
         self.refuse_if_subscribed()?;
         match self.next(want, until, 0)? {
-            Step::Batch(batch) => Ok(Some(batch.columns)),
-            Step::Callback(_) | Step::Nothing => Ok(None),
+            Polled::Batch(batch) => Ok(Some(batch.columns)),
+            Polled::Callback(_) | Polled::Nothing => Ok(None),
         }
     }
 

@@ -20,7 +20,7 @@ use monedula_protocol::frame;
 use monedula_protocol::messages::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
 
 use self::offset_commit::Commit;
-use self::offset_fetch::Lookup;
+use self::offset_fetch::CommittedOffsetsCall;
 use crate::config::ClientConfig;
 use crate::error::{ClientError, RequestError};
 use crate::lock::lock;
@@ -136,7 +136,7 @@ impl Coordinators {
         if partitions.as_ref().is_some_and(Vec::is_empty) {
             return Ok(Committed::new());
         }
-        self.run(Lookup { group, partitions, stable: false }, timeout).await
+        self.run(CommittedOffsetsCall { group, partitions, stable: false }, timeout).await
     }
 
     /// As [`Self::committed`], to start there: offsets that an open transaction may still change are waited for
@@ -148,7 +148,7 @@ impl Coordinators {
         timeout: Duration,
     ) -> Result<Committed, ClientError> {
         check_group(&group)?;
-        self.run(Lookup { group, partitions: Some(partitions), stable: true }, timeout).await
+        self.run(CommittedOffsetsCall { group, partitions: Some(partitions), stable: true }, timeout).await
     }
 
     /// The last error of a wait that is over, with what is wrong with brokers.

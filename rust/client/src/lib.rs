@@ -36,5 +36,5 @@ pub mod tasks;
 mod telemetry;
 mod topic_name;
 
-pub use config_keys::{KEYS, Key, Kind, Role};
+pub use config_keys::{KEYS, Key, Role, SettingKind};
 pub use monedula_protocol::secret::Secret;

@@ -33,7 +33,7 @@ pub enum Level {
 
 /// A kind of events.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct EventKind {
     /// The name, which stays the same from version to version.
     pub name: &'static str,
     /// The part of the client, such as `network`: the child logger.
@@ -110,7 +110,7 @@ impl Entry {
 #[derive(Clone, Debug)]
 pub struct Event {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: EventKind,
     /// The level. That of the kind, except for the embedded broker's.
     pub level: Level,
     /// The text.
@@ -211,12 +211,12 @@ impl Log {
     }
 
     /// Records an event; `entry` is not called if the level is below the threshold.
-    pub fn record<E: Into<Entry>>(&self, kind: &Kind, entry: impl FnOnce() -> E) {
+    pub fn record<E: Into<Entry>>(&self, kind: &EventKind, entry: impl FnOnce() -> E) {
         self.record_at_level(kind.level, kind, entry);
     }
 
     /// As [`Self::record`], with another level than the kind's.
-    pub fn record_at_level<E: Into<Entry>>(&self, level: Level, kind: &Kind, entry: impl FnOnce() -> E) {
+    pub fn record_at_level<E: Into<Entry>>(&self, level: Level, kind: &EventKind, entry: impl FnOnce() -> E) {
         if self.wants(level) {
             let Entry { message, fields } = entry().into();
             let at = SystemTime::now();

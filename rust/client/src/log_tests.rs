@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::repeats::WINDOW;
 use super::*;
 
-const FAILED: Kind = Kind { name: "failed", part: "network", level: Level::Warning, is_limited: true };
+const FAILED: EventKind = EventKind { name: "failed", part: "network", level: Level::Warning, is_limited: true };
 
 fn failed(log: &Log, now: Instant, broker: &str, attempt: u32) {
     let fields = Fields { broker: Some(broker.into()), ..Fields::default() };

@@ -86,7 +86,7 @@ impl From<HeadersRefused> for WalkStop {
 
 /// The partition and batch whose records are appended.
 #[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
+pub(crate) struct BatchSource<'a> {
     pub(crate) topic: &'a Arc<str>,
     pub(crate) partition: i32,
     pub(crate) header: &'a BatchHeader,
@@ -121,7 +121,12 @@ fn check_delta(header: &BatchHeader, previous: i32, delta: i32) -> Result<(), Re
 }
 
 /// Appends records until the batch ends or the builder is full. Rows before a fault stay.
-pub(crate) fn append(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, builder: &mut BatchBuilder) -> WalkStop {
+pub(crate) fn append(
+    source: BatchSource<'_>,
+    payload: &[u8],
+    cursor: &mut Cursor,
+    builder: &mut BatchBuilder,
+) -> WalkStop {
     if builder.typed.is_some() {
         return append_typed(source, payload, cursor, builder);
     }
@@ -162,7 +167,7 @@ pub(crate) fn append(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, bu
 }
 
 /// Variant of [`append`] for typed columns, where a record may get no row.
-fn append_typed(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, builder: &mut BatchBuilder) -> WalkStop {
+fn append_typed(source: BatchSource<'_>, payload: &[u8], cursor: &mut Cursor, builder: &mut BatchBuilder) -> WalkStop {
     let header = source.header;
     let records_left = (header.record_count as usize).saturating_sub(cursor.index as usize);
     let fixed_bytes = builder.fixed_row_bytes(source.topic);

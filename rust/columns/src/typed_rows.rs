@@ -7,14 +7,14 @@ use monedula_protocol::records::{BatchHeader, RawRecord};
 
 use crate::batch::Span;
 use crate::builder::BatchBuilder;
-use crate::records::{BadRecord, Source, UnavailableLookup, WalkStop, offset_of};
+use crate::records::{BadRecord, BatchSource, UnavailableLookup, WalkStop, offset_of};
 use crate::rows::{AnyRows, Rows};
 use crate::schema::ColumnSet;
 use crate::typed::{BadValue, Cause, Decoded, OnBadValue, RecordContext, TypedColumns, TypedField};
 
 /// Typed columns, and the binary ones beside them.
 pub(crate) struct TypedRows<'b> {
-    source: Source<'b>,
+    source: BatchSource<'b>,
     typed: &'b mut TypedColumns,
     /// Bytes in the typed columns before the first of these rows.
     bytes_before: usize,
@@ -39,7 +39,7 @@ impl<'b> TypedRows<'b> {
     pub(crate) fn new(
         builder: &'b mut BatchBuilder,
         typed: &'b mut TypedColumns,
-        source: Source<'b>,
+        source: BatchSource<'b>,
         records: usize,
         fixed_bytes: usize,
     ) -> Self {

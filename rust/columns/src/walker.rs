@@ -18,7 +18,7 @@ use crate::crc32c::crc32c;
 use crate::error::{WalkError, WalkErrorKind};
 use crate::inflate::{BatchFault, Inflated, LocatedBatch, locate};
 use crate::memory::{OutOfMemory, refusable};
-use crate::records::{BadRecord, Cursor, Source, UnavailableLookup, WalkStop, append, skip_below};
+use crate::records::{BadRecord, BatchSource, Cursor, UnavailableLookup, WalkStop, append, skip_below};
 
 /// Settings by which a walk checks, filters and decompresses batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,14 +142,14 @@ impl ChunkSource {
 
 struct OpenBatch {
     header: BatchHeader,
-    payload: Payload,
+    payload: BatchPayload,
     cursor: Cursor,
     /// The batch as fetched, to decompress it again after [`PartitionWalker::shelve`]. Empty unless this walker
     /// decompressed the batch.
     compressed: Bytes,
 }
 
-enum Payload {
+enum BatchPayload {
     /// Part of the fetched bytes, or of a buffer of `inflate`; the payload starts at this byte.
     Shared(Bytes, usize),
     /// Decompressed by this walker, with the payload's length. The vector returns to the scratch at the end of the
@@ -159,7 +159,7 @@ enum Payload {
     Shelved,
 }
 
-impl Payload {
+impl BatchPayload {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Shared(bytes, start) => &bytes[*start..],
@@ -244,7 +244,7 @@ impl PartitionWalker {
     /// Bytes held that are not walked yet: uncompressed size where they are already decompressed, else fetched size.
     pub fn pending_bytes(&self) -> usize {
         let open = self.open.as_ref().map_or(0, |open| match open.payload {
-            Payload::Shelved => open.compressed.len(),
+            BatchPayload::Shelved => open.compressed.len(),
             _ => open.payload.bytes().len() - open.cursor.position,
         });
         open + self.chunks.iter().map(|chunk| chunk.source.pending_bytes()).sum::<usize>()
@@ -253,14 +253,14 @@ impl PartitionWalker {
     /// Returns true if the walker holds a batch that it decompressed itself and has not walked to its end. No memory
     /// budget counts that buffer.
     pub fn holds_payload(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| matches!(open.payload, Payload::Owned(..)))
+        self.open.as_ref().is_some_and(|open| matches!(open.payload, BatchPayload::Owned(..)))
     }
 
     /// Frees the decompressed batch that [`Self::holds_payload`] reports. The next walk decompresses it again and
     /// continues at the same record.
     pub fn shelve(&mut self) {
-        if let Some(open) = self.open.as_mut().filter(|open| matches!(open.payload, Payload::Owned(..))) {
-            open.payload = Payload::Shelved;
+        if let Some(open) = self.open.as_mut().filter(|open| matches!(open.payload, BatchPayload::Owned(..))) {
+            open.payload = BatchPayload::Shelved;
         }
     }
 
@@ -302,7 +302,7 @@ impl PartitionWalker {
                 return Ok(Walked::Full);
             }
             let Some(open) = &mut self.open else { break };
-            if let Payload::Shelved = open.payload {
+            if let BatchPayload::Shelved = open.payload {
                 match decompress(&open.header, &open.compressed, &self.options, scratch) {
                     Ok(payload) => open.payload = payload,
                     Err(kind) => {
@@ -311,7 +311,7 @@ impl PartitionWalker {
                     }
                 }
             }
-            let source = Source {
+            let source = BatchSource {
                 topic: &self.topic,
                 partition: self.partition,
                 header: &open.header,
@@ -357,7 +357,7 @@ impl PartitionWalker {
     fn close(&mut self, scratch: &mut Scratch) {
         if let Some(open) = self.open.take() {
             self.position = self.position.max(open.header.next_offset());
-            if let Payload::Owned(bytes, _) = open.payload {
+            if let BatchPayload::Owned(bytes, _) = open.payload {
                 scratch.keep(bytes);
             }
         }
@@ -460,17 +460,21 @@ fn open_batch(
         skip_below(&header, payload.bytes(), &mut cursor, position)
             .map_err(|fault| in_batch(cursor.error(&header, fault).into()))?;
     }
-    let compressed = if let Payload::Owned(..) = payload { batch.bytes } else { Bytes::new() };
+    let compressed = if let BatchPayload::Owned(..) = payload { batch.bytes } else { Bytes::new() };
     Ok(Some(OpenBatch { header, payload, cursor, compressed }))
 }
 
-fn open_payload(batch: &LocatedBatch, options: &WalkOptions, scratch: &mut Scratch) -> Result<Payload, WalkErrorKind> {
+fn open_payload(
+    batch: &LocatedBatch,
+    options: &WalkOptions,
+    scratch: &mut Scratch,
+) -> Result<BatchPayload, WalkErrorKind> {
     if let Some(inflated) = &batch.inflated {
-        return Ok(Payload::Shared(inflated.clone(), 0));
+        return Ok(BatchPayload::Shared(inflated.clone(), 0));
     }
     let codec = batch.header.compression();
     if codec == Compression::None {
-        return Ok(Payload::Shared(batch.bytes.clone(), BATCH_HEADER_BYTES));
+        return Ok(BatchPayload::Shared(batch.bytes.clone(), BATCH_HEADER_BYTES));
     }
     decompress(&batch.header, &batch.bytes, options, scratch)
 }
@@ -480,14 +484,14 @@ fn decompress(
     batch: &[u8],
     options: &WalkOptions,
     scratch: &mut Scratch,
-) -> Result<Payload, WalkErrorKind> {
+) -> Result<BatchPayload, WalkErrorKind> {
     let mut output = RefusableBuffer(std::mem::take(&mut scratch.payload));
     let (input, limit) = (&batch[BATCH_HEADER_BYTES..], options.max_decompressed_bytes);
     let written = scratch.decompressor.decompress(header.compression(), input, &mut output, 0, limit);
     if let Err(CompressionError::NoMemory { .. }) = written {
         resume_unwind(Box::new(OutOfMemory { bytes: input.len() }));
     }
-    Ok(Payload::Owned(output.0, written?))
+    Ok(BatchPayload::Owned(output.0, written?))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use monedula_client::blocking;
 use monedula_client::config::{ClientConfig, ConfigError};
 use monedula_client::error::ClientError;
 use monedula_client::producer::ProducerConfig;
-use monedula_client::{KEYS, Kind};
+use monedula_client::{KEYS, SettingKind};
 use monedula_columns::ColumnSet;
 use pyo3::prelude::*;
 
@@ -27,11 +27,11 @@ type KeyRow = (&'static str, Vec<&'static str>, Option<&'static str>, String, &'
 pub(crate) fn config_keys() -> Vec<KeyRow> {
     let row = |key: &'static monedula_client::Key| {
         let values = match key.kind {
-            Kind::Text => "text".to_owned(),
-            Kind::Secret => "secret".to_owned(),
-            Kind::Bool => "true or false".to_owned(),
-            Kind::Choice(choices) => choices.join(", "),
-            Kind::Int { min, max } => format!("{min} to {max}"),
+            SettingKind::Text => "text".to_owned(),
+            SettingKind::Secret => "secret".to_owned(),
+            SettingKind::Bool => "true or false".to_owned(),
+            SettingKind::Choice(choices) => choices.join(", "),
+            SettingKind::Int { min, max } => format!("{min} to {max}"),
         };
         let aliases = key.aliases.iter().map(|(alias, _)| *alias).collect();
         (key.name, aliases, key.default, values, key.description, key.role.name())

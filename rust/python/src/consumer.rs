@@ -9,7 +9,7 @@ use monedula_client::blocking;
 use monedula_client::config::GroupProtocol;
 use monedula_client::consumer::{Consumer, GroupOffset, Until};
 use monedula_client::error::ClientError;
-use monedula_client::group::Step;
+use monedula_client::group::Polled;
 use monedula_client::lock::lock;
 use monedula_client::log::Log;
 use monedula_engine::TopicPartition;
@@ -174,16 +174,16 @@ impl ConsumerCore {
         let step = in_slices(py, |until| {
             let until = want.deadline.map_or(until, |deadline| until.min(deadline));
             match consumer.next(&want, until, holder)? {
-                Step::Batch(batch) => {
+                Polled::Batch(batch) => {
                     let guard = batch.columns.refused.as_ref().map(|_| Own::new(consumer.unaccepted(&batch)));
                     Ok(Some(Some(PyStep::Batch(Batch(batch, guard)))))
                 }
-                Step::Callback(callback) => Ok(Some(Some(PyStep::Callback(callback.into())))),
-                Step::Nothing if self.has_news(consumer) => Ok(Some(None)),
-                Step::Nothing if want.deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
+                Polled::Callback(callback) => Ok(Some(Some(PyStep::Callback(callback.into())))),
+                Polled::Nothing if self.has_news(consumer) => Ok(Some(None)),
+                Polled::Nothing if want.deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
                     Ok(Some(Some(PyStep::Batch(consumer.empty_batch().into()))))
                 }
-                Step::Nothing => Ok(None),
+                Polled::Nothing => Ok(None),
             }
         });
         self.flush_log(py);
@@ -232,9 +232,11 @@ impl ConsumerCore {
         let deadline = timeout.deadline(py)?;
         let holder = holder.unwrap_or_else(|| thread_holder(consumer));
         let step = in_slices(py, |until| match consumer.poll_callbacks(until.min(deadline), holder)? {
-            Step::Callback(callback) => Ok(Some(Some(callback.into()))),
-            Step::Batch(_) | Step::Nothing if self.has_news(consumer) || deadline <= Instant::now() => Ok(Some(None)),
-            Step::Batch(_) | Step::Nothing => Ok(None),
+            Polled::Callback(callback) => Ok(Some(Some(callback.into()))),
+            Polled::Batch(_) | Polled::Nothing if self.has_news(consumer) || deadline <= Instant::now() => {
+                Ok(Some(None))
+            }
+            Polled::Batch(_) | Polled::Nothing => Ok(None),
         });
         self.flush_log(py);
         step

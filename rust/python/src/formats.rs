@@ -26,7 +26,7 @@ use crate::registered::{SubjectLookup, new_references};
 use crate::registry::RegistryCore;
 use crate::registry_source::Registry;
 use crate::table::Table;
-use crate::typed_rows::{Written, encoded};
+use crate::typed_rows::{WrittenAs, encoded};
 use crate::{capsule, config};
 
 /// How a column is decoded; see `monedula.Json`, `monedula.Avro` and `monedula.Protobuf`.
@@ -219,7 +219,7 @@ impl ColumnSpec {
             (_, _, Some(avro)) => self.written_with(avro, avro.reader.clone(), WriterKey::Only).encoder,
             _ => return Ok(()),
         };
-        let written = Written { encoder, flatten: self.typed.flatten };
+        let written = WrittenAs { encoder, flatten: self.typed.flatten };
         encoded(py, capsule::import(data)?, None, Some(written), true).map(drop)
     }
 
@@ -278,7 +278,7 @@ impl ColumnSpec {
         py: Python<'_>,
         name: &'static str,
         registry: Option<&Arc<SchemaRegistry>>,
-    ) -> PyResult<Written> {
+    ) -> PyResult<WrittenAs> {
         let refused = |bad: BadArgument| bad.of_argument(name).to_py(py);
         let flatten = self.typed.flatten;
         if let Some(json) = &self.json {
@@ -295,14 +295,14 @@ impl ColumnSpec {
             };
             let unsupported = |bad: UnsupportedField| refused(BadArgument::new(format!("schema: {bad}")));
             let encoder = json.encoder(key).map_err(unsupported)?;
-            return Ok(Written { encoder: Encoder::Json(encoder), flatten });
+            return Ok(WrittenAs { encoder: Encoder::Json(encoder), flatten });
         }
         if let Some(protobuf) = &self.protobuf {
             let encoder = match registry {
                 Some(_) if protobuf.is_registered() => protobuf.encoder_with(WriterKey::Id(0)),
                 _ => protobuf.encoder().map_err(refused)?,
             };
-            return Ok(Written { encoder: Encoder::Protobuf(encoder), flatten });
+            return Ok(WrittenAs { encoder: Encoder::Protobuf(encoder), flatten });
         }
         let Some(avro) = &self.avro else { return Err(refused(BadArgument::new("nothing says how rows are written"))) };
         let key =
@@ -312,26 +312,26 @@ impl ColumnSpec {
 
     /// Encoder with the schema that a registry has for the rows, which is asked; `None` if the id is given, or there
     /// is none.
-    pub(crate) fn registered(&self, py: Python<'_>, place: SubjectLookup<'_>) -> PyResult<Option<Written>> {
+    pub(crate) fn registered(&self, py: Python<'_>, place: SubjectLookup<'_>) -> PyResult<Option<WrittenAs>> {
         let flatten = self.typed.flatten;
         if let Some(json) =
             self.json.as_ref().filter(|json| json.options.framing == Framing::Confluent && json.id.is_none())
         {
             let encoder = Encoder::Json(json.registered(py, place)?);
-            return Ok(Some(Written { encoder, flatten }));
+            return Ok(Some(WrittenAs { encoder, flatten }));
         }
         if let Some(protobuf) = self.protobuf.as_ref().filter(|protobuf| protobuf.is_registered()) {
             let encoder = Encoder::Protobuf(protobuf.registered(py, place)?);
-            return Ok(Some(Written { encoder, flatten }));
+            return Ok(Some(WrittenAs { encoder, flatten }));
         }
         let Some(avro) = self.avro.as_ref().filter(|avro| avro.is_registered()) else { return Ok(None) };
         let (schema, key) = avro.registered(py, place)?;
         Ok(Some(self.written_with(avro, schema, key)))
     }
 
-    fn written_with(&self, avro: &AvroGiven, schema: AvroSchema, key: WriterKey) -> Written {
+    fn written_with(&self, avro: &AvroGiven, schema: AvroSchema, key: WriterKey) -> WrittenAs {
         let encoder = AvroEncoder::new(schema, key, avro.options.clone());
-        Written { encoder: Encoder::Avro(encoder), flatten: self.typed.flatten }
+        WrittenAs { encoder: Encoder::Avro(encoder), flatten: self.typed.flatten }
     }
 
     /// Decoder of a client's column; the client may have a registry.

@@ -19,12 +19,12 @@ use crate::registry_source::Registry;
 
 /// A schema: descriptors, or texts with the names of their files.
 #[derive(FromPyObject)]
-pub(crate) enum Source {
+pub(crate) enum SchemaFiles {
     Descriptors(PyBackedBytes),
     Texts(Vec<(String, String)>),
 }
 
-impl Source {
+impl SchemaFiles {
     fn schema(&self, message: Option<&str>) -> Result<ProtobufSchema, BadSchema> {
         match self {
             Self::Descriptors(bytes) => ProtobufSchema::from_descriptor_set(bytes, message),
@@ -34,7 +34,7 @@ impl Source {
 }
 
 /// A writer's schema, behind its id, and its GUID if it is named by that.
-pub(crate) type Writer = (u64, Option<PyBackedBytes>, Source);
+pub(crate) type Writer = (u64, Option<PyBackedBytes>, SchemaFiles);
 
 /// Arguments of a Protobuf column.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ impl SchemaSource<ProtobufSchema> for ProtobufRegistry {
 impl ProtobufGiven {
     pub(crate) fn new(
         py: Python<'_>,
-        (schema, message): (&Source, Option<&str>),
+        (schema, message): (&SchemaFiles, Option<&str>),
         writers: Vec<Writer>,
         framing: &str,
         options: ProtobufOptions,

@@ -31,14 +31,14 @@ const PIECE_ROWS: usize = 1 << 16;
 
 /// How the keys or values of rows are written.
 #[derive(Clone)]
-pub(crate) struct Written {
+pub(crate) struct WrittenAs {
     pub(crate) encoder: Encoder,
     /// True if the columns of the table are the fields of a value.
     pub(crate) flatten: bool,
 }
 
 /// Where the keys or values of rows are.
-enum Source {
+enum EncodedColumns {
     Column(usize),
     /// The fields of a record are columns of their own.
     Fields(Fields, Vec<usize>),
@@ -47,8 +47,8 @@ enum Source {
 /// A column of records that is made of columns of the table.
 struct Made {
     name: &'static str,
-    written: Written,
-    source: Source,
+    written: WrittenAs,
+    source: EncodedColumns,
 }
 
 /// The table's rows with bytes for keys and values, as the specs say. A registry is asked only once all rows are written: what
@@ -109,8 +109,8 @@ fn with_frames(batch: RecordBatch, frames: &[Option<Vec<u8>>]) -> Result<RecordB
 pub(crate) fn encoded(
     py: Python<'_>,
     reader: Box<dyn RecordBatchReader + Send>,
-    key: Option<Written>,
-    value: Option<Written>,
+    key: Option<WrittenAs>,
+    value: Option<WrittenAs>,
     has_topic: bool,
 ) -> PyResult<Box<dyn RecordBatchReader + Send>> {
     let rows = Rows::of(&reader.schema(), key, value, has_topic).map_err(|bad| bad.to_py(py))?;
@@ -126,7 +126,12 @@ struct Rows {
 }
 
 impl Rows {
-    fn of(given: &Schema, key: Option<Written>, value: Option<Written>, has_topic: bool) -> Result<Self, BadArgument> {
+    fn of(
+        given: &Schema,
+        key: Option<WrittenAs>,
+        value: Option<WrittenAs>,
+        has_topic: bool,
+    ) -> Result<Self, BadArgument> {
         let mut made = Vec::new();
         for name in [KEY, "value"] {
             if given.fields().iter().filter(|field| field.name() == name).count() > 1 {
@@ -137,10 +142,10 @@ impl Rows {
             let Some((index, _)) = given.column_with_name("key") else {
                 return Err(BadArgument::of("key", "the table has no column \"key\", which it says how to write"));
             };
-            made.push(Made { name: "key", written, source: Source::Column(index) });
+            made.push(Made { name: "key", written, source: EncodedColumns::Column(index) });
         }
         if let Some(written) = value {
-            let source = Source::of_values(given, &written, has_topic)?;
+            let source = EncodedColumns::of_values(given, &written, has_topic)?;
             made.push(Made { name: "value", written, source });
         }
         for each in &made {
@@ -148,8 +153,8 @@ impl Rows {
         }
         let takes = |index| {
             made.iter().any(|each| match &each.source {
-                Source::Column(column) => *column == index,
-                Source::Fields(_, columns) => columns.contains(&index),
+                EncodedColumns::Column(column) => *column == index,
+                EncodedColumns::Fields(_, columns) => columns.contains(&index),
             })
         };
         let kept: Vec<usize> = (0..given.fields().len()).filter(|index| !takes(*index)).collect();
@@ -188,8 +193,8 @@ impl Rows {
     }
 }
 
-impl Source {
-    fn of_values(given: &Schema, written: &Written, has_topic: bool) -> Result<Self, BadArgument> {
+impl EncodedColumns {
+    fn of_values(given: &Schema, written: &WrittenAs, has_topic: bool) -> Result<Self, BadArgument> {
         let column = given.column_with_name("value").map(|(index, _)| index);
         let content = written.encoder.content();
         if !content.has_fields() {
@@ -238,8 +243,8 @@ impl Source {
 impl Made {
     fn data_type(&self, given: &Schema) -> DataType {
         match &self.source {
-            Source::Column(index) => given.field(*index).data_type().clone(),
-            Source::Fields(fields, _) => DataType::Struct(fields.clone()),
+            EncodedColumns::Column(index) => given.field(*index).data_type().clone(),
+            EncodedColumns::Fields(fields, _) => DataType::Struct(fields.clone()),
         }
     }
 
@@ -250,10 +255,10 @@ impl Made {
             let told = self.told(unwritable, 0);
             let takes_columns = self.name == "value" && self.written.encoder.content().has_fields();
             match &self.source {
-                Source::Fields(fields, _) if fields.is_empty() => {
+                EncodedColumns::Fields(fields, _) if fields.is_empty() => {
                     told.with_hint("The fields are columns of the table, or those of one column \"value\" of structs")
                 }
-                Source::Column(_) if takes_columns && !data_type.is_nested() => {
+                EncodedColumns::Column(_) if takes_columns && !data_type.is_nested() => {
                     told.with_hint("With `flatten=True`, the columns of the table are its fields")
                 }
                 _ => told,
@@ -263,11 +268,11 @@ impl Made {
 
     fn bytes(&self, batch: &RecordBatch, first_row: usize) -> Result<ArrayRef, BadArgument> {
         let column = match &self.source {
-            Source::Column(index) => Arc::clone(batch.column(*index)),
-            Source::Fields(_, columns) if columns.is_empty() => {
+            EncodedColumns::Column(index) => Arc::clone(batch.column(*index)),
+            EncodedColumns::Fields(_, columns) if columns.is_empty() => {
                 Arc::new(StructArray::new_empty_fields(batch.num_rows(), None))
             }
-            Source::Fields(fields, columns) => {
+            EncodedColumns::Fields(fields, columns) => {
                 let columns = columns.iter().map(|index| Arc::clone(batch.column(*index))).collect();
                 let fields = fields.iter().map(|field| Arc::new(Field::clone(field).with_nullable(true))).collect();
                 Arc::new(StructArray::try_new(fields, columns, None).map_err(|error| error.to_string())?)
@@ -284,11 +289,11 @@ impl Made {
             Unwritable::Row { row, path, reason } => (Some(first_row + row), path, reason),
         };
         let place = match (&self.source, path.is_empty()) {
-            (Source::Fields(..), true) => "the table".to_owned(),
-            (Source::Fields(..), false) => path,
-            (Source::Column(_), true) => self.name.to_owned(),
-            (Source::Column(_), false) if path.starts_with('[') => format!("{}{path}", self.name),
-            (Source::Column(_), false) => format!("{}.{path}", self.name),
+            (EncodedColumns::Fields(..), true) => "the table".to_owned(),
+            (EncodedColumns::Fields(..), false) => path,
+            (EncodedColumns::Column(_), true) => self.name.to_owned(),
+            (EncodedColumns::Column(_), false) if path.starts_with('[') => format!("{}{path}", self.name),
+            (EncodedColumns::Column(_), false) => format!("{}.{path}", self.name),
         };
         let bad = BadArgument::new(format!("{place}: {reason}"));
         match row {

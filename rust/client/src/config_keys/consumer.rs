@@ -1,26 +1,26 @@
 //! Settings of consumers: groups, positions, fetching, decoding.
 
-use super::{DAY_MS, GIB_2, Key, Kind, int, key};
+use super::{DAY_MS, GIB_2, Key, SettingKind, int, key};
 
 pub(super) const KEYS: &[Key] = &[
     key(
         "client.rack",
         &[],
-        Kind::Text,
+        SettingKind::Text,
         "",
         "rack of this client; brokers with a rack-aware selector then name the closest replica (KIP-392)",
     ),
     key(
         "group.id",
         &[],
-        Kind::Text,
+        SettingKind::Text,
         "",
         "name of the consumer group: of subscribe(), and of commit() for partitions that were assigned by hand",
     ),
     key(
         "group.instance.id",
         &[],
-        Kind::Text,
+        SettingKind::Text,
         "",
         "makes the member static (KIP-345): started anew with the same id it gets its partitions back without a rebalance; \
          each running consumer of a group needs one of its own",
@@ -28,7 +28,7 @@ pub(super) const KEYS: &[Key] = &[
     key(
         "group.protocol",
         &[],
-        Kind::Choice(&["classic", "consumer", "auto"]),
+        SettingKind::Choice(&["classic", "consumer", "auto"]),
         "classic",
         "classic: the members assign; consumer: the broker does (KIP-848, brokers from 4.0 on); auto: consumer where the broker \
          has it, else classic",
@@ -36,7 +36,7 @@ pub(super) const KEYS: &[Key] = &[
     key(
         "group.remote.assignor",
         &[],
-        Kind::Text,
+        SettingKind::Text,
         "",
         "under group.protocol=consumer: which of the broker's assignors (group.consumer.assignors) decides, such as uniform or \
          range; none: the broker's choice",
@@ -44,7 +44,7 @@ pub(super) const KEYS: &[Key] = &[
     key(
         "partition.assignment.strategy",
         &[],
-        Kind::Text,
+        SettingKind::Text,
         "cooperative-sticky",
         "group.protocol=classic: assignors, the preferred first: range, roundrobin, sticky, cooperative-sticky, or Java's class \
          names; deferred waits for lost members, incremental moves partitions a few at a time",
@@ -106,7 +106,7 @@ pub(super) const KEYS: &[Key] = &[
     key(
         "enable.auto.commit",
         &[],
-        Kind::Bool,
+        SettingKind::Bool,
         "true",
         "commit what was finished every auto.commit.interval.ms, and before partitions are revoked; a batch is finished \
          when the next one is asked for",
@@ -122,14 +122,14 @@ pub(super) const KEYS: &[Key] = &[
     key(
         "exclude.internal.topics",
         &[],
-        Kind::Bool,
+        SettingKind::Bool,
         "true",
         "pattern subscriptions leave out internal topics, such as __consumer_offsets",
     ),
     key(
         "auto.offset.reset",
         &[],
-        Kind::Choice(&["earliest", "latest", "none", "smallest", "largest", "beginning", "end", "error"]),
+        SettingKind::Choice(&["earliest", "latest", "none", "smallest", "largest", "beginning", "end", "error"]),
         "latest",
         "where to start without a position, or with one beyond the log's end: earliest, latest, or none (an error). A \
          position that retention has passed by goes to the smallest retained offset under either of the first two",
@@ -137,7 +137,7 @@ pub(super) const KEYS: &[Key] = &[
     key(
         "isolation.level",
         &[],
-        Kind::Choice(&["read_uncommitted", "read_committed"]),
+        SettingKind::Choice(&["read_uncommitted", "read_committed"]),
         "read_uncommitted",
         "read_committed hides records of aborted and of open transactions",
     ),
@@ -170,7 +170,7 @@ pub(super) const KEYS: &[Key] = &[
         "67108864",
         "the byte budget: fetches in flight, fetched and decompressed data not yet handed out, together",
     ),
-    key("check.crcs", &[], Kind::Bool, "true", "verify the CRC-32C of every record batch"),
+    key("check.crcs", &[], SettingKind::Bool, "true", "verify the CRC-32C of every record batch"),
     key(
         "max.decompressed.batch.bytes",
         &[],

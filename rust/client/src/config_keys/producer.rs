@@ -1,26 +1,26 @@
 //! Settings of producers: batches, delivery, compression, transactions.
 
-use super::{DAY_MS, GIB_2, Key, Kind, int, key};
+use super::{DAY_MS, GIB_2, Key, SettingKind, int, key};
 
 pub(super) const KEYS: &[Key] = &[
     key(
         "acks",
         &[("request.required.acks", 1)],
-        Kind::Choice(&["all", "-1", "1", "0"]),
+        SettingKind::Choice(&["all", "-1", "1", "0"]),
         "all",
         "who must have records before they count as delivered: all in-sync replicas, 1 (the leader) or 0 (nobody)",
     ),
     key(
         "enable.idempotence",
         &[],
-        Kind::Bool,
+        SettingKind::Bool,
         "true",
         "number the batches, so that repetitions neither duplicate nor reorder (KIP-98)",
     ),
     key(
         "compression.type",
         &[("compression.codec", 1)],
-        Kind::Choice(&["none", "gzip", "snappy", "lz4", "zstd"]),
+        SettingKind::Choice(&["none", "gzip", "snappy", "lz4", "zstd"]),
         "none",
         "codec of the batches",
     ),
@@ -107,7 +107,7 @@ pub(super) const KEYS: &[Key] = &[
     key(
         "partitioner",
         &[("partitioner.class", 1)],
-        Kind::Choice(&[
+        SettingKind::Choice(&[
             "murmur2",
             "murmur2_random",
             "consistent",
@@ -123,7 +123,7 @@ pub(super) const KEYS: &[Key] = &[
     key(
         "transactional.id",
         &[],
-        Kind::Text,
+        SettingKind::Text,
         "",
         "makes transactions possible; another producer started with the same id fences this one",
     ),

@@ -16,37 +16,42 @@ use crate::offsets::{EARLIEST, LATEST, MAX_TIMESTAMP, Offsets, Question};
 
 impl Consumer {
     /// The smallest offset of each partition.
-    pub fn beginning_offsets(&self, partitions: Partitions, timeout: Duration) -> impl Lookup + use<> {
+    pub fn beginning_offsets(&self, partitions: Partitions, timeout: Duration) -> impl OffsetLookup + use<> {
         self.look_up(partitions.into_iter().map(|partition| (partition, EARLIEST)).collect(), timeout)
     }
 
     /// The end of each partition; under read_committed, its last stable offset.
-    pub fn end_offsets(&self, partitions: Partitions, timeout: Duration) -> impl Lookup + use<> {
+    pub fn end_offsets(&self, partitions: Partitions, timeout: Duration) -> impl OffsetLookup + use<> {
         self.look_up(partitions.into_iter().map(|partition| (partition, LATEST)).collect(), timeout)
     }
 
     /// The first record of each partition whose timestamp is at least the given one, in ms.
-    pub fn offsets_for_times(&self, times: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl Lookup + use<> {
+    pub fn offsets_for_times(&self, times: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl OffsetLookup + use<> {
         self.look_up(times, timeout)
     }
 
     /// The first record of each partition whose timestamp is at least the given one, in ms, whatever the isolation
     /// level: no record before it is as young. Under read_committed, a record of an open transaction would be no record.
-    pub fn first_at(&self, times: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl Lookup + use<> {
+    pub fn first_at(&self, times: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl OffsetLookup + use<> {
         self.look_up_by(self.offsets.uncommitted(), times, timeout)
     }
 
     /// The record with the largest timestamp of each partition, whatever the isolation level.
-    pub fn max_timestamps(&self, partitions: Partitions, timeout: Duration) -> impl Lookup + use<> {
+    pub fn max_timestamps(&self, partitions: Partitions, timeout: Duration) -> impl OffsetLookup + use<> {
         let what = partitions.into_iter().map(|partition| (partition, MAX_TIMESTAMP)).collect();
         self.look_up_by(self.offsets.uncommitted(), what, timeout)
     }
 
-    fn look_up(&self, what: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl Lookup + use<> {
+    fn look_up(&self, what: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl OffsetLookup + use<> {
         self.look_up_by(self.offsets.clone(), what, timeout)
     }
 
-    fn look_up_by(&self, offsets: Offsets, what: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl Lookup + use<> {
+    fn look_up_by(
+        &self,
+        offsets: Offsets,
+        what: Vec<(TopicPartition, i64)>,
+        timeout: Duration,
+    ) -> impl OffsetLookup + use<> {
         let questions = what.into_iter().map(|(partition, what)| Question { partition, what });
         let questions: Vec<Question> = questions.collect();
         let closed = self.closed.subscribe();
@@ -112,6 +117,6 @@ async fn unless_closed<T>(
 }
 
 /// The outcome of an offset lookup: `None` where no record is that young.
-pub trait Lookup: Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send {}
+pub trait OffsetLookup: Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send {}
 
-impl<T: Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send> Lookup for T {}
+impl<T: Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send> OffsetLookup for T {}

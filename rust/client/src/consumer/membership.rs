@@ -19,11 +19,11 @@ use super::{Consumer, Partitions};
 use crate::config::GroupProtocol;
 use crate::error::ClientError;
 use crate::fetch::buffer::{BatchLimits, CommitCall, FetchBuffer, MembershipGate, RowCursor, WorkGate};
-use crate::group::handle::{Group, Parts};
+use crate::group::handle::{Group, MembershipParts};
 use crate::group::subscription::{Subscription, pattern_for_nobody};
 use crate::group::{
     CommitOffset, CommitOutcome, CommitWhat, GroupEvent, GroupHealth, HandedBatch, Leaving, Listens, PendingCallback,
-    Step, Subscribed,
+    Polled, Subscribed,
 };
 use crate::lock::lock;
 use crate::log::{Log, kinds};
@@ -118,7 +118,7 @@ impl Consumer {
     ///
     /// # Errors
     /// Of single partitions and of the membership, once each; of the whole client, and fatal ones, on every call.
-    pub fn next(&self, want: &BatchLimits, until: Instant, holder: Holder) -> Result<Step, ClientError> {
+    pub fn next(&self, want: &BatchLimits, until: Instant, holder: Holder) -> Result<Polled, ClientError> {
         if self.reads_nothing() {
             return Err(ClientError::Argument(
                 "nothing is assigned to this consumer; call subscribe() or assign() first".into(),
@@ -216,7 +216,7 @@ impl Consumer {
     ///
     /// # Errors
     /// As [`Self::next`].
-    pub fn poll_callbacks(&self, until: Instant, holder: Holder) -> Result<Step, ClientError> {
+    pub fn poll_callbacks(&self, until: Instant, holder: Holder) -> Result<Polled, ClientError> {
         self.buffer.poll_callbacks(until, holder)
     }
 
@@ -343,19 +343,24 @@ impl Consumer {
             return Err(ClientError::Argument(format!("{what}; brokers take up to 4096 unless told otherwise")));
         }
         let answer = match self.group.get().filter(|_| self.is_subscribed()) {
-            _ if offsets.is_empty() => Asked::Nothing,
-            Some(group) => Asked::Member(group.commit(offsets.clone(), timeout, call)?),
+            _ if offsets.is_empty() => PendingCommit::Nothing,
+            Some(group) => PendingCommit::Member(group.commit(offsets.clone(), timeout, call)?),
             None => {
                 let committer = || Committer { coordinators: self.coordinators.clone(), buffer: self.buffer.clone() };
                 let what = (group_id, offsets.clone(), timeout);
-                Asked::NonMember(NonMemberCommits::commit(&self.non_member_commits, &self.runtime, committer, what)?)
+                PendingCommit::NonMember(NonMemberCommits::commit(
+                    &self.non_member_commits,
+                    &self.runtime,
+                    committer,
+                    what,
+                )?)
             }
         };
         Ok(async move {
             match answer {
-                Asked::Nothing => Ok(CommitOutcome::new()),
-                Asked::Member(answer) => Ok(answer.await.unwrap_or_else(|_| crate::group::closed(offsets))),
-                Asked::NonMember(answer) => answer.await.unwrap_or_else(|_| Ok(crate::group::closed(offsets))),
+                PendingCommit::Nothing => Ok(CommitOutcome::new()),
+                PendingCommit::Member(answer) => Ok(answer.await.unwrap_or_else(|_| crate::group::closed(offsets))),
+                PendingCommit::NonMember(answer) => answer.await.unwrap_or_else(|_| Ok(crate::group::closed(offsets))),
             }
         })
     }
@@ -477,7 +482,7 @@ impl Consumer {
                         .to_owned()
                 });
             }
-            let parts = Parts {
+            let parts = MembershipParts {
                 config: self.config.clone(),
                 network: self.network.clone(),
                 metadata: self.metadata.clone(),
@@ -502,7 +507,7 @@ impl Consumer {
 }
 
 /// A commit that was asked for, by what makes it.
-enum Asked {
+enum PendingCommit {
     Nothing,
     Member(oneshot::Receiver<CommitOutcome>),
     NonMember(oneshot::Receiver<Result<CommitOutcome, ClientError>>),

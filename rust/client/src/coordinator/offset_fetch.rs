@@ -14,14 +14,14 @@ use super::{Committed, Failure, GroupCall, GroupOffset, again, fault, refused, u
 use crate::net::network::{Network, NodeId, Purpose};
 
 /// A lookup of committed offsets, of these partitions or of all.
-pub(super) struct Lookup {
+pub(super) struct CommittedOffsetsCall {
     pub(super) group: String,
     pub(super) partitions: Option<Vec<TopicPartition>>,
     /// True if offsets that an open transaction may still change are refused (KIP-447).
     pub(super) stable: bool,
 }
 
-impl GroupCall for Lookup {
+impl GroupCall for CommittedOffsetsCall {
     type Outcome = Committed;
 
     fn group(&self) -> &str {
@@ -54,7 +54,7 @@ impl GroupCall for Lookup {
     }
 }
 
-impl Lookup {
+impl CommittedOffsetsCall {
     fn of_one_group(&self, version: i16) -> OffsetFetchRequest<'_> {
         let topic =
             |(name, partition_indexes)| OffsetFetchRequestTopic { name, partition_indexes, ..Default::default() };

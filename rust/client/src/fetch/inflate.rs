@@ -46,7 +46,7 @@ enum SegmentState {
 }
 
 /// A segment's data, as the reader got it.
-pub(crate) enum Payload {
+pub(crate) enum SegmentPayload {
     /// As fetched.
     Raw(Bytes),
     /// Decompressed and checked; the charge is to be kept as long as the data.
@@ -63,12 +63,12 @@ impl Segment {
     }
 
     /// Takes the data; waits if a thread is at work on it.
-    pub(crate) fn take(&self) -> Option<Payload> {
+    pub(crate) fn take(&self) -> Option<SegmentPayload> {
         let mut state = self.lock();
         loop {
             match std::mem::replace(&mut *state, SegmentState::Taken) {
-                SegmentState::Raw(data) => return Some(Payload::Raw(data)),
-                SegmentState::Inflated(inflated, charge) => return Some(Payload::Inflated(inflated, charge)),
+                SegmentState::Raw(data) => return Some(SegmentPayload::Raw(data)),
+                SegmentState::Inflated(inflated, charge) => return Some(SegmentPayload::Inflated(inflated, charge)),
                 SegmentState::Taken => return None,
                 SegmentState::Busy => {
                     *state = SegmentState::Busy;
@@ -265,7 +265,7 @@ mod tests {
             pool: BufferPool::new(1 << 20),
         };
         let segment = Arc::new(Segment::new(Bytes::from_static(b"a batch")));
-        assert!(matches!(segment.take(), Some(Payload::Raw(_))));
+        assert!(matches!(segment.take(), Some(SegmentPayload::Raw(_))));
         let (done, ended) = mpsc::channel();
         thread::spawn(move || {
             let charge = budget.try_take(100).expect("fits");

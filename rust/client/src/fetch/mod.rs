@@ -6,4 +6,4 @@ pub(crate) mod buffer;
 pub(crate) mod command;
 pub(crate) mod driver;
 pub(crate) mod inflate;
-pub(crate) mod step;
+pub(crate) mod polled;

@@ -55,7 +55,7 @@ pub(super) enum GroupCommand {
 }
 
 /// Parts that a membership is built from.
-pub(crate) struct Parts {
+pub(crate) struct MembershipParts {
     pub(crate) config: Arc<ClientConfig>,
     pub(crate) network: Arc<Network>,
     pub(crate) metadata: Arc<Metadata>,
@@ -69,7 +69,7 @@ pub(crate) struct Parts {
 }
 
 /// A new member of the protocol that `group.protocol` selects (the one of KIP-848 first for `auto`).
-fn first_member(parts: &Parts) -> Member {
+fn first_member(parts: &MembershipParts) -> Member {
     match parts.config.group_protocol {
         GroupProtocol::Classic => Member::classic(parts.config.membership(parts.assignors.clone()), parts.seed),
         GroupProtocol::Consumer | GroupProtocol::Auto => {
@@ -146,7 +146,7 @@ impl Group {
     }
 
     /// Starts the task, which is idle until the first subscription.
-    pub(crate) fn start(parts: Parts, runtime: &Handle) -> Self {
+    pub(crate) fn start(parts: MembershipParts, runtime: &Handle) -> Self {
         let member = first_member(&parts);
         let shared =
             Arc::new(Shared { started: Instant::now(), member: Mutex::new(member), figures: Mutex::default() });

@@ -28,7 +28,7 @@ pub use monedula_engine::ledger::{BatchId, Holder, OffsetAndEpoch};
 pub(crate) use self::commits::closed;
 pub(crate) use self::handle::GroupObserver;
 pub use crate::fetch::buffer::RowCursor;
-pub use crate::fetch::step::{CommitOutcome, HandedBatch, Leaving, PendingCallback, Step};
+pub use crate::fetch::polled::{CommitOutcome, HandedBatch, Leaving, PendingCallback, Polled};
 
 pub use self::status::{GroupFigures, GroupHealth, Kept, Latency};
 

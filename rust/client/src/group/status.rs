@@ -9,7 +9,7 @@ use monedula_engine::group::{GroupError, GroupEvent, MemberState, Reserved, Stat
 use monedula_engine::{Now, TopicPartition};
 
 use crate::config::ClientConfig;
-use crate::log::{Kind, kinds};
+use crate::log::{EventKind, kinds};
 
 /// Durations of one kind of operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -221,7 +221,7 @@ fn ago(at: Option<Now>, now: Now) -> Option<Duration> {
 }
 
 /// The kind of an event, for the log.
-pub(super) fn kind(event: &GroupEvent) -> &'static Kind {
+pub(super) fn kind(event: &GroupEvent) -> &'static EventKind {
     match event {
         GroupEvent::StateChanged { .. } => &kinds::STATE_CHANGED,
         GroupEvent::FellBack { .. } => &kinds::FELL_BACK,

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::assigning::Led;
 use super::commits::PendingCommits;
-use super::handle::{GroupCommand, Parts, Shared};
+use super::handle::{GroupCommand, MembershipParts, Shared};
 use super::subscription::{Subscription, topic_infos};
 use super::turns::Turns;
 use super::{Listens, PendingCallback};
@@ -55,7 +55,7 @@ pub(super) enum Event {
 
 /// The membership's task; see the [module](self).
 pub(super) struct Task {
-    pub(super) parts: Parts,
+    pub(super) parts: MembershipParts,
     pub(super) shared: Arc<Shared>,
     pub(super) events: mpsc::UnboundedSender<Event>,
     pub(super) commits: PendingCommits,
@@ -90,7 +90,7 @@ pub(super) struct Task {
 }
 
 impl Task {
-    pub(super) fn new(parts: Parts, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(parts: MembershipParts, shared: Arc<Shared>) -> Self {
         let (events, inbox) = mpsc::unbounded_channel();
         let state = MemberState::first(shared.member().protocol());
         Self {

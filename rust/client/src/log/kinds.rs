@@ -1,14 +1,14 @@
 //! The kinds of log events: their stable names, which part of the client they belong to, and their levels.
 
-use super::{Kind, Level};
+use super::{EventKind, Level};
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident: $part:literal $name:literal $level:ident $($repeats:ident)?;)*) => {
-        $($(#[$doc])* pub const $kind: Kind =
-            Kind { name: $name, part: $part, level: Level::$level, is_limited: kinds!(@ $($repeats)?) };)*
+        $($(#[$doc])* pub const $kind: EventKind =
+            EventKind { name: $name, part: $part, level: Level::$level, is_limited: kinds!(@ $($repeats)?) };)*
 
         /// Every kind.
-        pub const ALL: &[Kind] = &[$($kind,)*];
+        pub const ALL: &[EventKind] = &[$($kind,)*];
     };
     (@ limited) => { true };
     (@) => { false };

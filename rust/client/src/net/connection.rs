@@ -22,7 +22,7 @@ use monedula_protocol::frame;
 use tokio::io::AsyncReadExt;
 use tokio::sync::{mpsc, oneshot};
 
-use self::gate::Held;
+use self::gate::HeldRequest;
 use self::pending::{Pending, SharedConnection, is_set_up};
 use self::wire::write_pieces;
 pub(crate) use self::wire::{Expected, Frame, Pieces, Reply};
@@ -210,7 +210,7 @@ impl Connection {
             return Err(self.shared.disconnected("the connection was closed"));
         }
         if let Some(held) = self.shared.held().as_mut().filter(|_| !is_set_up(api)) {
-            held.push_back(Held { pending, outgoing, patience });
+            held.push_back(HeldRequest { pending, outgoing, patience });
         } else if self.outgoing.send(outgoing).is_err() {
             return Err(self.shared.disconnected("the connection was closed"));
         } else {

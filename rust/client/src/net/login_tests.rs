@@ -11,7 +11,9 @@ use monedula_protocol::messages::metadata::{MetadataRequest, MetadataResponse};
 use monedula_protocol::messages::sasl_handshake::SaslHandshakeResponse;
 use monedula_protocol::sasl::oauthbearer::{Extensions, TokenRefusal};
 use monedula_protocol::sasl::scram::{ScramCredential, ScramHash};
-use monedula_protocol::sasl::{Accounts, Authenticated, ClientExchange, Mechanism, ServerExchange, ServerStep, Step};
+use monedula_protocol::sasl::{
+    Accounts, Authenticated, ClientExchange, ExchangeStep, Mechanism, ServerExchange, ServerStep,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -351,7 +353,7 @@ async fn keys_are_derived_once_for_all_connections() {
         .expect("starts");
         let nonce = first.expose_text().expect("text").split("r=").nth(1).expect("a nonce").to_owned();
         match exchange.step(format!("r={nonce}x,s=c2FsdA==,i=4096").as_bytes()) {
-            Ok(Step::Derive(derivation)) => derivation,
+            Ok(ExchangeStep::Derive(derivation)) => derivation,
             other => panic!("{other:?}"),
         }
     };

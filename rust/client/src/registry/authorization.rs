@@ -33,11 +33,11 @@ const FAILED_FOR: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Tokens {
     source: Arc<dyn TokenSource>,
-    held: Mutex<Held>,
+    held: Mutex<HeldToken>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct HeldToken {
     token: Option<Kept>,
     failure: Option<(TokenError, Instant)>,
 }
@@ -76,7 +76,7 @@ impl Tokens {
                     renewed_at_ms: now.saturating_add((life_ms as f64 * RENEWED_AFTER) as i64),
                     expires_at_ms: token.expires_at_ms,
                 };
-                *held = Held { token: Some(kept), failure: None };
+                *held = HeldToken { token: Some(kept), failure: None };
                 Ok(header)
             }
             Err(failure) => {

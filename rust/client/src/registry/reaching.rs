@@ -79,7 +79,7 @@ impl Reaching {
         lock(&self.failing).as_ref().map(|(since, why)| (since.elapsed(), why.clone()))
     }
 
-    fn record(&self, kind: &'static crate::log::Kind, message: impl FnOnce() -> String) {
+    fn record(&self, kind: &'static crate::log::EventKind, message: impl FnOnce() -> String) {
         if let Some(log) = self.log.get() {
             log.record(kind, || Entry::new(message()));
         }

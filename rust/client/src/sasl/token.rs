@@ -91,7 +91,7 @@ pub(super) struct TokenProvider {
     source: Arc<dyn TokenSource>,
     refresh: Refresh,
     state: watch::Sender<TokenState>,
-    wanted: Arc<Wanted>,
+    wanted: Arc<TokenDemand>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -109,13 +109,13 @@ struct TokenState {
 
 /// Signals to the thread.
 #[derive(Debug, Default)]
-struct Wanted {
-    state: Mutex<WantedState>,
+struct TokenDemand {
+    state: Mutex<TokenDemandState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct WantedState {
+struct TokenDemandState {
     now: bool,
     ended: bool,
 }
@@ -274,7 +274,7 @@ impl Drop for TokenProvider {
     }
 }
 
-impl Wanted {
+impl TokenDemand {
     fn wake(&self) {
         lock(&self.state).now = true;
         self.changed.notify_all();
@@ -298,7 +298,7 @@ impl Wanted {
 }
 
 /// The thread: fetches tokens when they are due or needed, until the client is dropped.
-fn keep(provider: &Weak<TokenProvider>, wanted: &Wanted) {
+fn keep(provider: &Weak<TokenProvider>, wanted: &TokenDemand) {
     let mut jitter = Jitter::new(now_ms().unsigned_abs());
     let (mut failures, mut due) = (0, Instant::now());
     while wanted.wait(due) {

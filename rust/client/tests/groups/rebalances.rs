@@ -7,7 +7,7 @@ use monedula_broker::Effect;
 use monedula_broker::control::Command;
 use monedula_client::consumer::{BatchLimits, Position};
 use monedula_client::error::ClientError;
-use monedula_client::group::{CallbackKind, CommitWhat, GroupError, Listens, Step, Subscribed};
+use monedula_client::group::{CallbackKind, CommitWhat, GroupError, Listens, Polled, Subscribed};
 use monedula_engine::fetch::Start;
 
 use crate::support::{HOLDER, PATIENCE, User, World, partition, topics_of, until};
@@ -196,21 +196,21 @@ fn the_user_may_seek_and_pause_in_its_callback(protocol: &str) {
     user.subscribe(&["orders"]);
     let want = BatchLimits { max_rows: 100, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
     let next = |user: &User| user.consumer.next(&want, Instant::now() + PATIENCE, HOLDER).expect("a step");
-    let Step::Callback(callback) = next(&user) else { panic!("a callback") };
+    let Polled::Callback(callback) = next(&user) else { panic!("a callback") };
     assert_eq!(callback.kind, CallbackKind::Assigned);
     user.consumer.seek(&partition("orders", 0), Start::Offset(6, -1)).expect("seeks");
     user.consumer.set_paused(&partition("orders", 1), true).expect("pauses");
     user.consumer.called_back(callback.ticket, false);
-    let Step::Batch(batch) = next(&user) else { panic!("rows") };
+    let Polled::Batch(batch) = next(&user) else { panic!("rows") };
     assert_eq!(batch.columns.spans[0].first_offset, 6);
     held.remove().unwrap();
     until("the other one's place is known", || {
         user.consumer.status(&partition("orders", 1)).is_ok_and(|status| status.position == Some(0))
     });
     let soon = Instant::now() + Duration::from_millis(50);
-    assert!(matches!(user.consumer.next(&want, soon, HOLDER), Ok(Step::Nothing)), "it is paused");
+    assert!(matches!(user.consumer.next(&want, soon, HOLDER), Ok(Polled::Nothing)), "it is paused");
     user.consumer.set_paused(&partition("orders", 1), false).expect("goes on");
-    let Step::Batch(batch) = next(&user) else { panic!("rows") };
+    let Polled::Batch(batch) = next(&user) else { panic!("rows") };
     assert_eq!((batch.columns.spans[0].partition, batch.columns.spans[0].first_offset), (1, 0));
 }
 
@@ -266,7 +266,7 @@ fn threads_hold_batches_of_their_own_and_the_frontier_waits_for_the_slowest(prot
     let want = BatchLimits { max_rows: 10, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
     for _ in 0..2 {
         let step = user.consumer.next(&want, Instant::now() + PATIENCE, 2).expect("a step");
-        assert!(matches!(step, Step::Batch(_)));
+        assert!(matches!(step, Polled::Batch(_)));
     }
     user.consumer.enter(2);
     let outcome = user.commit(&world, CommitWhat::Finished { holder: 2 }).expect("commits");
@@ -323,7 +323,7 @@ fn a_partition_moves_only_when_the_last_thread_has_finished_its_batch_of_it(prot
     until("another thread has rows of both", || {
         // A call finishes what its holder holds, so each call is made by another holder until all rows are held.
         let step = first.consumer.next(&want, Instant::now() + Duration::from_millis(20), slow + rows).expect("a step");
-        if let Step::Batch(batch) = step {
+        if let Polled::Batch(batch) = step {
             rows += batch.columns.record_batch.num_rows() as u64;
         }
         rows == 20

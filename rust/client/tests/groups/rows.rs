@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use monedula_broker::Effect;
 use monedula_client::consumer::BatchLimits;
-use monedula_client::group::{CommitWhat, HandedBatch, Step};
+use monedula_client::group::{CommitWhat, HandedBatch, Polled};
 use monedula_engine::fetch::Start;
 
 use crate::support::{HOLDER, User, World, partition, until};
@@ -29,9 +29,9 @@ fn next_of(user: &User, holder: u64, max_rows: usize) -> HandedBatch {
     let mut found = None;
     until("a batch", || {
         match user.consumer.next(&want, Instant::now() + Duration::from_millis(20), holder).expect("a step") {
-            Step::Batch(batch) => found = Some(batch),
-            Step::Callback(callback) => user.consumer.called_back(callback.ticket, false),
-            Step::Nothing => {}
+            Polled::Batch(batch) => found = Some(batch),
+            Polled::Callback(callback) => user.consumer.called_back(callback.ticket, false),
+            Polled::Nothing => {}
         }
         found.is_some()
     });

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use monedula_broker::control::{Command, Data, Record};
 use monedula_client::consumer::BatchLimits;
-use monedula_client::group::{Listens, Step};
+use monedula_client::group::{Listens, Polled};
 use monedula_engine::fetch::Start;
 
 use crate::support::{HOLDER, PATIENCE, User, World, partition, topics_of};
@@ -27,14 +27,14 @@ fn seconds(user: &User) -> (f64, f64) {
     let (mut rows, mut started, mut cpu_before) = (0, Instant::now(), 0.0);
     while rows < RECORDS * PARTITIONS as usize {
         match user.consumer.next(&want, Instant::now() + PATIENCE, HOLDER).expect("a step") {
-            Step::Batch(batch) => {
+            Polled::Batch(batch) => {
                 if rows == 0 {
                     // Joining and looking up offsets are not measured.
                     (started, cpu_before) = (Instant::now(), cpu_seconds());
                 }
                 rows += batch.columns.record_batch.num_rows();
             }
-            Step::Callback(_) | Step::Nothing => {}
+            Polled::Callback(_) | Polled::Nothing => {}
         }
     }
     (started.elapsed().as_secs_f64(), cpu_seconds() - cpu_before)

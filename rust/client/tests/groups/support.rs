@@ -12,7 +12,7 @@ use monedula_client::config::ClientConfig;
 use monedula_client::consumer::{BatchLimits, Consumer};
 use monedula_client::error::ClientError;
 use monedula_client::group::{
-    CallbackKind, CommitOutcome, CommitWhat, HandedBatch, Leaving, Listens, Step, Subscribed,
+    CallbackKind, CommitOutcome, CommitWhat, HandedBatch, Leaving, Listens, Polled, Subscribed,
 };
 use monedula_columns::ColumnSet;
 use monedula_engine::TopicPartition;
@@ -204,7 +204,7 @@ impl User {
     pub(crate) fn poll_rows(&mut self, max_rows: usize) -> Result<bool, ClientError> {
         let want = BatchLimits { max_rows, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
         match self.consumer.next(&want, Instant::now() + Duration::from_millis(20), HOLDER)? {
-            Step::Batch(batch) => {
+            Polled::Batch(batch) => {
                 let mut row = 0;
                 for span in &batch.columns.spans {
                     let offsets = (row..row + span.rows).map(|row| batch.columns.offset_of(row).expect("a column"));
@@ -214,13 +214,13 @@ impl User {
                 self.last = Some(batch);
                 Ok(true)
             }
-            Step::Callback(callback) => {
+            Polled::Callback(callback) => {
                 let partitions = callback.partitions.iter().map(|partition| partition.partition).collect();
                 self.called.push((callback.kind, partitions));
                 self.consumer.called_back(callback.ticket, false);
                 Ok(false)
             }
-            Step::Nothing => Ok(false),
+            Polled::Nothing => Ok(false),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use monedula_broker::Effect;
 use monedula_client::consumer::BatchLimits;
 use monedula_client::error::ClientError;
-use monedula_client::group::{CallbackKind, Leaving, Listens, PendingCallback, Step};
+use monedula_client::group::{CallbackKind, Leaving, Listens, PendingCallback, Polled};
 
 use crate::support::{HOLDER, PATIENCE, User, World, topics_of, until};
 
@@ -37,7 +37,7 @@ fn failure(user: &mut User) -> ClientError {
 fn callback(user: &User) -> PendingCallback {
     let want = BatchLimits { max_rows: 100, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
     match user.consumer.next(&want, Instant::now() + PATIENCE, HOLDER).expect("a step") {
-        Step::Callback(callback) => callback,
+        Polled::Callback(callback) => callback,
         step => panic!("a callback, and not {step:?}"),
     }
 }

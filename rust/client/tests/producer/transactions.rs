@@ -8,7 +8,7 @@ use monedula_broker::{Effect, Fault, NodeId, Options, Selector, Side};
 use monedula_client::config::ClientConfig;
 use monedula_client::consumer::{BatchLimits, Consumer};
 use monedula_client::error::ClientError;
-use monedula_client::group::{CommitOffset, CommitWhat, Listens, Step, Subscribed};
+use monedula_client::group::{CommitOffset, CommitWhat, Listens, Polled, Subscribed};
 use monedula_client::producer::{Producer, Record, Refused};
 use monedula_columns::ColumnSet;
 use monedula_engine::TopicPartition;
@@ -412,7 +412,7 @@ fn offsets_of_a_topic_that_was_made_anew_spoil_the_transaction() {
         consumer.subscribe(Subscribed::Topics(["in".into()].into()), Listens::default()).expect("subscribes");
         let want = BatchLimits { max_rows: 100, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
         let deadline = Instant::now() + PATIENCE;
-        while !matches!(consumer.next(&want, deadline, 1).expect("reads"), Step::Batch(_)) {
+        while !matches!(consumer.next(&want, deadline, 1).expect("reads"), Polled::Batch(_)) {
             assert!(Instant::now() < deadline, "{protocol}: nothing is read");
         }
         let (producer, place) = (transactional(&world, "id"), TopicPartition::new("in", 0));

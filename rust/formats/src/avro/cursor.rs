@@ -3,7 +3,7 @@
 use monedula_columns::text_of;
 
 use super::error::{AvroReason, Decoded, Fault};
-use super::schema::{AvroSchema, Kind, TypeId};
+use super::schema::{AvroKind, AvroSchema, TypeId};
 use crate::varint::short_varint;
 
 /// Limit on the nesting of skipped values. Decoded values are only as deep as the columns.
@@ -163,42 +163,42 @@ impl<'v> Cursor<'v> {
             return Err(self.fault(AvroReason::TooDeep));
         }
         match &each.kind {
-            Kind::Null => {}
-            Kind::Boolean => {
+            AvroKind::Null => {}
+            AvroKind::Boolean => {
                 self.boolean()?;
             }
-            Kind::Int => {
+            AvroKind::Int => {
                 self.int()?;
             }
-            Kind::Long | Kind::Enum { .. } => {
+            AvroKind::Long | AvroKind::Enum { .. } => {
                 self.long()?;
             }
-            Kind::Float => {
+            AvroKind::Float => {
                 self.array::<4>()?;
             }
-            Kind::Double => {
+            AvroKind::Double => {
                 self.array::<8>()?;
             }
-            Kind::Bytes | Kind::String => {
+            AvroKind::Bytes | AvroKind::String => {
                 self.bytes()?;
             }
-            Kind::Fixed { size, .. } => {
+            AvroKind::Fixed { size, .. } => {
                 self.take(*size)?;
             }
-            Kind::Union(branches) => {
+            AvroKind::Union(branches) => {
                 let start = self.at;
                 let branch = self.index()?;
                 let id = usize::try_from(branch).ok().and_then(|branch| branches.get(branch));
                 let Some(id) = id else { return Err(Fault::new(AvroReason::NoBranch(branch), start)) };
                 self.skip(schema, *id, depth + 1)?;
             }
-            Kind::Record { fields, .. } => {
+            AvroKind::Record { fields, .. } => {
                 for field in fields {
                     self.skip(schema, field.type_id, depth + 1).map_err(|fault| fault.in_field(&field.name))?;
                 }
             }
-            Kind::Array(items) => self.skip_blocks(schema, *items, false, depth)?,
-            Kind::Map(values) => self.skip_blocks(schema, *values, true, depth)?,
+            AvroKind::Array(items) => self.skip_blocks(schema, *items, false, depth)?,
+            AvroKind::Map(values) => self.skip_blocks(schema, *values, true, depth)?,
         }
         Ok(())
     }

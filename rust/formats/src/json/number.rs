@@ -105,7 +105,7 @@ pub(crate) enum DecimalFault {
 /// Unscaled value of a decimal with this precision and scale, rounded half up. The text is a JSON number, or any text
 /// that Java's BigDecimal accepts; commas are removed, as Spark does.
 pub(crate) fn decimal(text: &str, precision: u8, scale: i8) -> Result<i128, DecimalFault> {
-    let parts = Parts::read(text.as_bytes()).ok_or(DecimalFault::Unreadable)?;
+    let parts = DecimalParts::read(text.as_bytes()).ok_or(DecimalFault::Unreadable)?;
     let shift = parts.exponent.saturating_add(i64::from(scale)).saturating_sub(parts.fraction_digits);
     let (mut significant, mut unscaled, mut kept) = (0_i64, 0_i128, 0_i64);
     let digits = || text.bytes().take(parts.digits_end).filter(u8::is_ascii_digit).skip_while(|digit| *digit == b'0');
@@ -134,14 +134,14 @@ pub(crate) fn decimal(text: &str, precision: u8, scale: i8) -> Result<i128, Deci
     Ok(if parts.negative { -unscaled } else { unscaled })
 }
 
-struct Parts {
+struct DecimalParts {
     negative: bool,
     digits_end: usize,
     fraction_digits: i64,
     exponent: i64,
 }
 
-impl Parts {
+impl DecimalParts {
     fn read(text: &[u8]) -> Option<Self> {
         let sign = usize::from(matches!(text.first(), Some(b'+' | b'-')));
         let digits_end = text.iter().position(|byte| matches!(byte, b'e' | b'E')).unwrap_or(text.len());

@@ -16,9 +16,9 @@ mod resolve;
 mod row;
 mod scalar;
 mod schema;
+mod selection;
 mod text;
 mod types;
-mod wanted;
 mod wire;
 
 pub use decoder::{ProtobufAppended, ProtobufDecoder, ProtobufPlan};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field as ArrowField, Fields, TimeUnit};
 
 use super::options::ProtobufOptions;
-use super::schema::{Enum, Field, Kind, Message, Presence, ProtobufSchema, TypeId, bad};
-use super::wanted::Wanted;
+use super::schema::{Enum, Field, FieldKind, Message, Presence, ProtobufSchema, TypeId, bad};
+use super::selection::FieldSelection;
 use super::wire::{BYTES, FIXED32, FIXED64, GROUP, VARINT};
 use crate::avro::BadSchema;
 
@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 64;
 
 /// Step that decodes one value of a field.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum DecodeStep {
     /// Varint to a column of 32 bits, signed or not.
     Varint32,
     SInt32,
@@ -62,7 +62,7 @@ pub(crate) struct MessagePlan {
 
 #[derive(Debug)]
 pub(crate) struct FieldPlan {
-    pub(crate) step: Step,
+    pub(crate) step: DecodeStep,
     pub(crate) number: u32,
     pub(crate) wire: u8,
     pub(crate) absent: Absent,
@@ -94,7 +94,7 @@ pub(crate) enum Absent {
 
 #[derive(Debug)]
 pub(crate) struct ItemPlan {
-    pub(crate) step: Step,
+    pub(crate) step: DecodeStep,
     pub(crate) wire: u8,
     /// Minimal size of an element in columns.
     pub(crate) bytes: usize,
@@ -102,15 +102,15 @@ pub(crate) struct ItemPlan {
 
 #[derive(Debug)]
 pub(crate) struct MapPlan {
-    pub(crate) key: Step,
+    pub(crate) key: DecodeStep,
     pub(crate) key_wire: u8,
-    pub(crate) value: Step,
+    pub(crate) value: DecodeStep,
     pub(crate) value_wire: u8,
     /// Minimal size of an entry in columns.
     pub(crate) bytes: usize,
 }
 
-impl Step {
+impl DecodeStep {
     /// Returns true if the step decodes a sub-message: several occurrences of one are merged.
     pub(crate) fn is_message(&self) -> bool {
         matches!(self, Self::Message(_) | Self::Timestamp | Self::Duration | Self::Wrapper(_))
@@ -137,7 +137,7 @@ impl Step {
 /// Type that cannot be a column.
 pub(crate) fn plan(schema: &ProtobufSchema, options: &ProtobufOptions) -> Result<(MessagePlan, DataType), BadSchema> {
     let mut planner = Planner { schema, options, columns: 0, open: Vec::new() };
-    match planner.message(schema.root, &Wanted::of(&options.fields), "", 0)? {
+    match planner.message(schema.root, &FieldSelection::of(&options.fields), "", 0)? {
         Some((plan, fields)) if options.retain_empty_message_types || !fields.is_empty() => {
             Ok((plan, DataType::Struct(fields)))
         }
@@ -157,7 +157,13 @@ struct Planner<'s> {
 type Planned<T> = Result<Option<T>, BadSchema>;
 
 impl Planner<'_> {
-    fn message(&mut self, id: TypeId, wanted: &Wanted, path: &str, depth: usize) -> Planned<(MessagePlan, Fields)> {
+    fn message(
+        &mut self,
+        id: TypeId,
+        wanted: &FieldSelection,
+        path: &str,
+        depth: usize,
+    ) -> Planned<(MessagePlan, Fields)> {
         let message = &self.schema.messages[id];
         if depth > MAX_DEPTH {
             return Err(bad(path, format!("types are nested deeper than {MAX_DEPTH}")));
@@ -184,13 +190,19 @@ impl Planner<'_> {
         Ok(Some((message_plan(plans, &message.fields), columns.into())))
     }
 
-    fn field(&mut self, field: &Field, wanted: &Wanted, path: &str, depth: usize) -> Planned<(FieldPlan, DataType)> {
+    fn field(
+        &mut self,
+        field: &Field,
+        wanted: &FieldSelection,
+        path: &str,
+        depth: usize,
+    ) -> Planned<(FieldPlan, DataType)> {
         self.columns += 1;
         if self.columns > MAX_COLUMNS {
             return Err(bad(path, format!("the schema has more than {MAX_COLUMNS} columns")));
         }
         let schema = self.schema;
-        if let Kind::Message(id) = field.kind
+        if let FieldKind::Message(id) = field.kind
             && schema.messages[id].is_map_entry
             && field.presence == Presence::Repeated
         {
@@ -203,7 +215,7 @@ impl Planner<'_> {
             Presence::Repeated => {
                 let bytes = step.bytes();
                 let element = ArrowField::new("element", data_type, true);
-                let step = Step::List(Box::new(ItemPlan { step, wire, bytes }));
+                let step = DecodeStep::List(Box::new(ItemPlan { step, wire, bytes }));
                 (of(step, Absent::Ended), DataType::List(Arc::new(element)))
             }
             Presence::Required => (of(step, Absent::Refused), data_type),
@@ -216,7 +228,7 @@ impl Planner<'_> {
     fn map(
         &mut self,
         (field, entry): (&Field, &Message),
-        wanted: &Wanted,
+        wanted: &FieldSelection,
         path: &str,
         depth: usize,
     ) -> Planned<(FieldPlan, DataType)> {
@@ -226,14 +238,20 @@ impl Planner<'_> {
         };
         if matches!(
             key.kind,
-            Kind::Float | Kind::Double | Kind::Bytes | Kind::Enum(_) | Kind::Message(_) | Kind::Group(_)
+            FieldKind::Float
+                | FieldKind::Double
+                | FieldKind::Bytes
+                | FieldKind::Enum(_)
+                | FieldKind::Message(_)
+                | FieldKind::Group(_)
         ) {
             return Err(bad(path, "the keys of a map are numbers, texts or booleans".to_owned()));
         }
         let path = format!("{path}{{}}");
-        let (Some((key_step, key_type)), Some((step, data_type))) =
-            (self.value(key.kind, &Wanted::default(), &path, depth)?, self.value(value.kind, wanted, &path, depth)?)
-        else {
+        let (Some((key_step, key_type)), Some((step, data_type))) = (
+            self.value(key.kind, &FieldSelection::default(), &path, depth)?,
+            self.value(value.kind, wanted, &path, depth)?,
+        ) else {
             return Ok(None);
         };
         let columns = vec![ArrowField::new("key", key_type, false), ArrowField::new("value", data_type, true)];
@@ -245,53 +263,65 @@ impl Planner<'_> {
             value: step,
             value_wire: wire_type(value.kind),
         };
-        let step = Step::Map(Box::new(plan));
+        let step = DecodeStep::Map(Box::new(plan));
         let plan =
             FieldPlan { step, number: field.number, wire: BYTES, absent: Absent::Ended, is_plain: false, oneof: None };
         Ok(Some((plan, DataType::Map(Arc::new(entries), false))))
     }
 
     /// Plans one value: its step, and the type of its column.
-    fn value(&mut self, kind: Kind, wanted: &Wanted, path: &str, depth: usize) -> Planned<(Step, DataType)> {
-        if !wanted.is_all() && !matches!(kind, Kind::Message(_) | Kind::Group(_)) {
+    fn value(
+        &mut self,
+        kind: FieldKind,
+        wanted: &FieldSelection,
+        path: &str,
+        depth: usize,
+    ) -> Planned<(DecodeStep, DataType)> {
+        if !wanted.is_all() && !matches!(kind, FieldKind::Message(_) | FieldKind::Group(_)) {
             return Err(bad(path, NO_FIELDS.to_owned()));
         }
         let (upcast, signed) = (self.options.upcast_unsigned_ints, self.options.unsigned_as_signed);
         let unsigned = |unsigned, same_bits| if signed { same_bits } else { unsigned };
         let decimal = DataType::Decimal128(20, 0);
         Ok(Some(match kind {
-            Kind::Double => (Step::Fixed64, DataType::Float64),
-            Kind::Float => (Step::Fixed32, DataType::Float32),
-            Kind::Int64 => (Step::Varint64, DataType::Int64),
-            Kind::UInt64 if upcast => (Step::UInt64AsDecimal, decimal),
-            Kind::UInt64 => (Step::Varint64, unsigned(DataType::UInt64, DataType::Int64)),
-            Kind::Int32 => (Step::Varint32, DataType::Int32),
-            Kind::Fixed64 if upcast => (Step::Fixed64AsDecimal, decimal),
-            Kind::Fixed64 => (Step::Fixed64, unsigned(DataType::UInt64, DataType::Int64)),
-            Kind::Fixed32 if upcast => (Step::Fixed32AsLong, DataType::Int64),
-            Kind::Fixed32 => (Step::Fixed32, unsigned(DataType::UInt32, DataType::Int32)),
-            Kind::Bool => (Step::Bool, DataType::Boolean),
-            Kind::Text => (Step::Text, DataType::Utf8),
-            Kind::Bytes => (Step::Bytes, DataType::Binary),
-            Kind::UInt32 if upcast => (Step::UInt32AsLong, DataType::Int64),
-            Kind::UInt32 => (Step::Varint32, unsigned(DataType::UInt32, DataType::Int32)),
-            Kind::SFixed32 => (Step::Fixed32, DataType::Int32),
-            Kind::SFixed64 => (Step::Fixed64, DataType::Int64),
-            Kind::SInt32 => (Step::SInt32, DataType::Int32),
-            Kind::SInt64 => (Step::SInt64, DataType::Int64),
-            Kind::Enum(id) => {
+            FieldKind::Double => (DecodeStep::Fixed64, DataType::Float64),
+            FieldKind::Float => (DecodeStep::Fixed32, DataType::Float32),
+            FieldKind::Int64 => (DecodeStep::Varint64, DataType::Int64),
+            FieldKind::UInt64 if upcast => (DecodeStep::UInt64AsDecimal, decimal),
+            FieldKind::UInt64 => (DecodeStep::Varint64, unsigned(DataType::UInt64, DataType::Int64)),
+            FieldKind::Int32 => (DecodeStep::Varint32, DataType::Int32),
+            FieldKind::Fixed64 if upcast => (DecodeStep::Fixed64AsDecimal, decimal),
+            FieldKind::Fixed64 => (DecodeStep::Fixed64, unsigned(DataType::UInt64, DataType::Int64)),
+            FieldKind::Fixed32 if upcast => (DecodeStep::Fixed32AsLong, DataType::Int64),
+            FieldKind::Fixed32 => (DecodeStep::Fixed32, unsigned(DataType::UInt32, DataType::Int32)),
+            FieldKind::Bool => (DecodeStep::Bool, DataType::Boolean),
+            FieldKind::Text => (DecodeStep::Text, DataType::Utf8),
+            FieldKind::Bytes => (DecodeStep::Bytes, DataType::Binary),
+            FieldKind::UInt32 if upcast => (DecodeStep::UInt32AsLong, DataType::Int64),
+            FieldKind::UInt32 => (DecodeStep::Varint32, unsigned(DataType::UInt32, DataType::Int32)),
+            FieldKind::SFixed32 => (DecodeStep::Fixed32, DataType::Int32),
+            FieldKind::SFixed64 => (DecodeStep::Fixed64, DataType::Int64),
+            FieldKind::SInt32 => (DecodeStep::SInt32, DataType::Int32),
+            FieldKind::SInt64 => (DecodeStep::SInt64, DataType::Int64),
+            FieldKind::Enum(id) => {
                 let each = &self.schema.enums[id];
                 if self.options.enums_as_ints {
-                    (Step::EnumNumber(each.is_closed.then(|| Arc::clone(each))), DataType::Int32)
+                    (DecodeStep::EnumNumber(each.is_closed.then(|| Arc::clone(each))), DataType::Int32)
                 } else {
-                    (Step::Enum(Arc::clone(each)), DataType::Utf8)
+                    (DecodeStep::Enum(Arc::clone(each)), DataType::Utf8)
                 }
             }
-            Kind::Message(id) | Kind::Group(id) => return self.sub_message(id, wanted, path, depth),
+            FieldKind::Message(id) | FieldKind::Group(id) => return self.sub_message(id, wanted, path, depth),
         }))
     }
 
-    fn sub_message(&mut self, id: TypeId, wanted: &Wanted, path: &str, depth: usize) -> Planned<(Step, DataType)> {
+    fn sub_message(
+        &mut self,
+        id: TypeId,
+        wanted: &FieldSelection,
+        path: &str,
+        depth: usize,
+    ) -> Planned<(DecodeStep, DataType)> {
         let message = &self.schema.messages[id];
         let wrapped = match &*message.name {
             "google.protobuf.Timestamp" | "google.protobuf.Duration" if !wanted.is_all() => {
@@ -299,23 +329,23 @@ impl Planner<'_> {
             }
             "google.protobuf.Timestamp" => {
                 let data_type = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
-                return Ok(Some((Step::Timestamp, data_type)));
+                return Ok(Some((DecodeStep::Timestamp, data_type)));
             }
             "google.protobuf.Duration" => {
-                return Ok(Some((Step::Duration, DataType::Duration(TimeUnit::Microsecond))));
+                return Ok(Some((DecodeStep::Duration, DataType::Duration(TimeUnit::Microsecond))));
             }
             name => name.strip_prefix("google.protobuf.").and_then(wrapped),
         };
         match wrapped {
             Some(kind) if self.options.unwrap_primitive_wrapper_types => {
                 let value = self.value(kind, wanted, path, depth)?;
-                Ok(value.map(|(step, data_type)| (Step::Wrapper(Box::new(step)), data_type)))
+                Ok(value.map(|(step, data_type)| (DecodeStep::Wrapper(Box::new(step)), data_type)))
             }
             _ => {
                 let message = self.message(id, wanted, path, depth)?;
                 let message =
                     message.filter(|(_, fields)| self.options.retain_empty_message_types || !fields.is_empty());
-                Ok(message.map(|(plan, fields)| (Step::Message(Box::new(plan)), DataType::Struct(fields))))
+                Ok(message.map(|(plan, fields)| (DecodeStep::Message(Box::new(plan)), DataType::Struct(fields))))
             }
         }
     }
@@ -326,10 +356,10 @@ const NO_FIELDS: &str = "it has no fields";
 /// Selected fields of a message, each with the selection below it.
 fn chosen<'m, 'w>(
     message: &'m Message,
-    wanted: &'w Wanted,
+    wanted: &'w FieldSelection,
     path: &str,
-) -> Result<Vec<(&'m Field, &'w Wanted)>, BadSchema> {
-    static ALL: Wanted = Wanted::ALL;
+) -> Result<Vec<(&'m Field, &'w FieldSelection)>, BadSchema> {
+    static ALL: FieldSelection = FieldSelection::ALL;
     if wanted.is_all() {
         return Ok(message.fields.iter().map(|field| (field, &ALL)).collect());
     }
@@ -346,27 +376,27 @@ fn chosen<'m, 'w>(
 }
 
 /// Type of the value in the wrapper of this name.
-pub(crate) fn wrapped(name: &str) -> Option<Kind> {
+pub(crate) fn wrapped(name: &str) -> Option<FieldKind> {
     Some(match name {
-        "DoubleValue" => Kind::Double,
-        "FloatValue" => Kind::Float,
-        "Int64Value" => Kind::Int64,
-        "UInt64Value" => Kind::UInt64,
-        "Int32Value" => Kind::Int32,
-        "UInt32Value" => Kind::UInt32,
-        "BoolValue" => Kind::Bool,
-        "StringValue" => Kind::Text,
-        "BytesValue" => Kind::Bytes,
+        "DoubleValue" => FieldKind::Double,
+        "FloatValue" => FieldKind::Float,
+        "Int64Value" => FieldKind::Int64,
+        "UInt64Value" => FieldKind::UInt64,
+        "Int32Value" => FieldKind::Int32,
+        "UInt32Value" => FieldKind::UInt32,
+        "BoolValue" => FieldKind::Bool,
+        "StringValue" => FieldKind::Text,
+        "BytesValue" => FieldKind::Bytes,
         _ => return None,
     })
 }
 
-pub(crate) fn wire_type(kind: Kind) -> u8 {
+pub(crate) fn wire_type(kind: FieldKind) -> u8 {
     match kind {
-        Kind::Double | Kind::Fixed64 | Kind::SFixed64 => FIXED64,
-        Kind::Float | Kind::Fixed32 | Kind::SFixed32 => FIXED32,
-        Kind::Text | Kind::Bytes | Kind::Message(_) => BYTES,
-        Kind::Group(_) => GROUP,
+        FieldKind::Double | FieldKind::Fixed64 | FieldKind::SFixed64 => FIXED64,
+        FieldKind::Float | FieldKind::Fixed32 | FieldKind::SFixed32 => FIXED32,
+        FieldKind::Text | FieldKind::Bytes | FieldKind::Message(_) => BYTES,
+        FieldKind::Group(_) => GROUP,
         _ => VARINT,
     }
 }
@@ -394,11 +424,14 @@ fn message_plan(plans: Vec<(FieldPlan, Option<u32>)>, all: &[Field]) -> MessageP
         }
         field.is_plain = field.oneof.is_none()
             && !is_message[index]
-            && !matches!(field.step, Step::Enum(_) | Step::EnumNumber(Some(_)) | Step::List(_) | Step::Map(_));
+            && !matches!(
+                field.step,
+                DecodeStep::Enum(_) | DecodeStep::EnumNumber(Some(_)) | DecodeStep::List(_) | DecodeStep::Map(_)
+            );
         if let (0..16, Ok(place)) = (field.number, u8::try_from(index + 1)) {
             let tag = |wire: u8| field.number as usize * 8 + usize::from(wire);
             by_tag[tag(field.wire)] = place;
-            if matches!(field.step, Step::List(_)) && matches!(field.wire, VARINT | FIXED32 | FIXED64) {
+            if matches!(field.step, DecodeStep::List(_)) && matches!(field.wire, VARINT | FIXED32 | FIXED64) {
                 by_tag[tag(BYTES)] = place;
             }
         }

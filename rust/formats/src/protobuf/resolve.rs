@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::schema::{Field, Kind, Presence, ProtobufSchema, TypeId, bad};
+use super::schema::{Field, FieldKind, Presence, ProtobufSchema, TypeId, bad};
 use crate::avro::BadSchema;
 
 /// Length of a path from which on it is not extended: a writer's messages may be nested without limit.
@@ -52,7 +52,7 @@ fn is_read(written: &Field, read: &Field) -> bool {
     }
     match (written.kind, read.kind) {
         // The bytes of a sub-message are the message.
-        (Kind::Message(_), Kind::Bytes) | (Kind::Bytes, Kind::Message(_)) => true,
+        (FieldKind::Message(_), FieldKind::Bytes) | (FieldKind::Bytes, FieldKind::Message(_)) => true,
         _ => of_writer == of_reader,
     }
 }
@@ -72,24 +72,29 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    pub(crate) fn of(kind: Kind) -> Self {
+    pub(crate) fn of(kind: FieldKind) -> Self {
         match kind {
-            Kind::Int32 | Kind::Int64 | Kind::UInt32 | Kind::UInt64 | Kind::Bool | Kind::Enum(_) => Self::Varint,
-            Kind::SInt32 | Kind::SInt64 => Self::Zigzag,
-            Kind::Fixed32 | Kind::SFixed32 => Self::Fixed32,
-            Kind::Fixed64 | Kind::SFixed64 => Self::Fixed64,
-            Kind::Float => Self::Float,
-            Kind::Double => Self::Double,
-            Kind::Text | Kind::Bytes => Self::Text,
-            Kind::Message(_) => Self::Message,
-            Kind::Group(_) => Self::Group,
+            FieldKind::Int32
+            | FieldKind::Int64
+            | FieldKind::UInt32
+            | FieldKind::UInt64
+            | FieldKind::Bool
+            | FieldKind::Enum(_) => Self::Varint,
+            FieldKind::SInt32 | FieldKind::SInt64 => Self::Zigzag,
+            FieldKind::Fixed32 | FieldKind::SFixed32 => Self::Fixed32,
+            FieldKind::Fixed64 | FieldKind::SFixed64 => Self::Fixed64,
+            FieldKind::Float => Self::Float,
+            FieldKind::Double => Self::Double,
+            FieldKind::Text | FieldKind::Bytes => Self::Text,
+            FieldKind::Message(_) => Self::Message,
+            FieldKind::Group(_) => Self::Group,
         }
     }
 }
 
-fn message_of(kind: Kind) -> Option<TypeId> {
+fn message_of(kind: FieldKind) -> Option<TypeId> {
     match kind {
-        Kind::Message(id) | Kind::Group(id) => Some(id),
+        FieldKind::Message(id) | FieldKind::Group(id) => Some(id),
         _ => None,
     }
 }

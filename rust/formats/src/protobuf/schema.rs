@@ -61,7 +61,7 @@ impl Message {
 pub(crate) struct Field {
     pub(crate) name: Box<str>,
     pub(crate) number: u32,
-    pub(crate) kind: Kind,
+    pub(crate) kind: FieldKind,
     pub(crate) presence: Presence,
     pub(crate) oneof: Option<u32>,
     /// True if the elements of a list are encoded as one field.
@@ -79,7 +79,7 @@ pub(crate) enum Presence {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FieldKind {
     Double,
     Float,
     Int64,
@@ -100,7 +100,7 @@ pub(crate) enum Kind {
     Group(TypeId),
 }
 
-impl Kind {
+impl FieldKind {
     /// The type as `.proto` files have it; of what has a name of its own, what it is.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -323,7 +323,7 @@ fn names<'m>(messages: impl Iterator<Item = &'m Message>) -> String {
 struct Linker {
     messages: Vec<Message>,
     enums: Vec<Arc<Enum>>,
-    by_name: BTreeMap<String, Kind>,
+    by_name: BTreeMap<String, FieldKind>,
 }
 
 pub(crate) fn joined(scope: &str, name: &str) -> String {
@@ -362,13 +362,13 @@ impl Linker {
                 values.entry(*number).or_insert_with(|| name.as_str().into());
             }
             let is_closed = each.features.within(features).enum_type == 2;
-            self.name(joined(scope, &each.name), Kind::Enum(self.enums.len()))?;
+            self.name(joined(scope, &each.name), FieldKind::Enum(self.enums.len()))?;
             self.enums.push(Arc::new(Enum { values, numbers, is_closed }));
         }
         for (index, message) in messages.iter().enumerate() {
             let name = joined(scope, &message.name);
             let indexes = [indexes, &[index as u32]].concat();
-            self.name(name.clone(), Kind::Message(self.messages.len()))?;
+            self.name(name.clone(), FieldKind::Message(self.messages.len()))?;
             self.messages.push(Message {
                 name: name.as_str().into(),
                 file,
@@ -382,7 +382,7 @@ impl Linker {
         Ok(())
     }
 
-    fn name(&mut self, name: String, kind: Kind) -> Result<(), BadSchema> {
+    fn name(&mut self, name: String, kind: FieldKind) -> Result<(), BadSchema> {
         match self.by_name.insert(name.clone(), kind) {
             None => Ok(()),
             Some(_) => Err(bad(&name, "there are two types of this name".to_owned())),
@@ -413,7 +413,7 @@ impl Linker {
         if let Some(field) = fields.iter().find(|field| !known.insert(&*field.name)) {
             return Err(bad(&name, format!("two fields have the name {}", field.name)));
         }
-        if let Some(Kind::Message(id)) = self.by_name.get(&name) {
+        if let Some(FieldKind::Message(id)) = self.by_name.get(&name) {
             self.messages[*id].fields = fields;
         }
         for nested in &message.messages {
@@ -436,14 +436,14 @@ impl Linker {
         };
         let kind = match kind {
             // Map entries and their values are never delimited.
-            Kind::Message(id)
+            FieldKind::Message(id)
                 if field.kind == 10 || (features.encoding == 2 && !is_of_map && !self.messages[id].is_map_entry) =>
             {
-                Kind::Group(id)
+                FieldKind::Group(id)
             }
             kind => kind,
         };
-        let is_message = matches!(kind, Kind::Message(_) | Kind::Group(_));
+        let is_message = matches!(kind, FieldKind::Message(_) | FieldKind::Group(_));
         let is_explicit =
             field.is_proto3_optional || field.oneof.is_some() || field.label == Label::Optional || is_message;
         let presence = match (field.label, features.presence) {
@@ -453,7 +453,7 @@ impl Linker {
             _ if is_explicit => Presence::Explicit,
             _ => Presence::Implicit,
         };
-        let is_packable = !is_message && !matches!(kind, Kind::Text | Kind::Bytes);
+        let is_packable = !is_message && !matches!(kind, FieldKind::Text | FieldKind::Bytes);
         let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         if field.name.is_empty() || !field.name.chars().all(is_of_name) {
             return Err(bad("", format!("{:?} is not the name of a field: it has letters, digits and _", field.name)));
@@ -470,7 +470,7 @@ impl Linker {
     }
 
     /// Resolves a name, from the innermost scope outwards, as in C++.
-    fn find(&self, name: &str, scope: &str) -> Result<Kind, BadSchema> {
+    fn find(&self, name: &str, scope: &str) -> Result<FieldKind, BadSchema> {
         let found = find(&self.by_name, name, scope).map(|(_, kind)| *kind);
         found.ok_or_else(|| {
             let reason = format!("the type {name} is nowhere declared");
@@ -498,23 +498,23 @@ pub(crate) fn find<'d, T>(
 }
 
 /// The type of a number in descriptors.
-pub(crate) fn scalar(number: u64) -> Option<Kind> {
+pub(crate) fn scalar(number: u64) -> Option<FieldKind> {
     Some(match number {
-        1 => Kind::Double,
-        2 => Kind::Float,
-        3 => Kind::Int64,
-        4 => Kind::UInt64,
-        5 => Kind::Int32,
-        6 => Kind::Fixed64,
-        7 => Kind::Fixed32,
-        8 => Kind::Bool,
-        9 => Kind::Text,
-        12 => Kind::Bytes,
-        13 => Kind::UInt32,
-        15 => Kind::SFixed32,
-        16 => Kind::SFixed64,
-        17 => Kind::SInt32,
-        18 => Kind::SInt64,
+        1 => FieldKind::Double,
+        2 => FieldKind::Float,
+        3 => FieldKind::Int64,
+        4 => FieldKind::UInt64,
+        5 => FieldKind::Int32,
+        6 => FieldKind::Fixed64,
+        7 => FieldKind::Fixed32,
+        8 => FieldKind::Bool,
+        9 => FieldKind::Text,
+        12 => FieldKind::Bytes,
+        13 => FieldKind::UInt32,
+        15 => FieldKind::SFixed32,
+        16 => FieldKind::SFixed64,
+        17 => FieldKind::SInt32,
+        18 => FieldKind::SInt64,
         _ => return None,
     })
 }

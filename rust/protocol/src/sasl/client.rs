@@ -52,7 +52,7 @@ impl Credentials {
 /// Next action of the driver of a [`ClientExchange`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Step {
+pub enum ExchangeStep {
     /// Send these bytes, and give the answer to [`ClientExchange::step`].
     Send(Secret),
     /// Run [`KeyDerivation::run`], which takes long, and give the keys to [`ClientExchange::derived`].
@@ -61,7 +61,7 @@ pub enum Step {
     Done,
 }
 
-/// Client side of an exchange. It has succeeded only after a [`Step::Done`], whatever else the broker says: an error
+/// Client side of an exchange. It has succeeded only after a [`ExchangeStep::Done`], whatever else the broker says: an error
 /// code of 0 does not replace SCRAM's signature.
 #[derive(Debug)]
 pub struct ClientExchange(Client);
@@ -100,7 +100,7 @@ impl ClientExchange {
     ///
     /// # Errors
     /// Every [`SaslError`] but `Credentials`. The exchange is over then.
-    pub fn step(&mut self, challenge: &[u8]) -> Result<Step, SaslError> {
+    pub fn step(&mut self, challenge: &[u8]) -> Result<ExchangeStep, SaslError> {
         match &mut self.0 {
             Client::Plain(client) => client.step(challenge),
             Client::Scram(client) => client.step(challenge),
@@ -108,11 +108,11 @@ impl ClientExchange {
         }
     }
 
-    /// Takes the keys that [`Step::Derive`] asked for.
+    /// Takes the keys that [`ExchangeStep::Derive`] asked for.
     ///
     /// # Errors
     /// [`SaslError::Ended`] if the exchange did not ask for keys.
-    pub fn derived(&mut self, keys: Arc<ScramKeys>) -> Result<Step, SaslError> {
+    pub fn derived(&mut self, keys: Arc<ScramKeys>) -> Result<ExchangeStep, SaslError> {
         match &mut self.0 {
             Client::Scram(client) => client.derived(&keys),
             Client::Plain(_) => Err(SaslError::Ended { mechanism: Mechanism::Plain }),

@@ -18,7 +18,7 @@ mod server;
 
 use std::fmt;
 
-pub use client::{ClientExchange, Credentials, Step};
+pub use client::{ClientExchange, Credentials, ExchangeStep};
 pub use error::SaslError;
 pub use server::{Accounts, Authenticated, Refusal, ServerExchange, ServerStep};
 

@@ -3,7 +3,7 @@
 //! Success is an empty answer. Any other answer is a refusal in JSON, to which the client responds with one byte; then
 //! the broker ends the exchange with an error.
 
-use super::client::Step;
+use super::client::ExchangeStep;
 use super::error::SaslError;
 use super::server::{Accounts, ServerStep};
 use super::{Mechanism, readable};
@@ -94,13 +94,13 @@ impl Client {
         Ok((Self(ClientState::Sent), Secret::new(message)))
     }
 
-    pub(super) fn step(&mut self, challenge: &[u8]) -> Result<Step, SaslError> {
+    pub(super) fn step(&mut self, challenge: &[u8]) -> Result<ExchangeStep, SaslError> {
         let mechanism = Mechanism::OauthBearer;
         match std::mem::replace(&mut self.0, ClientState::Ended) {
-            ClientState::Sent if challenge.is_empty() => Ok(Step::Done),
+            ClientState::Sent if challenge.is_empty() => Ok(ExchangeStep::Done),
             ClientState::Sent => {
                 self.0 = ClientState::Refused(readable(challenge));
-                Ok(Step::Send(Secret::new([SEPARATOR])))
+                Ok(ExchangeStep::Send(Secret::new([SEPARATOR])))
             }
             ClientState::Refused(reason) => Err(SaslError::Refused { mechanism, reason }),
             ClientState::Ended => Err(SaslError::Ended { mechanism }),

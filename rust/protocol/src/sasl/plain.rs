@@ -1,6 +1,6 @@
 //! PLAIN (RFC 4616): user name and password unencrypted, so only TLS hides them.
 
-use super::client::Step;
+use super::client::ExchangeStep;
 use super::error::SaslError;
 use super::server::{Accounts, Authenticated, ServerStep};
 use super::{Mechanism, readable};
@@ -32,11 +32,11 @@ impl Client {
     }
 
     /// Ends the exchange. PLAIN gives the broker's answer no meaning: its error code says everything.
-    pub(super) fn step(&mut self, _challenge: &[u8]) -> Result<Step, SaslError> {
+    pub(super) fn step(&mut self, _challenge: &[u8]) -> Result<ExchangeStep, SaslError> {
         if std::mem::replace(&mut self.ended, true) {
             return Err(SaslError::Ended { mechanism: Mechanism::Plain });
         }
-        Ok(Step::Done)
+        Ok(ExchangeStep::Done)
     }
 }
 

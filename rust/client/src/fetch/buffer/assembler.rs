@@ -18,8 +18,8 @@ use super::shared::Shared;
 use super::state::{BufferState, is_unavailable};
 use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
-use crate::fetch::inflate::Payload;
-use crate::fetch::step::HandedBatch;
+use crate::fetch::inflate::SegmentPayload;
+use crate::fetch::polled::HandedBatch;
 use crate::log::{Log, kinds};
 use crate::metrics::Metrics;
 
@@ -213,8 +213,8 @@ impl Taken {
         match piece {
             // Waits without the lock where a thread is at work on the segment.
             Piece::Records(segment, aborted) => match segment.take() {
-                Some(Payload::Raw(bytes)) => self.walker.feed(bytes, aborted),
-                Some(Payload::Inflated(inflated, charge)) => {
+                Some(SegmentPayload::Raw(bytes)) => self.walker.feed(bytes, aborted),
+                Some(SegmentPayload::Inflated(inflated, charge)) => {
                     self.walker.feed_inflated(inflated, aborted);
                     if let Some(buffer) = shared.lock().partitions.current(&self.partition, self.span) {
                         buffer.keep_charge(charge);

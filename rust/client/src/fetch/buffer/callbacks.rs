@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use monedula_engine::TopicPartition;
 use monedula_engine::group::CallbackKind;
 
-use crate::fetch::step::PendingCallback;
+use crate::fetch::polled::PendingCallback;
 
 /// The callbacks that are to be run, one at a time.
 #[derive(Default)]

@@ -5,19 +5,19 @@ use monedula_engine::ledger::Holder;
 
 use super::tests::{World, p, want};
 use super::*;
-use crate::fetch::step::{HandedBatch, Step};
+use crate::fetch::polled::{HandedBatch, Polled};
 
 const FIRST: Holder = 1;
 const SECOND: Holder = 2;
 
 /// What a call returns that does not wait.
-fn next(world: &World, holder: Holder) -> Result<Step, ClientError> {
+fn next(world: &World, holder: Holder) -> Result<Polled, ClientError> {
     world.buffer.next(&want(100), Instant::now(), holder)
 }
 
-fn batch(step: Result<Step, ClientError>) -> HandedBatch {
+fn batch(step: Result<Polled, ClientError>) -> HandedBatch {
     match step {
-        Ok(Step::Batch(batch)) => batch,
+        Ok(Polled::Batch(batch)) => batch,
         other => panic!("{other:?}"),
     }
 }
@@ -68,7 +68,7 @@ fn an_error_comes_after_rows_that_were_given_back() {
         world.buffer.give_back(first.id, Some(FIRST));
         assert!(world.buffer.poll_callbacks(Instant::now(), FIRST).is_ok());
         world.buffer.assignment().set_paused(&p(0), true);
-        assert!(matches!(next(&world, FIRST), Ok(Step::Nothing)), "the rows come once it is resumed");
+        assert!(matches!(next(&world, FIRST), Ok(Polled::Nothing)), "the rows come once it is resumed");
         world.buffer.assignment().set_paused(&p(0), false);
         assert_eq!(offsets(&batch(next(&world, FIRST))), [2, 3, 4]);
         next(&world, FIRST).expect_err("the error");
@@ -84,7 +84,7 @@ fn an_error_comes_after_rows_that_another_thread_has_not_taken() {
         assert_eq!(cursor.take(), Some(0));
         assert_eq!(offsets(&batch(next(&world, SECOND))), [1, 2, 3, 4]);
         assert_eq!(cursor.take(), None, "no row comes twice");
-        assert!(matches!(next(&world, SECOND), Ok(Step::Nothing)), "the other has a row in hand");
+        assert!(matches!(next(&world, SECOND), Ok(Polled::Nothing)), "the other has a row in hand");
         next(&world, FIRST).expect_err("the error");
     }
 }
@@ -94,8 +94,8 @@ fn an_error_comes_after_rows_that_another_thread_has_in_hand() {
     for world in [with_bad_batch(), with_stop()] {
         batch(next(&world, FIRST));
         for _ in 0..2 {
-            assert!(matches!(next(&world, SECOND), Ok(Step::Nothing)));
-            assert!(matches!(world.buffer.poll_callbacks(Instant::now(), SECOND), Ok(Step::Nothing)));
+            assert!(matches!(next(&world, SECOND), Ok(Polled::Nothing)));
+            assert!(matches!(world.buffer.poll_callbacks(Instant::now(), SECOND), Ok(Polled::Nothing)));
         }
         world.buffer.finishing(|handed_out, _| handed_out.finish_held(FIRST));
         next(&world, SECOND).expect_err("the error");
@@ -108,7 +108,7 @@ fn an_error_comes_after_rows_that_another_thread_has_in_hand() {
 fn an_error_does_not_wait_for_a_thread_that_has_ended() {
     for world in [with_bad_batch(), with_stop()] {
         batch(next(&world, FIRST));
-        assert!(matches!(next(&world, SECOND), Ok(Step::Nothing)));
+        assert!(matches!(next(&world, SECOND), Ok(Polled::Nothing)));
         world.buffer.holder_ended(FIRST);
         next(&world, SECOND).expect_err("the error");
     }
@@ -131,8 +131,8 @@ fn an_error_comes_after_rows_that_a_run_works_on() {
         let [part] = parts.as_slice() else { panic!("one run of rows") };
         for finished in [0, 3] {
             world.buffer.finishing(|handed_out, _| handed_out.finish_rows(part, finished));
-            assert!(matches!(world.buffer.poll_callbacks(Instant::now(), FIRST), Ok(Step::Nothing)));
-            assert!(matches!(next(&world, FIRST), Ok(Step::Nothing)));
+            assert!(matches!(world.buffer.poll_callbacks(Instant::now(), FIRST), Ok(Polled::Nothing)));
+            assert!(matches!(next(&world, FIRST), Ok(Polled::Nothing)));
         }
         world.buffer.finishing(|handed_out, _| handed_out.finish_batch(part.id, 5));
         world.buffer.poll_callbacks(Instant::now(), FIRST).expect_err("the error");
@@ -156,7 +156,7 @@ fn a_seek_forgets_an_error_that_waits_for_rows() {
     world.buffer.by_rows(&first, FIRST);
     world.buffer.give_back(first.id, Some(FIRST));
     world.buffer.assignment().restart(&p(0)).expect("assigned");
-    assert!(matches!(next(&world, FIRST), Ok(Step::Nothing)));
+    assert!(matches!(next(&world, FIRST), Ok(Polled::Nothing)));
 }
 
 #[test]
@@ -166,9 +166,9 @@ fn partitions_that_are_read_to_their_end_do_not_hide_the_error_of_another() {
     world.buffer.driver().positioned(&p(1), span, 0);
     stop(&world, 0, world.span(0));
     next(&world, FIRST).expect_err("the error");
-    assert!(matches!(next(&world, FIRST), Ok(Step::Nothing)), "rows of the other are waited for");
+    assert!(matches!(next(&world, FIRST), Ok(Polled::Nothing)), "rows of the other are waited for");
     world.push_frame(1, span, World::frame(0));
     assert_eq!(offsets(&batch(next(&world, FIRST))), [0, 1, 2, 3, 4]);
     next(&world, FIRST).expect_err("nothing else is left");
-    assert!(matches!(next(&world, FIRST), Ok(Step::Nothing)), "it is not raised again at once");
+    assert!(matches!(next(&world, FIRST), Ok(Polled::Nothing)), "it is not raised again at once");
 }

@@ -17,7 +17,7 @@ use super::shared::Shared;
 use super::state::BufferState;
 use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
-use crate::fetch::step::PendingCallback;
+use crate::fetch::polled::PendingCallback;
 
 /// Changes that a group membership makes.
 #[derive(Clone, Copy)]

@@ -21,7 +21,7 @@ use super::row_batch::{ReturnedRows, RowBatch, finish_up_to, run_of};
 use super::row_cursor::RowCursor;
 use super::work_gate::{PartitionGate, WorkGate};
 use crate::error::ClientError;
-use crate::fetch::step::{CommitOutcome, HandedBatch};
+use crate::fetch::polled::{CommitOutcome, HandedBatch};
 
 /// Batches and rows that were handed out, finished and committed.
 #[derive(Default)]

@@ -13,7 +13,7 @@ use super::callbacks::Callbacks;
 use super::handed_out::HandedOut;
 use super::lease::{Lease, LeaseClock};
 use crate::error::ClientError;
-use crate::fetch::step::PendingCallback;
+use crate::fetch::polled::PendingCallback;
 use crate::run_time;
 
 /// The state of a group membership; empty without one.

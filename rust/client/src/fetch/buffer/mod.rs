@@ -63,7 +63,7 @@ use crate::budget::Budget;
 use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
 use crate::fetch::inflate::Inflater;
-use crate::fetch::step::{HandedBatch, Leaving, PendingCallback, Step};
+use crate::fetch::polled::{HandedBatch, Leaving, PendingCallback, Polled};
 use crate::lock::lock;
 use crate::log::Log;
 use crate::metrics::Metrics;
@@ -167,7 +167,7 @@ impl FetchBuffer {
 
     /// The next batch or callback, or nothing if `until` passes before one is due: call again then. Errors are raised
     /// once each; that of the whole client, or those of the partitions once none is left that goes on, on every call.
-    pub(crate) fn next(&self, limits: &BatchLimits, until: Instant, holder: Holder) -> Result<Step, ClientError> {
+    pub(crate) fn next(&self, limits: &BatchLimits, until: Instant, holder: Holder) -> Result<Polled, ClientError> {
         // Before the call counts as a poll: a member that left for want of one joins again with the call after the
         // error.
         if let Some(error) = self.shared.lock().membership.take_single_error() {
@@ -178,15 +178,15 @@ impl FetchBuffer {
         loop {
             match self.wait(limits, until)? {
                 Waited::Enough => {}
-                Waited::Callback(callback) => return Ok(Step::Callback(callback)),
-                Waited::Nothing => return Ok(Step::Nothing),
+                Waited::Callback(callback) => return Ok(Polled::Callback(callback)),
+                Waited::Nothing => return Ok(Polled::Nothing),
             }
             let again = self.shared.lock().next_returned(limits, holder);
             let Some(batch) = again.or_else(|| self.build(limits, holder)) else { continue };
             self.metrics.batches_delivered(1);
             self.metrics.records_delivered(batch.columns.record_batch.num_rows() as u64);
             self.metrics.bytes_delivered(batch.columns.memory_bytes as u64);
-            return Ok(Step::Batch(batch));
+            return Ok(Polled::Batch(batch));
         }
     }
 
@@ -239,17 +239,17 @@ impl FetchBuffer {
     }
 
     /// As [`Self::next`], but hands out no rows: the next callback, or an error. Counts as a poll.
-    pub(crate) fn poll_callbacks(&self, until: Instant, holder: Holder) -> Result<Step, ClientError> {
+    pub(crate) fn poll_callbacks(&self, until: Instant, holder: Holder) -> Result<Polled, ClientError> {
         self.enter(holder);
         let _waiting = WaitingCall::begin(&*self.shared);
         let mut state = self.shared.lock();
         loop {
             self.raise_pending(&mut state)?;
             if let Some(callback) = state.membership.next_callback() {
-                return Ok(Step::Callback(callback));
+                return Ok(Polled::Callback(callback));
             }
             if Instant::now() >= until {
-                return Ok(Step::Nothing);
+                return Ok(Polled::Nothing);
             }
             state = self.shared.wait(state, until);
         }

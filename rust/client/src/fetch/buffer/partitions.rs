@@ -15,7 +15,7 @@ use super::until::UntilLoop;
 use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
 use crate::fetch::inflate::Segment;
-use crate::fetch::step::HandedBatch;
+use crate::fetch::polled::HandedBatch;
 
 /// What a batch should be.
 #[derive(Clone, Copy, Debug)]

@@ -18,7 +18,7 @@ use super::partitions::{BatchLimits, Partitions};
 use super::work_gate::WorkGate;
 use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
-use crate::fetch::step::HandedBatch;
+use crate::fetch::polled::HandedBatch;
 
 /// How long a partition is held back after its error was raised: a loop that catches errors and polls again would else
 /// do nothing but raise the same one.

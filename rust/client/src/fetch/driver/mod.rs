@@ -56,7 +56,7 @@ pub(crate) struct Driver {
 /// an assignment and a seek right after it, only the later is asked. Brokers answer INVALID_REQUEST for a partition
 /// that stands twice in a ListOffsets.
 #[derive(Default)]
-struct Asked {
+struct PendingLookups {
     metadata: bool,
     offsets: BTreeMap<TopicPartition, (u64, Start)>,
     log_ranges: BTreeMap<TopicPartition, u64>,
@@ -70,7 +70,7 @@ struct Running {
     started: RunInstant,
     cluster: Arc<Cluster>,
     events: mpsc::UnboundedSender<Event>,
-    asked: Asked,
+    asked: PendingLookups,
     /// Topics assigned as a whole: where they start, and whether their first partitions are assigned.
     topics: BTreeMap<Arc<str>, (Position, bool)>,
     /// Partitions of such topics that the driver added, with their spans.
@@ -115,7 +115,7 @@ impl Driver {
             started: RunInstant::now(),
             cluster: Arc::default(),
             events,
-            asked: Asked::default(),
+            asked: PendingLookups::default(),
             topics: BTreeMap::new(),
             grown: BTreeMap::new(),
             starved: false,
@@ -261,7 +261,7 @@ impl Running {
     }
 
     fn send_asked(&mut self) {
-        let Asked { metadata, offsets, log_ranges, epoch_ends } = std::mem::take(&mut self.asked);
+        let PendingLookups { metadata, offsets, log_ranges, epoch_ends } = std::mem::take(&mut self.asked);
         if metadata {
             self.driver.metadata.want();
         }

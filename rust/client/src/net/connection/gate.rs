@@ -11,7 +11,7 @@ use super::{Connection, Outgoing};
 use crate::run_time::RunInstant;
 
 /// A request that waits for the gate to open.
-pub(super) struct Held {
+pub(super) struct HeldRequest {
     pub(super) pending: Pending,
     pub(super) outgoing: Outgoing,
     /// How long its answer may take.
@@ -49,7 +49,7 @@ impl Gate<'_> {
         self.opened = true;
         let shared = &self.connection.shared;
         let mut queue = shared.pending();
-        for Held { mut pending, outgoing, patience } in shared.held().take().unwrap_or_default() {
+        for HeldRequest { mut pending, outgoing, patience } in shared.held().take().unwrap_or_default() {
             // A waiter that is gone was cancelled, and its request was never sent.
             if pending.reply.is_closed() {
                 continue;

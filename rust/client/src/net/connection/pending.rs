@@ -11,7 +11,7 @@ use monedula_protocol::frame;
 use tokio::sync::{Notify, oneshot};
 
 use super::Limits;
-use super::gate::Held;
+use super::gate::HeldRequest;
 use super::wire::{Frame, Reply};
 use crate::budget::{Admitted, Room};
 use crate::error::{ClientError, RequestError};
@@ -37,7 +37,7 @@ pub(super) struct SharedConnection {
     pub(super) pending: Mutex<VecDeque<Pending>>,
     /// Requests that wait until the client has authenticated again; `None` while the gate is open. Locked only by who has
     /// locked `pending`.
-    pub(super) held: Mutex<Option<VecDeque<Held>>>,
+    pub(super) held: Mutex<Option<VecDeque<HeldRequest>>>,
     pub(super) answer_max_bytes: AtomicUsize,
     pub(super) closed: AtomicBool,
     /// True if the connection was of use: something beyond the handshake was answered, or written where nothing is
@@ -119,7 +119,7 @@ impl SharedConnection {
         lock(&self.pending)
     }
 
-    pub(super) fn held(&self) -> std::sync::MutexGuard<'_, Option<VecDeque<Held>>> {
+    pub(super) fn held(&self) -> std::sync::MutexGuard<'_, Option<VecDeque<HeldRequest>>> {
         lock(&self.held)
     }
 

@@ -1,7 +1,7 @@
 //! The client's side of any mechanism, with what it needs besides the broker's messages: keys that are derived on another
 //! thread, and the library of Kerberos.
 
-use monedula_protocol::sasl::{ClientExchange, NONCE_BYTES, SaslError, Step};
+use monedula_protocol::sasl::{ClientExchange, ExchangeStep, NONCE_BYTES, SaslError};
 use monedula_protocol::secret::Secret;
 
 use super::keys::DerivedKeys;
@@ -52,7 +52,7 @@ impl Exchange {
         match self {
             Self::Own { exchange, .. } => {
                 let step = match exchange.step(challenge)? {
-                    Step::Derive(derivation) => {
+                    ExchangeStep::Derive(derivation) => {
                         let derived = keys.derive(derivation).await;
                         let derived =
                             derived.map_err(|reason| ExchangeError::Credentials(NoCredentials::ForNow(reason)));
@@ -61,10 +61,10 @@ impl Exchange {
                     step => step,
                 };
                 match step {
-                    Step::Send(next) => Ok(Next::Send(next)),
-                    Step::Done => Ok(Next::Done),
+                    ExchangeStep::Send(next) => Ok(Next::Send(next)),
+                    ExchangeStep::Done => Ok(Next::Done),
                     // Each would keep the client busy for half a second.
-                    Step::Derive(_) => Err(ExchangeError::Endless),
+                    ExchangeStep::Derive(_) => Err(ExchangeError::Endless),
                 }
             }
             Self::Kerberos(login) => match login.step(challenge).await.map_err(ExchangeError::Credentials)? {

@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 use super::identities::Identities;
 use super::material::{self, Entry, Material, Passwords, Problem};
-use super::settings::{IdentitySources, MaterialLocation, Source, TlsSettings, Verification};
+use super::settings::{IdentitySources, LocatedMaterial, MaterialLocation, TlsSettings, Verification};
 use super::verifier::Verifier;
 use crate::config_values::ConfigError;
 use crate::files;
@@ -110,7 +110,7 @@ impl TlsSettings {
         Seen(files.into_iter().map(print).collect())
     }
 
-    fn sources(&self) -> impl Iterator<Item = &Source> {
+    fn sources(&self) -> impl Iterator<Item = &LocatedMaterial> {
         let identity = self.identity.iter().flat_map(|identity| std::iter::once(&identity.chain).chain(&identity.key));
         self.trust.iter().chain(identity).chain(&self.revoked)
     }
@@ -286,7 +286,7 @@ fn files_of(path: &Path) -> Vec<PathBuf> {
 }
 
 /// Reads a source, or one of its files.
-fn read(source: &Source, file: Option<&Path>, passwords: Passwords<'_>) -> Result<Material, ConfigError> {
+fn read(source: &LocatedMaterial, file: Option<&Path>, passwords: Passwords<'_>) -> Result<Material, ConfigError> {
     let bytes = match (&source.location, file) {
         (MaterialLocation::Inline(text), _) if is_path(text) => {
             let what = format!(
@@ -329,7 +329,7 @@ fn is_path(text: &Secret) -> bool {
         && (BEGINNINGS.iter().any(|begin| text.starts_with(begin)) || ENDINGS.iter().any(|end| text.ends_with(end)))
 }
 
-fn wrong(source: &Source, file: Option<&Path>, what: impl std::fmt::Display) -> ConfigError {
+fn wrong(source: &LocatedMaterial, file: Option<&Path>, what: impl std::fmt::Display) -> ConfigError {
     match (&source.location, file) {
         (MaterialLocation::Inline(_), _) => error(&source.key, what),
         (MaterialLocation::Path(path), file) => {

@@ -20,14 +20,14 @@ pub(super) enum MaterialLocation {
 
 /// A location, with the setting that names it.
 #[derive(Clone, Debug)]
-pub(super) struct Source {
+pub(super) struct LocatedMaterial {
     pub(super) key: String,
     pub(super) location: MaterialLocation,
     /// The format that the user names.
     pub(super) format: Option<Format>,
 }
 
-impl Source {
+impl LocatedMaterial {
     /// The setting that names a file, where this one has the PEM itself.
     pub(super) fn of_path(&self) -> &'static str {
         match self.key.replace('_', ".").as_str() {
@@ -41,9 +41,9 @@ impl Source {
 /// The places of the client's own certificate and key: one place with both, or two.
 #[derive(Clone, Debug)]
 pub(super) struct IdentitySources {
-    pub(super) chain: Source,
+    pub(super) chain: LocatedMaterial,
     /// `None` if the chain's place has the key too.
-    pub(super) key: Option<Source>,
+    pub(super) key: Option<LocatedMaterial>,
     pub(super) store_password: Option<Secret>,
     pub(super) key_password: Option<Secret>,
 }
@@ -64,10 +64,10 @@ pub(super) enum Verification {
 #[derive(Debug)]
 pub(super) struct TlsSettings {
     /// `None` for the system's authorities.
-    pub(super) trust: Option<Source>,
+    pub(super) trust: Option<LocatedMaterial>,
     pub(super) trust_password: Option<Secret>,
     pub(super) identity: Option<IdentitySources>,
-    pub(super) revoked: Option<Source>,
+    pub(super) revoked: Option<LocatedMaterial>,
     pub(super) verification: Verification,
     pub(super) versions: Vec<&'static SupportedProtocolVersion>,
     pub(super) provider: CryptoProvider,
@@ -94,7 +94,11 @@ fn error(values: &Values, key: &str, what: impl std::fmt::Display) -> ConfigErro
 }
 
 /// The one of these settings that is set; an error if several are.
-fn one_of(values: &Values, paths: &[&'static str], inline: &[&'static str]) -> Result<Option<Source>, ConfigError> {
+fn one_of(
+    values: &Values,
+    paths: &[&'static str],
+    inline: &[&'static str],
+) -> Result<Option<LocatedMaterial>, ConfigError> {
     let of_path = |&key: &&'static str| Some((key, MaterialLocation::Path(values.given(key)?.into())));
     let of_inline = |&key: &&'static str| {
         let text = values.secret(key).or_else(|| values.given(key).map(Secret::from))?;
@@ -105,17 +109,21 @@ fn one_of(values: &Values, paths: &[&'static str], inline: &[&'static str]) -> R
     if let Some((other, _)) = found.next() {
         return Err(error(values, key, format!("{} says the same; give one of them", values.name_of(other))));
     }
-    Ok(Some(Source { key: values.name_of(key).into(), location, format: None }))
+    Ok(Some(LocatedMaterial { key: values.name_of(key).into(), location, format: None }))
 }
 
-fn with_format(values: &Values, source: Option<Source>, key: &str) -> Result<Option<Source>, ConfigError> {
+fn with_format(
+    values: &Values,
+    source: Option<LocatedMaterial>,
+    key: &str,
+) -> Result<Option<LocatedMaterial>, ConfigError> {
     let format = match values.text(key).as_str() {
         "PEM" => Some(Format::Pem),
         "PKCS12" => Some(Format::Pkcs12),
         "JKS" => Some(Format::Jks),
         _ => None,
     };
-    Ok(source.map(|source| Source { format, ..source }))
+    Ok(source.map(|source| LocatedMaterial { format, ..source }))
 }
 
 fn identity(values: &Values) -> Result<Option<IdentitySources>, ConfigError> {

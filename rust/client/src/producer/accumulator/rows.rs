@@ -17,14 +17,14 @@ use crate::error::ClientError;
 const MAX_ROWS_AWAITING_METADATA: u64 = 16 << 10;
 
 /// Columns and defaults of all rows of a chunk.
-struct Source<'a, 'b> {
+struct RowSource<'a, 'b> {
     values: &'a Values<'b>,
     report: &'a Arc<Report>,
     sent_in: u64,
     now_ms: i64,
 }
 
-impl<'b> Source<'_, 'b> {
+impl<'b> RowSource<'_, 'b> {
     #[inline(always)]
     fn record<'h>(&self, row: u32, headers: &'h mut Vec<Header<'b>>) -> NewRecord<'h> {
         let at = row as usize;
@@ -46,7 +46,7 @@ impl Accumulator {
         report: &Arc<Report>,
         sent_in: u64,
     ) -> Result<(), Stopped> {
-        let source = Source { values, report, sent_in, now_ms: now_ms() };
+        let source = RowSource { values, report, sent_in, now_ms: now_ms() };
         while let Some((name, rows)) = chunk.runs.pop_front() {
             let topics = match self.topics_to_send(Some(sent_in)) {
                 Ok(topics) => topics,
@@ -77,7 +77,7 @@ impl Accumulator {
     fn rows_to_known(
         &self,
         topic: &KnownTopic,
-        source: &Source<'_, '_>,
+        source: &RowSource<'_, '_>,
         chunk: &mut Chunk,
         rows: Vec<u32>,
     ) -> (Vec<u32>, Option<Stopped>) {
@@ -144,7 +144,7 @@ impl Accumulator {
     fn row_to_unknown_partition(
         &self,
         topic: &KnownTopic,
-        source: &Source<'_, '_>,
+        source: &RowSource<'_, '_>,
         chunk: &Chunk,
         row: u32,
         partition: i32,
@@ -169,7 +169,7 @@ impl Accumulator {
     fn rows_to_sticky(
         &self,
         topic: &KnownTopic,
-        source: &Source<'_, '_>,
+        source: &RowSource<'_, '_>,
         chunk: &Chunk,
         mut rows: Vec<u32>,
     ) -> (Vec<u32>, Option<Stopped>) {
@@ -196,7 +196,7 @@ impl Accumulator {
         &self,
         topic: &KnownTopic,
         partition: &Partition,
-        source: &Source<'_, '_>,
+        source: &RowSource<'_, '_>,
         chunk: &Chunk,
         rows: &[u32],
         max_bytes: usize,
@@ -254,7 +254,7 @@ impl Accumulator {
     fn rows_to_unknown_topic(
         &self,
         name: &Arc<str>,
-        source: &Source<'_, '_>,
+        source: &RowSource<'_, '_>,
         chunk: &Chunk,
         mut rows: Vec<u32>,
     ) -> (Vec<u32>, Option<Stopped>) {
@@ -305,7 +305,7 @@ fn in_order(by_partition: impl IntoIterator<Item = Vec<u32>>) -> Vec<u32> {
     rows
 }
 
-impl Source<'_, '_> {
+impl RowSource<'_, '_> {
     /// Reports a row that waits for metadata once it is done.
     fn report_when_done(&self, row: u64, sent: &RecordFuture) {
         self.report.progress().awaiting_metadata += 1;

@@ -23,12 +23,12 @@ pub(super) struct Renewal {
 pub(super) struct Tickets<C> {
     renewal: Renewal,
     jitter: Jitter,
-    held: Option<Held<C>>,
+    held: Option<HeldTickets<C>>,
     /// Grows with each that were got.
     number: u64,
 }
 
-struct Held<C> {
+struct HeldTickets<C> {
     credential: Arc<C>,
     got_at_ms: i64,
     renew_at_ms: i64,
@@ -53,7 +53,7 @@ impl<C> Tickets<C> {
             Ok((credential, lifetime)) => {
                 let lifetime_ms = lifetime.map_or(i64::MAX, |life| i64::try_from(life.as_millis()).unwrap_or(i64::MAX));
                 self.number += 1;
-                self.held = Some(Held {
+                self.held = Some(HeldTickets {
                     credential: credential.clone(),
                     got_at_ms: now_ms,
                     renew_at_ms: now_ms.saturating_add(self.wait_ms(lifetime_ms)),

@@ -19,13 +19,13 @@ const DAYS: std::ops::RangeInclusive<i64> = -719_162..=2_932_896;
 #[derive(Debug)]
 pub(super) struct Time<'a> {
     ticks: Times<'a>,
-    kind: Kind,
+    kind: TimeKind,
     /// Ticks a second.
     per_second: i64,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum TimeKind {
     Date,
     /// True for those in a zone, which is UTC.
     Timestamp(bool),
@@ -36,15 +36,15 @@ enum Kind {
 impl<'a> Time<'a> {
     pub(super) fn of(array: &'a ArrayRef) -> Option<Self> {
         let (ticks, kind, per_second) = match array.data_type() {
-            DataType::Date32 | DataType::Date64 => (Times::date(array)?, Kind::Date, 1),
+            DataType::Date32 | DataType::Date64 => (Times::date(array)?, TimeKind::Date, 1),
             DataType::Timestamp(unit, zone) => {
                 let is_zoned = zone.is_some();
-                (Times::timestamp(array, units(*unit), is_zoned)?, Kind::Timestamp(is_zoned), units(*unit))
+                (Times::timestamp(array, units(*unit), is_zoned)?, TimeKind::Timestamp(is_zoned), units(*unit))
             }
             DataType::Time32(unit) | DataType::Time64(unit) => {
-                (Times::time(array, units(*unit))?, Kind::OfDay, units(*unit))
+                (Times::time(array, units(*unit))?, TimeKind::OfDay, units(*unit))
             }
-            DataType::Duration(unit) => (Times::duration(array, units(*unit))?, Kind::Length, units(*unit)),
+            DataType::Duration(unit) => (Times::duration(array, units(*unit))?, TimeKind::Length, units(*unit)),
             _ => return None,
         };
         Some(Self { ticks, kind, per_second })
@@ -55,9 +55,9 @@ impl<'a> Time<'a> {
         let nano = tick.rem_euclid(self.per_second) * (NANOS / self.per_second);
         let second = tick.div_euclid(self.per_second);
         match self.kind {
-            Kind::Date if DAYS.contains(&tick) => scalar::quoted(|out| write_date(tick, out), out),
+            TimeKind::Date if DAYS.contains(&tick) => scalar::quoted(|out| write_date(tick, out), out),
             // Python has no nanoseconds.
-            Kind::Timestamp(is_zoned) if DAYS.contains(&second.div_euclid(DAY)) && self.per_second < NANOS => {
+            TimeKind::Timestamp(is_zoned) if DAYS.contains(&second.div_euclid(DAY)) && self.per_second < NANOS => {
                 scalar::quoted(
                     |out| {
                         write_date(second.div_euclid(DAY), out);
@@ -68,9 +68,9 @@ impl<'a> Time<'a> {
                     out,
                 );
             }
-            Kind::Date | Kind::Timestamp(_) => scalar::int(tick, out),
-            Kind::OfDay => scalar::quoted(|out| write_clock(second, nano, out), out),
-            Kind::Length => scalar::quoted(|out| self.write_length(tick, out), out),
+            TimeKind::Date | TimeKind::Timestamp(_) => scalar::int(tick, out),
+            TimeKind::OfDay => scalar::quoted(|out| write_clock(second, nano, out), out),
+            TimeKind::Length => scalar::quoted(|out| self.write_length(tick, out), out),
         }
         Ok(())
     }

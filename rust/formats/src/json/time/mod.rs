@@ -24,7 +24,7 @@ pub(crate) fn date(text: &str) -> Option<i32> {
 
 fn written_date(text: &[u8]) -> Option<i32> {
     let (negative, text) = sign(text);
-    let mut parts = Parts { bytes: text, at: 0 };
+    let mut parts = DateScanner { bytes: text, at: 0 };
     let date = parts.date(negative, 7)?;
     let ended = matches!((date.given, text.get(parts.at)), (_, None) | (3, Some(b' ' | b'T')));
     if ended { i32::try_from(date.days).ok() } else { None }
@@ -39,7 +39,7 @@ pub(crate) fn timestamp(text: &str, zone: Option<&TimeZone>) -> Option<i64> {
 
 fn written_timestamp(text: &[u8], default_zone: Option<&TimeZone>) -> Option<i64> {
     let (negative, text) = sign(text);
-    let mut parts = Parts { bytes: text, at: 0 };
+    let mut parts = DateScanner { bytes: text, at: 0 };
     let date = parts.date(negative, 6)?;
     let (mut second, mut fraction, mut zone) = (0, 0, None);
     if parts.at < text.len() {
@@ -85,12 +85,12 @@ impl Date {
     }
 }
 
-struct Parts<'a> {
+struct DateScanner<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Parts<'_> {
+impl DateScanner<'_> {
     fn take(&mut self, is: impl Fn(u8) -> bool) -> bool {
         let found = self.bytes.get(self.at).is_some_and(|byte| is(*byte));
         self.at += usize::from(found);
@@ -198,19 +198,19 @@ fn zone_offset(zone: &[u8]) -> Option<i64> {
         [b'-', ..] => true,
         _ => return None,
     };
-    let mut parts = Parts { bytes: offset, at: 1 };
+    let mut parts = DateScanner { bytes: offset, at: 1 };
     let (hours, minutes, seconds) = parts.offset()?;
     let total = hours * 3600 + minutes * 60 + seconds;
     let valid = minutes < 60 && seconds < 60 && total <= 18 * 3600;
     valid.then_some(if negative { -total } else { total })
 }
 
-impl Parts<'_> {
+impl DateScanner<'_> {
     /// Reads `h`, `hh`, `h:mm`, `hh:m`, `hh:mm`, `hh:mm:ss`, `hhmm` or `hhmmss`.
     fn offset(&mut self) -> Option<(i64, i64, i64)> {
         let digits = self.bytes[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         if digits > 2 {
-            let two = |parts: &Self, at: usize| Parts { bytes: &parts.bytes[at..at + 2], at: 0 }.number(2..=2);
+            let two = |parts: &Self, at: usize| DateScanner { bytes: &parts.bytes[at..at + 2], at: 0 }.number(2..=2);
             return match (digits, self.bytes.len()) {
                 (4, 5) => Some((two(self, 1)?, two(self, 3)?, 0)),
                 (6, 7) => Some((two(self, 1)?, two(self, 3)?, two(self, 5)?)),

@@ -9,10 +9,10 @@ use jiff::tz::AmbiguousOffset;
 ///
 /// Regions come from the system's time zone database; without one, no region is known.
 #[derive(Clone, PartialEq, Eq)]
-pub struct TimeZone(Kind);
+pub struct TimeZone(ZoneKind);
 
 #[derive(Clone, PartialEq, Eq)]
-enum Kind {
+enum ZoneKind {
     Offset(i32),
     Region(jiff::tz::TimeZone),
 }
@@ -54,12 +54,12 @@ pub(super) const MAX_NAME_BYTES: usize = 64;
 
 impl TimeZone {
     /// UTC.
-    pub const UTC: Self = Self(Kind::Offset(0));
+    pub const UTC: Self = Self(ZoneKind::Offset(0));
 
     /// Zone of this name: `Z`, `UTC`, `+01:00`, `GMT+1`, or a region.
     pub fn named(name: &str) -> Option<Self> {
         if let Some(seconds) = super::zone_offset(name.as_bytes()) {
-            return Some(Self(Kind::Offset(seconds as i32)));
+            return Some(Self(ZoneKind::Offset(seconds as i32)));
         }
         match SHORT_NAMES.binary_search_by_key(&name, |(short, _)| short) {
             Ok(found) => Self::named(SHORT_NAMES[found].1),
@@ -68,7 +68,7 @@ impl TimeZone {
     }
 
     pub(super) fn of_offset(seconds: i64) -> Option<Self> {
-        (-18 * 3600..=18 * 3600).contains(&seconds).then_some(Self(Kind::Offset(seconds as i32)))
+        (-18 * 3600..=18 * 3600).contains(&seconds).then_some(Self(ZoneKind::Offset(seconds as i32)))
     }
 
     /// Region of this name, case-insensitively.
@@ -77,7 +77,7 @@ impl TimeZone {
             return None;
         }
         let zone = jiff::tz::db().get(name).ok().filter(|zone| zone.iana_name().is_some())?;
-        Some(Self(Kind::Region(zone)))
+        Some(Self(ZoneKind::Region(zone)))
     }
 
     /// Offset in seconds at a moment, in seconds since 1970.
@@ -85,8 +85,8 @@ impl TimeZone {
         /// Calendars repeat every 400 years.
         const CYCLE: i64 = 146_097 * 86_400;
         let zone = match &self.0 {
-            Kind::Offset(seconds) => return (*seconds).into(),
-            Kind::Region(zone) => zone,
+            ZoneKind::Offset(seconds) => return (*seconds).into(),
+            ZoneKind::Region(zone) => zone,
         };
         let (least, most) = (jiff::Timestamp::MIN.as_second(), jiff::Timestamp::MAX.as_second() - CYCLE);
         let within = match moment {
@@ -100,7 +100,7 @@ impl TimeZone {
     /// Java's name of the zone.
     pub(super) fn id(&self) -> String {
         match &self.0 {
-            Kind::Offset(seconds) if *seconds != 0 && seconds % 60 == 0 => self.to_string()[..6].to_owned(),
+            ZoneKind::Offset(seconds) if *seconds != 0 && seconds % 60 == 0 => self.to_string()[..6].to_owned(),
             _ => self.to_string(),
         }
     }
@@ -109,8 +109,8 @@ impl TimeZone {
     /// that occurs twice, the first is taken, as in Java.
     pub(super) fn offset_at(&self, (year, month, day): (i64, i64, i64), second_of_day: i64) -> i64 {
         let zone = match &self.0 {
-            Kind::Offset(seconds) => return (*seconds).into(),
-            Kind::Region(zone) => zone,
+            ZoneKind::Offset(seconds) => return (*seconds).into(),
+            ZoneKind::Region(zone) => zone,
         };
         // Calendars repeat every 400 years, and so do rules beyond the years that the database knows.
         let year = if (-9000..=9000).contains(&year) { year } else { year.rem_euclid(400) + 8400 * year.signum() };
@@ -127,12 +127,12 @@ impl TimeZone {
 impl fmt::Display for TimeZone {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Offset(0) => formatter.write_str("UTC"),
-            Kind::Offset(seconds) => {
+            ZoneKind::Offset(0) => formatter.write_str("UTC"),
+            ZoneKind::Offset(seconds) => {
                 let (sign, seconds) = (if *seconds < 0 { '-' } else { '+' }, seconds.abs());
                 write!(formatter, "{sign}{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
             }
-            Kind::Region(zone) => formatter.write_str(zone.iana_name().unwrap_or_default()),
+            ZoneKind::Region(zone) => formatter.write_str(zone.iana_name().unwrap_or_default()),
         }
     }
 }

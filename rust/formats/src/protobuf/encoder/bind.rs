@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 use super::node::{Form, Map, Member, Message, Node, Root, Values, tag};
 use crate::avro::BadSchema;
 use crate::protobuf::plan::{wire_type, wrapped};
-use crate::protobuf::schema::{Field, Kind, Presence, ProtobufSchema, TypeId};
+use crate::protobuf::schema::{Field, FieldKind, Presence, ProtobufSchema, TypeId};
 use crate::protobuf::wire::{BYTES, END_GROUP};
 use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, indexed, units};
 
@@ -103,7 +103,7 @@ impl Binder<'_> {
             let (form, wire) = self.form(field, values, meaning, path, depth)?;
             return Ok((Form::Indexed(indices, Box::new(form)), wire));
         }
-        if let Kind::Message(id) = field.kind
+        if let FieldKind::Message(id) = field.kind
             && self.schema.messages[id].is_map_entry
         {
             return Ok((self.map(id, column, path, depth)?, BYTES));
@@ -154,7 +154,9 @@ impl Binder<'_> {
         }
         let found = match field.kind {
             _ if matches!(array.data_type(), DataType::Null) => Some(Values::Nulls),
-            Kind::Message(id) | Kind::Group(id) => self.sub_message(id, field, (array, meaning), path, depth)?,
+            FieldKind::Message(id) | FieldKind::Group(id) => {
+                self.sub_message(id, field, (array, meaning), path, depth)?
+            }
             kind => self.scalar(kind, array, meaning),
         };
         match found {
@@ -174,7 +176,7 @@ impl Binder<'_> {
         if let Some(structs) = array.as_struct_opt() {
             let message = self.message(id, structs, path, depth + 1)?;
             return Ok(Some(match field.kind {
-                Kind::Group(_) => Values::Group(message, tag(field.number, END_GROUP)),
+                FieldKind::Group(_) => Values::Group(message, tag(field.number, END_GROUP)),
                 _ => Values::Message(message),
             }));
         }
@@ -194,39 +196,39 @@ impl Binder<'_> {
         })
     }
 
-    fn scalar<'a>(&self, kind: Kind, array: &'a ArrayRef, meaning: Meaning) -> Option<Values<'a>> {
+    fn scalar<'a>(&self, kind: FieldKind, array: &'a ArrayRef, meaning: Meaning) -> Option<Values<'a>> {
         let ints = || Ints::of(array);
         let whole = |is_double| Ints::of(array).map(|ints| Values::IntsAsFloats(ints, is_double));
         let decimals = || Decimals::of(array, 20, 0);
         match kind {
-            Kind::UInt32 | Kind::Fixed32 if self.has_bits_of(array, &DataType::Int32) => {
-                ints().map(|ints| Values::BitsOf32(ints, kind == Kind::Fixed32))
+            FieldKind::UInt32 | FieldKind::Fixed32 if self.has_bits_of(array, &DataType::Int32) => {
+                ints().map(|ints| Values::BitsOf32(ints, kind == FieldKind::Fixed32))
             }
-            Kind::UInt64 | Kind::Fixed64 if self.has_bits_of(array, &DataType::Int64) => {
-                ints().map(|ints| Values::BitsOf64(ints, kind == Kind::Fixed64))
+            FieldKind::UInt64 | FieldKind::Fixed64 if self.has_bits_of(array, &DataType::Int64) => {
+                ints().map(|ints| Values::BitsOf64(ints, kind == FieldKind::Fixed64))
             }
-            Kind::Double => Floats::of(array).map(Values::Double).or_else(|| whole(true)),
-            Kind::Float => Floats::of(array).map(Values::Float).or_else(|| whole(false)),
-            Kind::Int32 => ints().map(Values::Int32),
-            Kind::Int64 => ints().map(Values::Int64),
-            Kind::UInt32 => ints().map(Values::UInt32),
-            Kind::UInt64 => ints().map(Values::UInt64).or_else(|| decimals().map(Values::UInt64OfDecimal)),
-            Kind::SInt32 => ints().map(Values::SInt32),
-            Kind::SInt64 => ints().map(Values::SInt64),
-            Kind::Fixed32 => ints().map(Values::Fixed32),
-            Kind::Fixed64 => ints().map(Values::Fixed64).or_else(|| decimals().map(Values::Fixed64OfDecimal)),
-            Kind::SFixed32 => ints().map(Values::SFixed32),
-            Kind::SFixed64 => ints().map(Values::SFixed64),
-            Kind::Bool => array.as_boolean_opt().map(|booleans| Values::Bool(booleans.values().clone())),
-            Kind::Text if meaning == Meaning::Uuid => Texts::of_bytes(array).map(Values::Uuid),
-            Kind::Text => Texts::of_texts(array).map(Values::Bytes),
-            Kind::Bytes => Texts::of_bytes(array).map(Values::Bytes),
-            Kind::Enum(id) => {
+            FieldKind::Double => Floats::of(array).map(Values::Double).or_else(|| whole(true)),
+            FieldKind::Float => Floats::of(array).map(Values::Float).or_else(|| whole(false)),
+            FieldKind::Int32 => ints().map(Values::Int32),
+            FieldKind::Int64 => ints().map(Values::Int64),
+            FieldKind::UInt32 => ints().map(Values::UInt32),
+            FieldKind::UInt64 => ints().map(Values::UInt64).or_else(|| decimals().map(Values::UInt64OfDecimal)),
+            FieldKind::SInt32 => ints().map(Values::SInt32),
+            FieldKind::SInt64 => ints().map(Values::SInt64),
+            FieldKind::Fixed32 => ints().map(Values::Fixed32),
+            FieldKind::Fixed64 => ints().map(Values::Fixed64).or_else(|| decimals().map(Values::Fixed64OfDecimal)),
+            FieldKind::SFixed32 => ints().map(Values::SFixed32),
+            FieldKind::SFixed64 => ints().map(Values::SFixed64),
+            FieldKind::Bool => array.as_boolean_opt().map(|booleans| Values::Bool(booleans.values().clone())),
+            FieldKind::Text if meaning == Meaning::Uuid => Texts::of_bytes(array).map(Values::Uuid),
+            FieldKind::Text => Texts::of_texts(array).map(Values::Bytes),
+            FieldKind::Bytes => Texts::of_bytes(array).map(Values::Bytes),
+            FieldKind::Enum(id) => {
                 let names = |texts| Values::EnumName(texts, Arc::clone(&self.schema.enums[id]));
                 let numbers = |ints| Values::EnumNumber(ints, Arc::clone(&self.schema.enums[id]));
                 Texts::of_texts(array).map(names).or_else(|| ints().map(numbers))
             }
-            Kind::Message(_) | Kind::Group(_) => None,
+            FieldKind::Message(_) | FieldKind::Group(_) => None,
         }
     }
 
@@ -237,14 +239,14 @@ impl Binder<'_> {
     }
 
     /// Columns that a type can be encoded from, for errors.
-    fn expected(&self, kind: Kind) -> &'static str {
+    fn expected(&self, kind: FieldKind) -> &'static str {
         match kind {
-            Kind::Double | Kind::Float => "a floating number, to which others are cast first, or a whole one",
-            Kind::Bool => "a boolean",
-            Kind::Text => "a string",
-            Kind::Bytes => "binary or a string",
-            Kind::Enum(_) => "a string, the name, or an integer, the number",
-            Kind::Message(id) | Kind::Group(id) => match &*self.schema.messages[id].name {
+            FieldKind::Double | FieldKind::Float => "a floating number, to which others are cast first, or a whole one",
+            FieldKind::Bool => "a boolean",
+            FieldKind::Text => "a string",
+            FieldKind::Bytes => "binary or a string",
+            FieldKind::Enum(_) => "a string, the name, or an integer, the number",
+            FieldKind::Message(id) | FieldKind::Group(id) => match &*self.schema.messages[id].name {
                 "google.protobuf.Timestamp" => {
                     "a timestamp with a zone: say which zone its times are in, by .dt.tz_localize(\"UTC\") of pandas, \
                      .dt.replace_time_zone(\"UTC\") of polars, pyarrow.compute.assume_timezone"
@@ -263,25 +265,25 @@ impl Binder<'_> {
     }
 
     /// Name of the type, for errors.
-    fn text(&self, kind: Kind) -> String {
+    fn text(&self, kind: FieldKind) -> String {
         let name = match kind {
-            Kind::Double => "double",
-            Kind::Float => "float",
-            Kind::Int32 => "int32",
-            Kind::Int64 => "int64",
-            Kind::UInt32 => "uint32",
-            Kind::UInt64 => "uint64",
-            Kind::SInt32 => "sint32",
-            Kind::SInt64 => "sint64",
-            Kind::Fixed32 => "fixed32",
-            Kind::Fixed64 => "fixed64",
-            Kind::SFixed32 => "sfixed32",
-            Kind::SFixed64 => "sfixed64",
-            Kind::Bool => "bool",
-            Kind::Text => "string",
-            Kind::Bytes => "bytes",
-            Kind::Enum(_) => "an enum",
-            Kind::Message(id) | Kind::Group(id) => &self.schema.messages[id].name,
+            FieldKind::Double => "double",
+            FieldKind::Float => "float",
+            FieldKind::Int32 => "int32",
+            FieldKind::Int64 => "int64",
+            FieldKind::UInt32 => "uint32",
+            FieldKind::UInt64 => "uint64",
+            FieldKind::SInt32 => "sint32",
+            FieldKind::SInt64 => "sint64",
+            FieldKind::Fixed32 => "fixed32",
+            FieldKind::Fixed64 => "fixed64",
+            FieldKind::SFixed32 => "sfixed32",
+            FieldKind::SFixed64 => "sfixed64",
+            FieldKind::Bool => "bool",
+            FieldKind::Text => "string",
+            FieldKind::Bytes => "bytes",
+            FieldKind::Enum(_) => "an enum",
+            FieldKind::Message(id) | FieldKind::Group(id) => &self.schema.messages[id].name,
         };
         name.to_owned()
     }

@@ -5,7 +5,7 @@ use super::hash::ScramHash;
 use super::message::{ServerFinal, ServerFirst, escape};
 use super::{MAX_ITERATIONS, MIN_ITERATIONS};
 use crate::base64;
-use crate::sasl::client::Step;
+use crate::sasl::client::ExchangeStep;
 use crate::sasl::{NONCE_BYTES, SaslError, readable};
 use crate::secret::Secret;
 
@@ -73,7 +73,7 @@ impl Client {
     }
 
     /// Takes a message of the server. An error ends the exchange.
-    pub(in crate::sasl) fn step(&mut self, challenge: &[u8]) -> Result<Step, SaslError> {
+    pub(in crate::sasl) fn step(&mut self, challenge: &[u8]) -> Result<ExchangeStep, SaslError> {
         match std::mem::replace(&mut self.state, ScramClientState::Ended) {
             ScramClientState::AwaitsServerFirst { nonce, first_bare } => {
                 self.server_first(challenge, &nonce, first_bare)
@@ -83,7 +83,7 @@ impl Client {
         }
     }
 
-    fn server_first(&mut self, challenge: &[u8], nonce: &str, first_bare: String) -> Result<Step, SaslError> {
+    fn server_first(&mut self, challenge: &[u8], nonce: &str, first_bare: String) -> Result<ExchangeStep, SaslError> {
         let mechanism = self.hash.mechanism();
         let parsed = ServerFirst::parse(mechanism, challenge)?;
         if !parsed.nonce.starts_with(nonce) || parsed.nonce.len() == nonce.len() {
@@ -97,11 +97,11 @@ impl Client {
         // Copy as received, since the signature covers unknown extensions. Parsing has shown that it is UTF-8.
         let server_first = String::from_utf8_lossy(challenge).into_owned();
         self.state = ScramClientState::Derives { first_bare, server_first, server_nonce };
-        Ok(Step::Derive(KeyDerivation { hash: self.hash, salt, iterations, password: self.password.clone() }))
+        Ok(ExchangeStep::Derive(KeyDerivation { hash: self.hash, salt, iterations, password: self.password.clone() }))
     }
 
     /// Takes the keys, and makes the proof that the client knows the password.
-    pub(in crate::sasl) fn derived(&mut self, keys: &ScramKeys) -> Result<Step, SaslError> {
+    pub(in crate::sasl) fn derived(&mut self, keys: &ScramKeys) -> Result<ExchangeStep, SaslError> {
         let state = std::mem::replace(&mut self.state, ScramClientState::Ended);
         let ScramClientState::Derives { first_bare, server_first, server_nonce } = state else {
             return Err(self.ended());
@@ -116,15 +116,15 @@ impl Client {
         let proof = base64::encode(&xor(keys.client_key.expose(), &client_signature));
         let server_signature = self.hash.hmac(keys.server_key.expose(), auth_message.as_bytes());
         self.state = ScramClientState::AwaitsServerFinal { server_signature: Secret::new(server_signature.as_slice()) };
-        Ok(Step::Send(Secret::from(format!("{without_proof},p={proof}"))))
+        Ok(ExchangeStep::Send(Secret::from(format!("{without_proof},p={proof}"))))
     }
 
-    fn server_final(&mut self, challenge: &[u8], server_signature: &Secret) -> Result<Step, SaslError> {
+    fn server_final(&mut self, challenge: &[u8], server_signature: &Secret) -> Result<ExchangeStep, SaslError> {
         let mechanism = self.hash.mechanism();
         match ServerFinal::parse(mechanism, challenge)? {
             ServerFinal::Error(error) => Err(SaslError::Refused { mechanism, reason: readable(error.as_bytes()) }),
             // Equality of secrets takes constant time.
-            ServerFinal::Signature(signature) if signature == *server_signature => Ok(Step::Done),
+            ServerFinal::Signature(signature) if signature == *server_signature => Ok(ExchangeStep::Done),
             ServerFinal::Signature(_) => Err(SaslError::ServerSignature { mechanism }),
         }
     }
@@ -143,12 +143,12 @@ mod tests {
         b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
 
     /// Runs RFC 7677's exchange up to the proof, then feeds `signature`.
-    fn exchange(hash: ScramHash, signature: &str) -> (String, Result<Step, SaslError>) {
+    fn exchange(hash: ScramHash, signature: &str) -> (String, Result<ExchangeStep, SaslError>) {
         let nonce = "rOprNGfwEbeRWgbNEkqO".to_owned();
         let (mut client, first) = Client::with_nonce(hash, "user", &"pencil".into(), false, nonce).unwrap();
         assert_eq!(first.expose(), b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO");
-        let Step::Derive(derivation) = client.step(SERVER_FIRST).unwrap() else { panic!("no derivation") };
-        let Step::Send(last) = client.derived(&derivation.run()).unwrap() else { panic!("no proof") };
+        let ExchangeStep::Derive(derivation) = client.step(SERVER_FIRST).unwrap() else { panic!("no derivation") };
+        let ExchangeStep::Send(last) = client.derived(&derivation.run()).unwrap() else { panic!("no proof") };
         let text = last.expose_text().unwrap();
         let nonce = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=";
         (text.strip_prefix(nonce).unwrap().to_owned(), client.step(signature.as_bytes()))
@@ -158,7 +158,7 @@ mod tests {
     fn the_exchange_of_rfc_7677() {
         let (proof, end) = exchange(ScramHash::Sha256, "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=");
         assert_eq!(proof, "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=");
-        assert_eq!(end, Ok(Step::Done));
+        assert_eq!(end, Ok(ExchangeStep::Done));
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
             "v=ZQnYEgWQMFmmsM8aQMF0nDDCy/AgCzkwk8CmMZYcMg0vSVlKDanekLtifDSeVGT4+5ZxXnJq199RVG2rR7N7Zw==",
         );
         assert_eq!(proof, "gMGXRcevScNtxZ6/8lQYpGtnsNAc3mGcmNomv+xnoOMw+3R2xNJdMNnzMlTN8PPC6wdp6dybEmDYXYTxwnYPJQ==");
-        assert_eq!(end, Ok(Step::Done));
+        assert_eq!(end, Ok(ExchangeStep::Done));
     }
 
     #[test]

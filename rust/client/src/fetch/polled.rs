@@ -31,7 +31,7 @@ pub struct HandedBatch {
 
 /// How a wait ended.
 #[derive(Debug)]
-pub enum Step {
+pub enum Polled {
     /// Rows.
     Batch(HandedBatch),
     /// A callback is to be run before anything else.

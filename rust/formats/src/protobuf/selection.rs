@@ -2,9 +2,9 @@
 
 /// Selected fields in their order, each with the selection below it; empty for all.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted(Vec<(Box<str>, Self)>);
+pub(crate) struct FieldSelection(Vec<(Box<str>, Self)>);
 
-impl Wanted {
+impl FieldSelection {
     pub(crate) const ALL: Self = Self(Vec::new());
 
     /// Selection from paths such as `items.price`.
