@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::schema::{AvroKind, AvroSchema, TypeId};
+use super::schema::{AvroSchema, Kind, TypeId};
 
 impl AvroSchema {
     /// CRC-64-AVRO of the schema's canonical form.
@@ -35,7 +35,7 @@ impl AvroSchema {
             let _ = write!(text, "{{\"name\":{},\"type\":\"{}\"", quoted(&name.full), kind.text());
         }
         match kind {
-            AvroKind::Record { fields, .. } => {
+            Kind::Record { fields, .. } => {
                 text.push_str(",\"fields\":[");
                 for (index, field) in fields.iter().enumerate() {
                     let comma = if index == 0 { "" } else { "," };
@@ -45,20 +45,20 @@ impl AvroSchema {
                 }
                 text.push_str("]}");
             }
-            AvroKind::Enum { symbols, .. } => {
+            Kind::Enum { symbols, .. } => {
                 let symbols: Vec<_> = symbols.iter().map(|symbol| quoted(symbol)).collect();
                 let _ = write!(text, ",\"symbols\":[{}]}}", symbols.join(","));
             }
-            AvroKind::Fixed { size, .. } => {
+            Kind::Fixed { size, .. } => {
                 let _ = write!(text, ",\"size\":{size}}}");
             }
-            AvroKind::Array(child) | AvroKind::Map(child) => {
-                let key = if matches!(kind, AvroKind::Array(_)) { "items" } else { "values" };
+            Kind::Array(child) | Kind::Map(child) => {
+                let key = if matches!(kind, Kind::Array(_)) { "items" } else { "values" };
                 let _ = write!(text, "{{\"type\":\"{}\",\"{key}\":", kind.text());
                 self.write_canonical(*child, is_written, text);
                 text.push('}');
             }
-            AvroKind::Union(branches) => {
+            Kind::Union(branches) => {
                 text.push('[');
                 for (index, branch) in branches.iter().enumerate() {
                     text.push_str(if index == 0 { "" } else { "," });

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::schema::{AvroKind, AvroSchema, Field, Name, TypeId};
+use super::schema::{AvroSchema, Field, Kind, Name, TypeId};
 
 /// How deep types may be in each other, so that the comparison has stack enough.
 const MAX_DEPTH: usize = 200;
@@ -51,29 +51,25 @@ impl Comparison<'_> {
         self.seen.insert((reader, writer), found.len() == before);
     }
 
-    fn kinds(&mut self, reader: &AvroKind, writer: &AvroKind, path: &str, found: &mut Vec<String>) {
+    fn kinds(&mut self, reader: &Kind, writer: &Kind, path: &str, found: &mut Vec<String>) {
         if let (Some(name), Some(written)) = (reader.name(), writer.name()) {
             found.extend(names(name, written, path));
         }
         match (reader, writer) {
-            (AvroKind::Array(items), AvroKind::Array(written)) => {
-                self.types(*items, *written, &format!("{path}/items"), found)
-            }
-            (AvroKind::Map(values), AvroKind::Map(written)) => {
-                self.types(*values, *written, &format!("{path}/values"), found)
-            }
-            (AvroKind::Union(branches), AvroKind::Union(written)) => {
+            (Kind::Array(items), Kind::Array(written)) => self.types(*items, *written, &format!("{path}/items"), found),
+            (Kind::Map(values), Kind::Map(written)) => self.types(*values, *written, &format!("{path}/values"), found),
+            (Kind::Union(branches), Kind::Union(written)) => {
                 for (index, branch) in written.iter().enumerate() {
                     if !self.is_any(branches, *branch) {
                         found.push(self.lacks(branches, *branch, &format!("{path}/{index}")));
                     }
                 }
             }
-            (AvroKind::Fixed { name, size }, AvroKind::Fixed { size: written, .. }) if size != written => {
+            (Kind::Fixed { name, size }, Kind::Fixed { size: written, .. }) if size != written => {
                 let text = format!("the new size of {} is {size}, where {written} was written", name.full);
                 found.push(told("FIXED_SIZE_MISMATCH", &format!("{path}/size"), &text, &format!("{size}, {written}")));
             }
-            (AvroKind::Enum { name, symbols, default: None }, AvroKind::Enum { symbols: written, .. }) => {
+            (Kind::Enum { name, symbols, default: None }, Kind::Enum { symbols: written, .. }) => {
                 let missing: Vec<&str> =
                     written.iter().filter(|symbol| !symbols.contains(symbol)).map(|symbol| &**symbol).collect();
                 if !missing.is_empty() {
@@ -82,7 +78,7 @@ impl Comparison<'_> {
                     found.push(told("MISSING_ENUM_SYMBOLS", &format!("{path}/symbols"), &text, &missing.join(", ")));
                 }
             }
-            (AvroKind::Record { fields, .. }, AvroKind::Record { .. }) => {
+            (Kind::Record { fields, .. }, Kind::Record { .. }) => {
                 for (index, field) in fields.iter().enumerate() {
                     self.field(field, writer, &format!("{path}/fields/{index}"), found);
                 }
@@ -93,22 +89,20 @@ impl Comparison<'_> {
 
     fn two_kinds(
         &mut self,
-        (reader, of_reader): (TypeId, &AvroKind),
-        (writer, of_writer): (TypeId, &AvroKind),
+        (reader, of_reader): (TypeId, &Kind),
+        (writer, of_writer): (TypeId, &Kind),
         path: &str,
         found: &mut Vec<String>,
     ) {
         match (of_reader, of_writer) {
-            (_, AvroKind::Union(branches)) => {
-                branches.iter().for_each(|branch| self.types(reader, *branch, path, found))
-            }
-            (AvroKind::Union(branches), _) if self.is_any(branches, writer) => {}
-            (AvroKind::Union(branches), _) => found.push(self.lacks(branches, writer, path)),
-            (AvroKind::Long | AvroKind::Float | AvroKind::Double, AvroKind::Int)
-            | (AvroKind::Float | AvroKind::Double, AvroKind::Long)
-            | (AvroKind::Double, AvroKind::Float)
-            | (AvroKind::Bytes, AvroKind::String)
-            | (AvroKind::String, AvroKind::Bytes) => {}
+            (_, Kind::Union(branches)) => branches.iter().for_each(|branch| self.types(reader, *branch, path, found)),
+            (Kind::Union(branches), _) if self.is_any(branches, writer) => {}
+            (Kind::Union(branches), _) => found.push(self.lacks(branches, writer, path)),
+            (Kind::Long | Kind::Float | Kind::Double, Kind::Int)
+            | (Kind::Float | Kind::Double, Kind::Long)
+            | (Kind::Double, Kind::Float)
+            | (Kind::Bytes, Kind::String)
+            | (Kind::String, Kind::Bytes) => {}
             _ => {
                 let text = format!("{} is expected, where {} was written", called(of_reader), called(of_writer));
                 let more = format!("reader type: {}, writer type: {}", of_reader.text(), of_writer.text());
@@ -135,8 +129,8 @@ impl Comparison<'_> {
         told("MISSING_UNION_BRANCH", path, &text, &more)
     }
 
-    fn field(&mut self, field: &Field, record: &AvroKind, path: &str, found: &mut Vec<String>) {
-        let (AvroKind::Record { fields, .. }, name) = (record, &field.name) else { return };
+    fn field(&mut self, field: &Field, record: &Kind, path: &str, found: &mut Vec<String>) {
+        let (Kind::Record { fields, .. }, name) = (record, &field.name) else { return };
         let is_called = |written: &&Field| written.name == *name || field.aliases.contains(&written.name);
         let written: Vec<&Field> = fields.iter().filter(is_called).collect();
         match written[..] {
@@ -144,7 +138,7 @@ impl Comparison<'_> {
             [] if field.default.is_some() => {}
             [] => match self.reader.kind(field.type_id) {
                 // Java compares the enum with the record then.
-                of_field @ AvroKind::Enum { default: Some(_), .. } => {
+                of_field @ Kind::Enum { default: Some(_), .. } => {
                     let text = format!("{} is expected, where {} was written", called(of_field), called(record));
                     found.push(told(
                         "TYPE_MISMATCH",
@@ -181,6 +175,6 @@ fn told(kind: &str, path: &str, text: &str, more: &str) -> String {
     format!("{{errorType:'{kind}', description:'{text}, at path {path}', additionalInfo:'{more}'}}")
 }
 
-fn called(kind: &AvroKind) -> &str {
+fn called(kind: &Kind) -> &str {
     kind.name().map_or_else(|| kind.text(), |name| &name.full)
 }

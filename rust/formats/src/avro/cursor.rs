@@ -3,7 +3,7 @@
 use monedula_columns::text_of;
 
 use super::error::{AvroReason, Decoded, Fault};
-use super::schema::{AvroKind, AvroSchema, TypeId};
+use super::schema::{AvroSchema, Kind, TypeId};
 use crate::varint::short_varint;
 
 /// Limit on the nesting of skipped values. Decoded values are only as deep as the columns.
@@ -163,42 +163,42 @@ impl<'v> Cursor<'v> {
             return Err(self.fault(AvroReason::TooDeep));
         }
         match &each.kind {
-            AvroKind::Null => {}
-            AvroKind::Boolean => {
+            Kind::Null => {}
+            Kind::Boolean => {
                 self.boolean()?;
             }
-            AvroKind::Int => {
+            Kind::Int => {
                 self.int()?;
             }
-            AvroKind::Long | AvroKind::Enum { .. } => {
+            Kind::Long | Kind::Enum { .. } => {
                 self.long()?;
             }
-            AvroKind::Float => {
+            Kind::Float => {
                 self.array::<4>()?;
             }
-            AvroKind::Double => {
+            Kind::Double => {
                 self.array::<8>()?;
             }
-            AvroKind::Bytes | AvroKind::String => {
+            Kind::Bytes | Kind::String => {
                 self.bytes()?;
             }
-            AvroKind::Fixed { size, .. } => {
+            Kind::Fixed { size, .. } => {
                 self.take(*size)?;
             }
-            AvroKind::Union(branches) => {
+            Kind::Union(branches) => {
                 let start = self.at;
                 let branch = self.index()?;
                 let id = usize::try_from(branch).ok().and_then(|branch| branches.get(branch));
                 let Some(id) = id else { return Err(Fault::new(AvroReason::NoBranch(branch), start)) };
                 self.skip(schema, *id, depth + 1)?;
             }
-            AvroKind::Record { fields, .. } => {
+            Kind::Record { fields, .. } => {
                 for field in fields {
                     self.skip(schema, field.type_id, depth + 1).map_err(|fault| fault.in_field(&field.name))?;
                 }
             }
-            AvroKind::Array(items) => self.skip_blocks(schema, *items, false, depth)?,
-            AvroKind::Map(values) => self.skip_blocks(schema, *values, true, depth)?,
+            Kind::Array(items) => self.skip_blocks(schema, *items, false, depth)?,
+            Kind::Map(values) => self.skip_blocks(schema, *values, true, depth)?,
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use super::cursor::Cursor;
 use super::error::{AvroReason, BadAvro, BadSchema, Decoded, Fault};
 use super::framing::{Framing, Named, WriterKey};
 use super::options::AvroOptions;
-use super::plan::{DecodeStep, resolve};
+use super::plan::{Step, resolve};
 use super::row::Row;
 use super::schema::AvroSchema;
 use super::shape::Shape;
@@ -23,7 +23,7 @@ use crate::source::{SchemaSource, WriterSchemaCache, unreadable};
 #[derive(Debug)]
 struct Writer {
     schema: AvroSchema,
-    step: DecodeStep,
+    step: Step,
 }
 
 /// Plan by which values of any of the writers' schemas become one column, that of the reader's schema.

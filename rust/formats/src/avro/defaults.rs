@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::schema::{AvroKind, AvroSchema, TypeId};
+use super::schema::{AvroSchema, Kind, TypeId};
 use crate::varint::put_zigzag;
 
 /// Limit on the nesting of a default: a record that contains itself has an endless one.
@@ -30,31 +30,31 @@ pub(crate) fn encode(
     let kind = schema.kind(id);
     let unfit = || format!("the default {json} is no {}", kind.text());
     match (kind, json) {
-        (AvroKind::Null, Value::Null) => {}
-        (AvroKind::Boolean, Value::Bool(value)) => out.push(u8::from(*value)),
-        (AvroKind::Int, Value::Number(number)) => {
+        (Kind::Null, Value::Null) => {}
+        (Kind::Boolean, Value::Bool(value)) => out.push(u8::from(*value)),
+        (Kind::Int, Value::Number(number)) => {
             let value = number.as_i64().and_then(|value| i32::try_from(value).ok()).ok_or_else(unfit)?;
             put_zigzag(i64::from(value), out);
         }
-        (AvroKind::Long, Value::Number(number)) => put_zigzag(number.as_i64().ok_or_else(unfit)?, out),
-        (AvroKind::Float, json) => out.extend((float(json).ok_or_else(unfit)? as f32).to_le_bytes()),
-        (AvroKind::Double, json) => out.extend(float(json).ok_or_else(unfit)?.to_le_bytes()),
-        (AvroKind::String, Value::String(text)) => bytes(text.as_bytes(), out),
-        (AvroKind::Bytes, Value::String(text)) => bytes(&latin(text).ok_or_else(unfit)?, out),
-        (AvroKind::Fixed { size, .. }, Value::String(text)) => {
+        (Kind::Long, Value::Number(number)) => put_zigzag(number.as_i64().ok_or_else(unfit)?, out),
+        (Kind::Float, json) => out.extend((float(json).ok_or_else(unfit)? as f32).to_le_bytes()),
+        (Kind::Double, json) => out.extend(float(json).ok_or_else(unfit)?.to_le_bytes()),
+        (Kind::String, Value::String(text)) => bytes(text.as_bytes(), out),
+        (Kind::Bytes, Value::String(text)) => bytes(&latin(text).ok_or_else(unfit)?, out),
+        (Kind::Fixed { size, .. }, Value::String(text)) => {
             out.extend(latin(text).filter(|bytes| bytes.len() == *size).ok_or_else(unfit)?);
         }
-        (AvroKind::Enum { symbols, .. }, Value::String(text)) => {
+        (Kind::Enum { symbols, .. }, Value::String(text)) => {
             put_zigzag(symbols.iter().position(|symbol| **symbol == **text).ok_or_else(unfit)? as i64, out);
         }
-        (AvroKind::Array(items), Value::Array(values)) => {
+        (Kind::Array(items), Value::Array(values)) => {
             if !values.is_empty() {
                 put_zigzag(values.len() as i64, out);
             }
             values.iter().try_for_each(|value| encode(schema, *items, value, out, steps_left, depth + 1))?;
             out.push(0);
         }
-        (AvroKind::Map(values), Value::Object(entries)) => {
+        (Kind::Map(values), Value::Object(entries)) => {
             if !entries.is_empty() {
                 put_zigzag(entries.len() as i64, out);
             }
@@ -64,7 +64,7 @@ pub(crate) fn encode(
             }
             out.push(0);
         }
-        (AvroKind::Record { fields, .. }, Value::Object(given)) => {
+        (Kind::Record { fields, .. }, Value::Object(given)) => {
             for field in fields {
                 let value = given.get(&*field.name).or(field.default.as_ref());
                 let value = value.ok_or_else(|| format!("the default lacks {}, which has none", field.name))?;
@@ -72,7 +72,7 @@ pub(crate) fn encode(
             }
         }
         // Older versions of the specification permitted only the first branch, later ones any.
-        (AvroKind::Union(branches), json) => {
+        (Kind::Union(branches), json) => {
             let start = out.len();
             for (number, branch) in branches.iter().enumerate() {
                 put_zigzag(number as i64, out);
@@ -92,22 +92,20 @@ pub(crate) fn encode(
 /// union it is one of any branch.
 pub(crate) fn is_default(schema: &AvroSchema, id: TypeId, json: &Value) -> bool {
     match (schema.kind(id), json) {
-        (AvroKind::Null, Value::Null) | (AvroKind::Boolean, Value::Bool(_)) => true,
-        (AvroKind::Int, Value::Number(number)) => number.as_i64().is_some_and(|value| i32::try_from(value).is_ok()),
-        (AvroKind::Long, Value::Number(number)) => number.is_i64(),
-        (AvroKind::Float | AvroKind::Double, json) => json.is_number(),
-        (AvroKind::String | AvroKind::Bytes | AvroKind::Enum { .. } | AvroKind::Fixed { .. }, json) => json.is_string(),
-        (AvroKind::Array(items), Value::Array(values)) => values.iter().all(|value| is_default(schema, *items, value)),
-        (AvroKind::Map(values), Value::Object(entries)) => {
-            entries.values().all(|value| is_default(schema, *values, value))
-        }
-        (AvroKind::Record { fields, .. }, Value::Object(given)) => {
+        (Kind::Null, Value::Null) | (Kind::Boolean, Value::Bool(_)) => true,
+        (Kind::Int, Value::Number(number)) => number.as_i64().is_some_and(|value| i32::try_from(value).is_ok()),
+        (Kind::Long, Value::Number(number)) => number.is_i64(),
+        (Kind::Float | Kind::Double, json) => json.is_number(),
+        (Kind::String | Kind::Bytes | Kind::Enum { .. } | Kind::Fixed { .. }, json) => json.is_string(),
+        (Kind::Array(items), Value::Array(values)) => values.iter().all(|value| is_default(schema, *items, value)),
+        (Kind::Map(values), Value::Object(entries)) => entries.values().all(|value| is_default(schema, *values, value)),
+        (Kind::Record { fields, .. }, Value::Object(given)) => {
             fields.iter().all(|field| match given.get(&*field.name) {
                 Some(value) => is_default(schema, field.type_id, value),
                 None => field.default.is_some(),
             })
         }
-        (AvroKind::Union(branches), json) => branches.iter().any(|branch| is_default(schema, *branch, json)),
+        (Kind::Union(branches), json) => branches.iter().any(|branch| is_default(schema, *branch, json)),
         _ => false,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::defaults;
 use super::error::BadSchema;
-use super::schema::{AvroKind, AvroSchema, Field, Logical, Type, TypeId};
+use super::schema::{AvroSchema, Field, Kind, Logical, Type, TypeId};
 use super::shape::{Form, Member, Shape, Target};
 
 /// Limit on the steps of a plan: a writer's union repeats the steps of everything in it.
@@ -10,7 +10,7 @@ const MAX_STEPS: usize = 100_000;
 
 /// Step that decodes one value of the writer's and appends one row to a column.
 #[derive(Debug)]
-pub(crate) enum DecodeStep {
+pub(crate) enum Step {
     Null,
     Boolean,
     /// Int to 32 bits.
@@ -78,7 +78,7 @@ pub(crate) struct RecordStep {
 
 #[derive(Debug)]
 pub(crate) enum FieldStep {
-    Column(usize, DecodeStep),
+    Column(usize, Step),
     Skip(TypeId, Box<str>),
 }
 
@@ -86,14 +86,14 @@ pub(crate) enum FieldStep {
 pub(crate) struct DefaultStep {
     pub(crate) column: usize,
     /// Step for the encoded default, which has the reader's encoding.
-    pub(crate) step: DecodeStep,
+    pub(crate) step: Step,
     pub(crate) bytes: Box<[u8]>,
 }
 
 /// Step for the items of an array, or the values of a map.
 #[derive(Debug)]
 pub(crate) struct ItemStep {
-    pub(crate) step: DecodeStep,
+    pub(crate) step: Step,
     /// Minimal size of an item in a value, in bytes.
     pub(crate) min_bytes: usize,
 }
@@ -107,10 +107,9 @@ pub(crate) fn resolve(
     reader: &AvroSchema,
     shape: &Shape,
     is_confluent: bool,
-) -> Result<DecodeStep, BadSchema> {
-    if is_confluent && matches!((writer.kind(writer.root), &shape.form), (AvroKind::Bytes, Form::Scalar(Target::Bytes)))
-    {
-        return Ok(DecodeStep::Rest);
+) -> Result<Step, BadSchema> {
+    if is_confluent && matches!((writer.kind(writer.root), &shape.form), (Kind::Bytes, Form::Scalar(Target::Bytes))) {
+        return Ok(Step::Rest);
     }
     Resolver { writer, reader, steps: 0 }.step(writer.root, shape, "")
 }
@@ -121,7 +120,7 @@ struct Resolver<'s> {
     steps: usize,
 }
 
-type Resolved<T = DecodeStep> = Result<T, BadSchema>;
+type Resolved<T = Step> = Result<T, BadSchema>;
 
 impl Resolver<'_> {
     fn step(&mut self, id: TypeId, shape: &Shape, path: &str) -> Resolved {
@@ -131,20 +130,17 @@ impl Resolver<'_> {
         }
         let (written, wanted) = (&self.writer.types[id], &self.reader.types[shape.reader]);
         match (&written.kind, &shape.form) {
-            (AvroKind::Union(branches), _) => self.branches(branches, shape, path),
+            (Kind::Union(branches), _) => self.branches(branches, shape, path),
             (_, Form::Union(members)) => self.union_branch(id, members, path),
-            (AvroKind::Record { fields, .. }, Form::Record(columns)) => self.record(fields, columns, shape, path),
-            (AvroKind::Array(items), Form::List(shape)) => {
+            (Kind::Record { fields, .. }, Form::Record(columns)) => self.record(fields, columns, shape, path),
+            (Kind::Array(items), Form::List(shape)) => {
                 let step = self.step(*items, shape, &format!("{path}[]"))?;
-                Ok(DecodeStep::List(Box::new(ItemStep {
-                    step,
-                    min_bytes: usize::from(!self.writer.types[*items].is_empty),
-                })))
+                Ok(Step::List(Box::new(ItemStep { step, min_bytes: usize::from(!self.writer.types[*items].is_empty) })))
             }
-            (AvroKind::Map(values), Form::Map(shape)) => {
+            (Kind::Map(values), Form::Map(shape)) => {
                 let step = self.step(*values, shape, &format!("{path}{{}}"))?;
                 // The key's length takes at least one byte.
-                Ok(DecodeStep::Map(Box::new(ItemStep { step, min_bytes: 1 })))
+                Ok(Step::Map(Box::new(ItemStep { step, min_bytes: 1 })))
             }
             (_, Form::Scalar(target)) => scalar(written, wanted, *target).map_err(|reason| bad(path, reason)),
             (kind, _) => Err(bad(path, unfit(kind, &wanted.kind))),
@@ -155,7 +151,7 @@ impl Resolver<'_> {
     fn branches(&mut self, branches: &[TypeId], shape: &Shape, path: &str) -> Resolved {
         let (mut steps, mut refused, mut is_readable) = (Vec::new(), None, false);
         for branch in branches {
-            let is_null = branches.len() > 1 && matches!(self.writer.kind(*branch), AvroKind::Null);
+            let is_null = branches.len() > 1 && matches!(self.writer.kind(*branch), Kind::Null);
             match self.step(*branch, shape, path) {
                 Ok(step) => {
                     is_readable |= !is_null;
@@ -163,7 +159,7 @@ impl Resolver<'_> {
                 }
                 Err(bad) => {
                     let reason = if bad.path == path { bad.reason.clone() } else { bad.to_string() };
-                    steps.push(DecodeStep::Unresolvable(reason.into()));
+                    steps.push(Step::Unresolvable(reason.into()));
                     // Prefer the fault of another branch: an unresolvable null says less.
                     if refused.is_none() || !is_null {
                         refused = Some(bad);
@@ -173,7 +169,7 @@ impl Resolver<'_> {
         }
         match refused {
             Some(bad) if !is_readable => Err(bad),
-            _ => Ok(DecodeStep::Branches(steps.into())),
+            _ => Ok(Step::Branches(steps.into())),
         }
     }
 
@@ -185,10 +181,10 @@ impl Resolver<'_> {
             return Err(bad(path, format!("{} is in no branch of the reader's union", kind.text())));
         };
         match &members[number] {
-            Member::Null => Ok(DecodeStep::Null),
+            Member::Null => Ok(Step::Null),
             Member::Same(shape) => self.step(id, shape, path),
-            Member::Field(column, _, shape) => Ok(DecodeStep::Member(*column, Box::new(self.step(id, shape, path)?))),
-            Member::Cut => Ok(DecodeStep::Cut(id)),
+            Member::Field(column, _, shape) => Ok(Step::Member(*column, Box::new(self.step(id, shape, path)?))),
+            Member::Cut => Ok(Step::Cut(id)),
         }
     }
 
@@ -196,16 +192,16 @@ impl Resolver<'_> {
         let (writer, reader) = (self.writer, self.reader);
         let written = writer.kind(id);
         let kinds: Vec<_> = members.iter().map(|member| kind_of(reader, member)).collect();
-        let is_same = |kind: &Option<&AvroKind>| {
+        let is_same = |kind: &Option<&Kind>| {
             kind.is_some_and(|kind| std::mem::discriminant(kind) == std::mem::discriminant(written))
         };
         let same: Vec<_> = (0..members.len()).filter(|number| is_same(&kinds[*number])).collect();
         let Some(name) = written.name() else {
-            let promoted = |kind: &Option<&AvroKind>| kind.is_some_and(|kind| is_promoted(written, kind));
+            let promoted = |kind: &Option<&Kind>| kind.is_some_and(|kind| is_promoted(written, kind));
             let found = same.first().copied().or_else(|| kinds.iter().position(promoted));
             return found;
         };
-        let called = |number: &&usize| kinds[**number].and_then(AvroKind::name);
+        let called = |number: &&usize| kinds[**number].and_then(Kind::name);
         let exact = same.iter().find(|number| called(number).is_some_and(|other| other.full == name.full));
         let named = || same.iter().find(|number| called(number).is_some_and(|other| other.is_of(name)));
         // Fall back to equal fields, since a union may have the record under an unrelated name. A record that was cut
@@ -219,7 +215,7 @@ impl Resolver<'_> {
 
     fn record(&mut self, written: &[Field], columns: &[(usize, Shape)], shape: &Shape, path: &str) -> Resolved {
         let reader = self.reader;
-        let AvroKind::Record { fields: wanted, .. } = reader.kind(shape.reader) else {
+        let Kind::Record { fields: wanted, .. } = reader.kind(shape.reader) else {
             return Err(bad(path, "the reader's type is no record".to_owned()));
         };
         let mut fields: Vec<_> =
@@ -239,7 +235,7 @@ impl Resolver<'_> {
                 None => defaults.push(self.default(column, field, shape, &below)?),
             }
         }
-        Ok(DecodeStep::Record(Box::new(RecordStep { fields: fields.into(), defaults: defaults.into() })))
+        Ok(Step::Record(Box::new(RecordStep { fields: fields.into(), defaults: defaults.into() })))
     }
 
     fn default(&mut self, column: usize, field: &Field, shape: &Shape, path: &str) -> Resolved<DefaultStep> {
@@ -260,73 +256,68 @@ impl Resolver<'_> {
     }
 }
 
-fn kind_of<'s>(reader: &'s AvroSchema, member: &Member) -> Option<&'s AvroKind> {
+fn kind_of<'s>(reader: &'s AvroSchema, member: &Member) -> Option<&'s Kind> {
     match member {
-        Member::Null => Some(&AvroKind::Null),
+        Member::Null => Some(&Kind::Null),
         Member::Same(shape) | Member::Field(_, _, shape) => Some(reader.kind(shape.reader)),
         Member::Cut => None,
     }
 }
 
 /// Returns true if the writer's kind is promoted to the reader's, which is another.
-fn is_promoted(written: &AvroKind, wanted: &AvroKind) -> bool {
+fn is_promoted(written: &Kind, wanted: &Kind) -> bool {
     matches!(
         (written, wanted),
-        (AvroKind::Int, AvroKind::Long | AvroKind::Float | AvroKind::Double)
-            | (AvroKind::Long, AvroKind::Float | AvroKind::Double)
-            | (AvroKind::Float, AvroKind::Double)
-            | (AvroKind::String, AvroKind::Bytes)
-            | (AvroKind::Bytes, AvroKind::String)
+        (Kind::Int, Kind::Long | Kind::Float | Kind::Double)
+            | (Kind::Long, Kind::Float | Kind::Double)
+            | (Kind::Float, Kind::Double)
+            | (Kind::String, Kind::Bytes)
+            | (Kind::Bytes, Kind::String)
     )
 }
 
-fn scalar(written: &Type, wanted: &Type, target: Target) -> Result<DecodeStep, String> {
+fn scalar(written: &Type, wanted: &Type, target: Target) -> Result<Step, String> {
     let unfit = || unfit(&written.kind, &wanted.kind);
     Ok(match (&written.kind, target) {
-        (AvroKind::Boolean, Target::Boolean) => DecodeStep::Boolean,
-        (AvroKind::Int, Target::Int32 | Target::Date) => DecodeStep::Int,
-        (AvroKind::Int, Target::Int64) => DecodeStep::IntAsLong,
-        (AvroKind::Long, Target::Int64) => DecodeStep::Long,
-        (
-            kind @ (AvroKind::Int | AvroKind::Long),
-            Target::TimeMillis | Target::TimeMicros | Target::Timestamp { .. },
-        ) => time(written, wanted, target, matches!(kind, AvroKind::Int)).ok_or_else(unfit)?,
-        (AvroKind::Float, Target::Float32) => DecodeStep::Float,
-        (AvroKind::Int, Target::Float32) => DecodeStep::IntAsFloat,
-        (AvroKind::Long, Target::Float32) => DecodeStep::LongAsFloat,
-        (AvroKind::Double, Target::Float64) => DecodeStep::Double,
-        (AvroKind::Int, Target::Float64) => DecodeStep::IntAsDouble,
-        (AvroKind::Long, Target::Float64) => DecodeStep::LongAsDouble,
-        (AvroKind::Float, Target::Float64) => DecodeStep::FloatAsDouble,
-        (AvroKind::String | AvroKind::Bytes, Target::Text) if matches!(wanted.kind, AvroKind::String) => {
-            DecodeStep::Text
+        (Kind::Boolean, Target::Boolean) => Step::Boolean,
+        (Kind::Int, Target::Int32 | Target::Date) => Step::Int,
+        (Kind::Int, Target::Int64) => Step::IntAsLong,
+        (Kind::Long, Target::Int64) => Step::Long,
+        (kind @ (Kind::Int | Kind::Long), Target::TimeMillis | Target::TimeMicros | Target::Timestamp { .. }) => {
+            time(written, wanted, target, matches!(kind, Kind::Int)).ok_or_else(unfit)?
         }
-        (AvroKind::String | AvroKind::Bytes, Target::Bytes) if matches!(wanted.kind, AvroKind::Bytes) => {
-            DecodeStep::Bytes
-        }
-        (AvroKind::Bytes, Target::Decimal { .. }) if matches!(wanted.kind, AvroKind::Bytes) => {
+        (Kind::Float, Target::Float32) => Step::Float,
+        (Kind::Int, Target::Float32) => Step::IntAsFloat,
+        (Kind::Long, Target::Float32) => Step::LongAsFloat,
+        (Kind::Double, Target::Float64) => Step::Double,
+        (Kind::Int, Target::Float64) => Step::IntAsDouble,
+        (Kind::Long, Target::Float64) => Step::LongAsDouble,
+        (Kind::Float, Target::Float64) => Step::FloatAsDouble,
+        (Kind::String | Kind::Bytes, Target::Text) if matches!(wanted.kind, Kind::String) => Step::Text,
+        (Kind::String | Kind::Bytes, Target::Bytes) if matches!(wanted.kind, Kind::Bytes) => Step::Bytes,
+        (Kind::Bytes, Target::Decimal { .. }) if matches!(wanted.kind, Kind::Bytes) => {
             same_scale(written, wanted)?;
-            DecodeStep::Decimal
+            Step::Decimal
         }
-        (AvroKind::Fixed { size, .. }, Target::Bytes | Target::Decimal { .. }) => match &wanted.kind {
-            AvroKind::Fixed { size: other, .. } if other != size => {
+        (Kind::Fixed { size, .. }, Target::Bytes | Target::Decimal { .. }) => match &wanted.kind {
+            Kind::Fixed { size: other, .. } if other != size => {
                 return Err(format!("a fixed of {size} bytes cannot be read as one of {other}"));
             }
-            AvroKind::Fixed { .. } if target == Target::Bytes => DecodeStep::Fixed(*size),
-            AvroKind::Fixed { .. } => {
+            Kind::Fixed { .. } if target == Target::Bytes => Step::Fixed(*size),
+            Kind::Fixed { .. } => {
                 same_scale(written, wanted)?;
-                DecodeStep::DecimalFixed(*size)
+                Step::DecimalFixed(*size)
             }
             _ => return Err(unfit()),
         },
-        (AvroKind::Enum { symbols, .. }, Target::Text) => match &wanted.kind {
-            AvroKind::Enum { symbols: known, default, .. } => {
+        (Kind::Enum { symbols, .. }, Target::Text) => match &wanted.kind {
+            Kind::Enum { symbols: known, default, .. } => {
                 let symbol = |symbol: &str| match (known.iter().any(|known| **known == *symbol), default) {
                     (true, _) => Symbol::Known(symbol.into()),
                     (false, Some(default)) => Symbol::Known(default.clone()),
                     (false, None) => Symbol::Unknown(symbol.into()),
                 };
-                DecodeStep::Enum(symbols.iter().map(|each| symbol(each)).collect())
+                Step::Enum(symbols.iter().map(|each| symbol(each)).collect())
             }
             _ => return Err(unfit()),
         },
@@ -346,7 +337,7 @@ fn same_scale(written: &Type, wanted: &Type) -> Result<(), String> {
 
 /// Step for a time or timestamp. The number is in the writer's unit if the writer's schema has one, else in the
 /// reader's.
-fn time(written: &Type, wanted: &Type, target: Target, is_int: bool) -> Option<DecodeStep> {
+fn time(written: &Type, wanted: &Type, target: Target, is_int: bool) -> Option<Step> {
     let unit = |logical: Option<Logical>| match (logical?, target) {
         (Logical::Time(unit), Target::TimeMillis | Target::TimeMicros) => Some(unit),
         (Logical::Timestamp(unit) | Logical::LocalTimestamp(unit), Target::Timestamp { .. }) => Some(unit),
@@ -363,12 +354,12 @@ fn time(written: &Type, wanted: &Type, target: Target, is_int: bool) -> Option<D
         _ => (1_000_000, None),
     };
     if from == to && day.is_none() && !is_int {
-        return Some(DecodeStep::Long);
+        return Some(Step::Long);
     }
-    Some(DecodeStep::Time(TimeStep { is_int, multiply: (to / from).max(1), divide: (from / to).max(1), day }))
+    Some(Step::Time(TimeStep { is_int, multiply: (to / from).max(1), divide: (from / to).max(1), day }))
 }
 
-fn unfit(written: &AvroKind, wanted: &AvroKind) -> String {
+fn unfit(written: &Kind, wanted: &Kind) -> String {
     format!("{} of the writer's cannot be read as {}", written.text(), wanted.text())
 }
 

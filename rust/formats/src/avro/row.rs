@@ -2,7 +2,7 @@
 
 use super::cursor::Cursor;
 use super::error::{AvroReason, Decoded, Fault};
-use super::plan::{DecodeStep, FieldStep, ItemStep, RecordStep, Symbol, TimeStep};
+use super::plan::{FieldStep, ItemStep, RecordStep, Step, Symbol, TimeStep};
 use super::schema::AvroSchema;
 use crate::column::Column;
 use crate::nested::{Lists, Maps, Structs};
@@ -23,13 +23,13 @@ pub(crate) struct Row<'s> {
 impl Row<'_> {
     /// Decodes one value as a row of the column. After an error the column's children may hold part of that row.
     #[inline(always)]
-    pub(crate) fn value(&mut self, step: &DecodeStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
+    pub(crate) fn value(&mut self, step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
         let step = match step {
-            DecodeStep::Branches(steps) => {
+            Step::Branches(steps) => {
                 let start = cursor.at;
                 let branch = cursor.index()?;
                 match usize::try_from(branch).ok().and_then(|branch| steps.get(branch)) {
-                    Some(DecodeStep::Null) => {
+                    Some(Step::Null) => {
                         column.push_null();
                         return Ok(());
                     }
@@ -41,38 +41,38 @@ impl Row<'_> {
             step => step,
         };
         match (step, column) {
-            (DecodeStep::Long, Column::Int64(values) | Column::Timestamp { values, .. }) => {
+            (Step::Long, Column::Int64(values) | Column::Timestamp { values, .. }) => {
                 values.push(cursor.long()?.to_ne_bytes());
             }
-            (DecodeStep::Int, Column::Int32(values) | Column::Date(values)) => values.push(cursor.int()?.to_ne_bytes()),
-            (DecodeStep::Text, Column::Utf8(texts)) => {
+            (Step::Int, Column::Int32(values) | Column::Date(values)) => values.push(cursor.int()?.to_ne_bytes()),
+            (Step::Text, Column::Utf8(texts)) => {
                 let start = cursor.at;
                 if !texts.push(cursor.text()?) {
                     return Err(Fault::new(AvroReason::OutOfRange("utf8"), start));
                 }
             }
-            (DecodeStep::Double, Column::Float64(values)) => {
+            (Step::Double, Column::Float64(values)) => {
                 values.push(f64::from_le_bytes(cursor.array()?).to_ne_bytes());
             }
-            (DecodeStep::Boolean, Column::Boolean(bits)) => bits.push(cursor.boolean()?),
+            (Step::Boolean, Column::Boolean(bits)) => bits.push(cursor.boolean()?),
             (step, column) => return self.any(step, column, cursor),
         }
         Ok(())
     }
 
     #[inline(never)]
-    fn any(&mut self, step: &DecodeStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
+    fn any(&mut self, step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
         match (step, column) {
-            (DecodeStep::Record(record), Column::Struct(structs)) => return self.record(record, structs, cursor),
-            (DecodeStep::List(items), Column::List(lists)) => return self.list(items, lists, cursor),
-            (DecodeStep::Map(values), Column::Map(maps)) => return self.map(values, maps, cursor),
-            (DecodeStep::Member(index, step), Column::Struct(structs)) => {
+            (Step::Record(record), Column::Struct(structs)) => return self.record(record, structs, cursor),
+            (Step::List(items), Column::List(lists)) => return self.list(items, lists, cursor),
+            (Step::Map(values), Column::Map(maps)) => return self.map(values, maps, cursor),
+            (Step::Member(index, step), Column::Struct(structs)) => {
                 let Structs { fields, children, .. } = structs;
                 self.value(step, &mut children[*index], cursor)
                     .map_err(|fault| fault.in_field(fields[*index].name()))?;
                 structs.end_row();
             }
-            (DecodeStep::Enum(symbols), Column::Utf8(texts)) => {
+            (Step::Enum(symbols), Column::Utf8(texts)) => {
                 let start = cursor.at;
                 let number = cursor.index()?;
                 match usize::try_from(number).ok().and_then(|number| symbols.get(number)) {
@@ -88,12 +88,12 @@ impl Row<'_> {
                     None => return Err(Fault::new(AvroReason::NoSymbol(number), start)),
                 }
             }
-            (DecodeStep::Null, column) => column.push_null(),
-            (DecodeStep::Cut(id), column) => {
+            (Step::Null, column) => column.push_null(),
+            (Step::Cut(id), column) => {
                 cursor.skip(self.writer, *id, 0)?;
                 column.push_null();
             }
-            (DecodeStep::Unresolvable(why), _) => return Err(cursor.fault(AvroReason::Unresolvable(why.clone()))),
+            (Step::Unresolvable(why), _) => return Err(cursor.fault(AvroReason::Unresolvable(why.clone()))),
             (step, column) => return scalar(step, column, cursor),
         }
         Ok(())
@@ -175,43 +175,43 @@ impl Row<'_> {
 }
 
 /// Decodes scalars that [`Row::value`] does not handle itself.
-fn scalar(step: &DecodeStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
+fn scalar(step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
     let start = cursor.at;
     let name = column.type_name();
     let out_of_range = || Fault::new(AvroReason::OutOfRange(name), start);
     match (step, column) {
-        (DecodeStep::IntAsLong, Column::Int64(values)) => values.push(i64::from(cursor.int()?).to_ne_bytes()),
-        (DecodeStep::Float, Column::Float32(values)) => values.push(f32::from_le_bytes(cursor.array()?).to_ne_bytes()),
-        (DecodeStep::IntAsFloat, Column::Float32(values)) => values.push((cursor.int()? as f32).to_ne_bytes()),
-        (DecodeStep::LongAsFloat, Column::Float32(values)) => values.push((cursor.long()? as f32).to_ne_bytes()),
-        (DecodeStep::IntAsDouble, Column::Float64(values)) => values.push(f64::from(cursor.int()?).to_ne_bytes()),
-        (DecodeStep::LongAsDouble, Column::Float64(values)) => values.push((cursor.long()? as f64).to_ne_bytes()),
-        (DecodeStep::FloatAsDouble, Column::Float64(values)) => {
+        (Step::IntAsLong, Column::Int64(values)) => values.push(i64::from(cursor.int()?).to_ne_bytes()),
+        (Step::Float, Column::Float32(values)) => values.push(f32::from_le_bytes(cursor.array()?).to_ne_bytes()),
+        (Step::IntAsFloat, Column::Float32(values)) => values.push((cursor.int()? as f32).to_ne_bytes()),
+        (Step::LongAsFloat, Column::Float32(values)) => values.push((cursor.long()? as f32).to_ne_bytes()),
+        (Step::IntAsDouble, Column::Float64(values)) => values.push(f64::from(cursor.int()?).to_ne_bytes()),
+        (Step::LongAsDouble, Column::Float64(values)) => values.push((cursor.long()? as f64).to_ne_bytes()),
+        (Step::FloatAsDouble, Column::Float64(values)) => {
             values.push(f64::from(f32::from_le_bytes(cursor.array()?)).to_ne_bytes());
         }
-        (DecodeStep::Bytes | DecodeStep::Fixed(_) | DecodeStep::Rest, Column::Binary(bytes)) => {
+        (Step::Bytes | Step::Fixed(_) | Step::Rest, Column::Binary(bytes)) => {
             let taken = match step {
-                DecodeStep::Fixed(size) => cursor.take(*size)?,
-                DecodeStep::Rest => cursor.take(cursor.left())?,
+                Step::Fixed(size) => cursor.take(*size)?,
+                Step::Rest => cursor.take(cursor.left())?,
                 _ => cursor.bytes()?,
             };
             if !bytes.push(taken) {
                 return Err(out_of_range());
             }
         }
-        (DecodeStep::Decimal | DecodeStep::DecimalFixed(_), Column::Decimal { values, precision, .. }) => {
+        (Step::Decimal | Step::DecimalFixed(_), Column::Decimal { values, precision, .. }) => {
             let bytes = match step {
-                DecodeStep::DecimalFixed(size) => cursor.take(*size)?,
+                Step::DecimalFixed(size) => cursor.take(*size)?,
                 _ => cursor.bytes()?,
             };
             let unscaled = decimal(bytes).filter(|value| value.unsigned_abs() < 10_u128.pow(u32::from(*precision)));
             values.push(unscaled.ok_or_else(out_of_range)?.to_ne_bytes());
         }
-        (DecodeStep::Time(time), Column::Time32(values)) => {
+        (Step::Time(time), Column::Time32(values)) => {
             let value = moment(time, cursor)?.and_then(|value| i32::try_from(value).ok());
             values.push(value.ok_or_else(out_of_range)?.to_ne_bytes());
         }
-        (DecodeStep::Time(time), Column::Time64(values) | Column::Timestamp { values, .. }) => {
+        (Step::Time(time), Column::Time64(values) | Column::Timestamp { values, .. }) => {
             values.push(moment(time, cursor)?.ok_or_else(out_of_range)?.to_ne_bytes());
         }
         // Unreachable: the plan was made for these columns.

@@ -23,7 +23,7 @@ pub struct AvroSchema {
 /// A type, and the meaning of its values.
 #[derive(Debug, Clone)]
 pub(crate) struct Type {
-    pub(crate) kind: AvroKind,
+    pub(crate) kind: Kind,
     pub(crate) logical: Option<Logical>,
     /// True if values of this type take no bytes.
     pub(crate) is_empty: bool,
@@ -32,7 +32,7 @@ pub(crate) struct Type {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum AvroKind {
+pub(crate) enum Kind {
     Null,
     Boolean,
     Int,
@@ -146,7 +146,7 @@ impl AvroSchema {
         let mut schema = Self { types: parser.types, root };
         schema.find_empty();
         for each in &schema.types {
-            let AvroKind::Record { name, fields } = &each.kind else { continue };
+            let Kind::Record { name, fields } = &each.kind else { continue };
             let is_unfit =
                 |field: &&Field| field.default.as_ref().is_some_and(|json| !is_default(&schema, field.type_id, json));
             if let Some(field) = fields.iter().find(is_unfit) {
@@ -161,7 +161,7 @@ impl AvroSchema {
     /// The full name of the record that it is the schema of, if it is one.
     pub fn record_name(&self) -> Option<&str> {
         match self.kind(self.root) {
-            AvroKind::Record { name, .. } => Some(&name.full),
+            Kind::Record { name, .. } => Some(&name.full),
             _ => None,
         }
     }
@@ -171,7 +171,7 @@ impl AvroSchema {
         self.kind(self.root).name().map(|name| &*name.full)
     }
 
-    pub(crate) fn kind(&self, id: TypeId) -> &AvroKind {
+    pub(crate) fn kind(&self, id: TypeId) -> &Kind {
         &self.types[id].kind
     }
 
@@ -180,8 +180,8 @@ impl AvroSchema {
     fn find_empty(&mut self) {
         loop {
             let is_empty = |each: &Type| match &each.kind {
-                AvroKind::Null | AvroKind::Fixed { size: 0, .. } => true,
-                AvroKind::Record { fields, .. } => fields.iter().all(|field| self.types[field.type_id].is_empty),
+                Kind::Null | Kind::Fixed { size: 0, .. } => true,
+                Kind::Record { fields, .. } => fields.iter().all(|field| self.types[field.type_id].is_empty),
                 _ => false,
             };
             let found: Vec<_> =
@@ -206,7 +206,7 @@ fn json_of(text: &str) -> Result<Value, BadSchema> {
     }
 }
 
-impl AvroKind {
+impl Kind {
     /// Name of the kind, for errors.
     pub(crate) fn text(&self) -> &str {
         match self {
@@ -275,14 +275,14 @@ impl Parser {
         if branches.is_empty() && !self.is_strict {
             return Err(bad(path, "a union of nothing".to_owned()));
         }
-        let id = self.add(AvroKind::Union(Vec::new()), None, path)?;
+        let id = self.add(Kind::Union(Vec::new()), None, path)?;
         let mut ids = Vec::new();
         let mut kinds: Vec<Box<str>> = Vec::new();
         for (index, branch) in branches.iter().enumerate() {
             let path = format!("{path}[{index}]");
             let branch = self.schema(branch, namespace, &path)?;
             let kind = &self.types[branch].kind;
-            if matches!(kind, AvroKind::Union(_)) {
+            if matches!(kind, Kind::Union(_)) {
                 return Err(bad(&path, "a union directly in a union".to_owned()));
             }
             let called: Box<str> = kind.name().map_or_else(|| kind.text().into(), |name| name.full.clone());
@@ -292,7 +292,7 @@ impl Parser {
             kinds.push(called);
             ids.push(branch);
         }
-        self.types[id].kind = AvroKind::Union(ids);
+        self.types[id].kind = Kind::Union(ids);
         Ok(id)
     }
 
@@ -311,7 +311,7 @@ impl Parser {
                 let name = self.name(object, namespace, path)?;
                 let size = object.get("size").and_then(Value::as_u64).and_then(|size| i32::try_from(size).ok());
                 let Some(size) = size else { return Err(bad(path, "a fixed needs a size".to_owned())) };
-                let kind = AvroKind::Fixed { name: name.clone(), size: size as usize };
+                let kind = Kind::Fixed { name: name.clone(), size: size as usize };
                 let logical = logical(object, &kind);
                 self.add_named(object, kind, logical, path)
             }
@@ -319,8 +319,7 @@ impl Parser {
                 let (key, mark) = if kind == "array" { ("items", "[]") } else { ("values", "{}") };
                 let Some(json) = object.get(key) else { return Err(bad(path, format!("an {kind} needs {key}"))) };
                 let child = self.schema(json, namespace, &format!("{path}{mark}"))?;
-                let id =
-                    self.add(if kind == "array" { AvroKind::Array(child) } else { AvroKind::Map(child) }, None, path)?;
+                let id = self.add(if kind == "array" { Kind::Array(child) } else { Kind::Map(child) }, None, path)?;
                 self.keep_props(id, object);
                 Ok(id)
             }
@@ -343,7 +342,7 @@ impl Parser {
         };
         let within = name.namespace().to_owned();
         // Registered before its fields, since they may refer to it.
-        let id = self.add(AvroKind::Record { name: name.clone(), fields: Vec::new() }, None, path)?;
+        let id = self.add(Kind::Record { name: name.clone(), fields: Vec::new() }, None, path)?;
         self.keep_props(id, object);
         let before = self.define(&name, id, path)?;
         self.open.push(id);
@@ -371,7 +370,7 @@ impl Parser {
             fields.push(Field { name: field_name.into(), aliases, default, type_id, props });
         }
         self.open.pop();
-        self.types[id].kind = AvroKind::Record { name, fields };
+        self.types[id].kind = Kind::Record { name, fields };
         self.alike(before, id, path)
     }
 
@@ -394,7 +393,7 @@ impl Parser {
         if let Some(default) = default.as_ref().filter(|default| !symbols.contains(default)) {
             return Err(bad(path, format!("the enum's default {default:?} is none of its symbols")));
         }
-        self.add_named(object, AvroKind::Enum { name, symbols, default }, None, path)
+        self.add_named(object, Kind::Enum { name, symbols, default }, None, path)
     }
 
     fn name(&self, object: &Map<String, Value>, namespace: &str, path: &str) -> Result<Name, BadSchema> {
@@ -413,7 +412,7 @@ impl Parser {
     fn add_named(
         &mut self,
         object: &Map<String, Value>,
-        kind: AvroKind,
+        kind: Kind,
         logical: Option<Logical>,
         path: &str,
     ) -> Result<TypeId, BadSchema> {
@@ -428,15 +427,15 @@ impl Parser {
     fn keep_props(&mut self, id: TypeId, object: &Map<String, Value>) {
         let kind = &self.types[id].kind;
         let own = match kind {
-            AvroKind::Array(_) => "items",
-            AvroKind::Map(_) => "values",
-            AvroKind::Record { .. } => "fields",
-            AvroKind::Fixed { .. } => "size",
+            Kind::Array(_) => "items",
+            Kind::Map(_) => "values",
+            Kind::Record { .. } => "fields",
+            Kind::Fixed { .. } => "size",
             _ => "symbols",
         };
         let is_named = |key: &str| match kind.name() {
             Some(_) if matches!(key, "name" | "namespace" | "doc" | "aliases") => true,
-            Some(_) if key == "default" => matches!(kind, AvroKind::Enum { .. }),
+            Some(_) if key == "default" => matches!(kind, Kind::Enum { .. }),
             _ => key == "type" || key == own,
         };
         if self.is_strict {
@@ -516,30 +515,28 @@ impl Parser {
             return false;
         }
         match (&one_type.kind, &other_type.kind) {
-            (AvroKind::Record { name, fields }, AvroKind::Record { name: other, fields: others }) => {
+            (Kind::Record { name, fields }, Kind::Record { name: other, fields: others }) => {
                 let field_alike = |(one, other): (&Field, &Field)| {
                     let are_named_alike = one.name == other.name && one.default == other.default;
                     are_named_alike && one.props == other.props && same((&one.type_id, &other.type_id))
                 };
                 name.full == other.full && fields.len() == others.len() && fields.iter().zip(others).all(field_alike)
             }
-            (AvroKind::Enum { name, symbols, .. }, AvroKind::Enum { name: other, symbols: others, .. }) => {
+            (Kind::Enum { name, symbols, .. }, Kind::Enum { name: other, symbols: others, .. }) => {
                 name.full == other.full && symbols == others
             }
-            (AvroKind::Fixed { name, size }, AvroKind::Fixed { name: other, size: others }) => {
+            (Kind::Fixed { name, size }, Kind::Fixed { name: other, size: others }) => {
                 name.full == other.full && size == others
             }
-            (AvroKind::Union(branches), AvroKind::Union(others)) => {
+            (Kind::Union(branches), Kind::Union(others)) => {
                 branches.len() == others.len() && branches.iter().zip(others).all(same)
             }
-            (AvroKind::Array(child), AvroKind::Array(other)) | (AvroKind::Map(child), AvroKind::Map(other)) => {
-                same((child, other))
-            }
+            (Kind::Array(child), Kind::Array(other)) | (Kind::Map(child), Kind::Map(other)) => same((child, other)),
             (one, other) => one.name().is_none() && one.text() == other.text(),
         }
     }
 
-    fn add(&mut self, kind: AvroKind, logical: Option<Logical>, path: &str) -> Result<TypeId, BadSchema> {
+    fn add(&mut self, kind: Kind, logical: Option<Logical>, path: &str) -> Result<TypeId, BadSchema> {
         if self.types.len() == MAX_TYPES {
             return Err(bad(path, format!("the schema has more than {MAX_TYPES} types")));
         }
@@ -569,25 +566,25 @@ fn full_name(name: &str, namespace: &str) -> Box<str> {
     }
 }
 
-fn primitive(name: &str) -> Option<AvroKind> {
+fn primitive(name: &str) -> Option<Kind> {
     Some(match name {
-        "null" => AvroKind::Null,
-        "boolean" => AvroKind::Boolean,
-        "int" => AvroKind::Int,
-        "long" => AvroKind::Long,
-        "float" => AvroKind::Float,
-        "double" => AvroKind::Double,
-        "bytes" => AvroKind::Bytes,
-        "string" => AvroKind::String,
+        "null" => Kind::Null,
+        "boolean" => Kind::Boolean,
+        "int" => Kind::Int,
+        "long" => Kind::Long,
+        "float" => Kind::Float,
+        "double" => Kind::Double,
+        "bytes" => Kind::Bytes,
+        "string" => Kind::String,
         _ => return None,
     })
 }
 
-fn logical(object: &Map<String, Value>, kind: &AvroKind) -> Option<Logical> {
+fn logical(object: &Map<String, Value>, kind: &Kind) -> Option<Logical> {
     let number = |key| object.get(key).and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok());
     let logical = object.get("logicalType")?.as_str()?;
     Some(match (logical, kind) {
-        ("decimal", AvroKind::Bytes | AvroKind::Fixed { .. }) => {
+        ("decimal", Kind::Bytes | Kind::Fixed { .. }) => {
             let scale = object.get("scale").filter(|scale| !scale.is_null());
             let (precision, scale) = (number("precision")?, scale.map_or(Some(0), |_| number("scale"))?);
             if precision == 0 || scale > precision {
@@ -595,15 +592,15 @@ fn logical(object: &Map<String, Value>, kind: &AvroKind) -> Option<Logical> {
             }
             Logical::Decimal { precision, scale }
         }
-        ("date", AvroKind::Int) => Logical::Date,
-        ("time-millis", AvroKind::Int) => Logical::Time(1_000),
-        ("time-micros", AvroKind::Long) => Logical::Time(1_000_000),
-        ("timestamp-millis", AvroKind::Long) => Logical::Timestamp(1_000),
-        ("timestamp-micros", AvroKind::Long) => Logical::Timestamp(1_000_000),
-        ("timestamp-nanos", AvroKind::Long) => Logical::Timestamp(1_000_000_000),
-        ("local-timestamp-millis", AvroKind::Long) => Logical::LocalTimestamp(1_000),
-        ("local-timestamp-micros", AvroKind::Long) => Logical::LocalTimestamp(1_000_000),
-        ("local-timestamp-nanos", AvroKind::Long) => Logical::LocalTimestamp(1_000_000_000),
+        ("date", Kind::Int) => Logical::Date,
+        ("time-millis", Kind::Int) => Logical::Time(1_000),
+        ("time-micros", Kind::Long) => Logical::Time(1_000_000),
+        ("timestamp-millis", Kind::Long) => Logical::Timestamp(1_000),
+        ("timestamp-micros", Kind::Long) => Logical::Timestamp(1_000_000),
+        ("timestamp-nanos", Kind::Long) => Logical::Timestamp(1_000_000_000),
+        ("local-timestamp-millis", Kind::Long) => Logical::LocalTimestamp(1_000),
+        ("local-timestamp-micros", Kind::Long) => Logical::LocalTimestamp(1_000_000),
+        ("local-timestamp-nanos", Kind::Long) => Logical::LocalTimestamp(1_000_000_000),
         _ => return None,
     })
 }

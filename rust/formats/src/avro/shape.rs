@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Field, Fields, TimeUnit};
 
 use super::error::BadSchema;
 use super::options::AvroOptions;
-use super::schema::{AvroKind, AvroSchema, Logical, TypeId};
+use super::schema::{AvroSchema, Kind, Logical, TypeId};
 
 /// Limit on the columns of a schema: a record that is used at several places counts at each.
 const MAX_COLUMNS: usize = 10_000;
@@ -84,7 +84,7 @@ impl Shape {
         match &self.form {
             Form::Scalar(target) => target.data_type(),
             Form::Record(fields) => {
-                let AvroKind::Record { fields: named, .. } = schema.kind(self.reader) else { return DataType::Null };
+                let Kind::Record { fields: named, .. } = schema.kind(self.reader) else { return DataType::Null };
                 let column = |(index, shape): &(usize, Self)| field(&named[*index].name, shape.data_type(schema));
                 DataType::Struct(fields.iter().map(column).collect())
             }
@@ -156,7 +156,7 @@ impl Maker<'_> {
         }
         let schema = self.schema;
         let form = match schema.kind(id) {
-            AvroKind::Record { fields, name } => {
+            Kind::Record { fields, name } => {
                 let times = self.open.iter().filter(|open| **open == id).count();
                 let max = self.options.recursive_field_max_depth;
                 if times > 0 && max == 0 {
@@ -175,13 +175,13 @@ impl Maker<'_> {
                 self.open.pop();
                 Some(Form::Record(columns))
             }
-            AvroKind::Array(items) => {
+            Kind::Array(items) => {
                 self.shape(*items, &format!("{path}[]"), depth + 1)?.map(|items| Form::List(Box::new(items)))
             }
-            AvroKind::Map(values) => {
+            Kind::Map(values) => {
                 self.shape(*values, &format!("{path}{{}}"), depth + 1)?.map(|values| Form::Map(Box::new(values)))
             }
-            AvroKind::Union(branches) => self.union(branches, path, depth)?,
+            Kind::Union(branches) => self.union(branches, path, depth)?,
             _ => Some(Form::Scalar(self.scalar(id, path)?)),
         };
         Ok(form.map(|form| Shape { reader: id, form }))
@@ -189,12 +189,12 @@ impl Maker<'_> {
 
     fn union(&mut self, branches: &[TypeId], path: &str, depth: usize) -> Result<Option<Form>, BadSchema> {
         let schema = self.schema;
-        let is_null = |id: &TypeId| matches!(schema.kind(*id), AvroKind::Null);
+        let is_null = |id: &TypeId| matches!(schema.kind(*id), Kind::Null);
         let others: Vec<_> = branches.iter().filter(|id| !is_null(id)).collect();
         let widened = match others[..] {
             [one, two] => match (schema.kind(*one), schema.kind(*two)) {
-                (AvroKind::Int, AvroKind::Long) | (AvroKind::Long, AvroKind::Int) => Some(Target::Int64),
-                (AvroKind::Float, AvroKind::Double) | (AvroKind::Double, AvroKind::Float) => Some(Target::Float64),
+                (Kind::Int, Kind::Long) | (Kind::Long, Kind::Int) => Some(Target::Int64),
+                (Kind::Float, Kind::Double) | (Kind::Double, Kind::Float) => Some(Target::Float64),
                 _ => None,
             },
             [] => return Err(bad(path, NULLS.to_owned())),
@@ -259,13 +259,13 @@ impl Maker<'_> {
             (_, Some(Logical::LocalTimestamp(unit))) => {
                 Target::Timestamp { is_zoned: false, is_nanos: unit == 1_000_000_000 }
             }
-            (AvroKind::Boolean, None) => Target::Boolean,
-            (AvroKind::Int, None) => Target::Int32,
-            (AvroKind::Long, None) => Target::Int64,
-            (AvroKind::Float, None) => Target::Float32,
-            (AvroKind::Double, None) => Target::Float64,
-            (AvroKind::Bytes | AvroKind::Fixed { .. }, None) => Target::Bytes,
-            (AvroKind::String | AvroKind::Enum { .. }, None) => Target::Text,
+            (Kind::Boolean, None) => Target::Boolean,
+            (Kind::Int, None) => Target::Int32,
+            (Kind::Long, None) => Target::Int64,
+            (Kind::Float, None) => Target::Float32,
+            (Kind::Double, None) => Target::Float64,
+            (Kind::Bytes | Kind::Fixed { .. }, None) => Target::Bytes,
+            (Kind::String | Kind::Enum { .. }, None) => Target::Text,
             _ => return Err(bad(path, NULLS.to_owned())),
         })
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::error::{Decoded, Fault, ProtobufReason};
-use super::plan::{DecodeStep, MapPlan};
+use super::plan::{FieldStep, MapPlan};
 use super::row::{Row, is_known};
 use super::scalar::{scalar, zero};
 use super::wire::Cursor;
@@ -98,7 +98,7 @@ impl Row<'_> {
             }
             // A missing value is an empty message.
             (step, None) if step.is_message() => self.part(step, column, &mut cursor.part(end, end)),
-            (DecodeStep::Enum(of), Some(Values { at, .. })) => self.enum_name(of, column, &mut cursor.part(at, end)),
+            (FieldStep::Enum(of), Some(Values { at, .. })) => self.enum_name(of, column, &mut cursor.part(at, end)),
             (step, Some(Values { at, .. })) => scalar(step, column, &mut cursor.part(at, end)),
             (step, None) if zero(step, column) => Ok(()),
             (_, None) => Err(Fault::new(ProtobufReason::OutOfRange("map"), start)),
@@ -109,7 +109,7 @@ impl Row<'_> {
 /// Locates key and value of an entry; `None` if the value is an unknown number of a closed enum.
 fn entry<'v>(plan: &MapPlan, mut cursor: Cursor<'v>) -> Decoded<Option<Entry<'v>>> {
     let whole = (cursor.at, cursor.bytes.len());
-    let empty = if matches!(plan.key, DecodeStep::Text) { Key::Text("") } else { Key::Number(0) };
+    let empty = if matches!(plan.key, FieldStep::Text) { Key::Text("") } else { Key::Number(0) };
     let mut entry = Entry { key: empty, key_at: None, values: None, whole };
     while !cursor.is_at_end() {
         let start = cursor.at;
@@ -125,7 +125,7 @@ fn entry<'v>(plan: &MapPlan, mut cursor: Cursor<'v>) -> Decoded<Option<Entry<'v>
         match number {
             1 => (entry.key_at, entry.key) = (Some(cursor.at), key(&plan.key, &mut cursor)?),
             2 => {
-                if let DecodeStep::Enum(of) | DecodeStep::EnumNumber(Some(of)) = &plan.value
+                if let FieldStep::Enum(of) | FieldStep::EnumNumber(Some(of)) = &plan.value
                     && of.is_closed
                     && !is_known(of, &cursor)?
                 {
@@ -148,25 +148,25 @@ fn entry<'v>(plan: &MapPlan, mut cursor: Cursor<'v>) -> Decoded<Option<Entry<'v>
 }
 
 /// Reads a key, truncated to the bits of its type.
-fn key<'v>(step: &DecodeStep, cursor: &mut Cursor<'v>) -> Decoded<Key<'v>> {
+fn key<'v>(step: &FieldStep, cursor: &mut Cursor<'v>) -> Decoded<Key<'v>> {
     Ok(match step {
-        DecodeStep::Text => Key::Text(cursor.text()?),
-        DecodeStep::Fixed32 | DecodeStep::Fixed32AsLong => Key::Number(u64::from(u32::from_le_bytes(cursor.array()?))),
-        DecodeStep::Fixed64 | DecodeStep::Fixed64AsDecimal => Key::Number(u64::from_le_bytes(cursor.array()?)),
-        DecodeStep::Varint32 | DecodeStep::SInt32 | DecodeStep::UInt32AsLong => {
+        FieldStep::Text => Key::Text(cursor.text()?),
+        FieldStep::Fixed32 | FieldStep::Fixed32AsLong => Key::Number(u64::from(u32::from_le_bytes(cursor.array()?))),
+        FieldStep::Fixed64 | FieldStep::Fixed64AsDecimal => Key::Number(u64::from_le_bytes(cursor.array()?)),
+        FieldStep::Varint32 | FieldStep::SInt32 | FieldStep::UInt32AsLong => {
             Key::Number(cursor.varint()? & u64::from(u32::MAX))
         }
-        DecodeStep::Bool => Key::Number(u64::from(cursor.varint()? != 0)),
+        FieldStep::Bool => Key::Number(u64::from(cursor.varint()? != 0)),
         _ => Key::Number(cursor.varint()?),
     })
 }
 
 /// Text of a key, in the type of its column.
 #[cold]
-fn shown(step: &DecodeStep, column: &Column, number: u64) -> String {
+fn shown(step: &FieldStep, column: &Column, number: u64) -> String {
     match (step, column) {
-        (DecodeStep::Bool, _) => (number != 0).to_string(),
-        (DecodeStep::SInt32 | DecodeStep::SInt64, _) => ((number >> 1) as i64 ^ -((number & 1) as i64)).to_string(),
+        (FieldStep::Bool, _) => (number != 0).to_string(),
+        (FieldStep::SInt32 | FieldStep::SInt64, _) => ((number >> 1) as i64 ^ -((number & 1) as i64)).to_string(),
         (_, Column::Int32(_)) => (number as i32).to_string(),
         (_, Column::Int64(_)) => (number as i64).to_string(),
         _ => number.to_string(),

@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 64;
 
 /// Step that decodes one value of a field.
 #[derive(Debug)]
-pub(crate) enum DecodeStep {
+pub(crate) enum FieldStep {
     /// Varint to a column of 32 bits, signed or not.
     Varint32,
     SInt32,
@@ -62,7 +62,7 @@ pub(crate) struct MessagePlan {
 
 #[derive(Debug)]
 pub(crate) struct FieldPlan {
-    pub(crate) step: DecodeStep,
+    pub(crate) step: FieldStep,
     pub(crate) number: u32,
     pub(crate) wire: u8,
     pub(crate) absent: Absent,
@@ -94,7 +94,7 @@ pub(crate) enum Absent {
 
 #[derive(Debug)]
 pub(crate) struct ItemPlan {
-    pub(crate) step: DecodeStep,
+    pub(crate) step: FieldStep,
     pub(crate) wire: u8,
     /// Minimal size of an element in columns.
     pub(crate) bytes: usize,
@@ -102,15 +102,15 @@ pub(crate) struct ItemPlan {
 
 #[derive(Debug)]
 pub(crate) struct MapPlan {
-    pub(crate) key: DecodeStep,
+    pub(crate) key: FieldStep,
     pub(crate) key_wire: u8,
-    pub(crate) value: DecodeStep,
+    pub(crate) value: FieldStep,
     pub(crate) value_wire: u8,
     /// Minimal size of an entry in columns.
     pub(crate) bytes: usize,
 }
 
-impl DecodeStep {
+impl FieldStep {
     /// Returns true if the step decodes a sub-message: several occurrences of one are merged.
     pub(crate) fn is_message(&self) -> bool {
         matches!(self, Self::Message(_) | Self::Timestamp | Self::Duration | Self::Wrapper(_))
@@ -215,7 +215,7 @@ impl Planner<'_> {
             Presence::Repeated => {
                 let bytes = step.bytes();
                 let element = ArrowField::new("element", data_type, true);
-                let step = DecodeStep::List(Box::new(ItemPlan { step, wire, bytes }));
+                let step = FieldStep::List(Box::new(ItemPlan { step, wire, bytes }));
                 (of(step, Absent::Ended), DataType::List(Arc::new(element)))
             }
             Presence::Required => (of(step, Absent::Refused), data_type),
@@ -263,7 +263,7 @@ impl Planner<'_> {
             value: step,
             value_wire: wire_type(value.kind),
         };
-        let step = DecodeStep::Map(Box::new(plan));
+        let step = FieldStep::Map(Box::new(plan));
         let plan =
             FieldPlan { step, number: field.number, wire: BYTES, absent: Absent::Ended, is_plain: false, oneof: None };
         Ok(Some((plan, DataType::Map(Arc::new(entries), false))))
@@ -276,7 +276,7 @@ impl Planner<'_> {
         wanted: &FieldSelection,
         path: &str,
         depth: usize,
-    ) -> Planned<(DecodeStep, DataType)> {
+    ) -> Planned<(FieldStep, DataType)> {
         if !wanted.is_all() && !matches!(kind, FieldKind::Message(_) | FieldKind::Group(_)) {
             return Err(bad(path, NO_FIELDS.to_owned()));
         }
@@ -284,31 +284,31 @@ impl Planner<'_> {
         let unsigned = |unsigned, same_bits| if signed { same_bits } else { unsigned };
         let decimal = DataType::Decimal128(20, 0);
         Ok(Some(match kind {
-            FieldKind::Double => (DecodeStep::Fixed64, DataType::Float64),
-            FieldKind::Float => (DecodeStep::Fixed32, DataType::Float32),
-            FieldKind::Int64 => (DecodeStep::Varint64, DataType::Int64),
-            FieldKind::UInt64 if upcast => (DecodeStep::UInt64AsDecimal, decimal),
-            FieldKind::UInt64 => (DecodeStep::Varint64, unsigned(DataType::UInt64, DataType::Int64)),
-            FieldKind::Int32 => (DecodeStep::Varint32, DataType::Int32),
-            FieldKind::Fixed64 if upcast => (DecodeStep::Fixed64AsDecimal, decimal),
-            FieldKind::Fixed64 => (DecodeStep::Fixed64, unsigned(DataType::UInt64, DataType::Int64)),
-            FieldKind::Fixed32 if upcast => (DecodeStep::Fixed32AsLong, DataType::Int64),
-            FieldKind::Fixed32 => (DecodeStep::Fixed32, unsigned(DataType::UInt32, DataType::Int32)),
-            FieldKind::Bool => (DecodeStep::Bool, DataType::Boolean),
-            FieldKind::Text => (DecodeStep::Text, DataType::Utf8),
-            FieldKind::Bytes => (DecodeStep::Bytes, DataType::Binary),
-            FieldKind::UInt32 if upcast => (DecodeStep::UInt32AsLong, DataType::Int64),
-            FieldKind::UInt32 => (DecodeStep::Varint32, unsigned(DataType::UInt32, DataType::Int32)),
-            FieldKind::SFixed32 => (DecodeStep::Fixed32, DataType::Int32),
-            FieldKind::SFixed64 => (DecodeStep::Fixed64, DataType::Int64),
-            FieldKind::SInt32 => (DecodeStep::SInt32, DataType::Int32),
-            FieldKind::SInt64 => (DecodeStep::SInt64, DataType::Int64),
+            FieldKind::Double => (FieldStep::Fixed64, DataType::Float64),
+            FieldKind::Float => (FieldStep::Fixed32, DataType::Float32),
+            FieldKind::Int64 => (FieldStep::Varint64, DataType::Int64),
+            FieldKind::UInt64 if upcast => (FieldStep::UInt64AsDecimal, decimal),
+            FieldKind::UInt64 => (FieldStep::Varint64, unsigned(DataType::UInt64, DataType::Int64)),
+            FieldKind::Int32 => (FieldStep::Varint32, DataType::Int32),
+            FieldKind::Fixed64 if upcast => (FieldStep::Fixed64AsDecimal, decimal),
+            FieldKind::Fixed64 => (FieldStep::Fixed64, unsigned(DataType::UInt64, DataType::Int64)),
+            FieldKind::Fixed32 if upcast => (FieldStep::Fixed32AsLong, DataType::Int64),
+            FieldKind::Fixed32 => (FieldStep::Fixed32, unsigned(DataType::UInt32, DataType::Int32)),
+            FieldKind::Bool => (FieldStep::Bool, DataType::Boolean),
+            FieldKind::Text => (FieldStep::Text, DataType::Utf8),
+            FieldKind::Bytes => (FieldStep::Bytes, DataType::Binary),
+            FieldKind::UInt32 if upcast => (FieldStep::UInt32AsLong, DataType::Int64),
+            FieldKind::UInt32 => (FieldStep::Varint32, unsigned(DataType::UInt32, DataType::Int32)),
+            FieldKind::SFixed32 => (FieldStep::Fixed32, DataType::Int32),
+            FieldKind::SFixed64 => (FieldStep::Fixed64, DataType::Int64),
+            FieldKind::SInt32 => (FieldStep::SInt32, DataType::Int32),
+            FieldKind::SInt64 => (FieldStep::SInt64, DataType::Int64),
             FieldKind::Enum(id) => {
                 let each = &self.schema.enums[id];
                 if self.options.enums_as_ints {
-                    (DecodeStep::EnumNumber(each.is_closed.then(|| Arc::clone(each))), DataType::Int32)
+                    (FieldStep::EnumNumber(each.is_closed.then(|| Arc::clone(each))), DataType::Int32)
                 } else {
-                    (DecodeStep::Enum(Arc::clone(each)), DataType::Utf8)
+                    (FieldStep::Enum(Arc::clone(each)), DataType::Utf8)
                 }
             }
             FieldKind::Message(id) | FieldKind::Group(id) => return self.sub_message(id, wanted, path, depth),
@@ -321,7 +321,7 @@ impl Planner<'_> {
         wanted: &FieldSelection,
         path: &str,
         depth: usize,
-    ) -> Planned<(DecodeStep, DataType)> {
+    ) -> Planned<(FieldStep, DataType)> {
         let message = &self.schema.messages[id];
         let wrapped = match &*message.name {
             "google.protobuf.Timestamp" | "google.protobuf.Duration" if !wanted.is_all() => {
@@ -329,23 +329,23 @@ impl Planner<'_> {
             }
             "google.protobuf.Timestamp" => {
                 let data_type = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
-                return Ok(Some((DecodeStep::Timestamp, data_type)));
+                return Ok(Some((FieldStep::Timestamp, data_type)));
             }
             "google.protobuf.Duration" => {
-                return Ok(Some((DecodeStep::Duration, DataType::Duration(TimeUnit::Microsecond))));
+                return Ok(Some((FieldStep::Duration, DataType::Duration(TimeUnit::Microsecond))));
             }
             name => name.strip_prefix("google.protobuf.").and_then(wrapped),
         };
         match wrapped {
             Some(kind) if self.options.unwrap_primitive_wrapper_types => {
                 let value = self.value(kind, wanted, path, depth)?;
-                Ok(value.map(|(step, data_type)| (DecodeStep::Wrapper(Box::new(step)), data_type)))
+                Ok(value.map(|(step, data_type)| (FieldStep::Wrapper(Box::new(step)), data_type)))
             }
             _ => {
                 let message = self.message(id, wanted, path, depth)?;
                 let message =
                     message.filter(|(_, fields)| self.options.retain_empty_message_types || !fields.is_empty());
-                Ok(message.map(|(plan, fields)| (DecodeStep::Message(Box::new(plan)), DataType::Struct(fields))))
+                Ok(message.map(|(plan, fields)| (FieldStep::Message(Box::new(plan)), DataType::Struct(fields))))
             }
         }
     }
@@ -426,12 +426,12 @@ fn message_plan(plans: Vec<(FieldPlan, Option<u32>)>, all: &[Field]) -> MessageP
             && !is_message[index]
             && !matches!(
                 field.step,
-                DecodeStep::Enum(_) | DecodeStep::EnumNumber(Some(_)) | DecodeStep::List(_) | DecodeStep::Map(_)
+                FieldStep::Enum(_) | FieldStep::EnumNumber(Some(_)) | FieldStep::List(_) | FieldStep::Map(_)
             );
         if let (0..16, Ok(place)) = (field.number, u8::try_from(index + 1)) {
             let tag = |wire: u8| field.number as usize * 8 + usize::from(wire);
             by_tag[tag(field.wire)] = place;
-            if matches!(field.step, DecodeStep::List(_)) && matches!(field.wire, VARINT | FIXED32 | FIXED64) {
+            if matches!(field.step, FieldStep::List(_)) && matches!(field.wire, VARINT | FIXED32 | FIXED64) {
                 by_tag[tag(BYTES)] = place;
             }
         }

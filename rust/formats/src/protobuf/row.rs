@@ -5,7 +5,7 @@
 //! which of them are parts of one message, and each part is decoded once.
 
 use super::error::{Decoded, Fault, ProtobufReason};
-use super::plan::{Absent, DecodeStep, FieldPlan, ItemPlan, MessagePlan};
+use super::plan::{Absent, FieldPlan, FieldStep, ItemPlan, MessagePlan};
 use super::scalar::{micros, scalar, wrapper, zero};
 use super::schema::Enum;
 use super::wire::{BYTES, Cursor, FIXED32, FIXED64, VARINT};
@@ -108,14 +108,14 @@ impl Row<'_> {
         let (rows, child) = (structs.rows(), &mut structs.children[index]);
         let group = field.oneof.as_ref().map_or(index, |oneof| oneof.group);
         match (&field.step, child) {
-            (DecodeStep::List(items), Column::List(lists)) => self.elements(items, field.number, wire, lists, cursor),
-            (step, _) if step.is_message() || matches!(step, DecodeStep::Map(_)) => {
+            (FieldStep::List(items), Column::List(lists)) => self.elements(items, field.number, wire, lists, cursor),
+            (step, _) if step.is_message() || matches!(step, FieldStep::Map(_)) => {
                 let (start, end) = cursor.message(field.number, wire)?;
                 self.charge(1, size_of::<Part>(), cursor)?;
                 self.parts.push(Part { group, index, start, end: Some(end) });
                 Ok(())
             }
-            (DecodeStep::Enum(of) | DecodeStep::EnumNumber(Some(of)), _) if of.is_closed && !is_known(of, cursor)? => {
+            (FieldStep::Enum(of) | FieldStep::EnumNumber(Some(of)), _) if of.is_closed && !is_known(of, cursor)? => {
                 // Unknown numbers of a closed enum are skipped, as if the field were missing.
                 cursor.varint().map(|_| ())
             }
@@ -124,7 +124,7 @@ impl Row<'_> {
                     child.truncate(rows);
                 }
                 seen.set(index);
-                if let DecodeStep::Enum(of) = step {
+                if let FieldStep::Enum(of) = step {
                     self.enum_name(of, child, cursor)?;
                 } else {
                     scalar(step, child, cursor)?;
@@ -168,7 +168,7 @@ impl Row<'_> {
         let index = plan.by_number[place].1;
         let field = &plan.fields[index];
         let is_packed = wire == BYTES
-            && matches!(field.step, DecodeStep::List(_))
+            && matches!(field.step, FieldStep::List(_))
             && matches!(field.wire, VARINT | FIXED32 | FIXED64);
         if wire != field.wire && !is_packed {
             let fault = Fault::new(ProtobufReason::WireType { found: wire, expected: field.wire }, start);
@@ -208,7 +208,7 @@ impl Row<'_> {
         cursor: &mut Cursor<'_>,
     ) -> Decoded {
         match &items.step {
-            DecodeStep::Enum(of) | DecodeStep::EnumNumber(Some(of)) if of.is_closed && !is_known(of, cursor)? => {
+            FieldStep::Enum(of) | FieldStep::EnumNumber(Some(of)) if of.is_closed && !is_known(of, cursor)? => {
                 cursor.varint().map(|_| ())
             }
             step if step.is_message() => {
@@ -216,7 +216,7 @@ impl Row<'_> {
                 let child = &mut lists.child;
                 self.part(step, child, &mut cursor.part(start, end))
             }
-            DecodeStep::Enum(of) => self.enum_name(of, &mut lists.child, cursor),
+            FieldStep::Enum(of) => self.enum_name(of, &mut lists.child, cursor),
             step => scalar(step, &mut lists.child, cursor),
         }
     }
@@ -266,7 +266,7 @@ impl Row<'_> {
         cursor: &Cursor<'_>,
         parts: std::ops::Range<usize>,
     ) -> Decoded {
-        if let (DecodeStep::Map(plan), Column::Map(maps)) = (&field.step, &mut *child) {
+        if let (FieldStep::Map(plan), Column::Map(maps)) = (&field.step, &mut *child) {
             return self.entries(plan, maps, cursor, parts);
         }
         let all = &self.parts[parts];
@@ -288,15 +288,15 @@ impl Row<'_> {
     }
 
     /// Decodes the content of a sub-message.
-    pub(super) fn part(&mut self, step: &DecodeStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
+    pub(super) fn part(&mut self, step: &FieldStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
         match (step, column) {
-            (DecodeStep::Message(plan), Column::Struct(structs)) => self.message(plan, structs, cursor),
-            (DecodeStep::Wrapper(step), column) => wrapper(step, column, cursor),
-            (DecodeStep::Timestamp, Column::Timestamp { values, .. }) => {
+            (FieldStep::Message(plan), Column::Struct(structs)) => self.message(plan, structs, cursor),
+            (FieldStep::Wrapper(step), column) => wrapper(step, column, cursor),
+            (FieldStep::Timestamp, Column::Timestamp { values, .. }) => {
                 values.push(micros(cursor, "timestamp")?.to_ne_bytes());
                 Ok(())
             }
-            (DecodeStep::Duration, Column::Duration(values)) => {
+            (FieldStep::Duration, Column::Duration(values)) => {
                 values.push(micros(cursor, "duration")?.to_ne_bytes());
                 Ok(())
             }

@@ -1,63 +1,63 @@
 //! Decoding of scalars, and of Google's messages that become scalars.
 
 use super::error::{Decoded, Fault, ProtobufReason};
-use super::plan::DecodeStep;
+use super::plan::FieldStep;
 use super::wire::{BYTES, Cursor, FIXED32, FIXED64, VARINT};
 use crate::column::Column;
 
 /// Decodes one value behind its tag as a row of the column.
 #[inline(always)]
-pub(crate) fn scalar(step: &DecodeStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
+pub(crate) fn scalar(step: &FieldStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
     match (step, column) {
-        (DecodeStep::Varint64, Column::Int64(values) | Column::UInt64(values)) => {
+        (FieldStep::Varint64, Column::Int64(values) | Column::UInt64(values)) => {
             values.push(cursor.varint()?.to_ne_bytes());
         }
-        (DecodeStep::Text, Column::Utf8(texts)) => {
+        (FieldStep::Text, Column::Utf8(texts)) => {
             let start = cursor.at;
             if !texts.push(cursor.text()?) {
                 return Err(Fault::new(ProtobufReason::OutOfRange("utf8"), start));
             }
         }
-        (DecodeStep::Fixed64, Column::Float64(values) | Column::Int64(values) | Column::UInt64(values)) => {
+        (FieldStep::Fixed64, Column::Float64(values) | Column::Int64(values) | Column::UInt64(values)) => {
             values.push(u64::from_le_bytes(cursor.array()?).to_ne_bytes());
         }
         // Excess bits are cut off, as in Google's parsers.
-        (DecodeStep::Varint32 | DecodeStep::EnumNumber(_), Column::Int32(values) | Column::UInt32(values)) => {
+        (FieldStep::Varint32 | FieldStep::EnumNumber(_), Column::Int32(values) | Column::UInt32(values)) => {
             values.push((cursor.varint()? as u32).to_ne_bytes());
         }
-        (DecodeStep::Bool, Column::Boolean(bits)) => bits.push(cursor.varint()? != 0),
+        (FieldStep::Bool, Column::Boolean(bits)) => bits.push(cursor.varint()? != 0),
         (step, column) => return rarer(step, column, cursor),
     }
     Ok(())
 }
 
 #[inline(never)]
-fn rarer(step: &DecodeStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
+fn rarer(step: &FieldStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
     match (step, column) {
-        (DecodeStep::Fixed32, Column::Float32(values) | Column::Int32(values) | Column::UInt32(values)) => {
+        (FieldStep::Fixed32, Column::Float32(values) | Column::Int32(values) | Column::UInt32(values)) => {
             values.push(u32::from_le_bytes(cursor.array()?).to_ne_bytes());
         }
-        (DecodeStep::SInt32, Column::Int32(values)) => {
+        (FieldStep::SInt32, Column::Int32(values)) => {
             let zigzag = cursor.varint()? as u32;
             values.push(((zigzag >> 1) as i32 ^ -((zigzag & 1) as i32)).to_ne_bytes());
         }
-        (DecodeStep::SInt64, Column::Int64(values)) => values.push(cursor.zigzag()?.to_ne_bytes()),
-        (DecodeStep::Bytes, Column::Binary(bytes)) => {
+        (FieldStep::SInt64, Column::Int64(values)) => values.push(cursor.zigzag()?.to_ne_bytes()),
+        (FieldStep::Bytes, Column::Binary(bytes)) => {
             let start = cursor.at;
             if !bytes.push(cursor.take()?) {
                 return Err(Fault::new(ProtobufReason::OutOfRange("binary"), start));
             }
         }
-        (DecodeStep::UInt32AsLong, Column::Int64(values)) => {
+        (FieldStep::UInt32AsLong, Column::Int64(values)) => {
             values.push(i64::from(cursor.varint()? as u32).to_ne_bytes());
         }
-        (DecodeStep::Fixed32AsLong, Column::Int64(values)) => {
+        (FieldStep::Fixed32AsLong, Column::Int64(values)) => {
             values.push(i64::from(u32::from_le_bytes(cursor.array()?)).to_ne_bytes());
         }
-        (DecodeStep::UInt64AsDecimal, Column::Decimal { values, .. }) => {
+        (FieldStep::UInt64AsDecimal, Column::Decimal { values, .. }) => {
             values.push(i128::from(cursor.varint()?).to_ne_bytes());
         }
-        (DecodeStep::Fixed64AsDecimal, Column::Decimal { values, .. }) => {
+        (FieldStep::Fixed64AsDecimal, Column::Decimal { values, .. }) => {
             values.push(i128::from(u64::from_le_bytes(cursor.array()?)).to_ne_bytes());
         }
         // Unreachable: the plan was made for these columns.
@@ -68,9 +68,9 @@ fn rarer(step: &DecodeStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Dec
 
 /// Appends the zero of a type, for a field that is missing. Returns false if there are too many for 32-bit offsets.
 #[must_use]
-pub(crate) fn zero(step: &DecodeStep, column: &mut Column) -> bool {
+pub(crate) fn zero(step: &FieldStep, column: &mut Column) -> bool {
     match (step, column) {
-        (DecodeStep::Enum(of), Column::Utf8(texts)) => texts.push(of.values.get(&0).map_or("0", |name| name)),
+        (FieldStep::Enum(of), Column::Utf8(texts)) => texts.push(of.values.get(&0).map_or("0", |name| name)),
         (_, Column::Utf8(texts)) => texts.push(""),
         (_, Column::Binary(bytes)) => bytes.push(b""),
         (_, Column::Boolean(bits)) => {
@@ -97,11 +97,11 @@ pub(crate) fn zero(step: &DecodeStep, column: &mut Column) -> bool {
 }
 
 /// Decodes a wrapper's only field, number 1.
-pub(crate) fn wrapper(step: &DecodeStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
+pub(crate) fn wrapper(step: &FieldStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
     let expected = match step {
-        DecodeStep::Fixed64 | DecodeStep::Fixed64AsDecimal => FIXED64,
-        DecodeStep::Fixed32 | DecodeStep::Fixed32AsLong => FIXED32,
-        DecodeStep::Text | DecodeStep::Bytes => BYTES,
+        FieldStep::Fixed64 | FieldStep::Fixed64AsDecimal => FIXED64,
+        FieldStep::Fixed32 | FieldStep::Fixed32AsLong => FIXED32,
+        FieldStep::Text | FieldStep::Bytes => BYTES,
         _ => VARINT,
     };
     let rows = column.rows();

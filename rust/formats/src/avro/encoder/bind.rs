@@ -10,7 +10,7 @@ use super::node::{Node, Null, Symbols, Values};
 use crate::avro::defaults;
 use crate::avro::error::BadSchema;
 use crate::avro::options::AvroOptions;
-use crate::avro::schema::{AvroKind, AvroSchema, Field, Logical, Type, TypeId};
+use crate::avro::schema::{AvroSchema, Field, Kind, Logical, Type, TypeId};
 use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, indexed};
 
 /// Limit on how often types are bound: every branch of recursive unions is tried.
@@ -50,15 +50,15 @@ impl<'s> Binder<'s> {
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         let kind = self.schema.kind(id);
         let null = match kind {
-            AvroKind::Null => Null::Nothing,
-            AvroKind::Union(branches) => self.null_branch(branches).map_or_else(no_null_branch, Null::Branch),
+            Kind::Null => Null::Nothing,
+            Kind::Union(branches) => self.null_branch(branches).map_or_else(no_null_branch, Null::Branch),
             _ => Null::Refused(self.text(id).into()),
         };
         if let Some((indices, values)) = indexed(array) {
             let values = Values::Indexed(indices, Box::new(self.node(id, values, meaning, path)?));
             return Ok(Node { nulls, null, branch: None, values });
         }
-        if let AvroKind::Union(branches) = kind {
+        if let Kind::Union(branches) = kind {
             return self.union(branches, array, meaning, path).map(|node| Node { nulls, ..node });
         }
         Ok(Node { nulls, null, branch: None, values: self.values(id, array, meaning, path)? })
@@ -74,7 +74,7 @@ impl<'s> Binder<'s> {
         }
         let others: Vec<(i64, TypeId)> = (0..)
             .zip(branches.iter().copied())
-            .filter(|(_, id)| !matches!(self.schema.kind(*id), AvroKind::Null))
+            .filter(|(_, id)| !matches!(self.schema.kind(*id), Kind::Null))
             .collect();
         let (Some(first), true) = (others.first(), !matches!(array.data_type(), DataType::Null)) else {
             return Err(bad(path, format!("the schema has nulls alone there, and not {}", array.data_type())));
@@ -104,7 +104,7 @@ impl<'s> Binder<'s> {
     }
 
     fn null_branch(&self, branches: &[TypeId]) -> Option<i64> {
-        branches.iter().position(|id| matches!(self.schema.kind(*id), AvroKind::Null)).map(|at| at as i64)
+        branches.iter().position(|id| matches!(self.schema.kind(*id), Kind::Null)).map(|at| at as i64)
     }
 
     /// Fields of a struct that has one for each branch of a union; `None` for any other struct.
@@ -151,11 +151,11 @@ impl<'s> Binder<'s> {
             return Ok(Values::Nulls);
         }
         let found = match self.schema.kind(id) {
-            AvroKind::Record { fields, name } => {
+            Kind::Record { fields, name } => {
                 let Some(structs) = array.as_struct_opt() else { return Err(self.unfit(id, array, path)) };
                 return self.record(&name.full, fields, structs, path).map(Values::Record);
             }
-            AvroKind::Array(items) => match Bounds::of(array) {
+            Kind::Array(items) => match Bounds::of(array) {
                 Some((bounds, values)) => {
                     let items =
                         self.node(*items, values, Meaning::of_items(array.data_type()), &format!("{path}[]"))?;
@@ -163,7 +163,7 @@ impl<'s> Binder<'s> {
                 }
                 None => None,
             },
-            AvroKind::Map(values) => match Entries::of(array) {
+            Kind::Map(values) => match Entries::of(array) {
                 Some((entries, columns)) if entries.keys.are_texts() => {
                     let meaning = Meaning::of_map_values(array.data_type());
                     let values = self.node(*values, columns.values, meaning, &format!("{path}{{}}"))?;
@@ -223,12 +223,12 @@ impl<'s> Binder<'s> {
 
     fn scalar<'a>(&self, id: TypeId, array: &'a ArrayRef, meaning: Meaning) -> Option<Values<'a>> {
         let each = &self.schema.types[id];
-        let is_int = matches!(each.kind, AvroKind::Int);
+        let is_int = matches!(each.kind, Kind::Int);
         // Integers have the schema's physical type, regardless of the logical type.
         let whole = |array| Ints::of(array).map(if is_int { Values::Int } else { Values::Long });
         match (&each.kind, each.logical) {
             (kind, Some(Logical::Decimal { precision, scale })) => {
-                let size = if let AvroKind::Fixed { size, .. } = kind { Some(*size) } else { None };
+                let size = if let Kind::Fixed { size, .. } = kind { Some(*size) } else { None };
                 Decimals::of(array, precision, scale).map(|decimals| Values::Decimals(decimals, size))
             }
             (_, Some(Logical::Date)) => Times::date(array).map(Values::Times).or_else(|| whole(array)),
@@ -239,23 +239,21 @@ impl<'s> Binder<'s> {
             (_, Some(Logical::LocalTimestamp(units))) => {
                 Times::timestamp(array, units, false).map(Values::Times).or_else(|| whole(array))
             }
-            (AvroKind::Boolean, None) => {
-                array.as_boolean_opt().map(|booleans| Values::Booleans(booleans.values().clone()))
-            }
-            (AvroKind::Int | AvroKind::Long, None) => whole(array),
-            (AvroKind::Float, None) => {
+            (Kind::Boolean, None) => array.as_boolean_opt().map(|booleans| Values::Booleans(booleans.values().clone())),
+            (Kind::Int | Kind::Long, None) => whole(array),
+            (Kind::Float, None) => {
                 let whole = || Ints::of(array).map(|ints| Values::IntsAsFloats(ints, false));
                 Floats::of(array).map(Values::Float).or_else(whole)
             }
-            (AvroKind::Double, None) => {
+            (Kind::Double, None) => {
                 let whole = || Ints::of(array).map(|ints| Values::IntsAsFloats(ints, true));
                 Floats::of(array).map(Values::Double).or_else(whole)
             }
-            (AvroKind::String, None) if meaning == Meaning::Uuid => Texts::of_bytes(array).map(Values::Uuid),
-            (AvroKind::String, None) => Texts::of_texts(array).map(Values::Bytes),
-            (AvroKind::Bytes, None) => Texts::of_bytes(array).map(Values::Bytes),
-            (AvroKind::Fixed { size, .. }, None) => Texts::of_bytes(array).map(|texts| Values::Fixed(texts, *size)),
-            (AvroKind::Enum { symbols, .. }, None) => {
+            (Kind::String, None) if meaning == Meaning::Uuid => Texts::of_bytes(array).map(Values::Uuid),
+            (Kind::String, None) => Texts::of_texts(array).map(Values::Bytes),
+            (Kind::Bytes, None) => Texts::of_bytes(array).map(Values::Bytes),
+            (Kind::Fixed { size, .. }, None) => Texts::of_bytes(array).map(|texts| Values::Fixed(texts, *size)),
+            (Kind::Enum { symbols, .. }, None) => {
                 let mut sorted: Vec<_> = symbols.iter().cloned().zip(0..).collect();
                 sorted.sort();
                 Texts::of_texts(array).map(|texts| Values::Symbols(texts, Symbols { sorted }))
@@ -274,7 +272,7 @@ impl<'s> Binder<'s> {
             (_, Some(Logical::Time(units))) => format!("time-{}", unit_text(units)),
             (_, Some(Logical::Timestamp(units))) => format!("timestamp-{}", unit_text(units)),
             (_, Some(Logical::LocalTimestamp(units))) => format!("local-timestamp-{}", unit_text(units)),
-            (AvroKind::Fixed { size, .. }, None) => format!("fixed({size})"),
+            (Kind::Fixed { size, .. }, None) => format!("fixed({size})"),
             (named, None) => named.name().map_or_else(|| kind.to_owned(), |name| format!("{kind} {}", name.full)),
         }
     }
@@ -290,17 +288,15 @@ impl<'s> Binder<'s> {
                  .dt.replace_time_zone(\"UTC\") of polars, pyarrow.compute.assume_timezone"
             }
             (_, Some(Logical::LocalTimestamp(_))) => "a timestamp without a zone",
-            (AvroKind::Boolean, _) => "boolean",
-            (AvroKind::Int | AvroKind::Long, _) => "a whole number, or a decimal without places behind the point",
-            (AvroKind::Float | AvroKind::Double, _) => {
-                "a floating number, to which others are cast first, or a whole one"
-            }
-            (AvroKind::String | AvroKind::Enum { .. }, _) => "string",
-            (AvroKind::Bytes | AvroKind::Fixed { .. }, _) => "binary",
-            (AvroKind::Array(_), _) => "a list",
-            (AvroKind::Map(_), _) => "a map with keys of type string",
-            (AvroKind::Record { .. }, _) => "a struct",
-            (AvroKind::Null | AvroKind::Union(_), _) => "only nulls",
+            (Kind::Boolean, _) => "boolean",
+            (Kind::Int | Kind::Long, _) => "a whole number, or a decimal without places behind the point",
+            (Kind::Float | Kind::Double, _) => "a floating number, to which others are cast first, or a whole one",
+            (Kind::String | Kind::Enum { .. }, _) => "string",
+            (Kind::Bytes | Kind::Fixed { .. }, _) => "binary",
+            (Kind::Array(_), _) => "a list",
+            (Kind::Map(_), _) => "a map with keys of type string",
+            (Kind::Record { .. }, _) => "a struct",
+            (Kind::Null | Kind::Union(_), _) => "only nulls",
         };
         bad(
             path,
@@ -336,16 +332,16 @@ fn distance(branch: &Type, column: &DataType) -> usize {
             _ => 1 + distance(branch, &DataType::Int64),
         },
         // Integer columns prefer the widest type, which is the one that they are decoded from.
-        (_, AvroKind::Long) => usize::from(is_logical),
-        (_, AvroKind::Int) => 1 + usize::from(is_logical),
-        (_, AvroKind::Double) => 3,
-        (_, AvroKind::Float) => 4,
-        (DataType::FixedSizeBinary(width), AvroKind::Fixed { size, .. }) if usize::try_from(*width) == Ok(*size) => 0,
-        (_, AvroKind::String) => 0,
+        (_, Kind::Long) => usize::from(is_logical),
+        (_, Kind::Int) => 1 + usize::from(is_logical),
+        (_, Kind::Double) => 3,
+        (_, Kind::Float) => 4,
+        (DataType::FixedSizeBinary(width), Kind::Fixed { size, .. }) if usize::try_from(*width) == Ok(*size) => 0,
+        (_, Kind::String) => 0,
         // A text may be none of the symbols, or have another size than a fixed.
-        (_, AvroKind::Enum { .. }) => 1,
-        (_, AvroKind::Bytes) => 2,
-        (_, AvroKind::Fixed { .. }) => 3,
+        (_, Kind::Enum { .. }) => 1,
+        (_, Kind::Bytes) => 2,
+        (_, Kind::Fixed { .. }) => 3,
         _ => 0,
     }
 }

@@ -13,7 +13,7 @@ use self::bind::Binder;
 use self::node::Node;
 use super::framing::WriterKey;
 use super::options::AvroOptions;
-use super::schema::{AvroKind, AvroSchema};
+use super::schema::{AvroSchema, Kind};
 use crate::writing::{Unwritable, frame, values};
 
 /// Encodes the rows of columns as Avro values of one schema.
@@ -31,14 +31,14 @@ impl AvroEncoder {
     /// names of the fields of a union's struct.
     pub fn new(schema: AvroSchema, key: WriterKey, options: AvroOptions) -> Self {
         let is_confluent = matches!(key, WriterKey::Id(_) | WriterKey::Guid(_));
-        let is_raw = is_confluent && matches!(schema.kind(schema.root), AvroKind::Bytes);
+        let is_raw = is_confluent && matches!(schema.kind(schema.root), Kind::Bytes);
         Self { schema, options, frame: frame(key), is_raw }
     }
 
     /// Names of the fields, if the schema is a record.
     pub fn fields(&self) -> Option<Vec<&str>> {
         match self.schema.kind(self.schema.root) {
-            AvroKind::Record { fields, .. } => Some(fields.iter().map(|field| &*field.name).collect()),
+            Kind::Record { fields, .. } => Some(fields.iter().map(|field| &*field.name).collect()),
             _ => None,
         }
     }
