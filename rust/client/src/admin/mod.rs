@@ -57,6 +57,7 @@ use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
 use crate::net::network::Network;
 use crate::offsets::Offsets;
+use crate::tasks::block_until;
 
 /// Bytes of response buffers that are kept for further responses.
 const POOL_BYTES: usize = 4 << 20;
@@ -122,14 +123,11 @@ impl Admin {
             task.abort();
         }
         self.context.network.close();
-        let (done, ended) = std::sync::mpsc::channel();
-        self.runtime.spawn(async move {
+        block_until(&self.runtime, until, async move {
             for task in tasks {
                 let _ = task.await;
             }
-            let _ = done.send(());
         });
-        let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
         self.context.log.finish();
     }
 

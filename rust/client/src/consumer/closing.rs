@@ -11,6 +11,7 @@ use crate::fetch::buffer::FetchBuffer;
 use crate::group::Leaving;
 use crate::lock::lock;
 use crate::net::network::Network;
+use crate::tasks::block_until;
 
 /// How long a member that is dropped without being closed tries to leave its group.
 const FORGOTTEN_LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -30,14 +31,11 @@ impl Consumer {
         }
         let tasks = self.take_tasks();
         end(&self.closed, &self.buffer, &self.network, &tasks);
-        let (done, ended) = std::sync::mpsc::channel();
-        self.runtime.spawn(async move {
+        block_until(&self.runtime, until, async move {
             for task in tasks {
                 let _ = task.await;
             }
-            let _ = done.send(());
         });
-        let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
         self.log.finish();
     }
 

@@ -17,6 +17,7 @@ use crate::error::ClientError;
 use crate::fetch::buffer::FetchBuffer;
 use crate::group::{CommitError, CommitOffset, CommitOutcome};
 use crate::lock::lock;
+use crate::tasks::block_until;
 
 type Offsets = BTreeMap<TopicPartition, CommitOffset>;
 
@@ -74,12 +75,7 @@ impl NonMemberCommits {
         let Self::Running(calls, task) = before else { return };
         drop(calls);
         let stop = task.abort_handle();
-        let (done, ended) = std::sync::mpsc::channel();
-        runtime.spawn(async move {
-            let _ = task.await;
-            let _ = done.send(());
-        });
-        if ended.recv_timeout(until.saturating_duration_since(Instant::now())).is_err() {
+        if !block_until(runtime, until, async move { drop(task.await) }) {
             stop.abort();
         }
     }

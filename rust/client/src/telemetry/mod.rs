@@ -33,6 +33,7 @@ use crate::log::{Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
 use crate::net::network::{Network, NodeId, Purpose, Standing};
+use crate::tasks::block_until;
 
 /// Reads a client's figures.
 pub(crate) type ReadFigures = Box<dyn Fn() -> Vec<Figure> + Send + Sync>;
@@ -92,14 +93,8 @@ impl Telemetry {
 
     /// As [`Self::finish`], for a thread that may block.
     pub(crate) fn finish_by(self: &Arc<Self>, runtime: &Handle, until: Instant) {
-        let (done, ended) = std::sync::mpsc::channel();
         let telemetry = self.clone();
-        runtime.spawn(async move {
-            telemetry.finish(until).await;
-            let _ = done.send(());
-        });
-        // If the runtime is gone already, there is nothing to wait for.
-        let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
+        block_until(runtime, until, async move { telemetry.finish(until).await });
     }
 }
 
