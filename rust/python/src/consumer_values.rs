@@ -1,7 +1,6 @@
 //! Arguments and results of the consumer, in the form that Python has.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use monedula_client::consumer::{BatchLimits, Consumer, Found, PartitionStatus, Position};
 use monedula_engine::TopicPartition;
@@ -68,8 +67,7 @@ pub(crate) fn want(
     timeout: Option<Seconds>,
 ) -> PyResult<BatchLimits> {
     let (max_rows, max_bytes) = (count("max_rows", max_rows)?, count("max_bytes", max_bytes)?);
-    let deadline = timeout.map(|timeout| timeout.duration(py)).transpose()?;
-    let deadline = deadline.and_then(|timeout| Instant::now().checked_add(timeout));
+    let deadline = timeout.map(|timeout| timeout.deadline(py)).transpose()?;
     Ok(BatchLimits { max_rows, max_bytes, max_wait: seconds(py, "max_wait", max_wait)?, deadline })
 }
 

@@ -15,7 +15,7 @@ use crate::error::to_py;
 use crate::logging::flush_log;
 use crate::loop_waker::LoopWaker;
 use crate::memory_reserve;
-use crate::runtime::{Own, ended, in_slices, spawn};
+use crate::runtime::{Own, done_within, ended, spawn};
 use crate::seconds::Seconds;
 
 /// The result of an operation; the Python thread that takes it converts it to a Python object.
@@ -125,18 +125,13 @@ impl Operation {
     /// done.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<bool> {
-        let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let slot = &self.parts.get()?.slot;
-        in_slices(py, |until| {
-            let until = deadline.map_or(until, |deadline| until.min(deadline));
+        done_within(py, timeout, |until| {
             let state = locked(slot);
             let left = until.saturating_duration_since(Instant::now());
             let waited = slot.1.wait_timeout_while(state, left, |state| state.is_under_way());
             let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-            let done = !state.is_under_way();
-            let over = deadline.is_some_and(|deadline| deadline <= Instant::now());
-            Ok((done || over).then_some(done))
+            !state.is_under_way()
         })
     }
 

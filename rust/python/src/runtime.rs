@@ -32,6 +32,7 @@ use crate::greenlets::Pauses;
 use crate::logging;
 use crate::memory_reserve;
 use crate::producer;
+use crate::seconds::Seconds;
 use crate::thread_exit::park_instead;
 
 /// How long a wait lasts before it checks for signals: Ctrl-C ends any wait within twice this time.
@@ -339,6 +340,20 @@ pub(crate) fn in_slices<T: Send>(
             pauses.pause(py)?;
         }
     }
+}
+
+/// Waits in slices of [`SLICE`] until `is_done`, which blocks until the time it is given, returns true. Returns false
+/// after `timeout`.
+pub(crate) fn done_within(
+    py: Python<'_>,
+    timeout: Option<Seconds>,
+    mut is_done: impl FnMut(Instant) -> bool + Send,
+) -> PyResult<bool> {
+    let deadline = timeout.map(|timeout| timeout.deadline(py)).transpose()?;
+    in_slices(py, |until| {
+        let done = is_done(deadline.map_or(until, |deadline| until.min(deadline)));
+        Ok((done || deadline.is_some_and(|deadline| deadline <= Instant::now())).then_some(done))
+    })
 }
 
 /// Answer of a registry, which is asked on a thread of its own: other threads of Python run meanwhile, and Ctrl-C

@@ -18,7 +18,7 @@ use crate::producer::callbacks::{Callbacks, forget, in_its_loop};
 use crate::producer::not_yet;
 use crate::producer::observed_future::ObservedFuture;
 use crate::producer::queued_future::{Progress, QueuedFuture, Waker};
-use crate::runtime::{Own, in_slices};
+use crate::runtime::{Own, done_within};
 use crate::seconds::Seconds;
 use crate::signals;
 
@@ -275,15 +275,9 @@ impl FutureParts {
     }
 
     fn wait(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<()> {
-        let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let waited = in_slices(py, |until| {
-            let until = deadline.map_or(until, |deadline| until.min(deadline));
-            let over = self.sending.wait(until) || deadline.is_some_and(|deadline| deadline <= Instant::now());
-            Ok(over.then_some(()))
-        });
+        let waited = done_within(py, timeout, |until| self.sending.wait(until));
         flush_log(py, &self.callbacks.log);
-        waited
+        waited.map(drop)
     }
 }
 

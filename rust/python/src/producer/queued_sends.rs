@@ -2,7 +2,6 @@
 //! ([`QueuedSends`](monedula_client::producer::QueuedSends)); the threads that serve them are Python's.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use monedula_engine::produce::SendFault;
 use pyo3::exceptions::PyBaseException;
@@ -12,7 +11,7 @@ use super::future::SendFuture;
 use super::queued_future::QueuedFuture;
 use super::{ProducerCore, Shared};
 use crate::error::to_py;
-use crate::runtime::{Own, in_slices};
+use crate::runtime::{Own, done_within};
 use crate::seconds::Seconds;
 use crate::signals;
 
@@ -94,16 +93,8 @@ impl QueuedSendsCore {
     /// Waits until the records that wait now are sent or have failed, at most `timeout` seconds. Returns whether they are.
     fn wait(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<bool> {
         let shared = self.shared.get()?;
-        let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let last = shared.queued.last_number();
-        in_slices(py, |until| {
-            let until = deadline.map_or(until, |deadline| until.min(deadline));
-            if shared.queued.wait(last, until) {
-                return Ok(Some(true));
-            }
-            Ok(deadline.is_some_and(|deadline| deadline <= Instant::now()).then_some(false))
-        })
+        done_within(py, timeout, |until| shared.queued.wait(last, until))
     }
 
     /// Present trouble with topics or brokers; `None` if there is none.
