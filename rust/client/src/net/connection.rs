@@ -6,7 +6,6 @@
 
 mod gate;
 mod pending;
-mod throttle;
 mod wire;
 
 use std::collections::BTreeSet;
@@ -98,6 +97,21 @@ impl Connection {
     pub(crate) fn close_because(&self, reason: &str) {
         self.shared.times().close_reason = Some(reason.to_owned());
         self.close();
+    }
+
+    /// Until when the broker wants no request, if it said so (KIP-219).
+    pub(crate) fn throttled_until(&self) -> Option<Instant> {
+        self.shared.times().throttled_until
+    }
+
+    /// Applies the `throttle_time_ms` of an answer that [`SharedConnection::answer`] does not decode.
+    pub(crate) fn throttle(&self, throttle_time_ms: i32) {
+        self.shared.throttle(throttle_time_ms);
+    }
+
+    /// Takes over the wait of the previous connection to the broker.
+    pub(crate) fn throttle_until(&self, until: Option<Instant>) {
+        self.shared.throttle_until(until);
     }
 
     /// The largest answer that is taken from now on, if it is less than `receive.message.max.bytes`.

@@ -6,7 +6,7 @@ use monedula_protocol::messages::metadata::{MetadataRequest, MetadataResponse};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
-use super::throttle::LONGEST_THROTTLE;
+use super::pending::LONGEST_THROTTLE;
 use super::*;
 use crate::budget::{Budget, Room};
 

@@ -28,7 +28,6 @@ mod record;
 mod request;
 mod send_batch;
 mod sender;
-mod sent_offsets;
 mod session;
 mod table;
 mod telemetry;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 
 use super::handle::Producer;
-use super::table::{Columns, Report, Stopped, plan};
+use super::table::{Chunk, Columns, Report, Stopped};
 use crate::error::ClientError;
 
 /// Rows of a chunk: enough that the cost of a lock does not matter, few enough to fit into the processor's cache.
@@ -80,7 +80,7 @@ impl Producer {
             let rest = report.progress().rest.take();
             let mut chunk = rest.unwrap_or_else(|| {
                 let rows = CHUNK_ROWS.min(batch.num_rows() - row);
-                plan(&values, default_topic.as_ref(), report, row, rows)
+                Chunk::plan(&values, default_topic.as_ref(), report, row, rows)
             });
             let sent = self.accumulator.send_rows(&values, &mut chunk, report, sent_in);
             let rows = chunk.rows;

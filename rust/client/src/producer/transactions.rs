@@ -1,6 +1,7 @@
 //! The verbs of transactions. A verb whose future is dropped, or whose time is over, goes on; calling it again waits
 //! for its end.
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use monedula_engine::produce::SendFault;
@@ -9,9 +10,27 @@ use tokio::sync::oneshot;
 
 use super::command::{ProduceCommand, Verb};
 use super::handle::Producer;
-use crate::consumer::TransactionOffsets;
+use crate::consumer::{PendingOffsets, TransactionOffsets};
 use crate::error::ClientError;
+use crate::lock::lock;
 use crate::net::network::Network;
+
+/// The consumers' offsets that were sent to the open transaction.
+#[derive(Clone, Default)]
+pub(super) struct OffsetsInTransaction(Arc<Mutex<Vec<PendingOffsets>>>);
+
+impl OffsetsInTransaction {
+    fn push(&self, offsets: PendingOffsets) {
+        lock(&self.0).push(offsets);
+    }
+
+    fn end(&self, ending: Ending) {
+        let pending = std::mem::take(&mut *lock(&self.0));
+        if ending == Ending::Commit {
+            pending.iter().for_each(PendingOffsets::committed);
+        }
+    }
+}
 
 impl Producer {
     /// Fences older producers with this `transactional.id`, and ends their open transaction. Called once, before the

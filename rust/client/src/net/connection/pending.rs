@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use monedula_protocol::api::ApiKey;
 use monedula_protocol::frame;
@@ -18,6 +18,10 @@ use crate::error::{ClientError, RequestError};
 use crate::lock::lock;
 use crate::log::{Entry, kinds};
 use crate::run_time::RunInstant;
+
+/// Longest wait for a broker. Quotas that are far exceeded, and garbage, ask for hours: the next request is sent after
+/// this time all the same. If the broker delays its answer, the request times out.
+pub(super) const LONGEST_THROTTLE: Duration = Duration::from_secs(60);
 
 /// A request that waits for its answer or, where none comes, to be written.
 pub(super) struct Pending {
@@ -236,6 +240,24 @@ impl SharedConnection {
         // A waiter that is gone was cancelled: its answer is discarded, and the connection goes on.
         let _ = pending.reply.send(Ok(frame));
         Ok(())
+    }
+
+    /// Sends no request for the `throttle_time_ms` of an answer (KIP-219).
+    pub(super) fn throttle(&self, throttle_time_ms: i32) {
+        let Some(wait) = u64::try_from(throttle_time_ms).ok().filter(|&ms| ms > 0).map(Duration::from_millis) else {
+            return;
+        };
+        self.throttle_until(Some(Instant::now() + wait.min(LONGEST_THROTTLE)));
+        self.limits.metrics.throttled(1);
+        self.limits.log.record(&kinds::THROTTLED, || {
+            let (broker, wait_ms) = (&self.broker, wait.as_millis());
+            Entry::new(format!("{broker}: a quota is exceeded; the next request goes in {wait_ms} ms")).broker(broker)
+        });
+    }
+
+    pub(super) fn throttle_until(&self, until: Option<Instant>) {
+        let mut times = self.times();
+        times.throttled_until = times.throttled_until.max(until);
     }
 
     pub(super) fn overdue(&self) -> Option<RequestError> {
