@@ -95,7 +95,7 @@ impl AwaitingMetadata {
                 match sent {
                     Ok(sent) => receipt.forward(index, count, sent),
                     Err(error) => {
-                        receipt.fail_one(index, &error);
+                        receipt.fail(index, 1, &error);
                         failed.get_or_insert(FailedRecords { records: 0, error }).records += 1;
                     }
                 }
@@ -109,7 +109,7 @@ impl AwaitingMetadata {
         let mut failed = 0;
         for piece in self.pieces {
             let records = piece.batch.writer.records();
-            piece.batch.receipt.fail(records, error);
+            piece.batch.receipt.fail(0, records, error);
             failed += u64::from(records);
         }
         failed

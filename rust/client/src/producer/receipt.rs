@@ -81,19 +81,9 @@ impl Receipt {
         self.finish(first, count, outcome);
     }
 
-    /// Fails the first `count` records.
-    pub(crate) fn fail(&self, count: u32, error: &ClientError) {
-        self.finish(0, count, RecordOutcome::Failed { fault: error.clone(), first: 0 });
-    }
-
     /// Fails `count` records from `first` on.
-    pub(crate) fn fail_part(&self, first: u32, count: u32, error: &ClientError) {
+    pub(crate) fn fail(&self, first: u32, count: u32, error: &ClientError) {
         self.finish(first, count, RecordOutcome::Failed { fault: error.clone(), first });
-    }
-
-    /// Fails one record that never became part of a batch.
-    pub(crate) fn fail_one(&self, index: u32, error: &ClientError) {
-        self.finish(index, 1, RecordOutcome::Failed { fault: error.clone(), first: index });
     }
 
     fn finish(&self, first: u32, count: u32, outcome: RecordOutcome) {

@@ -10,7 +10,7 @@ use super::in_flight::RequestsInFlight;
 use crate::base::ClientBase;
 use crate::metrics::Metrics;
 use crate::net::network::Network;
-use crate::telemetry::{Counters, Figure, Telemetry, common_figures};
+use crate::telemetry::{Counters, Figure, Telemetry, common_figures, figure_count};
 
 /// Sources of the figures.
 struct Sources {
@@ -51,11 +51,7 @@ impl Sources {
         let (used, limit) = self.accumulator.memory.usage();
         let in_flight: usize = self.in_flight.by_broker().values().map(|(requests, _)| requests).sum();
         figures.extend([
-            Figure::Count {
-                total: "org.apache.kafka.producer.record.error.total",
-                rate: Some("org.apache.kafka.producer.record.error.rate"),
-                count: counters.get("records_failed"),
-            },
+            figure_count!("org.apache.kafka.producer.record.error", counters.get("records_failed")),
             Figure::Gauge { name: "org.apache.kafka.producer.buffer.total.bytes", value: limit as f64 },
             Figure::Gauge {
                 name: "org.apache.kafka.producer.buffer.available.bytes",
@@ -67,11 +63,7 @@ impl Sources {
             },
             Figure::Gauge { name: "org.apache.kafka.producer.requests.in.flight", value: in_flight as f64 },
             // Kafka's producer counts records when it sends them, not when they are acknowledged: another figure.
-            Figure::Count {
-                total: "monedula.producer.records.acknowledged.total",
-                rate: Some("monedula.producer.records.acknowledged.rate"),
-                count: counters.get("records_acknowledged"),
-            },
+            figure_count!("monedula.producer.records.acknowledged", counters.get("records_acknowledged")),
         ]);
         figures
     }

@@ -325,37 +325,25 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
+/// A count, whose names are those of Kafka with `.total` and `.rate`.
+macro_rules! figure_count {
+    ($($name:literal)+, $count:expr) => {
+        Figure::Count { total: concat!($($name,)+ ".total"), rate: Some(concat!($($name,)+ ".rate")), count: $count }
+    };
+}
+pub(crate) use figure_count;
+
 /// The figures of every client. Their names begin with `$prefix`, such as `org.apache.kafka.consumer`.
 macro_rules! common_figures {
     ($prefix:literal, $metrics:expr, $network:expr) => {{
         let count = |name: &str| $metrics.get(name);
         vec![
-            Figure::Count {
-                total: concat!($prefix, ".connection.creation.total"),
-                rate: Some(concat!($prefix, ".connection.creation.rate")),
-                count: count("connections_opened"),
-            },
-            Figure::Count {
-                total: concat!($prefix, ".connection.close.total"),
-                rate: Some(concat!($prefix, ".connection.close.rate")),
-                count: count("connections_closed"),
-            },
+            figure_count!($prefix ".connection.creation", count("connections_opened")),
+            figure_count!($prefix ".connection.close", count("connections_closed")),
             Figure::Gauge { name: concat!($prefix, ".connection.count"), value: $network.connected() as f64 },
-            Figure::Count {
-                total: concat!($prefix, ".request.total"),
-                rate: Some(concat!($prefix, ".request.rate")),
-                count: count("requests_sent"),
-            },
-            Figure::Count {
-                total: concat!($prefix, ".response.total"),
-                rate: Some(concat!($prefix, ".response.rate")),
-                count: count("responses_received"),
-            },
-            Figure::Count {
-                total: concat!($prefix, ".incoming.byte.total"),
-                rate: Some(concat!($prefix, ".incoming.byte.rate")),
-                count: count("bytes_received"),
-            },
+            figure_count!($prefix ".request", count("requests_sent")),
+            figure_count!($prefix ".response", count("responses_received")),
+            figure_count!($prefix ".incoming.byte", count("bytes_received")),
         ]
     }};
 }

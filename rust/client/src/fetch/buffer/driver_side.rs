@@ -6,6 +6,7 @@ use bytes::Bytes;
 use monedula_columns::{AbortedTransaction, segments};
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Fetched;
+use monedula_engine::ledger::OffsetAndEpoch;
 use monedula_protocol::compression::Compression;
 use monedula_protocol::records::Batches;
 use tokio::sync::Notify;
@@ -40,7 +41,7 @@ impl<'b> DriverSide<'b> {
         let mut state = self.shared.lock();
         let Some(starts) = state.partitions.positioned(partition, span, offset) else { return };
         if starts {
-            state.handed_out.starts_at(partition, span, offset);
+            state.handed_out.starts(partition, span, OffsetAndEpoch { offset, leader_epoch: -1 }, false);
             state.hold_at_bound(partition);
         }
         drop(state);

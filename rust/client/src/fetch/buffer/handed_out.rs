@@ -334,11 +334,6 @@ impl HandedOut {
         self.ledger.as_ref().is_none_or(|ledger| ledger.is_quiet(partitions))
     }
 
-    /// The driver found where a partition starts that has no committed offset.
-    pub(super) fn starts_at(&mut self, partition: &TopicPartition, span: u64, offset: i64) {
-        self.starts(partition, span, OffsetAndEpoch { offset, leader_epoch: -1 }, false);
-    }
-
     /// The place where a partition starts, which is that of a commit or not.
     pub(super) fn starts(&mut self, partition: &TopicPartition, span: u64, at: OffsetAndEpoch, is_committed: bool) {
         if let Some(ledger) = &mut self.ledger {

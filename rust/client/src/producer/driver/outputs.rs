@@ -174,7 +174,7 @@ impl Running {
         match (&error, outcome) {
             (Some(error), _) => {
                 self.driver.count_failed(records.into(), error);
-                receipt.fail_part(first, records, error);
+                receipt.fail(first, records, error);
             }
             (None, outcome) => {
                 self.driver.metrics.records_acknowledged(records.into());
