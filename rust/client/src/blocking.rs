@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use crate::lock::lock;
 use crate::tasks::caught_now;
 
-/// Why work that blocks was not done.
+/// Reason that blocking work was not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotRun {
     /// The system grants no thread.
@@ -29,7 +29,7 @@ pub enum NotRun {
     Ended(String),
 }
 
-/// How long work waits before a thread is asked for again.
+/// Pause before a thread is asked for again.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// Work that was begun.

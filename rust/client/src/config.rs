@@ -87,16 +87,16 @@ pub struct ClientConfig {
     pub receive_buffer_bytes: Option<usize>,
     pub allow_auto_create_topics: bool,
     pub rebootstrap: bool,
-    /// After how long a topic that no answer knows counts as missing.
+    /// Time after which a topic that no answer knows counts as missing.
     pub propagation: Duration,
     pub rebootstrap_trigger: Duration,
-    /// Where schemas are asked for; `None` if `schema.registry.url` is not given.
+    /// The registry of schemas; `None` if `schema.registry.url` is not given.
     pub schema_registry: Option<Arc<SchemaRegistry>>,
     /// Warnings to log about doubtful settings and about those of other clients' roles.
     pub warnings: Vec<String>,
 }
 
-/// How long a topic may be unknown to brokers before a consumer says so.
+/// Time that a topic may be unknown to brokers before a consumer says so.
 const PROPAGATION: Duration = Duration::from_secs(10);
 
 /// `topic.metadata.propagation.max.ms`, or what the role of the client has in its place.
@@ -105,7 +105,7 @@ pub(crate) fn propagation(values: &Values, otherwise: Duration) -> Duration {
 }
 
 impl ClientConfig {
-    /// When the client's own certificate expires, if it has one.
+    /// Expiry of the client's own certificate, if it has one.
     pub fn certificate_expires(&self) -> Option<SystemTime> {
         self.tls.as_ref()?.certificate_expires()
     }
@@ -159,7 +159,6 @@ impl ClientConfig {
         }
     }
 
-    /// The settings in `values`, for a client of any role.
     pub(crate) fn of(values: &Values) -> Result<Self, ConfigError> {
         let auto_commit = values.bool("enable.auto.commit");
         let security_protocol = values.security_protocol();
@@ -274,10 +273,9 @@ fn reset_policy(values: &Values) -> ResetPolicy {
     }
 }
 
-/// How long files are waited for at least, however short the time for a connection is.
+/// Shortest wait for files, however short the time for a connection is.
 const FILES_PATIENCE: Duration = Duration::from_secs(5);
 
-/// TLS and SASL, with the warnings about their settings.
 struct Secured {
     tls: Option<Tls>,
     sasl: Option<Sasl>,

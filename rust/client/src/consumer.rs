@@ -53,7 +53,7 @@ use crate::offsets::Offsets;
 use crate::reach::{Failure, Reach};
 use crate::telemetry::Telemetry;
 
-/// What the pool may keep beyond the byte budget before it gives memory back.
+/// Bytes that the pool keeps beyond the byte budget before it gives memory back.
 const COLUMNS_BYTES: usize = 28 << 20;
 
 /// Partitions by topic and index.
@@ -68,16 +68,16 @@ pub struct Health {
     pub brokers: usize,
     /// True if metadata was ever received.
     pub bootstrapped: bool,
-    /// For how long the client has been failing, with the last error; see [`Consumer::failing`]. Failing to get metadata
-    /// counts too.
+    /// Time for which the client has been failing, also to get metadata, with the last error; see
+    /// [`Consumer::failing`].
     pub failing: Option<(Duration, String)>,
     /// Bytes of the budget in use, and its size.
     pub budget: (usize, usize),
     /// Retried errors by name.
     pub retried_errors: BTreeMap<String, u64>,
-    /// When the client's own certificate expires, if it has one.
+    /// Expiry of the client's own certificate, if it has one.
     pub certificate_expires: Option<SystemTime>,
-    /// For how long the schema registry could not be asked, and why the last time.
+    /// Time for which the schema registry could not be asked, and the last reason.
     pub registry_failing: Option<(Duration, String)>,
     /// Each assigned partition.
     pub partitions: BTreeMap<TopicPartition, PartitionStatus>,
@@ -111,7 +111,7 @@ pub struct Consumer {
     closing: AtomicBool,
     keeps_events: AtomicBool,
     seed: u64,
-    /// What the loop with `until` reads to.
+    /// Target of the loop with `until`.
     until: Mutex<Until>,
     changing: RwLock<()>,
     tasks: Mutex<Vec<JoinHandle<()>>>,

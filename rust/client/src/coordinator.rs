@@ -33,7 +33,7 @@ use crate::run_time::{self, RunInstant};
 /// FindCoordinator's name for groups.
 const GROUP: i8 = 0;
 
-/// Where a group has read a partition to.
+/// Offset that a group has committed for a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupOffset {
     /// The offset of the next record to read.
@@ -50,7 +50,7 @@ pub type Commits = BTreeMap<TopicPartition, Result<(), Fault>>;
 /// Committed offset of each partition; `None` where there is none.
 pub type Committed = BTreeMap<TopicPartition, Result<Option<GroupOffset>, Fault>>;
 
-/// Why an attempt failed.
+/// Reason that an attempt failed.
 pub(crate) enum Failure {
     /// Another attempt may succeed.
     Again {
@@ -65,7 +65,6 @@ pub(crate) enum Failure {
     Final(ClientError),
 }
 
-/// A request to a group's coordinator.
 trait GroupCall: Send {
     type Outcome: Send;
 
@@ -210,7 +209,6 @@ impl Coordinators {
         }
     }
 
-    /// The broker that coordinates the group, if it is known.
     pub(crate) fn known_node(&self, group: &str) -> Option<i32> {
         lock(&self.known).get(group).copied()
     }

@@ -15,7 +15,7 @@ use crate::lock::lock;
 /// Reads a regular file.
 ///
 /// # Errors
-/// Why it cannot be read; the caller adds the setting and the path.
+/// Reason that it cannot be read; the caller adds the setting and the path.
 pub(crate) fn read(path: &Path, most_bytes: u64) -> Result<Zeroizing<Vec<u8>>, String> {
     let metadata = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
     if metadata.is_dir() {
@@ -41,7 +41,7 @@ pub(crate) fn read_text(path: &Path, most_bytes: u64) -> Result<Zeroizing<String
     }
 }
 
-/// The system's error, and what is wrong with the path where its text shows that.
+/// The system's error, with the fault of the path where the system's text shows it.
 fn unreadable(path: &Path, error: &io::Error) -> String {
     let text = path.to_string_lossy();
     let is_quoted = |quote| text.len() > 1 && text.starts_with(quote) && text.ends_with(quote);

@@ -22,7 +22,7 @@ words! {
 }
 
 words! {
-    /// How the name of an ACL's resource is compared, by Kafka's number (KIP-290).
+    /// Comparison of the name of an ACL's resource, by Kafka's number (KIP-290).
     AclPatternType, "pattern type" {
         1 = "any", 2 = "match", 3 = "literal", 4 = "prefixed",
     }
@@ -53,7 +53,7 @@ pub struct Acl<Text> {
     pub resource_type: AclResourceType,
     /// The name of the resource; of an ACL also a prefix of names, or `*`.
     pub resource_name: Text,
-    /// How the name is compared. In a filter, `match` finds every pattern that covers `resource_name`.
+    /// Comparison of the name. In a filter, `match` finds every pattern that covers `resource_name`.
     pub pattern_type: AclPatternType,
     /// The principal, such as `User:anna`.
     pub principal: Text,

@@ -26,10 +26,8 @@ pub type AdminCall<T> = Pin<Box<dyn Future<Output = Result<T, ClientError>> + Se
 /// The outcome of each item.
 pub type Items<K, V> = Vec<(K, Result<V, ClientError>)>;
 
-/// The answer of a broker, by item.
 pub(super) type Answers<K, V> = Vec<(K, Result<V, Refusal>)>;
 
-/// Result of one request of a call.
 pub(super) type CallResult<C> = Result<Answers<<C as ItemCall>::Key, <C as ItemCall>::Value>, Failure>;
 
 /// An error code in a response, for one item.
@@ -55,11 +53,8 @@ pub(super) enum Recipient {
     InTurn,
     /// The controller, which executes changes of the cluster.
     Controller,
-    /// The broker with this node id.
     Broker(i32),
-    /// The leader of the partition.
     Leader(TopicPartition),
-    /// The coordinator of the group.
     Coordinator(String),
 }
 
@@ -190,7 +185,6 @@ impl<C: ItemCall> NumberedCall for Numbered<C> {
     }
 }
 
-/// The future of a broker's answer about items.
 pub(super) type Asking<'a> =
     Pin<Box<dyn Future<Output = Result<Vec<(ItemNumber, Result<(), Refusal>)>, Failure>> + Send + 'a>>;
 
@@ -248,7 +242,6 @@ impl AdminContext {
     }
 }
 
-/// Decodes the body of a response.
 pub(super) fn read<'f, R: Request<'f>>(frame: &'f Frame, version: i16) -> Result<R::Response<'f>, Failure> {
     frame::decode_response::<R>(frame.as_slice(), version).map_err(|error| unreadable(&error))
 }
@@ -262,7 +255,6 @@ pub(super) fn by_topic<'p>(partitions: impl IntoIterator<Item = &'p TopicPartiti
     topics
 }
 
-/// The same refusal for each item.
 pub(super) fn refuse_all<K: Clone, V>(keys: &[K], refusal: &Refusal) -> Answers<K, V> {
     keys.iter().map(|key| (key.clone(), Err(refusal.clone()))).collect()
 }

@@ -16,7 +16,7 @@ use super::call::{AdminCall, CallResult, ItemCall, Items, Recipient, Refusal, re
 use super::{Admin, AdminContext};
 use crate::net::network::NodeId;
 
-/// Whom a quota is for: a name for each of its types (`user`, `client-id`, `ip`), or `None` for the default of a type.
+/// User of a quota: a name for each of its types (`user`, `client-id`, `ip`), or `None` for the default of a type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QuotaEntity(pub BTreeMap<String, Option<String>>);
 

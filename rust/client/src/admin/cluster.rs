@@ -157,8 +157,7 @@ impl ItemCall for ElectLeaders {
         Ok(elected.unwrap_or_else(|refusal| refuse_all(partitions, &refusal)))
     }
 
-    /// Errors about the replica itself are final: the user wants to learn of an unavailable
-    /// replica, not to wait for it.
+    /// Errors about the replica are final: the user wants to learn of an unavailable one, not to wait for it.
     fn passes(&self, code: ErrorCode, _: Duration) -> bool {
         let verdict = matches!(
             code,

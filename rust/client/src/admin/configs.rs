@@ -88,7 +88,6 @@ pub struct ConfigChange {
 }
 
 impl ConfigResource {
-    /// The resource in errors.
     fn title(&self) -> String {
         let Self { kind, name } = self;
         match (*kind, name.is_empty()) {

@@ -140,7 +140,6 @@ impl AdminContext {
     }
 }
 
-/// A reset in progress.
 struct Reset {
     context: AdminContext,
     group: String,

@@ -164,7 +164,6 @@ impl AdminContext {
         Err(ClientError::TimedOut { what: "listing the groups".into(), after: timeout, last_error })
     }
 
-    /// Describes groups of either protocol.
     pub(super) async fn describe_groups(
         &self,
         groups: Vec<String>,

@@ -147,12 +147,10 @@ impl Admin {
         })
     }
 
-    /// Runs a call about several items.
     fn run<C: ItemCall>(&self, call: C, keys: Vec<C::Key>, timeout: Duration) -> AdminCall<Items<C::Key, C::Value>> {
         self.until_closed(move |context| async move { context.run(call, keys, timeout).await })
     }
 
-    /// Runs a call about one item.
     fn run_one<C: ItemCall>(&self, call: C, key: C::Key, timeout: Duration) -> AdminCall<C::Value> {
         self.until_closed(move |context| async move { context.run_one(call, key, timeout).await })
     }

@@ -39,7 +39,6 @@ pub(super) trait NumberedCall: Send + Sync {
     fn settle(&self, item: ItemNumber, refusal: Refusal, lost: bool) -> Result<(), Refusal>;
 }
 
-/// A call in progress.
 struct Progress {
     call: Arc<dyn NumberedCall>,
     open: BTreeSet<ItemNumber>,
@@ -136,7 +135,6 @@ impl AdminContext {
         Ok(())
     }
 
-    /// Sends one request to each broker of these items.
     async fn send(
         &self,
         progress: &mut Progress,
@@ -328,7 +326,6 @@ impl AdminContext {
     }
 }
 
-/// Why no broker was found.
 enum Located {
     Refused(Refusal),
     Failed(Failure),

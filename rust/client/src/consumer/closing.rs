@@ -1,4 +1,4 @@
-//! How a consumer ends: closed by its user, or dropped.
+//! End of a consumer: closed by its user, or dropped.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use crate::lock::lock;
 use crate::net::network::Network;
 use crate::tasks::block_until;
 
-/// How long a member that is dropped without being closed tries to leave its group.
+/// Time for which a member that is dropped without being closed tries to leave its group.
 const FORGOTTEN_LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often such a member looks whether it has left.
+/// Interval at which such a member checks that it has left.
 const LEAVING_SLICE: Duration = Duration::from_millis(10);
 
 impl Consumer {

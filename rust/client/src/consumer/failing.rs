@@ -8,7 +8,6 @@ use crate::net::metadata::View;
 use crate::net::network::NodeId;
 use crate::run_time::RunInstant;
 
-/// How a consumer fails at present.
 struct Trouble {
     what: &'static str,
     failure: Failure,
@@ -82,7 +81,7 @@ impl Consumer {
         reads && !self.budget.is_awaited() && !self.network.is_throttled()
     }
 
-    /// For how long something fails, with the last error: what [`Self::check_failing`] is about, or metadata.
+    /// Duration and last error of a failure: of one that [`Self::check_failing`] is about, or of metadata.
     pub(super) fn any_failing(&self, view: &View) -> Option<(Duration, String)> {
         let metadata = view.failing.clone();
         let trouble = self.failing(view).map(|Trouble { what, failure }| {

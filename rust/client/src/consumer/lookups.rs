@@ -1,5 +1,5 @@
-//! What the consumer asks brokers for, once: offsets, partitions of topics, the cluster, offsets of any group. Each lookup
-//! ends when the consumer is closed.
+//! Single lookups of the consumer: offsets, partitions of topics, the cluster, offsets of any group. Each ends when the
+//! consumer is closed.
 
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -132,7 +132,7 @@ impl Consumer {
         })
     }
 
-    /// What `holder` was handed is finished, and it can run callbacks. To be called before [`Self::ready`].
+    /// Finishes what `holder` was handed; it can run callbacks from now on. To be called before [`Self::ready`].
     pub fn enter(&self, holder: Holder) {
         self.buffer.enter(holder);
     }
@@ -142,7 +142,7 @@ impl Consumer {
         self.buffer.begin_waiting_in_task()
     }
 
-    /// What `holder` was handed is finished.
+    /// Finishes what `holder` was handed.
     pub fn finish_held(&self, holder: Holder) {
         self.buffer.finishing(|handed_out, _| handed_out.finish_held(holder));
     }
@@ -406,7 +406,7 @@ impl Consumer {
         self.group.get().is_some_and(Group::has_events)
     }
 
-    /// What happened to the membership since the last call, and when.
+    /// Events of the membership since the last call, with their times.
     pub fn take_events(&self) -> Vec<(SystemTime, GroupEvent)> {
         self.group.get().map(Group::take_events).unwrap_or_default()
     }
@@ -438,7 +438,7 @@ impl Consumer {
         }
     }
 
-    /// How far leaving is; waits for a change until `until`. A callback is to be run as those of [`Self::next`].
+    /// Progress of leaving; waits for a change until `until`. A callback is to be run as those of [`Self::next`].
     pub fn leaving(&self, until: Instant) -> Leaving {
         self.buffer.leaving(until)
     }
@@ -506,7 +506,6 @@ impl Consumer {
     }
 }
 
-/// A commit that was asked for, by what makes it.
 enum PendingCommit {
     Nothing,
     Member(oneshot::Receiver<CommitOutcome>),

@@ -30,7 +30,6 @@ pub(super) struct Call {
     reply: oneshot::Sender<Result<CommitOutcome, ClientError>>,
 }
 
-/// Sends the commits.
 #[derive(Clone)]
 pub(super) struct Committer {
     pub(super) coordinators: Coordinators,

@@ -12,7 +12,6 @@ use crate::metrics::Metrics;
 use crate::net::network::Network;
 use crate::telemetry::{Counters, Figure, Telemetry, common_figures, figure_count};
 
-/// Sources of the figures.
 struct Sources {
     config: Arc<ClientConfig>,
     network: Arc<Network>,
@@ -40,7 +39,6 @@ pub(super) fn start(
     base.start_telemetry(attributes(&base.config), Box::new(move || sources.figures()), runtime, seed)
 }
 
-/// What describes a consumer.
 fn attributes(config: &ClientConfig) -> Vec<(&'static str, String)> {
     let given = [
         ("client_rack", &config.client_rack),

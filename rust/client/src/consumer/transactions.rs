@@ -52,7 +52,7 @@ impl TransactionOffsets {
 }
 
 impl Consumer {
-    /// Who this member is, as a transaction names it.
+    /// Identity of this member, as a transaction names it.
     ///
     /// # Errors
     /// Without a `group.id`, and while the consumer is no member of the group it subscribes in.

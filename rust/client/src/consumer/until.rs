@@ -21,7 +21,7 @@ use crate::offsets::{LATEST, Offsets, Question};
 /// hears of them with its next heartbeat, and if it leaves before that, they come back.
 const PATIENT_INTERVALS: u32 = 2;
 
-/// How far a loop reads.
+/// Target of a loop that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// To the end of the log; under read_committed to the last stable offset.
@@ -30,7 +30,6 @@ pub enum Until {
     Timestamp(i64),
 }
 
-/// Looks up bounds in the background.
 struct Bounds {
     until: Until,
     config: Arc<ClientConfig>,

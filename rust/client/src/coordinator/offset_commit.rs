@@ -15,7 +15,6 @@ use crate::net::network::{Network, NodeId, Purpose};
 use crate::offsets::UNKNOWN_TO_SOME;
 use crate::run_time::RunInstant;
 
-/// A commit, over its attempts.
 pub(super) struct Commit {
     pub(super) group: String,
     /// Partitions without an outcome yet.

@@ -20,10 +20,10 @@ use crate::lock::lock;
 /// hand-over.
 pub(crate) const SEGMENT_BYTES: usize = 256 << 10;
 
-/// How much more than usual a segment may grow before its last batches are left to the reader.
+/// Factor by which a segment may grow more than usual before its last batches are left to the reader.
 const HEADROOM: f64 = 1.25;
 
-/// How long one thread waits for room before it looks again, at first and at most.
+/// Interval at which one thread looks for room, at first and at most.
 const LOOK_AGAIN_MIN: Duration = Duration::from_millis(2);
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(16);
 

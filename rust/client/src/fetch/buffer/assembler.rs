@@ -23,7 +23,6 @@ use crate::fetch::polled::HandedBatch;
 use crate::log::{Log, kinds};
 use crate::metrics::Metrics;
 
-/// Builds batches, one at a time.
 pub(super) struct Assembler {
     columns: BatchColumns,
     scratch: Scratch,
@@ -144,7 +143,6 @@ fn take_back(state: &mut BufferState, walks: Vec<Walk>) {
     }
 }
 
-/// Holds a partition back until this has arrived.
 fn hold_until(shared: &Arc<Shared>, state: &mut BufferState, partition: &TopicPartition, awaited: &Awaited) {
     state.set_held(partition, HoldReason::Lookup, true);
     let (shared, theirs) = (Arc::downgrade(shared), partition.clone());

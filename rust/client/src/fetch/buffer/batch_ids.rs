@@ -10,7 +10,6 @@ const BUFFER_SHIFT: u32 = 40;
 
 static BUFFERS: AtomicU64 = AtomicU64::new(1);
 
-/// Gives ids to the batches of one buffer.
 #[derive(Debug)]
 pub(super) struct BatchIds {
     before_first: BatchId,
@@ -30,7 +29,6 @@ impl BatchIds {
         self.last
     }
 
-    /// True if a batch of this buffer has this id.
     pub(super) fn has(&self, id: BatchId) -> bool {
         self.before_first < id && id <= self.last
     }

@@ -1,4 +1,4 @@
-//! The driver's side of the buffer: what it brings, what stops it, and what it drops for want of memory.
+//! The driver's side of the buffer: fetched records, errors, and eviction for want of memory.
 
 use std::sync::Arc;
 
@@ -18,7 +18,6 @@ use super::state::BufferState;
 use crate::error::ClientError;
 use crate::fetch::inflate::{Inflater, SEGMENT_BYTES, Segment};
 
-/// Changes that the driver makes.
 #[derive(Clone, Copy)]
 pub(crate) struct DriverSide<'b> {
     shared: &'b Shared,
@@ -79,7 +78,6 @@ impl<'b> DriverSide<'b> {
         self.shared.notify_calls();
     }
 
-    /// Errors of topics.
     pub(crate) fn errors<R>(self, work: impl FnOnce(&mut PendingErrors) -> R) -> R {
         work(&mut self.shared.lock().errors)
     }

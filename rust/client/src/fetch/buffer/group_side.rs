@@ -19,7 +19,6 @@ use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
 use crate::fetch::polled::PendingCallback;
 
-/// Changes that a group membership makes.
 #[derive(Clone, Copy)]
 pub(crate) struct GroupSide<'b> {
     shared: &'b Shared,
@@ -41,14 +40,12 @@ impl<'b> GroupSide<'b> {
         work(&mut self.shared.lock().membership)
     }
 
-    /// As if the user had polled.
     pub(crate) fn keep_alive(self) {
         let mut state = self.shared.lock();
         state.membership.poll_now();
         self.shared.notify_group(state);
     }
 
-    /// Until when records may be handed out.
     pub(crate) fn set_lease(self, lease: Lease) {
         let before = self.shared.lock().membership.set_lease(lease);
         // Every heartbeat renews it; calls wait only for one that was over.

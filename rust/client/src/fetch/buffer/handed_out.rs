@@ -1,5 +1,5 @@
-//! The record of what the user was handed: what of it is finished, what of that is committed, and rows that were given
-//! back. These are kept as they are, and handed out before all others of their partition, by the next call of any holder.
+//! The record of what the user was handed, finished and committed, and rows that were given back. These are kept as
+//! they are, and handed out before all others of their partition, by the next call of any holder.
 //!
 //! The ledger knows what may be committed. It is behind the lock `state` of the buffer: what is handed out and what is
 //! finished changes in one step with the partitions.
@@ -29,7 +29,7 @@ pub(crate) struct HandedOut {
     /// Kept where there is a `group.id`.
     ledger: Option<Ledger>,
     batch_ids: BatchIds,
-    /// Under which leader epochs the records were written that were handed out.
+    /// Leader epochs of the records that were handed out.
     epochs: LeaderEpochs,
     /// Batches whose rows are handed out one by one.
     rows: BTreeMap<BatchId, RowBatch>,
@@ -37,7 +37,7 @@ pub(crate) struct HandedOut {
     returned: Returned,
     /// Batches whose refused records are not in safe keeping yet, with their partitions.
     unaccepted: BTreeMap<BatchId, BTreeSet<TopicPartition>>,
-    /// After how many finished rows an automatic commit is due; rows are counted only where there is one.
+    /// Number of finished rows after which an automatic commit is due; rows are counted only where there is one.
     commit_after: Option<u64>,
     /// Rows in the hands of each holder.
     held_rows: BTreeMap<Holder, u64>,
@@ -165,7 +165,7 @@ impl HandedOut {
         self.committed.remove(partition);
     }
 
-    /// What committing a batch that ends at `next` means for a partition; `None` if nothing of it may be committed.
+    /// Offset to commit for a partition by a batch that ends at `next`; `None` if nothing of it may be committed.
     fn offset_to_commit(&mut self, partition: &TopicPartition, next: OffsetAndEpoch) -> Option<ToCommit> {
         let ledger = self.ledger.as_mut()?;
         let finished = ledger.finished(partition)?;
@@ -220,7 +220,6 @@ impl HandedOut {
         self.ledger.as_ref()?.finished(partition).map(|place| place.offset)
     }
 
-    /// A new id for a batch.
     fn new_batch(&mut self) -> BatchId {
         self.batch_ids.next()
     }
@@ -467,8 +466,7 @@ impl HandedOut {
         ledger.unfinished(id)
     }
 
-    /// A batch is finished and is to be committed: which offsets have to be sent for that, and the outcome of the
-    /// others.
+    /// Finishes a batch that is to be committed: returns the offsets to send for that, and the outcome of the others.
     pub(crate) fn finish(
         &mut self,
         partitions: &Partitions,

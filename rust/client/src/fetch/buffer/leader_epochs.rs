@@ -1,5 +1,5 @@
-//! Under which leader epoch the records were written that were handed out: an offset that is committed with the epoch of
-//! the record before it is checked by its next reader, who learns then that the record was replaced (KIP-320).
+//! Leader epochs of the records that were handed out: an offset that is committed with the epoch of the record before
+//! it is checked by its next reader, who learns then that the record was replaced (KIP-320).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -9,11 +9,10 @@ use monedula_engine::TopicPartition;
 /// Most epochs of a partition that are kept: the oldest are of records that were read long ago.
 const MAX_EPOCHS: usize = 100;
 
-/// The leader epochs of what was read, by partition.
 #[derive(Default)]
 pub(super) struct LeaderEpochs(BTreeMap<TopicPartition, Read>);
 
-/// What was read of a partition without a gap.
+/// Offsets read of a partition without a gap.
 #[derive(Default)]
 struct Read {
     /// The epochs, each with its first offset.

@@ -26,13 +26,12 @@ pub(crate) struct MembershipGate {
     callbacks: Callbacks,
     /// Calls of the user's that wait now.
     waiting_calls: usize,
-    /// When the last call of the user's ended, or it said that it is alive.
+    /// Time at which the last call of the user's ended, or it said that it is alive.
     polled_at: Option<Instant>,
-    /// For how long the process had been stopped by then.
+    /// Time for which the process had been stopped by then.
     stopped_before: Duration,
     /// True if the group's task is to be notified of the next poll: the member left for want of one.
     awaits_poll: bool,
-    /// When partitions were last released.
     released_at: Option<Instant>,
     /// Errors to be raised once.
     raise: VecDeque<ClientError>,
@@ -54,7 +53,6 @@ struct PendingRevocation {
 }
 
 impl MembershipGate {
-    /// The lease for rows that are handed out one by one.
     pub(super) fn clock(&self) -> Arc<LeaseClock> {
         Arc::clone(&self.clock)
     }
@@ -118,7 +116,6 @@ impl MembershipGate {
         }
     }
 
-    /// As if the user had polled.
     pub(super) fn poll_now(&mut self) {
         (self.polled_at, self.stopped_before) = (Some(Instant::now()), run_time::stopped());
     }
@@ -139,7 +136,7 @@ impl MembershipGate {
         self.poll_now();
     }
 
-    /// When the user last polled: now, while a call waits.
+    /// Time of the user's last poll: now, while a call waits.
     pub(crate) fn polled(&self) -> Instant {
         let now = Instant::now();
         match self.waiting_calls {
@@ -222,7 +219,6 @@ impl MembershipGate {
         self.revocations.retain(|revocation| revocation.partitions.iter().any(is_open));
     }
 
-    /// How long ago the member last released partitions.
     pub(crate) fn since_release(&self) -> Option<Duration> {
         self.released_at.map(|at| at.elapsed())
     }

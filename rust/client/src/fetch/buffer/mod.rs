@@ -77,7 +77,6 @@ pub(crate) struct FetchBuffer {
     metrics: Metrics,
 }
 
-/// How waiting ended.
 enum Waited {
     Enough,
     Callback(PendingCallback),
@@ -131,22 +130,18 @@ impl FetchBuffer {
         }
     }
 
-    /// Changes of the partitions that are read.
     pub(crate) fn assignment(&self) -> Assignment<'_> {
         Assignment::new(&self.shared, &self.assembler)
     }
 
-    /// Changes that a group membership makes.
     pub(crate) fn group(&self) -> GroupSide<'_> {
         GroupSide::new(&self.shared, self.assignment())
     }
 
-    /// Changes that the driver makes.
     pub(crate) fn driver(&self) -> DriverSide<'_> {
         DriverSide::new(&self.shared, self.assignment(), &self.inflater)
     }
 
-    /// Looks at the state.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&BufferState) -> R) -> R {
         look(&self.shared.lock())
     }
@@ -190,7 +185,7 @@ impl FetchBuffer {
         }
     }
 
-    /// True if [`Self::next`] would return at once; waits for that until `until`. Takes nothing.
+    /// Waits until [`Self::next`] would return at once, at most until `until`; returns whether it would. Takes nothing.
     pub(crate) fn ready(&self, limits: &BatchLimits, until: Instant) -> bool {
         let mut state = self.shared.lock();
         loop {
@@ -218,7 +213,6 @@ impl FetchBuffer {
         Ok(Waited::Enough)
     }
 
-    /// Raises the next error that is due.
     fn raise_pending(&self, state: &mut BufferState) -> Result<(), ClientError> {
         state.raise_pending().inspect_err(|error| {
             if is_unavailable(error) {
@@ -255,7 +249,7 @@ impl FetchBuffer {
         }
     }
 
-    /// How far leaving the group is; waits for a change until `until`.
+    /// Progress of leaving the group; waits for a change until `until`.
     pub(crate) fn leaving(&self, until: Instant) -> Leaving {
         let _waiting = WaitingCall::begin(&*self.shared);
         let mut state = self.shared.lock();
@@ -345,7 +339,6 @@ impl FetchBuffer {
         self.shared.notify_calls();
     }
 
-    /// The status of each partition.
     pub(crate) fn status(&self) -> BTreeMap<TopicPartition, PartitionStatus> {
         let state = self.synced();
         let partitions = state.partitions.iter();

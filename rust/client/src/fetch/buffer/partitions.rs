@@ -1,4 +1,4 @@
-//! The partitions' queues together: which has something to hand out, how much that is, and what the driver is told.
+//! The partitions' queues together: the ready ones, the amount in them, and commands for the driver.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,25 +17,24 @@ use crate::fetch::command::FetchCommand;
 use crate::fetch::inflate::Segment;
 use crate::fetch::polled::HandedBatch;
 
-/// What a batch should be.
+/// Limits of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchLimits {
     /// Most rows.
     pub max_rows: usize,
     /// Most bytes of its columns; one larger record makes a batch of its own.
     pub max_bytes: usize,
-    /// How long rows wait for more to fill the batch.
+    /// Longest wait of rows for more to fill the batch.
     pub max_wait: Duration,
-    /// When the rows so far are handed out whatever `max_wait` says.
+    /// Time at which the rows so far are handed out whatever `max_wait` says.
     pub deadline: Option<Instant>,
 }
 
-/// The partitions' queues.
 pub(crate) struct Partitions {
     buffers: BTreeMap<TopicPartition, PartitionBuffer>,
     /// Partitions with something to hand out, each once.
     ready: VecDeque<TopicPartition>,
-    /// When the oldest of what is ready came.
+    /// Arrival of the oldest rows that are ready.
     ready_since: Option<Instant>,
     /// Records and bytes that may be handed out.
     queued_records: u64,
@@ -105,7 +104,6 @@ impl Partitions {
         self.buffers.is_empty()
     }
 
-    /// True if the partition is assigned.
     pub(crate) fn owns(&self, partition: &TopicPartition) -> bool {
         self.buffers.contains_key(partition)
     }
@@ -271,7 +269,6 @@ impl Partitions {
         }
     }
 
-    /// True if a partition stands in the ready queue.
     pub(super) fn is_any_queued(&self) -> bool {
         !self.ready.is_empty()
     }
@@ -406,7 +403,7 @@ impl Partitions {
         evicted
     }
 
-    /// When what is ready makes a batch; `None` if it does now.
+    /// Time at which a batch of the ready rows is due; `None` if it is now.
     pub(super) fn batch_due(&self, limits: &BatchLimits, now: Instant) -> Option<Instant> {
         let due = self.ready_since.unwrap_or(now) + limits.max_wait;
         let due = limits.deadline.map_or(due, |deadline| due.min(deadline));
@@ -420,22 +417,18 @@ impl Partitions {
             || self.queued_bytes >= limits.max_bytes
     }
 
-    /// Repeats the lookup of a partition at this time.
     pub(super) fn retry_lookup(&mut self, partition: &TopicPartition, at: Instant) {
         self.lookup_retries.insert(partition.clone(), at);
     }
 
-    /// Ends the repetition of a partition's lookup.
     pub(super) fn forget_retry(&mut self, partition: &TopicPartition) {
         self.lookup_retries.remove(partition);
     }
 
-    /// Partition whose lookup is due.
     pub(super) fn retry_due(&self, now: Instant) -> Option<TopicPartition> {
         self.lookup_retries.iter().find(|(_, at)| **at <= now).map(|(partition, _)| partition.clone())
     }
 
-    /// Time of the next repeated lookup.
     pub(super) fn next_retry(&self) -> Option<Instant> {
         self.lookup_retries.values().min().copied()
     }
@@ -447,7 +440,7 @@ impl Partitions {
         self.last_until
     }
 
-    /// Ends the loop with `until`. False if there is none.
+    /// Ends the loop. False if there is none.
     pub(super) fn end_until(&mut self) -> bool {
         self.until.take().is_some()
     }

@@ -15,9 +15,9 @@ const STOPPED: u64 = 1 << 63;
 /// Counts the rows of one batch that the user took.
 #[derive(Debug)]
 pub struct RowCursor {
-    /// How many rows, and [`STOPPED`] as the highest bit.
+    /// Number of rows taken, and [`STOPPED`] as the highest bit.
     taken: AtomicU64,
-    /// Who took the last row, as far as takers have named themselves; 0 if nobody has.
+    /// Holder of the last row, as far as takers have named themselves; 0 if nobody has.
     taker: AtomicU64,
     clock: Arc<LeaseClock>,
 }
@@ -46,12 +46,11 @@ impl RowCursor {
         Some(taken)
     }
 
-    /// Who took the last row, if it has named itself.
     pub(super) fn taker(&self) -> Option<Holder> {
         Some(self.taker.load(Ordering::Acquire)).filter(|taker| *taker != 0)
     }
 
-    /// How many rows were taken; more than there are once the batch is used up.
+    /// Number of rows taken; more than there are once the batch is used up.
     pub fn taken(&self) -> usize {
         (self.taken.load(Ordering::Acquire) & !STOPPED) as usize
     }

@@ -20,11 +20,11 @@ use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
 use crate::fetch::polled::HandedBatch;
 
-/// How long a partition is held back after its error was raised: a loop that catches errors and polls again would else
-/// do nothing but raise the same one.
+/// Time for which a partition is held back after its error was raised: a loop that catches errors and polls again would
+/// only raise the same one.
 const RETRIED_AFTER: Duration = Duration::from_secs(1);
 
-/// How long a call waits at most before it looks again.
+/// Longest wait of a call before it looks again.
 const FOREVER: Duration = Duration::from_secs(3600);
 
 /// Data guarded by the lock `state`.
@@ -50,7 +50,6 @@ impl BufferState {
         }
     }
 
-    /// Drops everything of a partition. False if it was not assigned.
     pub(super) fn remove(&mut self, partition: &TopicPartition) -> bool {
         self.errors.forget(partition);
         self.handed_out.forget_returned(partition);
@@ -114,7 +113,6 @@ impl BufferState {
         }
     }
 
-    /// Sets where a loop with `until` stops in a partition.
     pub(super) fn set_bound(&mut self, partition: &TopicPartition, bound: Bound) {
         self.change(partition, |buffer| buffer.set_bound(bound));
     }
@@ -177,7 +175,7 @@ impl BufferState {
         PartitionStatus { position: returned.or(status.position), finished, ..status }
     }
 
-    /// The next call returns, or the one that waits.
+    /// Ends the wait of a call, or of the next one.
     pub(super) fn wake(&mut self) {
         self.woken = true;
         self.handed_out.stop_all_rows();
@@ -288,7 +286,7 @@ impl BufferState {
         self.partitions.is_any_queued() || self.handed_out.has_returned(&self.partitions)
     }
 
-    /// When to look again; `None` if there is something to hand out or to raise now.
+    /// Time of the next look; `None` if there is something to hand out or to raise now.
     pub(super) fn wake_at(&self, limits: &BatchLimits, now: Instant) -> Option<Instant> {
         if self.closed || self.woken || self.membership.has_callback_or_error() {
             return None;

@@ -175,7 +175,6 @@ impl Running {
     }
 }
 
-/// The plan as a request in `version`.
 fn fetch_request<'p>(
     plan: &'p FetchPlan,
     config: &'p ClientConfig,

@@ -13,7 +13,6 @@ use crate::offsets::{Answer, EARLIEST, LATEST, MAX_TIMESTAMP, OfLeader, Offsets,
 use crate::reach::Reach;
 use crate::tasks::caught;
 
-/// The answers to a lookup, with the spans of the partitions.
 type Answers<X> = Vec<(TopicPartition, u64, Result<X, ErrorCode>)>;
 
 impl Running {

@@ -31,14 +31,14 @@ use crate::reach::Reach;
 use crate::run_time::{self, RunInstant};
 use crate::tasks::caught;
 
-/// What comes back from the tasks that wait for answers.
+/// Outcome of a task that waits for an answer.
 enum Event {
     Fetched { node: i32, answer: Result<(Frame, i16), RequestError>, charge: Charge },
     ListedOffsets { answers: Vec<(TopicPartition, u64, Result<Option<ListedOffset>, ErrorCode>)> },
     EpochEnds { answers: Vec<(TopicPartition, u64, Result<EpochEnd, ErrorCode>)> },
 }
 
-/// The driver before it runs: what it works with.
+/// The parts that the driver works with.
 pub(crate) struct Driver {
     pub(crate) config: Arc<ClientConfig>,
     pub(crate) network: Arc<Network>,
@@ -52,9 +52,9 @@ pub(crate) struct Driver {
     pub(crate) reach: Reach,
 }
 
-/// What the machine asked for, gathered over many inputs and then sent together. By partition: of two in a row, such as
-/// an assignment and a seek right after it, only the later is asked. Brokers answer INVALID_REQUEST for a partition
-/// that stands twice in a ListOffsets.
+/// Lookups that the machine asked for, gathered over many inputs and then sent together, by partition: of two in a row,
+/// such as an assignment and a seek right after it, only the later is asked. Brokers answer INVALID_REQUEST for a
+/// partition that stands twice in a ListOffsets.
 #[derive(Default)]
 struct PendingLookups {
     metadata: bool,
@@ -71,7 +71,7 @@ struct Running {
     cluster: Arc<Cluster>,
     events: mpsc::UnboundedSender<Event>,
     asked: PendingLookups,
-    /// Topics assigned as a whole: where they start, and whether their first partitions are assigned.
+    /// Topics assigned as a whole: their start, and true if their first partitions are assigned.
     topics: BTreeMap<Arc<str>, (Position, bool)>,
     /// Partitions of such topics that the driver added, with their spans.
     grown: BTreeMap<TopicPartition, u64>,
@@ -79,7 +79,7 @@ struct Running {
     starved: bool,
     /// True if the buffer was last told to hand out what is ready at once.
     flush: bool,
-    /// When a cluster that was not reached yet counts as unreachable.
+    /// Time at which a cluster that was not reached yet counts as unreachable.
     bootstrap_deadline: Option<RunInstant>,
     /// Nodes whose last fetch failed in a way that no repetition mends, until one succeeds or the user reads on
     /// elsewhere.
@@ -219,7 +219,6 @@ impl Running {
         self.driver.reach.set_leaderless(leaderless);
     }
 
-    /// Gives the buffer the error that keeps all rows from coming, if there is one.
     fn update_fatal(&self) {
         let unreachable = self.driver.metadata.unreachable(&self.driver.metadata.view());
         let refused = || self.refusing.values().next().cloned().or_else(|| self.driver.network.refusal());
