@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::lock::lock;
 use crate::run_time::RunInstant;
 
-/// What was lost, since when, and the last error.
+/// A failure, with its beginning and the last error.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) since: RunInstant,
@@ -37,21 +37,21 @@ struct ReachState {
     leaders: BTreeMap<i32, Leader>,
     /// Lookups of where to begin that wait for their answer. Each is of several leaders.
     lookups: usize,
-    /// Since when no leader has answered although there was something to answer.
+    /// Beginning of the time for which no leader has answered although there was something to answer.
     unanswered: Option<Failure>,
-    /// Since when no assigned partition has a leader.
+    /// Beginning of the time for which no assigned partition has a leader.
     leaderless_since: Option<RunInstant>,
     coordinator: Option<Failure>,
 }
 
 #[derive(Default)]
 struct Leader {
-    /// When each request that waits for its answer was sent, the oldest first.
+    /// Time of each request that waits for its answer, the oldest first.
     asked: VecDeque<RunInstant>,
     standing: Standing,
 }
 
-/// How a leader's last request ended.
+/// End of a leader's last request.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Standing {
     /// It was answered, or there was none yet.
@@ -201,14 +201,13 @@ impl Reach {
         failure.last_error = Some(error);
     }
 
-    /// How the coordinator fails.
     pub(crate) fn coordinator(&self) -> Option<Failure> {
         self.state().coordinator.clone()
     }
 
-    /// How the leaders fail: a request to one failed and none was answered since, none has answered for longer than `due`
-    /// and a second more, or there is none. They do not fail while one of them may still answer in time, such as a
-    /// long poll on an idle topic.
+    /// Failure of the leaders: a request to one failed and none was answered since, none has answered for longer than
+    /// `due` and a second more, or there is none. They do not fail while one of them may still answer in time, such as
+    /// a long poll on an idle topic.
     pub(crate) fn leaders(&self, due: Duration) -> Option<Failure> {
         let state = self.state();
         let is_overdue = |since: RunInstant| since.elapsed() > due + PATIENCE;

@@ -104,8 +104,7 @@ fn with_known(mut answer: Cluster, known: &Cluster, propagation: Duration) -> Cl
     answer
 }
 
-/// The last known metadata of these topics, if there is some for each of them.
-/// A change since then causes the next rebalance.
+/// The last known metadata of these topics, if there is some for each. A later change causes the next rebalance.
 fn as_known(cluster: &Cluster, names: &BTreeSet<Arc<str>>, propagation: Duration) -> Option<Cluster> {
     let there = topic_infos((cluster, propagation), false, names)?;
     let mut known = cluster.clone();

@@ -68,7 +68,7 @@ pub(crate) struct MembershipParts {
     pub(crate) seed: u64,
 }
 
-/// A new member of the protocol that `group.protocol` selects (the one of KIP-848 first for `auto`).
+/// A new member of the protocol of `group.protocol`, with KIP-848 first for `auto`.
 fn first_member(parts: &MembershipParts) -> Member {
     match parts.config.group_protocol {
         GroupProtocol::Classic => Member::classic(parts.config.membership(parts.assignors.clone()), parts.seed),
@@ -106,7 +106,7 @@ pub(super) struct Figures {
     pub(super) unknown_topics: BTreeSet<Arc<str>>,
     /// The subscribed topics that the last answer did not know: too early to say that they do not exist.
     pub(super) doubtful_topics: BTreeSet<Arc<str>>,
-    /// Since when no topic matches the subscribed pattern.
+    /// Time since which no topic matches the subscribed pattern.
     pub(super) unmatched_since: Option<Instant>,
     /// The reasons of the rebalance that ended last, and of the one in progress.
     rebalance_reason: Option<String>,
@@ -128,19 +128,16 @@ pub(crate) struct Group {
 pub(crate) struct GroupObserver(Arc<Shared>);
 
 impl GroupObserver {
-    /// The counters.
     pub(crate) fn figures(&self) -> GroupFigures {
         self.0.figures().counted.clone()
     }
 
-    /// How many partitions the member owns.
     pub(crate) fn owned(&self) -> usize {
         self.0.member().status().owned.len()
     }
 }
 
 impl Group {
-    /// A reader of the figures.
     pub(crate) fn observer(&self) -> GroupObserver {
         GroupObserver(self.shared.clone())
     }
@@ -168,7 +165,6 @@ impl Group {
         Self { shared, config, buffer, commands, task: Mutex::new(Some(task)) }
     }
 
-    /// Replaces the subscription.
     pub(crate) fn subscribe(&self, subscription: Subscription, listens: Listens) -> Result<(), ClientError> {
         self.command(GroupCommand::Subscribe { subscription, listens })
     }
@@ -214,7 +210,6 @@ impl Group {
         }
     }
 
-    /// Rejoins the group `after` this time, which starts a rebalance.
     pub(crate) fn rejoin(&self, reason: String, after: Duration) -> Result<(), ClientError> {
         self.command(GroupCommand::Rejoin { at: self.shared.now() + after, reason })
     }
@@ -236,7 +231,6 @@ impl Group {
         health
     }
 
-    /// The member's identity for a transaction (KIP-447).
     pub(crate) fn metadata(&self) -> GroupMetadata {
         let member = self.shared.member();
         let status = member.status();
@@ -249,7 +243,6 @@ impl Group {
         }
     }
 
-    /// Starts or stops keeping events for [`Self::take_events`].
     pub(crate) fn keep_events(&self, keep: bool) {
         let mut figures = self.shared.figures();
         match keep {

@@ -220,7 +220,6 @@ fn ago(at: Option<Now>, now: Now) -> Option<Duration> {
     at.map(|at| now.saturating_sub(at))
 }
 
-/// The kind of an event, for the log.
 pub(super) fn kind(event: &GroupEvent) -> &'static EventKind {
     match event {
         GroupEvent::StateChanged { .. } => &kinds::STATE_CHANGED,
@@ -246,7 +245,7 @@ pub(super) fn kind(event: &GroupEvent) -> &'static EventKind {
     }
 }
 
-/// The log line of an event, for a member under KIP-848 (`is_consumer`) or the classic protocol.
+/// The log line of an event; `is_consumer` is true under KIP-848.
 pub(super) fn sentence(event: &GroupEvent, is_consumer: bool) -> String {
     let ms = Duration::as_millis;
     match event {

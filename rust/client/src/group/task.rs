@@ -1,5 +1,4 @@
-//! The task of a membership. It gives the member commands, answers, metadata updates and time, and
-//! executes its outputs.
+//! The task of a membership: gives the member commands, answers, metadata updates and time, and executes its outputs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -30,7 +29,6 @@ use crate::net::network::NodeId;
 
 /// The result of a task that the membership's task has spawned.
 pub(super) enum Event {
-    /// The answer to a request of the member.
     Answered {
         id: CallId,
         outcome: Result<Answer, CallError>,
@@ -61,7 +59,6 @@ pub(super) struct Task {
     pub(super) commits: PendingCommits,
     /// The member's calls in flight, by which each can be abandoned.
     pub(super) calls: BTreeMap<CallId, oneshot::Sender<()>>,
-    /// The order of these calls.
     pub(super) turns: Turns,
     inbox: mpsc::UnboundedReceiver<Event>,
     pub(super) subscription: Option<Subscription>,

@@ -106,7 +106,6 @@ impl Task {
         }
     }
 
-    /// Releases the topics that were resolved by their ids.
     pub(super) fn release_resolved(&mut self) {
         self.parts.metadata.release(std::mem::take(&mut self.resolved));
     }

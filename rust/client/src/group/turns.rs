@@ -21,7 +21,6 @@ pub(super) struct Turn {
 pub(super) struct Over(#[expect(dead_code, reason = "it is dropped")] oneshot::Sender<()>);
 
 impl Turns {
-    /// The turn of a request that is made now.
     pub(super) fn next(&mut self, target: Target, purpose: ConnectionPurpose) -> Turn {
         let (over, is_over) = oneshot::channel();
         let before = match target {
@@ -52,7 +51,6 @@ mod tests {
 
     const COORDINATOR: Target = Target::Coordinator { node_id: 1 };
 
-    /// Result of one poll.
     async fn polled<F: Future + Unpin>(future: &mut F) -> bool {
         std::future::poll_fn(|cx| Poll::Ready(std::pin::Pin::new(&mut *future).poll(cx).is_ready())).await
     }

@@ -42,7 +42,7 @@ impl Task {
         }
     }
 
-    /// Notes since when no topic matches the subscribed pattern: a loop that ends would wait for one for ever.
+    /// Notes the time since which no topic matches the pattern: a loop that ends would wait for one for ever.
     pub(super) fn note_unmatched(&self, is_unmatched: bool) {
         let mut figures = self.shared.figures();
         figures.unmatched_since = is_unmatched.then(|| figures.unmatched_since.unwrap_or_else(Instant::now));

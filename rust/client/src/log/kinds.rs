@@ -1,4 +1,4 @@
-//! The kinds of log events: their stable names, which part of the client they belong to, and their levels.
+//! The kinds of log events: their stable names, their parts of the client, and their levels.
 
 use super::{EventKind, Level};
 

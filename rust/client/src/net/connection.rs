@@ -53,7 +53,7 @@ struct Outgoing {
     done_when_written: Option<i32>,
 }
 
-/// How long telling the broker of an orderly end may take.
+/// Longest time for telling the broker of an orderly end.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// A handle to the connection's tasks; the connection ends when the last is dropped.
@@ -93,13 +93,13 @@ impl Connection {
         self.shared.closing.notify_one();
     }
 
-    /// As [`Self::close`]; `reason` is what those hear that wait.
+    /// As [`Self::close`]; those that wait hear `reason`.
     pub(crate) fn close_because(&self, reason: &str) {
         self.shared.times().close_reason = Some(reason.to_owned());
         self.close();
     }
 
-    /// Until when the broker wants no request, if it said so (KIP-219).
+    /// End of the time for which the broker wants no request, if it named one (KIP-219).
     pub(crate) fn throttled_until(&self) -> Option<Instant> {
         self.shared.times().throttled_until
     }
@@ -129,7 +129,6 @@ impl Connection {
         self.shared.served.load(Ordering::Acquire)
     }
 
-    /// When it ended, if it did.
     pub(crate) fn ended_at(&self) -> Option<Instant> {
         self.shared.times().ended_at
     }
@@ -284,8 +283,8 @@ async fn run(
         }
     };
     let (error, is_orderly) = tokio::select! {
-        // A broker that refuses the client's certificate says so and closes: what it said is read before what could not
-        // be written any more counts.
+        // A broker that refuses the client's certificate says so and closes: its words are read before a failed write
+        // counts.
         biased;
         error = read_frames(shared, &mut read) => (error, false),
         ended = writer => ended,
@@ -312,7 +311,7 @@ async fn run(
     }
 }
 
-/// Why nothing more comes. A connection that ends between two answers was closed; the rest was cut.
+/// Reason that nothing more comes. A connection that ends between two answers was closed; else the rest was cut.
 fn ended(shared: &SharedConnection, error: &std::io::Error, is_within_answer: bool) -> RequestError {
     if let Some(refusal) = alert_after_handshake(&shared.broker, error) {
         return refusal;

@@ -107,7 +107,7 @@ impl World {
         (world, port)
     }
 
-    /// Waits until the broker has seen what `is_met` wants.
+    /// Waits until `is_met` is true of the requests that the broker has seen.
     pub(super) async fn until(&self, is_met: impl Fn(&[ApiKey]) -> bool) {
         let met = async {
             loop {

@@ -51,7 +51,6 @@ fn fault(server: &Server, node: i32, what: Effect) -> FaultHandle<'_> {
 
 type Waiting = (i32, Pin<Box<dyn Future<Output = Result<(Frame, i16), RequestError>>>>);
 
-/// Takes what is there, without waiting for anything.
 async fn poll(waiting: &mut Vec<Waiting>) -> Vec<i32> {
     std::future::poll_fn(|context| {
         let mut ready = Vec::new();

@@ -12,7 +12,7 @@ use monedula_engine::cluster::Broker;
 use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Nothing comes about by a timer that is this long.
+/// A timer that never ends in a test.
 const NEVER_MS: &str = "86400000";
 
 fn server(nodes: u16) -> Server {
@@ -41,13 +41,11 @@ fn client(known: &Server, bootstrap: &Server, settings: &[(&str, &str)]) -> (Arc
     (metadata, network)
 }
 
-/// A fault of the answers of metadata at every node.
 fn fault(server: &Server, what: Effect) -> FaultHandle<'_> {
     let when = Selector { apis: vec!["Metadata".to_owned()], ..Selector::default() };
     server.fault(Fault { when, what, ..Fault::default() }).expect("a fault")
 }
 
-/// How many connections a cluster has at present.
 fn connections(server: &Server) -> usize {
     let open = server.control(Command::Connections {}).expect("a list");
     open.as_array().expect("a list").len()

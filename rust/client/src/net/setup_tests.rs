@@ -64,12 +64,11 @@ async fn ask(network: &Network) -> Result<(), RequestError> {
     tokio::time::timeout(PATIENCE, call).await.expect("ends by its own deadline").map(|_| ())
 }
 
-/// The error of a request to the server.
 async fn error(port: u16, settings: &[(&str, &str)]) -> String {
     ask(&network(port, settings)).await.expect_err("no broker").to_string()
 }
 
-/// The setting that is wrong, and what is said of it; at the first attempt.
+/// The wrong setting and the text about it, at the first attempt.
 async fn wrong_setting(network: &Network) -> (String, String) {
     match ask(network).await.expect_err("no broker") {
         RequestError::Fatal(error) => match *error {

@@ -12,9 +12,7 @@ use super::tls::{self, TlsReadHalf, TlsStream, TlsWriteHalf};
 
 /// A connected socket.
 pub(crate) enum Transport {
-    /// Without TLS.
     Plain(TcpStream),
-    /// With TLS.
     Tls(Box<TlsStream>),
 }
 

@@ -209,7 +209,6 @@ impl Accumulator {
         OpenBatch::open(id, partition, &self.memory, &topic.usage, &self.pool, (capacity, since))
     }
 
-    /// Milliseconds since the producer was created.
     fn now_ms(&self) -> u64 {
         self.started.elapsed().as_millis() as u64
     }
@@ -299,7 +298,7 @@ impl Accumulator {
         }
     }
 
-    /// How many partitions a topic has, if that is known. If not, has the driver request its metadata.
+    /// Number of partitions of a topic, if it is known. If not, has the driver request the topic's metadata.
     pub(crate) fn partition_count(&self, name: &str) -> Option<i32> {
         match self.topics().get(name) {
             Some(Topic::Known(topic)) => return Some(topic.partition_count as i32),

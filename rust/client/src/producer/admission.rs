@@ -33,13 +33,13 @@ pub(crate) struct TransactionAdmission {
 
 #[derive(Debug, Default)]
 struct AdmissionState {
-    /// Why nothing can be sent now.
+    /// Reason that nothing can be sent now.
     refusal: Option<TransactionError>,
-    /// Why nothing can be sent any more: the client was not let in.
+    /// Reason that nothing can be sent any more: the client was not let in.
     client_refusal: Option<ClientError>,
-    /// How the last transaction ends.
+    /// End of the last transaction.
     ending: Option<Ending>,
-    /// Why records of the transaction failed before they were in a batch. The session does not learn of these.
+    /// Reason that records of the transaction failed before they were in a batch. The session does not learn of these.
     failure: Option<String>,
     /// The permits that are held, each with the number of its transaction.
     permits: BTreeMap<u64, u64>,
@@ -74,7 +74,7 @@ impl TransactionAdmission {
     /// transaction.
     ///
     /// # Errors
-    /// Why the record cannot be sent now.
+    /// Reason that the record cannot be sent now.
     #[inline]
     pub(crate) fn check(&self, sent_in: Option<u64>) -> Result<u64, ClientError> {
         let open = self.open.load(Ordering::Acquire);
@@ -102,7 +102,6 @@ impl TransactionAdmission {
         }
     }
 
-    /// The number of the last transaction.
     pub(super) fn transaction(&self) -> u64 {
         self.open.load(Ordering::Acquire) >> NUMBER_SHIFT
     }
@@ -111,8 +110,6 @@ impl TransactionAdmission {
         self.open.load(Ordering::Acquire) & which != 0
     }
 
-    /// Acquires a permit of the open transaction.
-    ///
     /// # Errors
     /// If nothing can be sent now.
     pub(crate) fn acquire(self: &Arc<Self>) -> Result<SendPermit, ClientError> {
@@ -208,7 +205,7 @@ impl TransactionAdmission {
     }
 
     /// # Errors
-    /// Why the transaction cannot be committed, as far as that is known.
+    /// Reason that the transaction cannot be committed, if it is known.
     pub(super) fn check_commit(&self) -> Result<(), TransactionError> {
         let state = self.state();
         match (&state.refusal, &state.failure) {

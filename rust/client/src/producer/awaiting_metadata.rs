@@ -24,7 +24,7 @@ pub(crate) struct AwaitingMetadata {
 
 struct Piece {
     batch: OpenBatch,
-    /// The partition of each record, if the user named one, and when it was sent.
+    /// The partition of each record, if the user named one, and the time at which it was sent.
     targets: Vec<(Option<i32>, Instant)>,
 }
 

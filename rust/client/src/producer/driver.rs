@@ -41,7 +41,6 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// With a longer linger than this, exhausted memory has lingering batches sent.
 const LONG_LINGER: Duration = Duration::from_millis(100);
 
-/// The parts of a producer that its driver uses.
 pub(crate) struct Driver {
     pub(crate) config: Arc<ProducerConfig>,
     pub(crate) network: Arc<Network>,
@@ -64,7 +63,6 @@ struct Flush {
     topics: BTreeSet<Arc<str>>,
 }
 
-/// The driver's state while it runs.
 struct Running {
     driver: Driver,
     commands: mpsc::UnboundedReceiver<ProduceCommand>,
@@ -87,9 +85,8 @@ struct Running {
     next_ticket: Ticket,
     /// Memory is exhausted, and the flush that makes room was not started yet.
     exhausted: bool,
-    /// The flush that makes room.
     relief: Option<Ticket>,
-    /// When idle topics are looked for again.
+    /// Time of the next search for idle topics.
     sweep_at: Now,
     /// The client was not let in.
     is_refused: bool,

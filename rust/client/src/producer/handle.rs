@@ -48,12 +48,12 @@ pub struct ProducerHealth {
     pub brokers: usize,
     /// True if metadata was ever received.
     pub bootstrapped: bool,
-    /// For how long no broker has answered Produce requests, or every attempt to get metadata has failed, with the last
-    /// error.
+    /// Time for which no broker has answered Produce requests, or every attempt to get metadata has failed, with the
+    /// last error.
     pub failing: Option<(Duration, String)>,
     /// Bytes of `buffer.memory` in use, and its size.
     pub memory: (usize, usize),
-    /// How many senders wait for room in it.
+    /// Number of senders that wait for room in it.
     pub waiting: usize,
     /// Topics that are kept, and whose metadata is refreshed: those that were sent to within `metadata.max.idle.ms`.
     pub topics: usize,
@@ -63,7 +63,7 @@ pub struct ProducerHealth {
     pub in_flight: BTreeMap<i32, (usize, usize)>,
     /// Retried errors by name.
     pub retried_errors: BTreeMap<String, u64>,
-    /// When the client's own certificate expires, if it has one.
+    /// Expiry of the client's own certificate, if it has one.
     pub certificate_expires: Option<SystemTime>,
 }
 
@@ -148,7 +148,7 @@ impl Producer {
         &self.config
     }
 
-    /// The records that failed, and how many of these failures were seen.
+    /// The records that failed, with the number of these failures that were seen.
     pub fn failures(&self) -> &Arc<Failures> {
         &self.failures
     }
@@ -226,7 +226,7 @@ impl Producer {
         }
     }
 
-    /// How many partitions the topic has. `None` while that is not known; its metadata is requested then.
+    /// Number of partitions of the topic. `None` while it is not known; the topic's metadata is requested then.
     pub fn partition_count(&self, topic: &str) -> Option<i32> {
         self.accumulator.partition_count(topic)
     }
@@ -320,7 +320,7 @@ impl Producer {
         move || joined(network.trouble().into_iter().chain(metadata.topic_troubles()))
     }
 
-    /// For how long brokers have not answered Produce requests, or metadata was not to be had, with the last error.
+    /// Time for which brokers have not answered Produce requests, or metadata was not to be had, with the last error.
     fn failing(&self) -> Option<(Duration, String)> {
         let metadata = self.metadata.view().failing;
         let delivery = self.reach.leaders(PATIENCE).map(|failure| {
@@ -369,13 +369,13 @@ async fn until_closed(driver: impl Future<Output = ()>, log: Log, metadata: Join
 /// With `acks=all` a broker answers once its followers have the records.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often a sender that waits for room has lingering batches sent.
+/// Interval at which a sender that waits for room has lingering batches sent.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// As good as for ever, and no overflow.
 const LONGEST_CLOSE: Duration = Duration::from_secs(86_400);
 
-/// How long closing takes at most after its timeout.
+/// Longest time that closing takes after its timeout.
 const LAST_STEPS: Duration = Duration::from_secs(5);
 
 impl Drop for Producer {

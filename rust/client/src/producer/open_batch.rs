@@ -40,7 +40,6 @@ impl Drop for CountedBatch {
     }
 }
 
-/// A batch that takes records.
 pub(crate) struct OpenBatch {
     pub(crate) id: BatchId,
     /// When its first record was sent.
@@ -66,7 +65,7 @@ pub(crate) struct ClosedBatch {
     pub(crate) unfinished: UnfinishedRecords,
 }
 
-/// Why a record was not appended to the batch.
+/// Reason that a record was not appended to the batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NotTaken {
     /// The batch is full.

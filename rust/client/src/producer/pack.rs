@@ -75,7 +75,6 @@ impl PackedBatch {
     }
 }
 
-/// The result of a job.
 pub(crate) enum Packed {
     /// The batch can be sent.
     Batch(Box<PackedBatch>),

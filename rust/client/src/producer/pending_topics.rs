@@ -35,7 +35,6 @@ impl TopicPartitions {
     }
 }
 
-/// State of a pending topic by metadata.
 pub(super) enum TopicStatus {
     /// Nothing new.
     Waiting,
@@ -54,7 +53,7 @@ pub(super) enum TopicStatus {
 struct PendingTopic {
     since: Now,
     attempts: u32,
-    /// When the latest answer came that did not know the topic, as of the last attempt.
+    /// Time of the latest answer that did not know the topic, as of the last attempt.
     unknown_until: Option<Now>,
     next_at: Option<Now>,
     /// The topic is known, and a partition beyond its known ones is awaited: how many metadata answers there were at the start.
@@ -65,7 +64,6 @@ struct PendingTopic {
 pub(super) struct PendingTopics {
     topics: BTreeMap<Arc<str>, PendingTopic>,
     first_wait: Duration,
-    /// How long a topic may be unknown.
     propagation: Duration,
     timeout: Duration,
     /// In place of `timeout` while no broker has ever answered: the address is probably wrong.
@@ -75,7 +73,8 @@ pub(super) struct PendingTopics {
 }
 
 impl PendingTopics {
-    /// Topics fail that no answer knows for `propagation`, after `timeout` without metadata, and after `bootstrap_timeout` if no broker has ever answered.
+    /// Topics fail that no answer knows for `propagation`, or without metadata for `timeout` (at first
+    /// `bootstrap_timeout`).
     pub(super) fn new(backoff: Backoff, propagation: Duration, timeout: Duration, bootstrap_timeout: Duration) -> Self {
         Self {
             topics: BTreeMap::new(),
@@ -121,7 +120,7 @@ impl PendingTopics {
         self.topics.is_empty()
     }
 
-    /// When [`Self::check`] has to be called again.
+    /// Time of the next [`Self::check`].
     pub(super) fn wake_at(&self) -> Option<Now> {
         let limit = self.limit();
         let times = self.topics.values().map(|pending| {

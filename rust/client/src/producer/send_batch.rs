@@ -15,7 +15,7 @@ use crate::error::ClientError;
 /// Rows of a chunk: enough that the cost of a lock does not matter, few enough to fit into the processor's cache.
 const CHUNK_ROWS: usize = 4096;
 
-/// How long to wait for a topic's metadata before trying again.
+/// Pause before a topic's metadata is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 impl Producer {

@@ -64,12 +64,11 @@ impl Session {
         self.machine.version2()
     }
 
-    /// The client was not let in: no record is admitted any more.
     pub(super) fn refuse_client(&self, error: ClientError) {
         self.admission.refuse_client(error);
     }
 
-    /// When [`Self::tick`] has to be called.
+    /// Time of the next [`Self::tick`].
     pub(super) fn wake_at(&self) -> Option<Now> {
         self.machine.wake_at()
     }

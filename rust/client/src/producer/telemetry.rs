@@ -12,7 +12,6 @@ use crate::metrics::Metrics;
 use crate::net::network::Network;
 use crate::telemetry::{Counters, Figure, Telemetry, common_figures, figure_count};
 
-/// Sources of the figures.
 struct Sources {
     network: Arc<Network>,
     accumulator: Arc<Accumulator>,
@@ -38,7 +37,6 @@ pub(super) fn start(
     base.start_telemetry(attributes(config), Box::new(move || sources.figures()), runtime, seed)
 }
 
-/// Attributes of a producer.
 fn attributes(config: &ProducerConfig) -> Vec<(&'static str, String)> {
     let id = config.transactional_id.clone().map(|id| ("transactional_id", id.to_string()));
     id.into_iter().collect()

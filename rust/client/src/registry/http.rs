@@ -17,22 +17,22 @@ use crate::sasl::TokenError;
 /// Largest answer, in bytes. Registries themselves take schemas of 1 MB.
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
 
-/// The content of what is posted.
+/// Media type of a body.
 const JSON: &str = "application/vnd.schemaregistry.v1+json";
 
 /// Longest text of a registry in a message, in characters: that a schema is not compatible has reasons.
 const MAX_TEXT: usize = 2_000;
 
-/// Asked where an answer is not one of a registry.
+/// Hint where an answer is not one of a registry.
 const IS_ONE: &str = "; is schema.registry.url that of a registry?";
 
 const NO_TOKEN: &str = "no token for the registry";
 
-/// Said where the environment names a proxy: its own errors look like those of the registry.
+/// Hint where the environment names a proxy: its own errors look like those of the registry.
 const PROXY: &str = "; the environment names a proxy (ALL_PROXY, HTTPS_PROXY or HTTP_PROXY): is the registry to be asked \
                      through it? NO_PROXY names hosts that are not";
 
-/// How to reach a registry.
+/// Way to a registry.
 #[derive(Debug)]
 pub(super) struct Http {
     pub(super) agent: Agent,
@@ -54,7 +54,7 @@ pub(super) struct Url {
     pub(super) authorization: Authorization,
 }
 
-/// Why a request brought nothing.
+/// Reason that a request brought nothing.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The registry has no such thing.
@@ -66,7 +66,6 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// As text.
     pub(super) fn why(self) -> String {
         match self {
             Self::NotFound(why) | Self::Incompatible(why) | Self::Other(why) => why,
@@ -74,7 +73,7 @@ impl Failure {
     }
 }
 
-/// Why one attempt brought nothing.
+/// Reason that one attempt brought nothing.
 enum Attempt {
     /// There is no use in asking again.
     Final(Failure),
@@ -278,7 +277,7 @@ fn is_cut(error: &ureq::Error) -> bool {
         if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted))
 }
 
-/// What a registry says that does not take the client's certificate.
+/// Words of a registry that does not take the client's certificate.
 const CLIENT_REFUSED: [&str; 7] = [
     "alert: UnknownCA",
     "alert: BadCertificate",
@@ -289,7 +288,7 @@ const CLIENT_REFUSED: [&str; 7] = [
     "alert: AccessDenied",
 ];
 
-/// What to check where no answer came, by what came in its place.
+/// Advice where no answer came, by the error.
 pub(super) fn advice(why: &str) -> &'static str {
     if why.contains(NO_TOKEN) {
         "check schema.registry.bearer.auth.issuer.endpoint.url, and that the identity provider is up"
@@ -325,7 +324,6 @@ fn error_code(body: &[u8]) -> Option<i64> {
     answer.get("error_code")?.as_i64()
 }
 
-/// The registry's own words.
 fn reason(body: &[u8]) -> String {
     let answer: Map<String, Value> = serde_json::from_slice(body).unwrap_or_default();
     let message = answer.get("message").and_then(Value::as_str).map(readable);

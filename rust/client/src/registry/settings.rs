@@ -87,7 +87,6 @@ fn without_url(values: &Values) -> Result<(), ConfigError> {
     }
 }
 
-/// The certificate and key that the registry is shown.
 fn identity(values: &Values, has_tls: bool) -> Result<Option<ClientCert>, ConfigError> {
     let Some((chain, key)) = registry_identity(values)? else { return Ok(None) };
     if !has_tls {
@@ -137,7 +136,6 @@ fn authorization(values: &Values, timeouts: Timeouts) -> Result<Authorization, C
     Ok(fixed(values)?.map_or(Authorization::None, Authorization::Fixed))
 }
 
-/// The tokens of an identity provider, if settings name one.
 fn tokens(values: &Values, timeouts: Timeouts) -> Result<Option<Tokens>, ConfigError> {
     let source = values.text(SOURCE);
     let Some(url) = values.given(ISSUER) else {

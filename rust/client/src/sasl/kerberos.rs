@@ -27,9 +27,8 @@ use crate::blocking;
 /// need.
 const AT_ONCE: usize = 4;
 
-/// How a client logs in by Kerberos.
 pub(crate) struct Kerberos {
-    /// The first part of the brokers' principal.
+    /// First part of the brokers' principal.
     service: String,
     identity: Identity,
     /// Tickets that were got with the keytab. Without one the library reads the ticket cache for each login: someone else
@@ -38,7 +37,6 @@ pub(crate) struct Kerberos {
     at_once: Arc<Semaphore>,
 }
 
-/// A login that has begun.
 pub(crate) struct Login {
     kerberos: Arc<Kerberos>,
     exchange: Option<Exchange<Context>>,
@@ -67,7 +65,6 @@ impl Kerberos {
         Self { service, identity, tickets, at_once: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
-    /// The principal of the settings.
     pub(super) fn principal(&self) -> Option<&str> {
         self.identity.principal.as_deref()
     }

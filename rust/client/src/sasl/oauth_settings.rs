@@ -1,4 +1,4 @@
-//! The settings of OAUTHBEARER: which source of tokens they name.
+//! The settings of OAUTHBEARER, and the source of tokens that they name.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The settings of SASL: which of them belong together, and the credentials that follow from them.
+//! The settings of SASL: those that belong together, and the credentials that follow from them.
 
 use std::sync::Arc;
 

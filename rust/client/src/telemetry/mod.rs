@@ -35,7 +35,6 @@ use crate::net::metadata::Metadata;
 use crate::net::network::{Network, NodeId, Purpose, Standing};
 use crate::tasks::block_until;
 
-/// Reads a client's figures.
 pub(crate) type ReadFigures = Box<dyn Fn() -> Vec<Figure> + Send + Sync>;
 
 /// Parts of a client that telemetry needs.
@@ -74,7 +73,6 @@ impl Telemetry {
         Self { client_instance_id, close, task: Mutex::new(Some(task)) }
     }
 
-    /// The id that a broker gave this client.
     pub(crate) fn client_instance_id(&self) -> Option<Uuid> {
         self.client_instance_id.get().copied()
     }
@@ -98,7 +96,7 @@ impl Telemetry {
     }
 }
 
-/// How long closing waits for the last push: brokers that do not answer are not waited for.
+/// Time for which closing waits for the last push: brokers that do not answer are not waited for.
 const LAST_PUSH: Duration = Duration::from_secs(1);
 
 impl Drop for Telemetry {
@@ -116,7 +114,7 @@ struct Task {
     started: Instant,
     node: NodeId,
     window: Window,
-    /// From when on the window counts.
+    /// Beginning of the window.
     counted_since: SystemTime,
     created: SystemTime,
 }

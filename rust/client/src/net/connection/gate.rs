@@ -14,7 +14,7 @@ use crate::run_time::RunInstant;
 pub(super) struct HeldRequest {
     pub(super) pending: Pending,
     pub(super) outgoing: Outgoing,
-    /// How long its answer may take.
+    /// Longest time for its answer.
     pub(super) patience: Duration,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Gate<'c> {
 }
 
 impl Connection {
-    /// Requests wait from now on, but for those of the login. Returns how long the ones before may still take.
+    /// Lets requests wait from now on, but for those of the login. Returns how long the ones before may still take.
     pub(crate) fn close_gate(&self) -> (Gate<'_>, Duration) {
         let pending = self.shared.pending();
         self.shared.held().get_or_insert_default();
@@ -44,7 +44,6 @@ impl Connection {
 }
 
 impl Gate<'_> {
-    /// Sends what has waited.
     pub(crate) fn open(mut self) {
         self.opened = true;
         let shared = &self.connection.shared;

@@ -1,5 +1,5 @@
-//! Requests in flight on one connection, in their order on the wire, and what ends them: an answer, a deadline, the end
-//! of the connection.
+//! Requests in flight on one connection, in their order on the wire, and their ends: an answer, a deadline, the end of
+//! the connection.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -56,14 +56,13 @@ pub(super) struct SharedConnection {
     pub(super) times: Mutex<Times>,
 }
 
-/// When what happened on the connection.
+/// Times of events on the connection.
 pub(super) struct Times {
-    /// When something was last sent or received.
     pub(super) used_at: Instant,
-    /// Until when the broker wants no request (KIP-219).
+    /// End of the time for which the broker wants no request (KIP-219).
     pub(super) throttled_until: Option<Instant>,
     pub(super) ended_at: Option<Instant>,
-    /// Why the client closes it, if there is more to say than that it does.
+    /// Reason that the client closes it, if there is more to say than that it does.
     pub(super) close_reason: Option<String>,
 }
 

@@ -17,14 +17,14 @@ const SHORTEST_BETWEEN: Duration = Duration::from_millis(1_100);
 /// Longer sessions are as good as this one, and do not leave the range of the clock.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// When a session began, and how long it lasts.
+/// Beginning and length of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Session {
     began_at: Instant,
     lifetime: Duration,
 }
 
-/// When to do what.
+/// Times of the next login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Due {
     /// No request is sent from here on.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Network, NodeId};
 use crate::run_time;
 
-/// A node that has said nothing for so long is waited for together with the next one.
+/// Time after which a silent node is waited for together with the next one.
 const SLOW: Duration = Duration::from_secs(1);
 
 type PendingAnswer<'a, T> = (NodeId, Pin<Box<dyn Future<Output = T> + Send + 'a>>);

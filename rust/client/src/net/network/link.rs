@@ -18,7 +18,6 @@ pub(crate) struct Link {
     pub(super) offered: Arc<Offered>,
 }
 
-/// A request that was sent.
 pub(crate) struct Awaited {
     pub(super) link: Link,
     pub(super) version: i16,
@@ -26,7 +25,6 @@ pub(crate) struct Awaited {
 }
 
 impl Awaited {
-    /// Where it was sent.
     pub(crate) fn connection(&self) -> &Arc<Connection> {
         &self.link.connection
     }

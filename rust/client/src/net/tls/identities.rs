@@ -16,7 +16,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 pub(super) struct Identities(pub(super) Vec<Arc<CertifiedKey>>);
 
 impl Identities {
-    /// When the first of them expires; those that cannot be read as X.509 are left out.
+    /// Expiry of the first of them to expire; those that cannot be read as X.509 are left out.
     pub(super) fn first_expiry(&self) -> Option<SystemTime> {
         let own = self.0.iter().filter_map(|certified| certified.cert.first());
         own.filter_map(|certificate| {

@@ -112,7 +112,6 @@ fn sha1(parts: &[&[u8]]) -> digest::Digest {
     context.finish()
 }
 
-/// Checks the hash at the end of the store.
 fn check(store: &[u8], password: &[u8]) -> Result<(), Problem> {
     let cut = || Problem::new("the JKS keystore is cut or damaged");
     let (content, hash) = store.len().checked_sub(HASH).map(|at| store.split_at(at)).ok_or_else(cut)?;

@@ -34,7 +34,7 @@ pub(super) struct Loaded {
     /// The files that it is made from, as they were before they were read.
     pub(super) seen: Seen,
     pub(super) warnings: Vec<String>,
-    /// When the first of the client's own certificates expires.
+    /// Expiry of the first of the client's own certificates to expire.
     pub(super) certificate_expires: Option<SystemTime>,
 }
 
@@ -88,7 +88,6 @@ impl Print {
     }
 }
 
-/// Makes a text about a setting an error.
 fn error(key: &str, what: impl std::fmt::Display) -> ConfigError {
     ConfigError { key: key.into(), message: format!("{key}: {what}") }
 }
@@ -285,7 +284,6 @@ fn files_of(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Reads a source, or one of its files.
 fn read(source: &LocatedMaterial, file: Option<&Path>, passwords: Passwords<'_>) -> Result<Material, ConfigError> {
     let bytes = match (&source.location, file) {
         (MaterialLocation::Inline(text), _) if is_path(text) => {

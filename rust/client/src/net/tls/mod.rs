@@ -1,10 +1,10 @@
-//! TLS: settings (`settings`), certificates and keys from what they name (`load`, `material` and the formats), how a
-//! broker's certificate is verified (`verifier`), which of the client's it is shown (`identities`), the encrypted connection
-//! (`stream`), and what went wrong (`failure`).
+//! TLS: settings (`settings`), certificates and keys from the places that they name (`load`, `material` and the
+//! formats), verification of a broker's certificate (`verifier`), choice of the client's (`identities`), the encrypted
+//! connection (`stream`), and its errors (`failure`).
 //!
 //! Files are read when the client is created, and for a new connection again if they have changed since. A certificate
 //! and its key are two files, which cannot be replaced at the same moment. If they do not belong together, or cannot be
-//! read, new connections use what was read before.
+//! read, new connections use the ones that were read before.
 
 mod failure;
 mod identities;
@@ -37,7 +37,6 @@ use crate::error::RequestError;
 use crate::lock::lock;
 use crate::log::{Log, kinds};
 
-/// An encrypted connection.
 pub(crate) type TlsStream = tokio_rustls::client::TlsStream<Wire>;
 
 /// The settings of a client's TLS connections, and the certificates and keys that were read from their files.
@@ -47,7 +46,7 @@ pub struct Tls {
     state: Mutex<TlsState>,
     /// Held by the thread that looks at the files: where a file system does not answer, one thread waits for it.
     reading: Arc<tokio::sync::Mutex<()>>,
-    /// How long a new connection waits for that thread, before it takes what was read before.
+    /// Time for which a new connection waits for that thread, before it takes what was read before.
     patience: Duration,
 }
 
@@ -113,7 +112,7 @@ impl Tls {
         handshake.map_err(|(error, wire)| failure::of_handshake(&broker, &error, wire.first_bytes()))
     }
 
-    /// When the client's own certificate expires, as of the last connection: files are read again for each.
+    /// Expiry of the client's own certificate, as of the last connection: files are read again for each.
     pub(crate) fn certificate_expires(&self) -> Option<SystemTime> {
         lock(&self.state).loaded.certificate_expires
     }

@@ -17,10 +17,8 @@ use super::*;
 use crate::config::ClientConfig;
 use crate::error::ClientError;
 
-/// An authority that signs certificates.
 pub(super) struct Authority(pub(super) CertifiedIssuer<'static, KeyPair>);
 
-/// A certificate with its key.
 pub(super) struct Certified {
     pub(super) chain: String,
     pub(super) key: String,
@@ -146,7 +144,6 @@ pub(super) fn tls(settings: &[(&str, &str)]) -> Arc<Tls> {
     parse(settings).expect("settings").tls.expect("TLS")
 }
 
-/// Connects, and has a byte echoed.
 pub(super) async fn reach(tls: &Arc<Tls>, host: &str, port: u16) -> Result<(), String> {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.expect("connects");
     let log = Log::default();

@@ -1,4 +1,4 @@
-//! The end of the driver: every record that is not done fails, with what held it back.
+//! The end of the driver: every record that is not done fails, with its obstacle.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::net::network::{Owed, joined};
 /// Reason that held back the records that the end finds.
 struct Obstacles {
     owed: Owed,
-    /// Why metadata is not to be had.
+    /// Reason that metadata is not to be had.
     failing: Option<String>,
     found: BTreeSet<String>,
 }

@@ -30,7 +30,6 @@ impl Running {
         })
     }
 
-    /// Carries out the machine's outputs until there are none.
     pub(super) fn act(&mut self) {
         self.relieve();
         while let Some(output) = self.next_output() {

@@ -1,4 +1,4 @@
-//! How far the rows of a table have come, chunk by chunk.
+//! Progress of the rows of a table, chunk by chunk.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -9,13 +9,12 @@ use super::columns::Values;
 use super::report::Report;
 use crate::error::ClientError;
 
-/// How far the rows of a table have come.
 #[derive(Default)]
 pub(in crate::producer) struct Progress {
     /// Held until the last row is taken: the transaction that the table belongs to is not committed before.
     pub(in crate::producer) permit: Option<SendPermit>,
     pub(in crate::producer) rest: Option<Chunk>,
-    /// How many rows wait for metadata.
+    /// Number of rows that wait for metadata.
     pub(in crate::producer) awaiting_metadata: u64,
     /// Topics that do not exist: the other rows for them fail at once.
     pub(in crate::producer) missing: BTreeMap<Arc<str>, ClientError>,
@@ -77,14 +76,13 @@ impl Chunk {
         chunk
     }
 
-    /// The number of a row in the whole table.
     #[inline(always)]
     pub(in crate::producer) fn table_row(&self, row: u32) -> u64 {
         self.first_table_row + (row as usize - self.first_row) as u64
     }
 }
 
-/// Why not all rows of a chunk were taken.
+/// Reason that not all rows of a chunk were taken.
 pub(in crate::producer) enum Stopped {
     /// `buffer.memory` has no room for the next row.
     Full { needed: usize },

@@ -24,12 +24,12 @@ impl SecurityContext for Context {
     }
 }
 
-/// Why an exchange cannot go on.
+/// Reason that an exchange cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ExchangeError {
     /// The library says no.
     Library(GssError),
-    /// The broker sent what has no place here.
+    /// Message of the broker that has no place here.
     Broker(&'static str),
 }
 
@@ -39,7 +39,6 @@ impl From<GssError> for ExchangeError {
     }
 }
 
-/// Next step of the exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Send(Vec<u8>),
@@ -67,7 +66,6 @@ enum ExchangeState {
     Ended,
 }
 
-/// The client's side of a login.
 pub(super) struct Exchange<C> {
     context: C,
     state: ExchangeState,
