@@ -36,7 +36,7 @@ type PyLag = (Option<i64>, i64, i64, Option<PyOwner>);
 /// A partition: index, leader, leader epoch, replicas, in-sync replicas, offline replicas.
 type PyPartitionDescription = (i32, Option<i32>, i32, Vec<i32>, Vec<i32>, Vec<i32>);
 
-/// A config: name, value, source, type, whether it is sensitive, whether it is read-only, synonyms, documentation.
+/// A config: name, value, source, type, true if it is sensitive, true if it is read-only, synonyms, documentation.
 type PyConfig = (String, Option<String>, i8, i8, bool, bool, Vec<(String, Option<String>, i8)>, Option<String>);
 
 /// A member: member id, group instance id, client id, host, rack, member epoch, topics, assignment, target assignment.
@@ -55,7 +55,7 @@ type PyMember = (
 /// A group: state, type, protocol type, assignor, coordinator, group epoch, members.
 type PyGroup = (String, &'static str, String, String, Option<PyNode>, Option<i32>, Vec<PyMember>);
 
-/// A log directory: path, error, total bytes, usable bytes, and for each partition: size in bytes, offset lag, whether
+/// A log directory: path, error, total bytes, usable bytes, and for each partition: size in bytes, offset lag, true if
 /// it is a future replica.
 type PyLogDir = (String, Option<&'static str>, Option<i64>, Option<i64>, Vec<(PyPartition, (i64, i64, bool))>);
 

@@ -6,7 +6,6 @@ use pyo3::types::PyDict;
 
 use crate::error::exception;
 
-/// An argument that is refused. Python makes the message of it.
 #[derive(Debug, Default)]
 pub(crate) struct BadArgument {
     argument: Option<Box<str>>,

@@ -41,7 +41,7 @@ impl From<ColumnBatch> for Batch {
 /// The values of one row's headers, in the order of the names that were asked for.
 type PyHeaderValues = Vec<Option<Py<PyBytes>>>;
 
-/// Why a record has no row: the column, the path of the field, the reason.
+/// Cause of a record without a row: the column, the path of the field, the reason.
 type PyCause = (&'static str, String, String);
 
 /// The attributes of a span, in the order of the constructor.
@@ -275,7 +275,6 @@ enum Next {
 }
 
 impl Next {
-    /// The index of the next row.
     fn row(&self) -> PyResult<usize> {
         Ok(match self {
             Self::Row(next) => next.load(Ordering::Acquire),
@@ -284,8 +283,7 @@ impl Next {
         })
     }
 
-    /// Takes a row and returns its index, which is beyond the last row once all are taken; `None` if the cursor has
-    /// stopped.
+    /// Takes a row and returns its index, beyond the last row once all are taken; `None` if the cursor has stopped.
     fn take(&self) -> PyResult<Option<usize>> {
         Ok(match self {
             Self::Row(next) => Some(next.fetch_add(1, Ordering::AcqRel)),
@@ -333,8 +331,8 @@ impl Records {
 /// The values of a row in the headers of some names; the first one of those with the same name.
 type HeaderValues<'b> = Vec<Option<&'b [u8]>>;
 
-/// The values that rows have in the headers of these names, each combination once, in the order of the rows, and at most
-/// `limit` of them. Rows without any of the headers are left out.
+/// The distinct values of rows in the headers of these names, in the order of the rows, and at most `limit` of them.
+/// Rows without any of the headers are left out.
 fn header_values<'b>(batch: &'b RecordBatch, names: &[String], limit: usize) -> Vec<HeaderValues<'b>> {
     let Some(column) = batch.column_by_name("headers") else { return Vec::new() };
     let lists = column.as_list::<i32>();

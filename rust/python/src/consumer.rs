@@ -45,7 +45,6 @@ pub(crate) struct ConsumerCore {
     news: Arc<AtomicBool>,
 }
 
-/// The result of a wait, for Python.
 #[derive(IntoPyObject)]
 pub(crate) enum PyStep {
     Batch(Batch),
@@ -200,12 +199,11 @@ impl ConsumerCore {
         step
     }
 
-    /// A batch without rows.
     fn empty(&self) -> PyResult<Batch> {
         Ok(self.consumer.get()?.empty_batch().into())
     }
 
-    /// The partitions of a batch with refused records whose rows will never be handed out.
+    /// Partitions of a batch with refused records whose rows will never be handed out.
     fn revoked_partitions(&self, py: Python<'_>, batch: &Bound<'_, Batch>) -> PyResult<Vec<PyPartition>> {
         let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
         Ok(py.detach(|| consumer.revoked_partitions(batch)).into_iter().map(py_partition).collect())
@@ -310,8 +308,7 @@ impl ConsumerCore {
     }
 
     /// Iterates the rows of a batch. Each row is finished when the next one is requested. The iteration ends early if
-    /// no more rows may be returned: because the user must call the consumer for a rebalance, or the partition was
-    /// revoked.
+    /// the user must call the consumer for a rebalance, or the partition was revoked.
     #[pyo3(signature = (batch, holder=None))]
     fn rows(&self, batch: &Bound<'_, Batch>, holder: Option<u64>) -> PyResult<Records> {
         let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());

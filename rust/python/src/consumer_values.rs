@@ -15,7 +15,7 @@ use crate::seconds::{Seconds, seconds, unix_seconds};
 /// A partition: topic and index.
 pub(crate) type PyPartition = (String, i32);
 
-/// A topic: id, whether it is internal, error name, and `{partition: (leader or -1, leader epoch)}`.
+/// A topic: id, true if it is internal, error name, and `{partition: (leader or -1, leader epoch)}`.
 pub(crate) type PyTopic = (String, bool, Option<&'static str>, BTreeMap<i32, (i32, i32)>);
 
 /// The cluster: `{node id: (host, port)}` and the topics by name.

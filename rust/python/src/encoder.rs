@@ -11,7 +11,6 @@ pub(crate) enum Encoder {
     Protobuf(ProtobufEncoder),
 }
 
-/// Content of a value.
 pub(crate) enum Content<'e> {
     /// No fields.
     Value,
@@ -49,7 +48,6 @@ impl Encoder {
         }
     }
 
-    /// Framing before each value.
     pub(crate) fn frame(&self) -> &[u8] {
         match self {
             Self::Avro(encoder) => encoder.frame(),
@@ -58,7 +56,6 @@ impl Encoder {
         }
     }
 
-    /// The values of a column's rows.
     pub(crate) fn encode(&self, column: &ArrayRef) -> Result<LargeBinaryArray, Unwritable> {
         match self {
             Self::Avro(encoder) => encoder.encode(column),

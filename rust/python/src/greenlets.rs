@@ -5,10 +5,10 @@ use std::time::Duration;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// How long a greenlet's first pause is; each is twice as long as the one before it.
+/// First pause of a greenlet; each is twice as long as the one before it.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// How long a pause is at most: so much later may a greenlet see what it waits for.
+/// Longest pause: so much later may a greenlet see the end of its wait.
 const LONGEST: Duration = Duration::from_millis(10);
 
 /// The pauses of one wait.

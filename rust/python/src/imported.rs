@@ -1,5 +1,5 @@
-//! Arrays out of Arrow's C interface. Columns of nulls alone are taken as every library writes them, and those of extension
-//! types by what they mean.
+//! Arrays out of Arrow's C interface. Columns of nulls alone are taken as every library writes them, and those of
+//! extension types by their meaning.
 
 use std::ffi::CStr;
 use std::ptr::addr_of_mut;
@@ -12,7 +12,6 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields};
 
 use crate::extensions::Extension;
 
-/// The arrays of a stream.
 pub(crate) struct Arrays {
     stream: FFI_ArrowArrayStream,
     exported: DataType,
@@ -62,7 +61,7 @@ impl Iterator for Arrays {
     }
 }
 
-/// How deep a type may be nested. What reads types recurses: a few thousand levels overflow a thread's stack, and end the
+/// Deepest nesting of a type. Readers of types recurse: a few thousand levels overflow a thread's stack, and end the
 /// process.
 const MAX_LEVELS: usize = 256;
 
@@ -189,7 +188,7 @@ fn as_meant(data: ArrayData, meant: &DataType) -> Result<ArrayData, ArrowError> 
     unsafe { builder.skip_validation(true) }.build()
 }
 
-/// The fields of what an array's children have. That of a dictionary's values has no name.
+/// The fields of an array's children. That of a dictionary's values has no name.
 fn children(data_type: &DataType) -> Vec<Field> {
     let fields: Vec<&FieldRef> = match data_type {
         DataType::Struct(fields) => fields.iter().collect(),

@@ -63,7 +63,6 @@ impl LoopWaker {
         return Ok(std::os::windows::io::AsRawSocket::as_raw_socket(&shared.receiver) as i64);
     }
 
-    /// Takes the numbers of the futures that are done.
     fn take(&self) -> PyResult<Vec<u64>> {
         let shared = self.shared.get()?;
         let mut bytes = [0; 64];

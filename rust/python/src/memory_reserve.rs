@@ -17,7 +17,6 @@ use monedula_columns::{OutOfMemory, check_spare, is_refusable};
 /// The size of the reserve. Pages that were never used take no memory.
 const RESERVE_BYTES: usize = 16 << 20;
 
-/// Unit of the reserve.
 const GRANULE_BYTES: usize = 64;
 
 /// The largest alignment that the reserve grants.
@@ -42,11 +41,10 @@ struct ReserveAllocator {
     used: Mutex<UsedGranules>,
 }
 
-/// Granules in use.
 struct UsedGranules {
     granules: [bool; GRANULES],
     count: usize,
-    /// Where the next search begins: thousands of small objects are found one after the other.
+    /// Start of the next search: thousands of small objects are found one after the other.
     next: usize,
 }
 

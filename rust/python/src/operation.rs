@@ -21,7 +21,6 @@ use crate::seconds::Seconds;
 /// The result of an operation; the Python thread that takes it converts it to a Python object.
 pub(crate) type Conversion = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
-/// A function that is called once, when an operation is done.
 type Waker = Box<dyn FnOnce() + Send>;
 
 type Slot = Arc<(Mutex<OperationState>, Condvar)>;
@@ -116,13 +115,11 @@ impl Operation {
 
 #[pymethods]
 impl Operation {
-    /// True if the operation is done.
     fn done(&self) -> PyResult<bool> {
         Ok(!locked(&self.parts.get()?.slot).is_under_way())
     }
 
-    /// Waits until the operation is done. `timeout` is in seconds, `None` waits without limit. Returns whether it is
-    /// done.
+    /// Waits until the operation is done, at most `timeout` seconds. Returns true if it is done.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<bool> {
         let slot = &self.parts.get()?.slot;

@@ -35,10 +35,10 @@ use crate::producer;
 use crate::seconds::Seconds;
 use crate::thread_exit::park_instead;
 
-/// How long a wait lasts before it checks for signals: Ctrl-C ends any wait within twice this time.
+/// Longest wait before a check for signals: Ctrl-C ends any wait within twice this time.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
-/// How long producers that are still open may deliver records when the interpreter exits.
+/// Time for which producers that are still open may deliver records when the interpreter exits.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 struct Owned {
@@ -48,7 +48,6 @@ struct Owned {
     consumers: Vec<Weak<Consumer>>,
     admins: Vec<Weak<Admin>>,
     producers: Vec<Weak<producer::Shared>>,
-    /// Remains of dropped producers.
     left: Vec<Left>,
     /// The tasks in which dropped consumers leave their groups; each lasts at most a second.
     leaving: Vec<JoinHandle<()>>,
@@ -69,10 +68,10 @@ impl Left {
     }
 }
 
-/// Of how many dropped producers what is left is kept: failures that nobody has seen may be seen later, by futures.
+/// Number of dropped producers whose remains are kept: failures that nobody has seen may be seen later, by futures.
 const MOST_LEFT: usize = 1000;
 
-/// For how long the interpreter's exit waits for threads that are about to call Python.
+/// Longest wait of the interpreter's exit for threads that are about to call Python.
 const ARRIVALS: Duration = Duration::from_secs(1);
 
 /// The thread that ends the interpreter, once it does. Any other thread that still calls then is a daemon. It goes on until
@@ -82,9 +81,9 @@ static ENDING: OnceLock<ThreadId> = OnceLock::new();
 /// True if all clients have ended because the interpreter does: no wait of a daemon thread will have a result.
 static HAVE_CLIENTS_ENDED: AtomicBool = AtomicBool::new(false);
 
-/// How long a thread that looks up names waits for the next one. When one ends, glibc keeps its stack for another thread, which
-/// then starts even where there is no memory left; but for thread-local data it needs some, and without any, glibc aborts
-/// the process. A thread that cannot start at all is an error.
+/// Time for which a thread that looks up names waits for the next one. When one ends, glibc keeps its stack for another
+/// thread, which then starts even without memory; but for thread-local data it needs some, and without any, glibc
+/// aborts the process. A thread that cannot start at all is an error.
 const KEEP_ALIVE: Duration = Duration::from_secs(3600);
 
 static OWNED: Mutex<Option<Owned>> = Mutex::new(None);
@@ -215,7 +214,6 @@ pub(crate) fn shutdown(py: Python<'_>) {
     logging::flush_last(py);
 }
 
-/// Stops all clients and the runtime.
 fn stop_clients() {
     let taken = lock(&OWNED).take();
     let Some(Owned { pid, runtime, consumers, admins, producers, left, leaving }) = taken else { return };

@@ -1,4 +1,4 @@
-//! Exceptions that signal handlers raise in Python that the core calls: they are the program's, and never dropped.
+//! Exceptions of signal handlers in Python code that the core calls: they are the program's, and never dropped.
 //!
 //! Python runs signal handlers in its main thread, between any two instructions. One that is due when the core calls Python
 //! runs inside that call, whose errors the core may know what to do about: those of a `repr` in a message, or of a library.
@@ -22,8 +22,8 @@ pub(crate) fn put_off(py: Python<'_>, error: PyErr) {
     }
 }
 
-/// Raises an error later, whichever it is. But a lack of memory is over then, and is not the fault of the line that runs:
-/// a `MemoryError` is dropped.
+/// Raises any error later. But a lack of memory is over then, and not the fault of the line that runs: a `MemoryError`
+/// is dropped.
 pub(crate) fn put_off_any(py: Python<'_>, error: PyErr) {
     if error.is_instance_of::<PyMemoryError>(py) {
         return;
@@ -44,12 +44,10 @@ pub(crate) fn is_of_signal_handler(py: Python<'_>, error: &PyErr) -> bool {
     })
 }
 
-/// The text of an object, for a message.
 pub(crate) fn text(object: &Bound<'_, PyAny>) -> String {
     or_unknown(object.py(), object.str())
 }
 
-/// The `repr` of an object, for a message.
 pub(crate) fn repr(object: &Bound<'_, PyAny>) -> String {
     or_unknown(object.py(), object.repr())
 }

@@ -34,7 +34,6 @@ struct Rows {
     /// The number of the first row that was not taken, and the error.
     untaken: Option<(u64, ClientError)>,
     callbacks: Arc<Callbacks>,
-    /// True if the failures were seen.
     is_seen: AtomicBool,
     /// The report as a Python object, built once.
     made: OnceLock<Py<PyAny>>,

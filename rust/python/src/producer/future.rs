@@ -32,7 +32,6 @@ pub(crate) struct SendFuture {
 struct FutureParts {
     sending: Sending,
     callbacks: Arc<Callbacks>,
-    /// True if the record's failure was seen.
     is_seen: AtomicBool,
 }
 
@@ -215,7 +214,6 @@ impl SendFuture {
         Self { parts: OnceLock::new() }.into_untracked(py)
     }
 
-    /// The record was sent.
     pub(super) fn set_sent(&self, sent: RecordFuture, callbacks: &Arc<Callbacks>) {
         let _ = self.parts.set(Own::new(FutureParts::of(Sending::Sent(sent), callbacks)));
     }
@@ -316,14 +314,14 @@ impl Sending {
     }
 }
 
-/// Why a record was not delivered.
+/// Reason that a record was not delivered.
 enum Failure {
     Sent(ClientError),
     Unsent(PyErr),
 }
 
 impl Failure {
-    /// The text that it is counted by.
+    /// Text by which it is counted.
     fn text(&self, py: Python<'_>) -> String {
         match self {
             Self::Sent(error) => error.to_string(),

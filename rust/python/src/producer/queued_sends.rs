@@ -90,7 +90,7 @@ impl QueuedSendsCore {
         }))
     }
 
-    /// Waits until the records that wait now are sent or have failed, at most `timeout` seconds. Returns whether they are.
+    /// Waits until the present records are sent or have failed, at most `timeout` seconds. Returns true if they are.
     fn wait(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<bool> {
         let shared = self.shared.get()?;
         let last = shared.queued.last_number();
@@ -102,7 +102,6 @@ impl QueuedSendsCore {
         Ok(self.shared.get()?.producer.trouble())
     }
 
-    /// How many records wait.
     fn __len__(&self) -> PyResult<usize> {
         Ok(self.shared.get()?.queued.len())
     }

@@ -188,8 +188,8 @@ impl Shared {
         })
     }
 
-    /// How many records failed without anybody having seen it, and the first failure; they count as seen then. `None` if
-    /// there are none, and for a transactional producer: there a failure fails the commit.
+    /// Number of failed records whose failure nobody has seen, and the first failure; they count as seen then. `None`
+    /// if there are none, and for a transactional producer: there a failure fails the commit.
     pub(super) fn unseen_failures(&self, py: Python<'_>) -> Option<(u64, PyErr)> {
         if self.producer.config().transactional_id.is_some() {
             return None;
