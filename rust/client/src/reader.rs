@@ -59,7 +59,7 @@ pub struct Reader {
     consumer: Arc<Consumer>,
     /// The spans that are read now, one of each partition.
     ranges: Ranges,
-    /// Those that are read after them, one of each partition at a time.
+    /// Spans that are read after them, one of each partition at a time.
     later: VecDeque<Ranges>,
     spans: Spans,
     residual: Residual,

@@ -1,8 +1,8 @@
 //! The time in which this process ran. Whether a broker is silent, and for how long something fails, is judged by it: a
 //! process that was stopped (SIGSTOP, a debugger, a suspended machine) could not hear an answer meanwhile.
 //!
-//! What others count in their own time is judged by the clock all the same: a group's session, and with it the lease of
-//! its members, ends while a process is stopped.
+//! Terms that others count in their own time are judged by the clock all the same: a group's session, and with it the
+//! lease of its members, ends while a process is stopped.
 //!
 //! Each client keeps a task that looks at the clock every [`PERIOD`] ([`watch`]). Time between two looks beyond
 //! [`TOLERANCE`] is time in which the process did not run.

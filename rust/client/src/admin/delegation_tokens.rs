@@ -37,17 +37,17 @@ pub struct DelegationToken {
     pub token_id: String,
     /// Its HMAC; in base64 it is the password of a login with the token.
     pub hmac: Secret,
-    /// Whose rights the token has.
+    /// Owner of the token's rights.
     pub owner: Principal,
     /// Requester of the token; `None` from brokers before 3.3.
     pub requester: Option<Principal>,
     /// Principals that may renew it beside its owner; empty in the answer to its creation.
     pub renewers: Vec<Principal>,
-    /// When it was issued, in milliseconds since the epoch.
+    /// Time of its issue, in milliseconds since the epoch.
     pub issue_timestamp_ms: i64,
-    /// When it expires unless it is renewed, in milliseconds since the epoch.
+    /// Time of its expiry unless it is renewed, in milliseconds since the epoch.
     pub expiry_timestamp_ms: i64,
-    /// Until when it can be renewed, in milliseconds since the epoch.
+    /// Time until which it can be renewed, in milliseconds since the epoch.
     pub max_timestamp_ms: i64,
 }
 

@@ -39,8 +39,7 @@ pub struct LogDir {
 pub struct LogDirReplica {
     /// The size of its segments in bytes.
     pub size: i64,
-    /// How many offsets its log end is behind the partition's high watermark (or, for a future
-    /// replica, the current replica).
+    /// Number of offsets from its log end to the high watermark (or, for a future replica, to the current replica).
     pub offset_lag: i64,
     /// True if it is a future replica, which replaces the one in another directory of the same
     /// broker once it has caught up.

@@ -170,8 +170,7 @@ impl Consumer {
             .collect()
     }
 
-    /// Where an assignment starts by default: at the committed offsets, if there is a `group.id`, as for a member of
-    /// the group.
+    /// Default start of an assignment: the committed offsets, if there is a `group.id`, as for a member of the group.
     pub fn default_position(&self) -> Position {
         match self.config.group_id {
             Some(_) => Position::Committed,

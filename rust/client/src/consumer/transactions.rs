@@ -1,9 +1,9 @@
 //! Offsets of the consumer on their way into a producer's transaction (KIP-447).
 //!
-//! What a transaction has of a partition and where the group goes on reading it must be committed or aborted together.
-//! So the member's identity and the ids of its topics are taken before its offsets: if it loses a partition in between,
-//! or a topic is recreated, the coordinator refuses the offsets. And if a partition is released while the transaction
-//! has records of it, the transaction must abort: the next owner reads them again.
+//! Records of a transaction and the group's offsets must be committed or aborted together. So the member's identity and
+//! the ids of its topics are taken before its offsets: if it loses a partition in between, or a topic is recreated, the
+//! coordinator refuses the offsets. And if a partition is released while the transaction has records of it, the
+//! transaction must abort: the next owner reads them again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -16,9 +16,9 @@ use crate::lock::lock;
 use crate::log::{Log, kinds};
 use crate::offsets::{LATEST, Offsets, Question};
 
-/// For how many heartbeat intervals a member without a partition waits for one: those that others give up for it come
-/// with the next rebalance. Under KIP-848, a member that has released partitions waits for as long: their next owner
-/// hears of them with its next heartbeat, and if it leaves before that, they come back.
+/// Number of heartbeat intervals for which a member without a partition waits for one: partitions that others give up
+/// for it come with the next rebalance. Under KIP-848, a member that has released partitions waits for as long: their
+/// next owner hears of them with its next heartbeat, and if it leaves before that, they come back.
 const PATIENT_INTERVALS: u32 = 2;
 
 /// Target of a loop that ends.

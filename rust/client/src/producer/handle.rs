@@ -266,7 +266,7 @@ impl Producer {
         let (accumulator, telemetry) = (self.accumulator.clone(), self.telemetry.clone());
         let until = Instant::now() + timeout.min(LONGEST_CLOSE);
         self.runtime.spawn(async move {
-            // When the driver ends, it fails everything that is not done.
+            // The driver fails everything that is not done at its end.
             let _ = tokio::time::timeout(timeout, flush).await;
             if let Some(telemetry) = telemetry {
                 telemetry.finish(until).await;

@@ -42,7 +42,7 @@ impl Drop for CountedBatch {
 
 pub(crate) struct OpenBatch {
     pub(crate) id: BatchId,
-    /// When its first record was sent.
+    /// Time at which its first record was sent.
     pub(crate) since: Instant,
     pub(crate) receipt: Arc<Receipt>,
     pub(crate) writer: PayloadWriter,

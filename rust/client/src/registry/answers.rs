@@ -1,4 +1,4 @@
-//! What a registry has answered. A schema never changes, so it is kept for good; that there is none may change.
+//! Answers of a registry. A schema never changes, so it is kept for good; that there is none may change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -127,7 +127,7 @@ impl SchemaRegistry {
     /// that of a record.
     ///
     /// # Errors
-    /// What the subject would be made of and is not there, or is no name.
+    /// The part of the subject that is not there, or is no name.
     pub fn subject(&self, is_key: bool, topic: Option<&str>, record: Option<&str>) -> Result<String, NoSubject> {
         let registering = &self.registering;
         let (naming, part) = if is_key { (registering.key_naming, "key") } else { (registering.value_naming, "value") };
@@ -167,7 +167,7 @@ impl SchemaRegistry {
     /// is asked, which it is once.
     ///
     /// # Errors
-    /// What the registry says against it, or that it cannot be asked.
+    /// The registry's refusal, or that it cannot be asked.
     pub fn written(&self, subject: &str, schema: &NewSchema) -> Result<Arc<WrittenSchema>, String> {
         let key = (subject.to_owned(), schema.clone());
         if let Some(known) = lock(&self.registering.known).get(&key) {

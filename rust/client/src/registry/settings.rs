@@ -63,7 +63,7 @@ pub(crate) fn registry(values: &Values) -> Result<Option<Arc<SchemaRegistry>>, C
             let found = read.and_then(|pem| certificates(&pem));
             Some(found.map_err(|reason| wrong(values, CA, &format!("{path}: {reason}")))?)
         }
-        // Those of the system are not read for nothing.
+        // The system's are not read for nothing.
         None => (!has_tls).then(Vec::new),
     };
     let http = Http {

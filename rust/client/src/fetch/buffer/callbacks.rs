@@ -11,8 +11,7 @@ use crate::fetch::polled::PendingCallback;
 #[derive(Default)]
 pub(super) struct Callbacks {
     queue: VecDeque<PendingCallback>,
-    /// Those for newly assigned partitions in which the user's code failed: run again by the next call, before any
-    /// other.
+    /// Callbacks for new partitions in which the user's code failed: run again by the next call, before any other.
     repeated: VecDeque<PendingCallback>,
     /// The one that a thread of the user's runs now.
     running: Option<PendingCallback>,

@@ -119,7 +119,7 @@ impl<'b> GroupSide<'b> {
         }
     }
 
-    /// Where partitions of the group start, each with its committed offset and whether the topic is new. Those that the
+    /// Starts partitions of the group, each with its committed offset and true if the topic is new. Partitions that the
     /// user has sought elsewhere meanwhile stay there.
     pub(crate) fn start(self, partitions: Vec<(TopicPartition, Committed, bool)>) {
         let mut state = self.shared.lock();

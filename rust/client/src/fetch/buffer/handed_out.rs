@@ -154,12 +154,12 @@ impl HandedOut {
         self.unaccepted.retain(|_, partitions| !partitions.is_empty());
     }
 
-    /// What a batch refused is in safe keeping, or nobody can put it there any more.
+    /// Records that a batch refused are in safe keeping, or nobody can put them there any more.
     fn forget_refused(&mut self, id: BatchId) {
         self.unaccepted.remove(&id);
     }
 
-    /// What was committed so far says nothing of what may be committed next.
+    /// Earlier commits say nothing of the next ones.
     fn forget_commits(&mut self, partition: &TopicPartition) {
         self.committing.remove(partition);
         self.committed.remove(partition);
@@ -374,7 +374,7 @@ impl HandedOut {
         batch.columns.record_batch.num_rows() == 0 || self.batch_ids.has(batch.id)
     }
 
-    /// What `holder` holds is finished. Returns all that is finished and not known to be committed.
+    /// Finishes everything that `holder` holds. Returns all that is finished and not known to be committed.
     pub(crate) fn finish_all(&mut self, holder: Holder) -> BTreeMap<TopicPartition, CommitOffset> {
         self.finish_held(holder);
         let mut offsets = self.committing.clone();

@@ -198,7 +198,7 @@ impl MembershipGate {
     /// True if the user holds nothing unfinished of these partitions.
     fn is_finished(&self, revocation: &PendingRevocation, handed_out: &HandedOut) -> bool {
         let quiet = handed_out.is_quiet(&revocation.partitions);
-        // What a call finishes is to be committed by it: released before that, the next owner would read it again.
+        // Rows that a call finishes are to be committed by it: released before, the next owner would read them again.
         self.commit_calls == 0 && (self.leaving || (quiet && !revocation.wait_for_user))
     }
 

@@ -68,8 +68,7 @@ use crate::lock::lock;
 use crate::log::Log;
 use crate::metrics::Metrics;
 
-/// What was fetched and is not handed out yet, between the driver that fetches and the user's threads that take
-/// batches.
+/// Records fetched and not handed out yet, between the driver and the user's threads that take batches.
 pub(crate) struct FetchBuffer {
     shared: Arc<Shared>,
     assembler: Mutex<Assembler>,

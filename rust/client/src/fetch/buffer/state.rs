@@ -131,7 +131,7 @@ impl BufferState {
         }
         for partition in self.partitions.names() {
             let Some(buffer) = self.partitions.get(&partition) else { continue };
-            // What was walked past the bound was dropped: it is fetched again.
+            // Records that were walked past the bound were dropped: they are fetched again.
             let from = buffer.walked_to().filter(|_| buffer.is_read_to_bound());
             self.set_bound(&partition, Bound::None);
             if let Some(from) = from {
