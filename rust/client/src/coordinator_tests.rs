@@ -18,6 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
+use crate::base::ClientBase;
 use crate::offsets::UNKNOWN_TO_SOME;
 
 const GROUP_ID: &str = "readers";
@@ -51,12 +52,9 @@ async fn coordinators(script: Script) -> (Coordinators, Shared) {
     let server = format!("127.0.0.1:{port}");
     let settings = [("bootstrap.servers", server.as_str()), ("retry.backoff.ms", "1"), ("retry.backoff.max.ms", "1")];
     let config = Arc::new(ClientConfig::parse(settings).expect("settings"));
-    let (log, metrics) = (Log::default(), Metrics::default());
-    let pool = BufferPool::new(1 << 20);
-    let network = Arc::new(Network::new(config.clone(), pool, log.clone(), metrics.clone(), 1));
-    let metadata = Arc::new(Metadata::new(config.clone(), network.clone(), log.clone(), metrics.clone()));
-    tokio::spawn(metadata.clone().run());
-    (Coordinators::new(config, network, metadata, log, metrics), script)
+    let base = ClientBase::new(config, &[], BufferPool::new(1 << 20), Log::default(), 1);
+    tokio::spawn(base.metadata.run());
+    (base.coordinators, script)
 }
 
 async fn serve(listener: TcpListener, port: u16, script: Shared) {

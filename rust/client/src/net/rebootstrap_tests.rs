@@ -10,6 +10,7 @@ use monedula_columns::BufferPool;
 use monedula_engine::cluster::Broker;
 
 use super::*;
+use crate::base::ClientBase;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A timer that never ends in a test.
@@ -32,13 +33,10 @@ fn client(known: &Server, bootstrap: &Server, settings: &[(&str, &str)]) -> (Arc
     let given = [("bootstrap.servers", &*first), ("request.timeout.ms", NEVER_MS), ("retry.backoff.ms", "1")];
     let given = given.into_iter().chain(settings.iter().copied());
     let config = Arc::new(ClientConfig::parse(given).expect("settings"));
-    let (log, metrics) = (Log::default(), Metrics::default());
-    let network = Network::new(config.clone(), BufferPool::new(1 << 20), log.clone(), metrics.clone(), 1);
-    let network = Arc::new(network);
-    let metadata = Arc::new(Metadata::new(config, network.clone(), log, metrics));
-    metadata.learn(&Cluster { brokers: brokers(known), ..Cluster::default() });
-    tokio::spawn(metadata.clone().run());
-    (metadata, network)
+    let base = ClientBase::new(config, &[], BufferPool::new(1 << 20), Log::default(), 1);
+    base.metadata.learn(&Cluster { brokers: brokers(known), ..Cluster::default() });
+    tokio::spawn(base.metadata.clone().run());
+    (base.metadata, base.network)
 }
 
 fn fault(server: &Server, what: Effect) -> FaultHandle<'_> {
