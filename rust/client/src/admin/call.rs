@@ -227,7 +227,7 @@ impl AdminContext {
         versions: std::ops::RangeInclusive<i16>,
         build: impl FnOnce(i16) -> R + Send,
     ) -> Result<(Frame, i16), Failure> {
-        let call = self.network.call(node, Purpose::Control, versions, Duration::ZERO, build).await;
+        let call = self.base.network.call(node, Purpose::Control, versions, Duration::ZERO, build).await;
         call.map_err(|error| match error {
             // The metadata does not contain the broker yet, or no longer.
             RequestError::UnknownNode(_) => again(ErrorCode::BrokerNotAvailable, true),
@@ -238,7 +238,7 @@ impl AdminContext {
     /// The `timeout_ms` of requests: how long a broker may take to execute them.
     pub(super) fn broker_time_ms(&self) -> i32 {
         // Shorter than the request timeout, so that the response arrives before the client stops waiting for it.
-        i32::try_from(self.config.request_timeout.as_millis() * 3 / 4).unwrap_or(i32::MAX)
+        i32::try_from(self.base.config.request_timeout.as_millis() * 3 / 4).unwrap_or(i32::MAX)
     }
 }
 

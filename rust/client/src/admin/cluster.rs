@@ -78,11 +78,11 @@ impl Admin {
 impl AdminContext {
     /// The cluster's brokers, id and controller, without topics.
     pub(super) async fn brokers(&self, timeout: Duration) -> Result<Cluster, ClientError> {
-        let timeout = match self.metadata.watch().borrow().answers {
-            0 => timeout.min(self.config.bootstrap_timeout),
+        let timeout = match self.base.metadata.watch().borrow().answers {
+            0 => timeout.min(self.base.config.bootstrap_timeout),
             _ => timeout,
         };
-        self.metadata.describe(Some(Vec::new()), timeout).await
+        self.base.metadata.describe(Some(Vec::new()), timeout).await
     }
 
     async fn elect_all(&self, unclean: bool, timeout: Duration) -> Result<Items<TopicPartition, bool>, ClientError> {

@@ -59,7 +59,7 @@ impl Admin {
         timeout: Duration,
     ) -> AdminCall<Items<TopicPartition, Option<GroupOffset>>> {
         self.until_closed(move |context| async move {
-            let committed = context.coordinators.committed(group, partitions, timeout).await?;
+            let committed = context.base.coordinators.committed(group, partitions, timeout).await?;
             let item = |(partition, found): (_, Result<_, Fault>)| (partition, found.map_err(ClientError::from));
             Ok(committed.into_iter().map(item).collect())
         })
@@ -113,7 +113,7 @@ impl AdminContext {
     ) -> Result<Items<TopicPartition, i64>, ClientError> {
         let wanted: BTreeMap<TopicPartition, i64> =
             offsets.iter().map(|(partition, at)| (partition.clone(), at.offset)).collect();
-        let committed = self.coordinators.commit(group, offsets, timeout).await?;
+        let committed = self.base.coordinators.commit(group, offsets, timeout).await?;
         let item = |(partition, outcome): (TopicPartition, Result<(), Fault>)| {
             let offset = wanted.get(&partition).copied().unwrap_or(-1);
             (partition, outcome.map(|()| offset).map_err(ClientError::from))
@@ -131,11 +131,11 @@ impl AdminContext {
         let started = Instant::now();
         let partitions = match which {
             Which::All => None,
-            Which::Topics(topics) => Some(self.offsets.partitions_of(topics.clone(), timeout).await?),
+            Which::Topics(topics) => Some(self.base.offsets.partitions_of(topics.clone(), timeout).await?),
             Which::Partitions(partitions) => Some(partitions.clone()),
         };
         let left = timeout.saturating_sub(started.elapsed());
-        let committed = self.coordinators.committed(group.to_owned(), partitions, left).await?;
+        let committed = self.base.coordinators.committed(group.to_owned(), partitions, left).await?;
         committed.into_iter().map(|(partition, found)| Ok((partition, found?))).collect()
     }
 }

@@ -68,7 +68,7 @@ impl Admin {
             let left = || until.saturating_duration_since(Instant::now());
             let partitions = match which {
                 Which::All => None,
-                Which::Topics(topics) => Some(context.offsets.partitions_of(topics, left()).await?),
+                Which::Topics(topics) => Some(context.base.offsets.partitions_of(topics, left()).await?),
                 Which::Partitions(partitions) => Some(partitions),
             };
             let brokers = match brokers {

@@ -30,13 +30,13 @@ impl Consumer {
             telemetry.finish_by(&self.runtime, until);
         }
         let tasks = self.take_tasks();
-        end(&self.closed, &self.buffer, &self.network, &tasks);
+        end(&self.closed, &self.buffer, &self.base.network, &tasks);
         block_until(&self.runtime, until, async move {
             for task in tasks {
                 let _ = task.await;
             }
         });
-        self.log.finish();
+        self.base.log.finish();
     }
 
     /// Has `hook` get the task in which this consumer leaves its group, if it is dropped as a member. The task has to
@@ -63,7 +63,7 @@ impl Drop for Consumer {
             group.abandon();
         }
         let tasks = self.take_tasks();
-        let (closed, buffer, network) = (self.closed.clone(), self.buffer.clone(), self.network.clone());
+        let (closed, buffer, network) = (self.closed.clone(), self.buffer.clone(), self.base.network.clone());
         let leaving = self.runtime.spawn(async move {
             // Not by a thread that waits: the system may have none.
             while matches!(buffer.leaving(Instant::now()), Leaving::Waiting) && Instant::now() < until {

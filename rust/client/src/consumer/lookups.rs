@@ -33,17 +33,17 @@ impl Consumer {
     /// The first record of each partition whose timestamp is at least the given one, in ms, whatever the isolation
     /// level: no record before it is as young. Under read_committed, a record of an open transaction would be no record.
     pub fn first_at(&self, times: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl OffsetLookup + use<> {
-        self.look_up_by(self.offsets.uncommitted(), times, timeout)
+        self.look_up_by(self.base.offsets.uncommitted(), times, timeout)
     }
 
     /// The record with the largest timestamp of each partition, whatever the isolation level.
     pub fn max_timestamps(&self, partitions: Partitions, timeout: Duration) -> impl OffsetLookup + use<> {
         let what = partitions.into_iter().map(|partition| (partition, MAX_TIMESTAMP)).collect();
-        self.look_up_by(self.offsets.uncommitted(), what, timeout)
+        self.look_up_by(self.base.offsets.uncommitted(), what, timeout)
     }
 
     fn look_up(&self, what: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl OffsetLookup + use<> {
-        self.look_up_by(self.offsets.clone(), what, timeout)
+        self.look_up_by(self.base.offsets.clone(), what, timeout)
     }
 
     fn look_up_by(
@@ -64,7 +64,7 @@ impl Consumer {
         topics: Vec<String>,
         timeout: Duration,
     ) -> impl Future<Output = Result<Partitions, ClientError>> + Send + use<> {
-        let offsets = self.offsets.clone();
+        let offsets = self.base.offsets.clone();
         let closed = self.closed.subscribe();
         async move { unless_closed(closed, offsets.partitions_of(topics, timeout)).await }
     }
@@ -75,7 +75,7 @@ impl Consumer {
         topics: Option<Vec<String>>,
         timeout: Duration,
     ) -> impl Future<Output = Result<Cluster, ClientError>> + Send + use<> {
-        let metadata = self.metadata.clone();
+        let metadata = self.base.metadata.clone();
         let closed = self.closed.subscribe();
         let topics = topics.map(|topics| topics.into_iter().map(Arc::from).collect());
         async move { unless_closed(closed, metadata.describe(topics, timeout)).await }
@@ -88,7 +88,7 @@ impl Consumer {
         offsets: BTreeMap<TopicPartition, GroupOffset>,
         timeout: Duration,
     ) -> impl Future<Output = Result<Commits, ClientError>> + Send + use<> {
-        let (coordinators, closed) = (self.coordinators.clone(), self.closed.subscribe());
+        let (coordinators, closed) = (self.base.coordinators.clone(), self.closed.subscribe());
         async move { unless_closed(closed, coordinators.commit(group, offsets, timeout)).await }
     }
 
@@ -99,7 +99,7 @@ impl Consumer {
         partitions: Option<Partitions>,
         timeout: Duration,
     ) -> impl Future<Output = Result<Committed, ClientError>> + Send + use<> {
-        let (coordinators, closed) = (self.coordinators.clone(), self.closed.subscribe());
+        let (coordinators, closed) = (self.base.coordinators.clone(), self.closed.subscribe());
         async move { unless_closed(closed, coordinators.committed(group, partitions, timeout)).await }
     }
 }

@@ -87,9 +87,9 @@ impl Consumer {
     /// # Errors
     /// If there is no `group.id`, partitions are assigned by hand, a pattern cannot be read, or the consumer is closed.
     pub fn subscribe(&self, what: Subscribed, listens: Listens) -> Result<(), ClientError> {
-        let subscription = Subscription::read(what, self.config.exclude_internal_topics)?;
+        let subscription = Subscription::read(what, self.base.config.exclude_internal_topics)?;
         if let Subscription::ServerPattern(pattern) = &subscription
-            && self.config.group_protocol == GroupProtocol::Classic
+            && self.base.config.group_protocol == GroupProtocol::Classic
         {
             return Err(pattern_for_nobody(pattern));
         }
@@ -175,13 +175,13 @@ impl Consumer {
         self.check_own(batch)?;
         let parts = self.buffer.finishing(|handed_out, partitions| handed_out.hand_over(partitions, batch, holder));
         let parts = parts?.into_iter();
-        let unfinished = |id| Unfinished { what: What::Batch(id), buffer: self.buffer(), log: self.log.clone() };
+        let unfinished = |id| Unfinished { what: What::Batch(id), buffer: self.buffer(), log: self.base.log.clone() };
         Ok(parts.map(|part| (unfinished(part.id), part)).map(|(guard, part)| (part, guard)).collect())
     }
 
     /// A value to drop when nobody will [`Self::accept`] a batch with refused records any more.
     pub fn unaccepted(&self, batch: &HandedBatch) -> Unfinished {
-        Unfinished { what: What::Batch(batch.id), buffer: self.buffer(), log: self.log.clone() }
+        Unfinished { what: What::Batch(batch.id), buffer: self.buffer(), log: self.base.log.clone() }
     }
 
     /// The partitions of a batch whose rows will never be handed out: they were sought or lost since, or are being revoked.
@@ -223,7 +223,7 @@ impl Consumer {
     /// A value to drop when this thread or task of the user's ends: what it holds then stays uncommitted, and nothing
     /// waits for it.
     pub fn holder(&self, holder: Holder) -> Unfinished {
-        Unfinished { what: What::Held(holder), buffer: self.buffer(), log: self.log.clone() }
+        Unfinished { what: What::Held(holder), buffer: self.buffer(), log: self.base.log.clone() }
     }
 
     fn buffer(&self) -> Weak<FetchBuffer> {
@@ -241,7 +241,7 @@ impl Consumer {
     }
 
     fn refuse_without_group(&self) -> Result<(), ClientError> {
-        match (&self.config.group_id, self.is_closed()) {
+        match (&self.base.config.group_id, self.is_closed()) {
             (_, true) => Err(ClientError::Closed),
             (None, _) => Err(no_group()),
             _ => Ok(()),
@@ -331,7 +331,7 @@ impl Consumer {
         timeout: Duration,
         call: CommitCall,
     ) -> Result<impl Future<Output = Result<CommitOutcome, ClientError>> + Send + use<>, ClientError> {
-        let group_id = self.config.group_id.clone().ok_or_else(no_group)?;
+        let group_id = self.base.config.group_id.clone().ok_or_else(no_group)?;
         if self.is_closed() {
             return Err(ClientError::Closed);
         }
@@ -346,7 +346,8 @@ impl Consumer {
             _ if offsets.is_empty() => PendingCommit::Nothing,
             Some(group) => PendingCommit::Member(group.commit(offsets.clone(), timeout, call)?),
             None => {
-                let committer = || Committer { coordinators: self.coordinators.clone(), buffer: self.buffer.clone() };
+                let committer =
+                    || Committer { coordinators: self.base.coordinators.clone(), buffer: self.buffer.clone() };
                 let what = (group_id, offsets.clone(), timeout);
                 PendingCommit::NonMember(NonMemberCommits::commit(
                     &self.non_member_commits,
@@ -464,32 +465,27 @@ impl Consumer {
 
     /// The membership, made when it is first needed.
     fn group(&self) -> Result<&Group, ClientError> {
-        if self.config.group_id.is_none() {
+        if self.base.config.group_id.is_none() {
             return Err(no_group());
         }
         if self.is_closed() {
             return Err(ClientError::Closed);
         }
         Ok(self.group.get_or_init(|| {
-            for problem in self.config.timing_problems() {
-                self.log.record(&kinds::GROUP_WARNING, || problem.message);
+            for problem in self.base.config.timing_problems() {
+                self.base.log.record(&kinds::GROUP_WARNING, || problem.message);
             }
             let defers = self.assignors.iter().any(|assignor| assignor.defers());
-            if self.config.pace != Pace::default() && !defers {
-                self.log.record(&kinds::GROUP_WARNING, || {
+            if self.base.config.pace != Pace::default() && !defers {
+                self.base.log.record(&kinds::GROUP_WARNING, || {
                     "scheduled.rebalance.max.delay.ms, group.initial.rebalance.delay.ms, max.moves.per.round and \
                      round.interval.ms do nothing without deferred or incremental in partition.assignment.strategy"
                         .to_owned()
                 });
             }
             let parts = MembershipParts {
-                config: self.config.clone(),
-                network: self.network.clone(),
-                metadata: self.metadata.clone(),
-                coordinators: self.coordinators.clone(),
+                base: self.base.clone(),
                 buffer: self.buffer.clone(),
-                log: self.log.clone(),
-                metrics: self.metrics.clone(),
                 reach: self.reach.clone(),
                 assignors: self.assignors.clone(),
                 seed: self.seed,

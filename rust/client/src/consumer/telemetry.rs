@@ -8,15 +8,11 @@ use crate::base::ClientBase;
 use crate::config::ClientConfig;
 use crate::fetch::buffer::FetchBuffer;
 use crate::group::{GroupObserver, Latency};
-use crate::metrics::Metrics;
-use crate::net::network::Network;
 use crate::telemetry::{Counters, Figure, Telemetry, common_figures, figure_count};
 
 struct Sources {
-    config: Arc<ClientConfig>,
-    network: Arc<Network>,
+    base: ClientBase,
     buffer: Arc<FetchBuffer>,
-    metrics: Metrics,
     /// The membership, from the first subscription on.
     group: Arc<OnceLock<GroupObserver>>,
 }
@@ -29,13 +25,7 @@ pub(super) fn start(
     runtime: &Handle,
     seed: u64,
 ) -> Option<Arc<Telemetry>> {
-    let sources = Sources {
-        config: base.config.clone(),
-        network: base.network.clone(),
-        buffer: buffer.clone(),
-        metrics: base.metrics.clone(),
-        group: group.clone(),
-    };
+    let sources = Sources { base: base.clone(), buffer: buffer.clone(), group: group.clone() };
     base.start_telemetry(attributes(&base.config), Box::new(move || sources.figures()), runtime, seed)
 }
 
@@ -53,8 +43,8 @@ fn attributes(config: &ClientConfig) -> Vec<(&'static str, String)> {
 
 impl Sources {
     fn figures(&self) -> Vec<Figure> {
-        let counters = Counters::of(&self.metrics);
-        let mut figures = common_figures!("org.apache.kafka.consumer", counters, self.network);
+        let counters = Counters::of(&self.base.metrics);
+        let mut figures = common_figures!("org.apache.kafka.consumer", counters, self.base.network);
         figures.extend([
             figure_count!("org.apache.kafka.consumer.fetch.manager.fetch", counters.get("fetches_sent")),
             figure_count!(
@@ -75,7 +65,7 @@ impl Sources {
     fn largest_lag(&self) -> Option<i64> {
         let statuses = self.buffer.status();
         let lags = statuses.values().filter_map(|status| {
-            let end = if self.config.read_committed { status.last_stable_offset } else { status.high_watermark };
+            let end = if self.base.config.read_committed { status.last_stable_offset } else { status.high_watermark };
             Some((end? - status.position?).max(0))
         });
         lags.max()

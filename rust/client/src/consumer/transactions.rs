@@ -68,7 +68,7 @@ impl Consumer {
 
     /// The identity of a consumer that is no member.
     fn nobody(&self) -> Result<GroupMetadata, ClientError> {
-        let group = self.config.group_id.clone().ok_or_else(no_group)?;
+        let group = self.base.config.group_id.clone().ok_or_else(no_group)?;
         let (member_id, topic_ids) = (String::new(), TopicIds::new());
         Ok(GroupMetadata { group, generation: -1, member_id, instance_id: None, topic_ids })
     }
@@ -83,7 +83,7 @@ impl Consumer {
             return Err(ClientError::Closed);
         }
         let nobody = self.nobody()?;
-        if self.config.auto_commit_interval.is_some() {
+        if self.base.config.auto_commit_interval.is_some() {
             let message =
                 "offsets that go into a transaction must not be committed beside it: set enable.auto.commit=false";
             return Err(ClientError::Argument(message.into()));
@@ -131,7 +131,7 @@ impl Consumer {
         if self.is_closed() {
             return Err(ClientError::Closed);
         }
-        if self.config.group_id.is_none() {
+        if self.base.config.group_id.is_none() {
             return Err(no_group());
         }
         self.buffer.handed_out(HandedOut::take_revoked_unfinished);

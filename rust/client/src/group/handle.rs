@@ -16,15 +16,11 @@ use tokio::task::JoinHandle;
 use super::subscription::Subscription;
 use super::task::Task;
 use super::{CommitOffset, CommitOutcome, GroupFigures, GroupHealth, Listens};
+use crate::base::ClientBase;
 use crate::config::{ClientConfig, GroupProtocol};
-use crate::coordinator::Coordinators;
 use crate::error::ClientError;
 use crate::fetch::buffer::{CommitCall, FetchBuffer};
 use crate::lock::lock;
-use crate::log::Log;
-use crate::metrics::Metrics;
-use crate::net::metadata::Metadata;
-use crate::net::network::Network;
 use crate::reach::Reach;
 
 /// A command of the user's calls to the task.
@@ -56,13 +52,8 @@ pub(super) enum GroupCommand {
 
 /// Parts that a membership is built from.
 pub(crate) struct MembershipParts {
-    pub(crate) config: Arc<ClientConfig>,
-    pub(crate) network: Arc<Network>,
-    pub(crate) metadata: Arc<Metadata>,
-    pub(crate) coordinators: Coordinators,
+    pub(crate) base: ClientBase,
     pub(crate) buffer: Arc<FetchBuffer>,
-    pub(crate) log: Log,
-    pub(crate) metrics: Metrics,
     pub(crate) reach: Reach,
     pub(crate) assignors: Vec<Arc<dyn Assignor>>,
     pub(crate) seed: u64,
@@ -70,11 +61,11 @@ pub(crate) struct MembershipParts {
 
 /// A new member of the protocol of `group.protocol`, with KIP-848 first for `auto`.
 fn first_member(parts: &MembershipParts) -> Member {
-    match parts.config.group_protocol {
-        GroupProtocol::Classic => Member::classic(parts.config.membership(parts.assignors.clone()), parts.seed),
+    match parts.base.config.group_protocol {
+        GroupProtocol::Classic => Member::classic(parts.base.config.membership(parts.assignors.clone()), parts.seed),
         GroupProtocol::Consumer | GroupProtocol::Auto => {
             let member_id = consumer::member_id(random(parts.seed));
-            Member::consumer(parts.config.consumer_membership(), member_id, parts.seed)
+            Member::consumer(parts.base.config.consumer_membership(), member_id, parts.seed)
         }
     }
 }
@@ -147,7 +138,7 @@ impl Group {
         let member = first_member(&parts);
         let shared =
             Arc::new(Shared { started: Instant::now(), member: Mutex::new(member), figures: Mutex::default() });
-        let (config, buffer) = (parts.config.clone(), parts.buffer.clone());
+        let (config, buffer) = (parts.base.config.clone(), parts.buffer.clone());
         let (commands, inbox) = mpsc::unbounded_channel();
         let running = runtime.spawn(Task::new(parts, shared.clone()).run(inbox));
         let buffer_of_group = buffer.clone();

@@ -24,7 +24,7 @@ impl Task {
             if known.error == ErrorCode::None && !known.partitions.is_empty() {
                 found.extend(self.unknown.take(topic));
             } else if is_unknown
-                && known.unknown_for() >= self.parts.config.propagation
+                && known.unknown_for() >= self.parts.base.config.propagation
                 && self.unknown.insert(topic.clone())
             {
                 self.find_nearest(topic.clone());
@@ -50,8 +50,8 @@ impl Task {
 
     /// Looks for a topic with nearly this name, in a task that sends one [`Event::Unknown`].
     fn find_nearest(&self, topic: Arc<str>) {
-        let (metadata, events) = (self.parts.metadata.clone(), self.events.clone());
-        let timeout = self.parts.config.default_api_timeout;
+        let (metadata, events) = (self.parts.base.metadata.clone(), self.events.clone());
+        let timeout = self.parts.base.config.default_api_timeout;
         tokio::spawn(async move {
             let cluster = caught(metadata.describe(None, timeout)).await.ok().and_then(Result::ok);
             let names = cluster.iter().flat_map(|cluster| &cluster.topics);

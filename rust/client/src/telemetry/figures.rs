@@ -11,16 +11,9 @@ use super::otlp::{Metric, MetricKind, Number};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Figure {
     /// The value of now.
-    Gauge {
-        name: &'static str,
-        value: f64,
-    },
+    Gauge { name: &'static str, value: f64 },
     /// A count, and its rate per second if that has a name.
-    Count {
-        total: &'static str,
-        rate: Option<&'static str>,
-        count: u64,
-    },
+    Count { total: &'static str, rate: Option<&'static str>, count: u64 },
     /// Duration of an operation each time: the average, and the sum if that has a name.
     Latency {
         average: &'static str,

@@ -49,12 +49,12 @@ impl Running {
     {
         let questions =
             lookups.iter().map(|(partition, (_, what))| Question { partition: partition.clone(), what: *what });
-        for asked in self.driver.offsets.by_leader(questions.collect()) {
+        for asked in self.driver.base.offsets.by_leader(questions.collect()) {
             let of_leader = asked.questions.iter().map(|question| &question.partition);
             let spans: BTreeMap<TopicPartition, u64> =
                 of_leader.map(|partition| (partition.clone(), lookups[partition].0)).collect();
-            let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
-            let (reach, due) = (self.driver.reach.clone(), self.driver.config.fetch_max_wait);
+            let (offsets, events) = (self.driver.base.offsets.clone(), self.events.clone());
+            let (reach, due) = (self.driver.reach.clone(), self.driver.base.config.fetch_max_wait);
             reach.lookup_began();
             tokio::spawn(async move {
                 let answers = caught(ask(offsets.clone(), asked)).await.unwrap_or_default();

@@ -15,18 +15,15 @@ use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::mpsc;
 
+use crate::base::ClientBase;
 use crate::budget::{Budget, Charge};
 use crate::committed_starts::CommittedStarts;
-use crate::config::ClientConfig;
 use crate::error::{ClientError, RequestError};
 use crate::fetch::buffer::FetchBuffer;
 use crate::fetch::command::{FetchCommand, Position};
-use crate::log::{Entry, Log, kinds};
-use crate::metrics::Metrics;
+use crate::log::{Entry, kinds};
 use crate::net::connection::Frame;
-use crate::net::metadata::{Metadata, View};
-use crate::net::network::Network;
-use crate::offsets::Offsets;
+use crate::net::metadata::View;
 use crate::reach::Reach;
 use crate::run_time::{self, RunInstant};
 use crate::tasks::caught;
@@ -40,15 +37,10 @@ enum Event {
 
 /// The parts that the driver works with.
 pub(crate) struct Driver {
-    pub(crate) config: Arc<ClientConfig>,
-    pub(crate) network: Arc<Network>,
-    pub(crate) metadata: Arc<Metadata>,
-    pub(crate) offsets: Offsets,
+    pub(crate) base: ClientBase,
     pub(crate) starts: CommittedStarts,
     pub(crate) buffer: Arc<FetchBuffer>,
     pub(crate) budget: Budget,
-    pub(crate) log: Log,
-    pub(crate) metrics: Metrics,
     pub(crate) reach: Reach,
 }
 
@@ -89,7 +81,7 @@ struct Running {
 impl Driver {
     /// Runs until all senders of commands are gone. A panic is an error for every call from then on.
     pub(crate) async fn run(self, commands: mpsc::UnboundedReceiver<FetchCommand>, seed: u64) {
-        let (buffer, log) = (self.buffer.clone(), self.log.clone());
+        let (buffer, log) = (self.buffer.clone(), self.base.log.clone());
         if let Err(reason) = caught(self.run_until_closed(commands, seed)).await {
             let error = ClientError::Internal(format!("the task that fetches ended: {reason}"));
             log.record(&kinds::FETCH_TASK_ENDED, || error.to_string());
@@ -100,14 +92,14 @@ impl Driver {
     async fn run_until_closed(self, mut commands: mpsc::UnboundedReceiver<FetchCommand>, seed: u64) {
         let (events, mut inbox) = mpsc::unbounded_channel();
         let config = FetchConfig {
-            reset: self.config.reset,
-            max_wait: self.config.fetch_max_wait,
-            max_partition_bytes: self.config.max_partition_fetch_bytes,
-            preferred_replica_ttl: self.config.metadata_max_age,
-            backoff: self.config.retry_backoff,
-            propagation: self.config.propagation,
+            reset: self.base.config.reset,
+            max_wait: self.base.config.fetch_max_wait,
+            max_partition_bytes: self.base.config.max_partition_fetch_bytes,
+            preferred_replica_ttl: self.base.config.metadata_max_age,
+            backoff: self.base.config.retry_backoff,
+            propagation: self.base.config.propagation,
         };
-        let mut view = self.metadata.watch();
+        let mut view = self.base.metadata.watch();
         let (budget, buffer) = (self.budget.clone(), self.buffer.clone());
         let mut running = Running {
             driver: self,
@@ -190,7 +182,7 @@ impl Running {
 
     fn view(&mut self, view: &View) {
         let failing = view.failing.as_ref().filter(|_| view.answers == 0);
-        self.bootstrap_deadline = failing.map(|(since, _)| *since + self.driver.config.bootstrap_timeout);
+        self.bootstrap_deadline = failing.map(|(since, _)| *since + self.driver.base.config.bootstrap_timeout);
         self.update_fatal();
         if self.adopt(&view.cluster) {
             self.grow();
@@ -220,8 +212,8 @@ impl Running {
     }
 
     fn update_fatal(&self) {
-        let unreachable = self.driver.metadata.unreachable(&self.driver.metadata.view());
-        let refused = || self.refusing.values().next().cloned().or_else(|| self.driver.network.refusal());
+        let unreachable = self.driver.base.metadata.unreachable(&self.driver.base.metadata.view());
+        let refused = || self.refusing.values().next().cloned().or_else(|| self.driver.base.network.refusal());
         self.driver.buffer.driver().set_fatal(unreachable.or_else(refused));
     }
 
@@ -248,7 +240,7 @@ impl Running {
             Output::RefreshMetadata => self.asked.metadata = true,
             // It comes back as a metadata update, through the watch on the cluster view.
             Output::LeaderHint { partition, leader, leader_epoch } => {
-                self.driver.metadata.hint(&partition, leader, leader_epoch);
+                self.driver.base.metadata.hint(&partition, leader, leader_epoch);
             }
             Output::Positioned { partition, span, offset, moved_from } => {
                 self.positioned(&partition, span, offset, moved_from);
@@ -262,7 +254,7 @@ impl Running {
     fn send_asked(&mut self) {
         let PendingLookups { metadata, offsets, log_ranges, epoch_ends } = std::mem::take(&mut self.asked);
         if metadata {
-            self.driver.metadata.want();
+            self.driver.base.metadata.want();
         }
         self.list_offsets(offsets);
         self.list_log_ranges(log_ranges);
@@ -271,8 +263,8 @@ impl Running {
 
     fn positioned(&self, partition: &TopicPartition, span: u64, offset: i64, moved_from: Option<i64>) {
         if let Some(lost) = moved_from {
-            self.driver.metrics.positions_lost(1);
-            self.driver.log.record(&kinds::POSITION_RESET, || {
+            self.driver.base.metrics.positions_lost(1);
+            self.driver.base.log.record(&kinds::POSITION_RESET, || {
                 let text = format!("{partition}: the log no longer holds offset {lost}; reading goes on at {offset}");
                 Entry::new(text).partition(partition)
             });
@@ -281,7 +273,7 @@ impl Running {
     }
 
     fn stopped(&self, span: u64, fault: Fault) {
-        self.driver.log.record(&kinds::PARTITION_STOPPED, || {
+        self.driver.base.log.record(&kinds::PARTITION_STOPPED, || {
             Entry::new(format!("stopped: {fault}")).partition(fault.partition()).code(fault.code())
         });
         let partition = fault.partition().clone();
