@@ -28,11 +28,10 @@ use super::receipt::Receipt;
 use super::request::RequestOutcome;
 use super::sender::Senders;
 use super::session::Session;
+use crate::base::ClientBase;
 use crate::error::ClientError;
-use crate::log::{Entry, Log, kinds};
-use crate::metrics::Metrics;
-use crate::net::metadata::{Metadata, View};
-use crate::net::network::Network;
+use crate::log::{Entry, kinds};
+use crate::net::metadata::View;
 use crate::reach::Reach;
 use crate::run_time::{self, RunInstant};
 
@@ -43,16 +42,13 @@ const LONG_LINGER: Duration = Duration::from_millis(100);
 
 pub(crate) struct Driver {
     pub(crate) config: Arc<ProducerConfig>,
-    pub(crate) network: Arc<Network>,
-    pub(crate) metadata: Arc<Metadata>,
+    pub(crate) base: ClientBase,
     pub(crate) accumulator: Arc<Accumulator>,
     pub(crate) session: Session,
     pub(crate) in_flight: Arc<RequestsInFlight>,
     pub(crate) failures: Arc<Failures>,
     /// The zero of the machines' time.
     pub(crate) started: RunInstant,
-    pub(crate) log: Log,
-    pub(crate) metrics: Metrics,
     pub(crate) reach: Reach,
 }
 
@@ -96,7 +92,7 @@ struct Running {
 
 impl Driver {
     fn count_failed(&self, records: u64, error: &ClientError) {
-        self.metrics.records_failed(records);
+        self.base.metrics.records_failed(records);
         self.failures.add(records, error);
     }
 
@@ -109,7 +105,7 @@ impl Driver {
     ) {
         let (outcomes, mut answered) = mpsc::unbounded_channel();
         let (done, mut packed) = mpsc::unbounded_channel();
-        let mut view = self.metadata.watch();
+        let mut view = self.base.metadata.watch();
         let mut running = Running::new(self, commands, outcomes, done, seed);
         while !running.stopped {
             running.note_refusal();
@@ -168,7 +164,7 @@ impl Running {
             machine: ProduceMachine::new(config.machine(), seed),
             started: driver.started,
             cluster: Arc::default(),
-            senders: Senders::new(driver.network.clone(), driver.metadata.clone(), outcomes),
+            senders: Senders::new(driver.base.network.clone(), driver.base.metadata.clone(), outcomes),
             packers: Packers::new(config.codec, config.level, pool, tokio::runtime::Handle::current(), packed),
             pending_topics: PendingTopics::new(
                 config.client.retry_backoff,
@@ -201,7 +197,7 @@ impl Running {
     /// Where a broker does not let the client in, records that would only wait for the end of the producer are refused.
     fn note_refusal(&mut self) {
         if !self.is_refused
-            && let Some(refusal) = self.driver.network.refusal()
+            && let Some(refusal) = self.driver.base.network.refusal()
         {
             self.is_refused = true;
             self.driver.session.refuse_client(refusal);
@@ -232,15 +228,15 @@ impl Running {
                 self.pack(batch);
             }
             ProduceCommand::TopicUnknown(topic) => {
-                self.driver.metadata.hold([topic.clone()]);
+                self.driver.base.metadata.hold([topic.clone()]);
                 self.pending_topics.add(topic, now);
                 self.check_pending_topics();
-                self.driver.metadata.want();
+                self.driver.base.metadata.want();
             }
             ProduceCommand::PartitionUnknown(topic) => {
-                let answers = self.driver.metadata.view().answers;
+                let answers = self.driver.base.metadata.view().answers;
                 self.pending_topics.add_known(topic, now, answers);
-                self.driver.metadata.want();
+                self.driver.base.metadata.want();
             }
             ProduceCommand::MemoryExhausted => {
                 self.exhausted = self.driver.config.linger > LONG_LINGER;
@@ -318,7 +314,7 @@ impl Running {
             Packed::Batch(batch) => self.ready(*batch),
             Packed::Failed { batch, reason } => {
                 // A codec fails only for lack of memory. The records are sent uncompressed.
-                self.driver.log.record(&kinds::NOT_COMPRESSED, || {
+                self.driver.base.log.record(&kinds::NOT_COMPRESSED, || {
                     Entry::new(format!("{}: {reason}", batch.partition)).partition(&batch.partition)
                 });
                 self.ready(batch.uncompressed());
@@ -343,15 +339,15 @@ impl Running {
     fn answered(&mut self, answered: RequestOutcome) {
         let now = self.now();
         if !answered.endpoints.is_empty() {
-            self.driver.metadata.learn_endpoints(&answered.endpoints);
+            self.driver.base.metadata.learn_endpoints(&answered.endpoints);
         }
         let broker = self.driver.in_flight.answered(answered.request).unwrap_or(-1);
         match &answered.outcome {
             Ok(partitions) => {
                 self.driver.reach.answered(broker);
                 for partition in partitions.iter().filter(|partition| partition.code != ErrorCode::None) {
-                    self.driver.metrics.retriable_error(partition.code.name());
-                    self.driver.log.record(&kinds::BATCH_RETRIED, || {
+                    self.driver.base.metrics.retriable_error(partition.code.name());
+                    self.driver.base.log.record(&kinds::BATCH_RETRIED, || {
                         let message = partition.message.as_deref().unwrap_or(partition.code.message());
                         let text = format!("{}: {} ({message})", partition.partition, partition.code.name());
                         Entry::new(text).partition(&partition.partition).code(partition.code)
@@ -361,8 +357,9 @@ impl Running {
             Err(failure) => {
                 let (RequestFailure::Lost(why) | RequestFailure::NotSent(why) | RequestFailure::Fatal(why)) = failure;
                 self.driver.reach.failed(broker, why.clone(), PATIENCE);
-                self.driver.metrics.retriable_error("produce");
+                self.driver.base.metrics.retriable_error("produce");
                 self.driver
+                    .base
                     .log
                     .record(&kinds::PRODUCE_FAILED, || format!("a Produce request failed, and is repeated: {why}"));
             }

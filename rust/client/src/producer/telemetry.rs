@@ -8,15 +8,12 @@ use super::accumulator::Accumulator;
 use super::config::ProducerConfig;
 use super::in_flight::RequestsInFlight;
 use crate::base::ClientBase;
-use crate::metrics::Metrics;
-use crate::net::network::Network;
 use crate::telemetry::{Counters, Figure, Telemetry, common_figures, figure_count};
 
 struct Sources {
-    network: Arc<Network>,
+    base: ClientBase,
     accumulator: Arc<Accumulator>,
     in_flight: Arc<RequestsInFlight>,
-    metrics: Metrics,
 }
 
 /// Starts the task that pushes the figures, unless the settings forbid it.
@@ -28,12 +25,7 @@ pub(super) fn start(
     runtime: &Handle,
     seed: u64,
 ) -> Option<Arc<Telemetry>> {
-    let sources = Sources {
-        network: base.network.clone(),
-        accumulator: accumulator.clone(),
-        in_flight: in_flight.clone(),
-        metrics: base.metrics.clone(),
-    };
+    let sources = Sources { base: base.clone(), accumulator: accumulator.clone(), in_flight: in_flight.clone() };
     base.start_telemetry(attributes(config), Box::new(move || sources.figures()), runtime, seed)
 }
 
@@ -44,8 +36,8 @@ fn attributes(config: &ProducerConfig) -> Vec<(&'static str, String)> {
 
 impl Sources {
     fn figures(&self) -> Vec<Figure> {
-        let counters = Counters::of(&self.metrics);
-        let mut figures = common_figures!("org.apache.kafka.producer", counters, self.network);
+        let counters = Counters::of(&self.base.metrics);
+        let mut figures = common_figures!("org.apache.kafka.producer", counters, self.base.network);
         let (used, limit) = self.accumulator.memory.usage();
         let in_flight: usize = self.in_flight.by_broker().values().map(|(requests, _)| requests).sum();
         figures.extend([

@@ -98,13 +98,13 @@ impl Producer {
     pub fn check_commit(&self) -> Result<(), ClientError> {
         // Without a `transactional.id` the verb itself has the better error.
         let commits = self.config().transactional_id.as_ref().map(|_| self.admission.check_commit());
-        commits.unwrap_or(Ok(())).map_err(|error| explained(error, &self.network))
+        commits.unwrap_or(Ok(())).map_err(|error| explained(error, &self.base.network))
     }
 
     fn end(&self, ending: Ending, timeout: Duration) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
         let (after, until, sent_offsets) = (timeout, until(timeout), self.offsets.clone());
         let delivered = self.delivered(ending);
-        let (accumulator, network) = (self.accumulator.clone(), self.network.clone());
+        let (accumulator, network) = (self.accumulator.clone(), self.base.network.clone());
         // A task, so that the transaction ends even if the caller drops this future.
         let ended = self.runtime.spawn(async move {
             // EndTxn covers the partitions that the coordinator knows of by then, so all records have to be delivered
@@ -162,7 +162,7 @@ impl Producer {
     fn verb(&self, verb: Verb) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
         let (reply, done) = oneshot::channel();
         self.accumulator.send_command(ProduceCommand::Verb(verb, reply));
-        let network = self.network.clone();
+        let network = self.base.network.clone();
         async move { outcome_of(done, &network).await }
     }
 }
