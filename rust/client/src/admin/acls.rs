@@ -139,13 +139,10 @@ struct DescribeAcls;
 impl ItemCall for DescribeAcls {
     type Key = AclFilter;
     type Value = Vec<AclBinding>;
+    const RECIPIENT: Recipient = Recipient::InTurn;
 
     fn what(&self, filter: &AclFilter) -> String {
         format!("describing the ACLs {filter}")
-    }
-
-    fn recipient(&self, _: &AclFilter) -> Recipient {
-        Recipient::InTurn
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, filters: &[AclFilter]) -> CallResult<Self> {

@@ -84,19 +84,19 @@ impl Subject {
 pub(super) trait ItemCall: Sized + Send + Sync + 'static {
     type Key: Ord + Clone + Send + Sync + 'static;
     type Value: Send + 'static;
+    /// The broker of all items, unless [`Self::recipient`] tells them apart.
+    const RECIPIENT: Recipient = Recipient::Any;
 
     /// The action on an item, for errors: "deleting topic orders".
     fn what(&self, key: &Self::Key) -> String;
 
     /// The topic, partition or group that an item is about.
-    fn subject(&self, key: &Self::Key) -> Subject {
-        let _ = key;
+    fn subject(&self, _: &Self::Key) -> Subject {
         Subject::default()
     }
 
-    fn recipient(&self, key: &Self::Key) -> Recipient {
-        let _ = key;
-        Recipient::Any
+    fn recipient(&self, _: &Self::Key) -> Recipient {
+        Self::RECIPIENT
     }
 
     /// Sends one request about these items to one broker.

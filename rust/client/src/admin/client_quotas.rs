@@ -78,13 +78,10 @@ struct DescribeClientQuotas {
 impl ItemCall for DescribeClientQuotas {
     type Key = ();
     type Value = Vec<(QuotaEntity, Quotas)>;
+    const RECIPIENT: Recipient = Recipient::InTurn;
 
     fn what(&self, (): &()) -> String {
         "describing client quotas".into()
-    }
-
-    fn recipient(&self, (): &()) -> Recipient {
-        Recipient::InTurn
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {

@@ -139,6 +139,7 @@ impl ElectLeaders {
 impl ItemCall for ElectLeaders {
     type Key = TopicPartition;
     type Value = bool;
+    const RECIPIENT: Recipient = Recipient::Controller;
 
     fn what(&self, partition: &TopicPartition) -> String {
         format!("electing a leader of {partition}")
@@ -146,10 +147,6 @@ impl ItemCall for ElectLeaders {
 
     fn subject(&self, partition: &TopicPartition) -> Subject {
         Subject::partition(partition)
-    }
-
-    fn recipient(&self, _: &TopicPartition) -> Recipient {
-        Recipient::Controller
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, partitions: &[TopicPartition]) -> CallResult<Self> {
@@ -182,13 +179,10 @@ struct ElectAllLeaders(ElectLeaders);
 impl ItemCall for ElectAllLeaders {
     type Key = ();
     type Value = Answers<TopicPartition, bool>;
+    const RECIPIENT: Recipient = Recipient::Controller;
 
     fn what(&self, (): &()) -> String {
         "electing leaders of all partitions".into()
-    }
-
-    fn recipient(&self, (): &()) -> Recipient {
-        Recipient::Controller
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {

@@ -125,10 +125,6 @@ impl ItemCall for Create {
         }
     }
 
-    fn recipient(&self, (): &()) -> Recipient {
-        Recipient::Any
-    }
-
     async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {
         let owner = self.owner.as_ref();
         let build = |_| CreateDelegationTokenRequest {
@@ -180,10 +176,6 @@ impl ItemCall for Renew {
         "renewing a delegation token".into()
     }
 
-    fn recipient(&self, (): &()) -> Recipient {
-        Recipient::Any
-    }
-
     async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {
         let build = |_| RenewDelegationTokenRequest {
             hmac: SecretBytes::new(self.hmac.expose()),
@@ -208,10 +200,6 @@ impl ItemCall for Expire {
 
     fn what(&self, (): &()) -> String {
         "expiring a delegation token".into()
-    }
-
-    fn recipient(&self, (): &()) -> Recipient {
-        Recipient::Any
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {
@@ -242,13 +230,10 @@ struct Describe {
 impl ItemCall for Describe {
     type Key = ();
     type Value = Vec<DelegationToken>;
+    const RECIPIENT: Recipient = Recipient::InTurn;
 
     fn what(&self, (): &()) -> String {
         "describing delegation tokens".into()
-    }
-
-    fn recipient(&self, (): &()) -> Recipient {
-        Recipient::InTurn
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {

@@ -67,13 +67,10 @@ struct DescribeQuorum;
 impl ItemCall for DescribeQuorum {
     type Key = ();
     type Value = QuorumDescription;
+    const RECIPIENT: Recipient = Recipient::InTurn;
 
     fn what(&self, (): &()) -> String {
         "describing the quorum of controllers".into()
-    }
-
-    fn recipient(&self, (): &()) -> Recipient {
-        Recipient::InTurn
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, keys: &[()]) -> CallResult<Self> {
