@@ -6,11 +6,12 @@ use std::time::Duration;
 use monedula_broker::Options;
 use monedula_broker::server::Broker as Server;
 use monedula_protocol::messages::metadata::MetadataRequest;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
 use super::*;
 use crate::config::ConfigError;
+use crate::net::tls::test_support::answering;
 
 /// Long enough for a connection on a machine that is busy, short beside the test's patience.
 const SETUP: &str = "500";
@@ -31,20 +32,6 @@ async fn trickle(bytes: &'static [u8], distance: Duration) -> u16 {
                 }
                 std::future::pending::<()>().await;
             });
-        }
-    });
-    port
-}
-
-/// A server that answers whatever comes with these bytes.
-async fn answering(bytes: &'static [u8]) -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("binds");
-    let port = listener.local_addr().expect("bound").port();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let mut request = [0; 16];
-            let _ = stream.read(&mut request).await;
-            let _ = stream.write_all(bytes).await;
         }
     });
     port

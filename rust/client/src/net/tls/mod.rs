@@ -210,6 +210,6 @@ mod attack_tests;
 #[cfg(test)]
 mod keystore_tests;
 #[cfg(test)]
-mod test_support;
+pub(in crate::net) mod test_support;
 #[cfg(test)]
 mod tests;
