@@ -58,7 +58,6 @@ impl Assembler {
         Self { columns, scratch: Scratch::default(), builder: None, pool, log, metrics }
     }
 
-    /// A batch without rows, of the same schema.
     pub(super) fn empty(&self) -> ColumnBatch {
         BatchBuilder::new(self.columns.clone(), self.pool.clone(), 1, 1).finish()
     }

@@ -30,7 +30,6 @@ impl<'b> DriverSide<'b> {
         Self { shared, assignment, inflater }
     }
 
-    /// Notified when all that was ready is handed out, and the driver waits for budget.
     pub(crate) fn drained(self) -> &'b Notify {
         self.shared.drained()
     }
@@ -82,14 +81,12 @@ impl<'b> DriverSide<'b> {
         work(&mut self.shared.lock().errors)
     }
 
-    /// An error of the whole client: raised on every call that has nothing to hand out, until it is `None` again.
     pub(crate) fn set_fatal(self, error: Option<ClientError>) {
         if self.errors(|errors| errors.set_fatal(error)) {
             self.shared.notify_calls();
         }
     }
 
-    /// An error of a topic none of whose partitions is known; lasts until some are, or the assignment changes.
     pub(crate) fn topic_failed(self, error: ClientError) {
         self.errors(|errors| errors.topic_failed(error));
         self.shared.notify_calls();

@@ -30,7 +30,6 @@ impl<'b> GroupSide<'b> {
         Self { shared, assignment }
     }
 
-    /// Notified when the group's task has something to do.
     pub(crate) fn wanted(self) -> &'b Notify {
         self.shared.group_wanted()
     }
@@ -54,7 +53,6 @@ impl<'b> GroupSide<'b> {
         }
     }
 
-    /// An error of the membership: raised once, or on every call from now on.
     pub(crate) fn raise(self, error: ClientError, fatal: bool) {
         let mut state = self.shared.lock();
         state.membership.raise(error, fatal);

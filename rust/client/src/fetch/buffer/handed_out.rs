@@ -438,7 +438,6 @@ impl HandedOut {
         }
     }
 
-    /// Nobody will finish the rest of a part: it stays uncommitted, and no revocation waits for it.
     pub(crate) fn abandon(&mut self, part: &HandedBatch) {
         if let Some(ledger) = &mut self.ledger
             && ledger.keeper(part.id) == Some(Keeper::Name)
@@ -447,7 +446,6 @@ impl HandedOut {
         }
     }
 
-    /// The gate of a part of a batch, which has rows of one partition.
     pub(super) fn work_gate(&self, partitions: &Partitions, part: &HandedBatch) -> WorkGate {
         let gate = part.places.first().and_then(|(partition, span, _)| {
             let buffer = partitions.get(partition)?;

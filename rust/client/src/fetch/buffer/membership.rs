@@ -95,7 +95,6 @@ impl MembershipGate {
         }
     }
 
-    /// Sets the lease, and returns the one before.
     pub(super) fn set_lease(&mut self, lease: Lease) -> Lease {
         self.clock.set(lease);
         std::mem::replace(&mut self.lease, lease)
@@ -105,7 +104,6 @@ impl MembershipGate {
         self.leaving
     }
 
-    /// The group is being left; or it is left, and a new membership may begin.
     pub(super) fn set_leaving(&mut self, leaving: bool) {
         self.leaving = leaving;
         self.callbacks.forget_all_repeated();
@@ -164,12 +162,10 @@ impl MembershipGate {
         self.commit_calls -= 1;
     }
 
-    /// Callbacks of the user's.
     pub(super) fn callbacks(&mut self) -> &mut Callbacks {
         &mut self.callbacks
     }
 
-    /// The next callback to be run, if none is running.
     pub(crate) fn next_callback(&mut self) -> Option<PendingCallback> {
         self.callbacks.next()
     }
@@ -211,7 +207,6 @@ impl MembershipGate {
         done.into_iter().map(|revocation| (revocation.ticket, revocation.partitions)).collect()
     }
 
-    /// The member does not own these any more.
     pub(super) fn released(&mut self, partitions: &BTreeSet<TopicPartition>) {
         self.released_at = Some(Instant::now());
         // Their revocations need no answer any more: the machine has released them without waiting for it.

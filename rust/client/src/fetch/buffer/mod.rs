@@ -221,7 +221,6 @@ impl FetchBuffer {
         })
     }
 
-    /// A batch of what is ready; `None` if that has no rows, or may not be handed out any more.
     fn build(&self, limits: &BatchLimits, holder: Holder) -> Option<HandedBatch> {
         let batch = lock(&self.assembler).assemble(&self.shared, limits, holder);
         // Without the lock on building, which the driver takes next.
@@ -271,8 +270,6 @@ impl FetchBuffer {
         WaitingCall::begin(Arc::clone(&self.shared))
     }
 
-    /// The user commits: no revocation is finished before the group's task has the commit, or there is nothing to
-    /// commit.
     pub(crate) fn begin_commit(&self) -> CommitCall {
         self.shared.lock().membership.begin_commit();
         CommitCall(Arc::clone(&self.shared))
@@ -298,7 +295,6 @@ impl FetchBuffer {
         unfinished
     }
 
-    /// The batch's rows are handed out one by one, each after it was taken from the cursor.
     pub(crate) fn by_rows(&self, batch: &HandedBatch, holder: Holder) -> Arc<RowCursor> {
         let mut state = self.shared.lock();
         let comes_first = state.must_return_first();
@@ -306,8 +302,6 @@ impl FetchBuffer {
         handed_out.by_rows(partitions, batch, holder, comes_first)
     }
 
-    /// The records that a batch refused are in safe keeping: from now on `holder` holds the batch. False if some of its
-    /// partitions were sought, paused or lost since; the rows of the others are handed out again.
     pub(crate) fn claim(&self, batch: &HandedBatch, holder: Holder) -> bool {
         let is_current = self.finishing(|handed_out, partitions| handed_out.claim(partitions, batch, holder));
         if !is_current {
@@ -317,20 +311,16 @@ impl FetchBuffer {
         is_current
     }
 
-    /// Rows of a batch that were not taken are handed out again, unless the partition was sought or lost since. The row
-    /// taken last stays in the hands of `holder`; if left out, of whoever took it.
     pub(crate) fn give_back(&self, id: BatchId, holder: Option<Holder>) {
         self.finishing(|handed_out, partitions| handed_out.give_back(partitions, id, holder));
         self.shared.notify_calls();
     }
 
-    /// Ends the current wait of a call, or the next one.
     pub(crate) fn wake(&self) {
         self.shared.lock().wake();
         self.shared.notify_calls();
     }
 
-    /// Ends every wait, now and from now on, and drops what was fetched.
     pub(crate) fn close(&self) {
         let fetched = self.shared.lock().close();
         drop(fetched);
@@ -357,7 +347,6 @@ impl FetchBuffer {
         state
     }
 
-    /// A batch without rows, of the same schema.
     pub(crate) fn empty(&self) -> ColumnBatch {
         lock(&self.assembler).empty()
     }

@@ -132,8 +132,6 @@ impl Partitions {
         places.all(|(partition, span, _)| self.buffers.get(partition).is_some_and(|buffer| is_open(buffer, *span)))
     }
 
-    /// The partitions of a batch whose rows will never be handed out: they were sought or lost since, or are being
-    /// revoked.
     pub(crate) fn revoked_partitions(&self, batch: &HandedBatch) -> Vec<TopicPartition> {
         let stays = |buffer: &PartitionBuffer, span| buffer.counts(span) && !buffer.is_held_by(HoldReason::Revoked);
         let is_gone = |partition: &TopicPartition, span: u64| {
@@ -188,7 +186,6 @@ impl Partitions {
         Some(span)
     }
 
-    /// Drops what was fetched of a partition and gives it a new span, to be fetched again from an offset on.
     pub(super) fn read_again(&mut self, partition: &TopicPartition, from: i64) -> Option<u64> {
         self.forget_queued(partition);
         let span = self.new_span();
@@ -351,14 +348,12 @@ impl Partitions {
         true
     }
 
-    /// Takes the next piece of a partition.
     pub(super) fn next_piece(&mut self, partition: &TopicPartition, span: u64) -> Option<Piece> {
         let (piece, bytes) = self.current(partition, span)?.next_piece()?;
         self.uncount(0, bytes);
         Some(piece)
     }
 
-    /// A walker in place of the one that is taken: it goes on at `offset`.
     pub(super) fn walker_at(&mut self, partition: &TopicPartition, span: u64, offset: i64) -> Option<PartitionWalker> {
         let options = self.options;
         Some(self.current(partition, span)?.walker_at(partition, offset, &options))
@@ -375,7 +370,6 @@ impl Partitions {
         self.is_cut = is_cut && !self.ready.is_empty();
     }
 
-    /// True if what is ready is to be handed out at once.
     pub(super) fn set_flush(&mut self, flush: bool) {
         self.flush = flush;
     }
@@ -433,14 +427,12 @@ impl Partitions {
         self.lookup_retries.values().min().copied()
     }
 
-    /// Begins a loop with `until`, and returns its number.
     pub(super) fn begin_until(&mut self) -> u64 {
         self.last_until += 1;
         self.until = Some(UntilLoop::new(self.last_until));
         self.last_until
     }
 
-    /// Ends the loop. False if there is none.
     pub(super) fn end_until(&mut self) -> bool {
         self.until.take().is_some()
     }
@@ -450,7 +442,6 @@ impl Partitions {
         self.until.as_mut().filter(|until| until.number() == number)
     }
 
-    /// Partitions whose bound nobody looks up yet, and the number of the loop. The caller does so now.
     pub(super) fn take_unbounded(&mut self) -> Option<(u64, Vec<TopicPartition>)> {
         let until = self.until.as_mut()?;
         let unknown = self.buffers.iter().filter(|(_, buffer)| buffer.bound() == Bound::Unknown);

@@ -58,8 +58,6 @@ impl BufferState {
         self.partitions.remove(partition)
     }
 
-    /// Drops what was fetched of a partition, which is read elsewhere, and gives it a new span. `None` if it is not
-    /// assigned.
     pub(super) fn seek(&mut self, partition: &TopicPartition) -> Option<u64> {
         self.go_on(partition);
         self.errors.forget(partition);
@@ -71,7 +69,6 @@ impl BufferState {
         Some(span)
     }
 
-    /// Notes the offset that the user asked for: it is shown as the position until the driver has found that.
     pub(super) fn aim(&mut self, partition: &TopicPartition, span: u64, start: Start) {
         let Start::Offset(offset, leader_epoch) = start else { return };
         let Some(buffer) = self.partitions.current(partition, span) else { return };
@@ -100,7 +97,6 @@ impl BufferState {
         self.partitions.follow(partition);
     }
 
-    /// Lets `reason` hold a partition back from now on, or no more.
     pub(super) fn set_held(&mut self, partition: &TopicPartition, reason: HoldReason, holds: bool) {
         self.change(partition, |buffer| buffer.set_held(reason, holds));
     }
@@ -117,7 +113,6 @@ impl BufferState {
         self.change(partition, |buffer| buffer.set_bound(bound));
     }
 
-    /// The position of a partition changed: holds it back if it is at the bound now, and no more if it is not.
     pub(super) fn hold_at_bound(&mut self, partition: &TopicPartition) {
         if self.partitions.get(partition).is_some_and(PartitionBuffer::crossed_bound) {
             self.change(partition, PartitionBuffer::hold_at_bound);
@@ -164,7 +159,6 @@ impl BufferState {
         &self.partitions
     }
 
-    /// The gate of a part of a batch, which has rows of one partition.
     pub(crate) fn work_gate(&self, part: &HandedBatch) -> WorkGate {
         self.handed_out.work_gate(&self.partitions, part)
     }
@@ -188,7 +182,6 @@ impl BufferState {
         (self.partitions.take_all(), self.handed_out.take_returned())
     }
 
-    /// Rows that were given back, if there are any that may be handed out.
     pub(super) fn next_returned(&mut self, limits: &BatchLimits, holder: Holder) -> Option<HandedBatch> {
         if self.membership.withholds(Instant::now()) {
             return None;
@@ -307,8 +300,6 @@ impl BufferState {
         self.partitions.batch_due(limits, now)
     }
 
-    /// Takes the tickets of revocations of which the user holds nothing unfinished, with the offsets that are to be
-    /// committed for each.
     pub(super) fn take_finished_revocations(&mut self) -> Vec<(u64, BTreeMap<TopicPartition, CommitOffset>)> {
         self.handed_out.sync_rows(None, false);
         let done = self.membership.take_finished(&self.handed_out).into_iter();
