@@ -179,7 +179,7 @@ impl Consumer {
         Ok(parts.map(|part| (unfinished(part.id), part)).map(|(guard, part)| (part, guard)).collect())
     }
 
-    /// A value to drop when nobody will [`Self::accept`] a batch with refused records any more.
+    /// A value to drop when nobody will [`Self::claim`] a batch with refused records any more.
     pub fn unaccepted(&self, batch: &HandedBatch) -> Unfinished {
         Unfinished { what: What::Batch(batch.id), buffer: self.buffer(), log: self.base.log.clone() }
     }

@@ -88,7 +88,6 @@ impl Producer {
         let client = config.client.clone();
         let log = Log::of(Some(client.client_id.clone()), None);
         let base = ClientBase::new(client.clone(), &config.warnings, BufferPool::new(ANSWERS_BYTES), log, seed);
-        let ClientBase { network, coordinators, log, .. } = base.clone();
         let (commands, inbox) = mpsc::unbounded_channel();
         let admission = Arc::new(TransactionAdmission::default());
         let accumulator = Arc::new(Accumulator::new(&config, admission.clone(), commands, seed));
@@ -98,7 +97,7 @@ impl Producer {
             backoff: client.retry_backoff,
         };
         let (outcomes, calls) = mpsc::unbounded_channel();
-        let session = Session::new(session, admission.clone(), network, coordinators, log.clone(), outcomes, seed);
+        let session = Session::new(session, admission.clone(), &base, outcomes, seed);
         let in_flight = Arc::new(RequestsInFlight::default());
         let failures = Arc::new(Failures::default());
         let reach = Reach::default();
@@ -113,7 +112,7 @@ impl Producer {
             started: RunInstant::now(),
         };
         let metadata_task = runtime.spawn(base.metadata.clone().run());
-        let driver = until_closed(driver.run(inbox, calls, seed), log, metadata_task);
+        let driver = until_closed(driver.run(inbox, calls, seed), base.log.clone(), metadata_task);
         let tasks = Mutex::new(vec![runtime.spawn(driver)]);
         let telemetry = telemetry::start(&base, &config, &accumulator, &in_flight, runtime, seed);
         Self {
