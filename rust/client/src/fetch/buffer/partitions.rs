@@ -48,8 +48,6 @@ pub(crate) struct Partitions {
     /// The loop with `until`, if one goes on; and the number of the last one.
     until: Option<UntilLoop>,
     last_until: u64,
-    /// Partitions held by an unavailable schema, whose error was raised, and the time of the next lookup.
-    lookup_retries: BTreeMap<TopicPartition, Instant>,
     options: WalkOptions,
     commands: mpsc::UnboundedSender<FetchCommand>,
 }
@@ -67,7 +65,6 @@ impl Partitions {
             next_span: 0,
             until: None,
             last_until: 0,
-            lookup_retries: BTreeMap::new(),
             options,
             commands,
         }
@@ -167,7 +164,6 @@ impl Partitions {
     /// Drops everything of a partition. False if it was not assigned.
     pub(super) fn remove(&mut self, partition: &TopicPartition) -> bool {
         self.forget_queued(partition);
-        self.lookup_retries.remove(partition);
         self.ready.retain(|ready| ready != partition);
         self.buffers.remove(partition).is_some()
     }
@@ -409,22 +405,6 @@ impl Partitions {
             || self.is_cut
             || self.queued_records >= limits.max_rows as u64
             || self.queued_bytes >= limits.max_bytes
-    }
-
-    pub(super) fn retry_lookup(&mut self, partition: &TopicPartition, at: Instant) {
-        self.lookup_retries.insert(partition.clone(), at);
-    }
-
-    pub(super) fn forget_retry(&mut self, partition: &TopicPartition) {
-        self.lookup_retries.remove(partition);
-    }
-
-    pub(super) fn retry_due(&self, now: Instant) -> Option<TopicPartition> {
-        self.lookup_retries.iter().find(|(_, at)| **at <= now).map(|(partition, _)| partition.clone())
-    }
-
-    pub(super) fn next_retry(&self) -> Option<Instant> {
-        self.lookup_retries.values().min().copied()
     }
 
     pub(super) fn begin_until(&mut self) -> u64 {

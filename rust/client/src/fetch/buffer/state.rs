@@ -33,6 +33,8 @@ pub(crate) struct BufferState {
     pub(super) handed_out: HandedOut,
     pub(super) membership: MembershipGate,
     pub(super) errors: PendingErrors,
+    /// Partitions held by an unavailable schema, whose error was raised, and the time of the next lookup.
+    lookup_retries: BTreeMap<TopicPartition, Instant>,
     woken: bool,
     closed: bool,
 }
@@ -45,6 +47,7 @@ impl BufferState {
             handed_out: HandedOut::new(membership.clock()),
             membership,
             errors: PendingErrors::default(),
+            lookup_retries: BTreeMap::new(),
             woken: false,
             closed: false,
         }
@@ -55,6 +58,7 @@ impl BufferState {
         self.handed_out.forget_returned(partition);
         self.handed_out.stop_rows_of(partition);
         self.handed_out.released(partition);
+        self.lookup_retries.remove(partition);
         self.partitions.remove(partition)
     }
 
@@ -103,7 +107,7 @@ impl BufferState {
 
     /// A partition waits for nothing any more.
     pub(super) fn go_on(&mut self, partition: &TopicPartition) {
-        self.partitions.forget_retry(partition);
+        self.lookup_retries.remove(partition);
         if self.partitions.get(partition).is_some_and(|buffer| buffer.is_held_by(HoldReason::Lookup)) {
             self.set_held(partition, HoldReason::Lookup, false);
         }
@@ -207,10 +211,11 @@ impl BufferState {
 
     /// Lets partitions go on whose errors were raised long enough ago. Returns when the next one does.
     pub(super) fn retry_lookups(&mut self, now: Instant) -> Option<Instant> {
-        while let Some(partition) = self.partitions.retry_due(now) {
+        let due = self.lookup_retries.iter().filter(|(_, at)| **at <= now).map(|(partition, _)| partition.clone());
+        for partition in due.collect::<Vec<_>>() {
             self.go_on(&partition);
         }
-        self.partitions.next_retry()
+        self.lookup_retries.values().min().copied()
     }
 
     /// Raises the next error that is due. A partition that it stopped for want of something tries again later.
@@ -223,7 +228,7 @@ impl BufferState {
         }
         let Some(error) = self.membership.take_error().or_else(|| self.take_error()) else { return Ok(()) };
         if let Some(partition) = error.partition().filter(|_| is_unavailable(&error)) {
-            self.partitions.retry_lookup(partition, Instant::now() + RETRIED_AFTER);
+            self.lookup_retries.insert(partition.clone(), Instant::now() + RETRIED_AFTER);
         }
         Err(error)
     }
