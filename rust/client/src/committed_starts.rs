@@ -7,12 +7,10 @@ use std::time::Instant;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::backoff::Jitter;
-use monedula_engine::group::CommitOffset;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::base::ClientBase;
-use crate::coordinator::GroupOffset;
 use crate::error::ClientError;
 use crate::fetch::buffer::FetchBuffer;
 use crate::log::{Entry, kinds};
@@ -87,9 +85,7 @@ impl CommittedStarts {
     ) {
         for place @ (partition, span) in waiting {
             match found.remove(partition) {
-                Some(Ok(committed)) => {
-                    self.buffer.assignment().start(partition, *span, committed.map(commit_offset));
-                }
+                Some(Ok(committed)) => self.buffer.assignment().start(partition, *span, committed),
                 // An open transaction has offsets of the partition (KIP-447): asked again until it has ended.
                 Some(Err(fault)) if fault.code().is_retriable() => {
                     self.base.log.record(&kinds::START_UNKNOWN, || {
@@ -117,8 +113,4 @@ impl CommittedStarts {
             self.buffer.assignment().start_failed(partition, Some(*span), error);
         }
     }
-}
-
-fn commit_offset(at: GroupOffset) -> CommitOffset {
-    CommitOffset { offset: at.offset, leader_epoch: at.leader_epoch, metadata: at.metadata }
 }

@@ -33,7 +33,7 @@ use crate::base::ClientBase;
 use crate::budget::Budget;
 use crate::committed_starts::CommittedStarts;
 use crate::config::ClientConfig;
-pub use crate::coordinator::{Commits, Committed, GroupOffset};
+pub use crate::coordinator::{Commits, Committed};
 use crate::error::ClientError;
 pub use crate::fetch::buffer::{Admission, BatchLimits, PartitionStatus, WorkGate};
 use crate::fetch::buffer::{BufferState, FetchBuffer};

@@ -167,11 +167,11 @@ fn fetched(error_code: i16, version: i16) -> OffsetFetchResponse<'static> {
     OffsetFetchResponse { groups: vec![group], ..Default::default() }
 }
 
-fn at(offset: i64) -> GroupOffset {
-    GroupOffset { offset, leader_epoch: -1, metadata: String::new() }
+fn at(offset: i64) -> CommitOffset {
+    CommitOffset { offset, leader_epoch: -1, metadata: String::new() }
 }
 
-fn offsets(topics: &[&'static str]) -> BTreeMap<TopicPartition, GroupOffset> {
+fn offsets(topics: &[&'static str]) -> BTreeMap<TopicPartition, CommitOffset> {
     topics.iter().map(|&topic| (TopicPartition::new(topic, 0), at(5))).collect()
 }
 
@@ -276,7 +276,7 @@ async fn old_and_new_versions_of_a_lookup_say_the_same() {
         let partitions = (0..4).map(|index| TopicPartition::new("t", index)).collect();
         let found = coordinators.committed(GROUP_ID.into(), Some(partitions), TIMEOUT).await.expect("answers");
         let found: Vec<_> = found.into_values().collect();
-        assert_eq!(found[0], Ok(Some(GroupOffset { metadata: "mine".into(), ..at(23) })), "{highest:?}");
+        assert_eq!(found[0], Ok(Some(CommitOffset { metadata: "mine".into(), ..at(23) })), "{highest:?}");
         assert_eq!((&found[1], &found[3]), (&Ok(None), &Ok(None)));
         assert!(matches!(found[2], Err(Fault::TopicDenied { .. })));
         let asked = script.lock().expect("a script").asked.clone();

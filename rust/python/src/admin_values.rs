@@ -5,7 +5,7 @@ use monedula_client::admin::{
     ListedOffset, LogDir, MemberDescription, Node, OffsetReset, PartitionLag, QuorumDescription, QuorumReplica,
     Reassignment, TopicDescription,
 };
-use monedula_client::consumer::GroupOffset;
+use monedula_client::group::CommitOffset;
 use monedula_engine::TopicPartition;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -164,7 +164,7 @@ fn member(member: MemberDescription) -> PyMember {
     )
 }
 
-pub(crate) fn committed(at: Option<GroupOffset>) -> Option<(i64, String, i32)> {
+pub(crate) fn committed(at: Option<CommitOffset>) -> Option<(i64, String, i32)> {
     at.map(|at| (at.offset, at.metadata, at.leader_epoch))
 }
 

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use monedula_client::blocking;
 use monedula_client::config::GroupProtocol;
-use monedula_client::consumer::{Consumer, GroupOffset, Until};
+use monedula_client::consumer::{Consumer, Until};
 use monedula_client::error::ClientError;
-use monedula_client::group::Polled;
+use monedula_client::group::{CommitOffset, Polled};
 use monedula_client::lock::lock;
 use monedula_client::log::Log;
 use monedula_engine::TopicPartition;
@@ -411,7 +411,7 @@ impl ConsumerCore {
         timeout: Option<Seconds>,
     ) -> PyResult<BTreeMap<PyPartition, Option<&'static str>>> {
         let offsets = offsets.into_iter().map(|(partition, offset)| {
-            let at = GroupOffset { offset, leader_epoch: -1, metadata: String::new() };
+            let at = CommitOffset { offset, leader_epoch: -1, metadata: String::new() };
             (topic_partition(partition), at)
         });
         let timeout = self.timeout(py, timeout)?;

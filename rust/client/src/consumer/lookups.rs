@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::cluster::Cluster;
+use monedula_engine::group::CommitOffset;
 use tokio::sync::watch;
 
-use super::{Commits, Committed, Consumer, Found, GroupOffset, Partitions};
+use super::{Commits, Committed, Consumer, Found, Partitions};
 use crate::error::ClientError;
 use crate::offsets::{EARLIEST, LATEST, MAX_TIMESTAMP, Offsets, Question};
 
@@ -85,7 +86,7 @@ impl Consumer {
     pub fn commit_offsets(
         &self,
         group: String,
-        offsets: BTreeMap<TopicPartition, GroupOffset>,
+        offsets: BTreeMap<TopicPartition, CommitOffset>,
         timeout: Duration,
     ) -> impl Future<Output = Result<Commits, ClientError>> + Send + use<> {
         let (coordinators, closed) = (self.base.coordinators.clone(), self.closed.subscribe());

@@ -11,7 +11,6 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::GroupOffset;
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
 use crate::fetch::buffer::FetchBuffer;
@@ -100,8 +99,7 @@ impl Committer {
     }
 
     async fn make(&self, group_id: String, offsets: Offsets, timeout: Duration) -> Result<CommitOutcome, ClientError> {
-        let asked = offsets.iter().map(|(partition, at)| (partition.clone(), group_offset(at))).collect();
-        let mut commits = self.coordinators.commit(group_id, asked, timeout).await?;
+        let mut commits = self.coordinators.commit(group_id, offsets.clone(), timeout).await?;
         let mut outcome_of = |partition: &TopicPartition| match commits.remove(partition) {
             Some(outcome) => outcome.map_err(|fault: Fault| CommitError::Refused { code: fault.code() }),
             None => Err(CommitError::TimedOut { last: "the answer did not name it".into() }),
@@ -117,8 +115,4 @@ impl Committer {
         self.buffer.handed_out(|handed_out| handed_out.committed(outcomes));
         Ok(outcome)
     }
-}
-
-fn group_offset(at: &CommitOffset) -> GroupOffset {
-    GroupOffset { offset: at.offset, leader_epoch: at.leader_epoch, metadata: at.metadata.clone() }
 }
