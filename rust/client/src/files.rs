@@ -32,7 +32,6 @@ pub(crate) fn read(path: &Path, most_bytes: u64) -> Result<Zeroizing<Vec<u8>>, S
     fs::read(path).map(Zeroizing::new).map_err(|error| unreadable(path, &error))
 }
 
-/// As [`read`], a text.
 pub(crate) fn read_text(path: &Path, most_bytes: u64) -> Result<Zeroizing<String>, String> {
     let bytes = read(path, most_bytes)?;
     match std::str::from_utf8(&bytes) {

@@ -57,7 +57,6 @@ enum Standing {
     /// It was answered, or there was none yet.
     #[default]
     Answers,
-    /// It failed.
     Fails,
     /// It failed, but the leader has accepted a connection since.
     Connected,

@@ -10,7 +10,6 @@ use crate::error::exception;
 pub(crate) struct BadArgument {
     argument: Option<Box<str>>,
     value: Option<&'static str>,
-    /// The name of the option, of `options=`.
     option: Option<Box<str>>,
     row: Option<usize>,
     reason: Box<str>,

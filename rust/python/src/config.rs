@@ -22,7 +22,6 @@ use crate::tokens::Settings;
 /// it.
 type KeyRow = (&'static str, Vec<&'static str>, Option<&'static str>, String, &'static str, &'static str);
 
-/// All settings.
 #[pyfunction]
 pub(crate) fn config_keys() -> Vec<KeyRow> {
     let row = |key: &'static monedula_client::Key| {

@@ -22,7 +22,6 @@ pub(crate) fn to_polars<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Py
     data.py().import(CONVERSIONS)?.call_method1("to_polars", (data,))
 }
 
-/// The error of `__array__`.
 pub(crate) fn no_array(data: &Bound<'_, PyAny>) -> PyErr {
     raised(data.py().import(CONVERSIONS).and_then(|module| module.call_method1("no_array", (data,))))
 }

@@ -12,7 +12,6 @@ pub(crate) enum Encoder {
 }
 
 pub(crate) enum Content<'e> {
-    /// No fields.
     Value,
     /// A struct with these fields.
     Fields(Vec<&'e str>),

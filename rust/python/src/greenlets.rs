@@ -11,7 +11,6 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// Longest pause: so much later may a greenlet see the end of its wait.
 const LONGEST: Duration = Duration::from_millis(10);
 
-/// The pauses of one wait.
 pub(crate) struct Pauses(Duration);
 
 impl Pauses {

@@ -50,7 +50,6 @@ pub(super) enum GroupCommand {
     Abandon,
 }
 
-/// Parts that a membership is built from.
 pub(crate) struct MembershipParts {
     pub(crate) base: ClientBase,
     pub(crate) buffer: Arc<FetchBuffer>,

@@ -17,7 +17,6 @@ pub(super) struct Turn {
     over: Over,
 }
 
-/// To be dropped when the turn is over.
 pub(super) struct Over(#[expect(dead_code, reason = "it is dropped")] oneshot::Sender<()>);
 
 impl Turns {

@@ -64,14 +64,11 @@ pub(crate) enum Purpose {
     Produce,
 }
 
-/// True if a broker that a connection stands to offers an API.
+/// Offer of an API by the brokers that connections stand to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// This one does.
     Offers(NodeId),
-    /// None of them does.
     Lacks,
-    /// No connection stands.
     Nothing,
 }
 

@@ -23,7 +23,6 @@ pub(crate) struct Memory(Arc<Inner>);
 struct Inner {
     limit: usize,
     used: AtomicUsize,
-    /// Counts releases of memory.
     releases: AtomicU64,
     /// The value of `releases` when a reservation was refused last.
     refused_at: AtomicU64,

@@ -68,7 +68,6 @@ pub(crate) struct ClosedBatch {
 /// Reason that a record was not appended to the batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NotTaken {
-    /// The batch is full.
     Closed,
     /// `buffer.memory` has no room for this many more bytes.
     Memory(usize),

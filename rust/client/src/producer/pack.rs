@@ -293,7 +293,6 @@ impl Inner {
 }
 
 impl ClosedBatch {
-    /// The batch, uncompressed.
     pub(crate) fn uncompressed(self) -> PackedBatch {
         self.packed(Compression::None, None)
     }

@@ -19,7 +19,6 @@ const ANSWERS_FOR_PARTITION: u64 = 2;
 /// Longest wait between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// The partitions of a topic, from metadata.
 pub(crate) struct TopicPartitions {
     pub(super) count: u32,
     /// Partitions that have a leader.
@@ -40,7 +39,6 @@ pub(super) enum TopicStatus {
     Waiting,
     /// It is time to request metadata again, after this many attempts.
     Retry(u32),
-    /// Its partitions are known.
     Known(TopicPartitions),
     /// The topic was known before, and its metadata is new enough to say which partitions it has.
     Refreshed,

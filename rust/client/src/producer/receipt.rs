@@ -44,7 +44,6 @@ struct ReceiptState {
     rows: Vec<BatchRows>,
 }
 
-/// The outcome of consecutive records.
 #[derive(Clone)]
 enum RecordOutcome {
     Pending,
@@ -57,7 +56,6 @@ impl Receipt {
         Arc::new(Self { partition, state: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// The future of the record at `index`.
     #[inline]
     pub(crate) fn sent(self: &Arc<Self>, index: u32, timestamp_ms: i64) -> RecordFuture {
         RecordFuture { receipt: Arc::clone(self), index, timestamp_ms }
@@ -81,7 +79,6 @@ impl Receipt {
         self.finish(first, count, outcome);
     }
 
-    /// Fails `count` records from `first` on.
     pub(crate) fn fail(&self, first: u32, count: u32, error: &ClientError) {
         self.finish(first, count, RecordOutcome::Failed { fault: error.clone(), first });
     }

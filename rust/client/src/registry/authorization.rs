@@ -26,7 +26,6 @@ const FRESH: Duration = Duration::from_secs(10);
 /// Time for which a failure to fetch a token stands: requests that wait for one are told, and none asks anew.
 const FAILED_FOR: Duration = Duration::from_secs(1);
 
-/// The tokens of one client.
 #[derive(Debug)]
 pub(super) struct Tokens {
     source: Arc<dyn TokenSource>,

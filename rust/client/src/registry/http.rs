@@ -32,7 +32,6 @@ const NO_TOKEN: &str = "no token for the registry";
 const PROXY: &str = "; the environment names a proxy (ALL_PROXY, HTTPS_PROXY or HTTP_PROXY): is the registry to be asked \
                      through it? NO_PROXY names hosts that are not";
 
-/// Way to a registry.
 #[derive(Debug)]
 pub(super) struct Http {
     pub(super) agent: Agent,
@@ -46,18 +45,15 @@ pub(super) struct Http {
     pub(super) reaching: Reaching,
 }
 
-/// One of the registry's URLs.
 #[derive(Debug)]
 pub(super) struct Url {
     pub(super) url: String,
-    /// The header `Authorization`.
     pub(super) authorization: Authorization,
 }
 
 /// Reason that a request brought nothing.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The registry has no such thing.
     NotFound(String),
     /// The schema is not compatible with those that are there.
     Incompatible(String),

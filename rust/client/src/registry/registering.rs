@@ -36,7 +36,6 @@ type Versions<'s> = BTreeMap<&'s str, Value>;
 enum How {
     /// Registered if it is not there yet.
     Registered,
-    /// Only looked up.
     LookedUp,
     /// The subject's newest is written, in place of the given one.
     Latest,

@@ -121,7 +121,6 @@ fn cloud_headers(values: &Values) -> Result<Vec<(&'static str, String)>, ConfigE
     Ok(headers)
 }
 
-/// The header `Authorization` of the settings.
 fn authorization(values: &Values, timeouts: Timeouts) -> Result<Authorization, ConfigError> {
     if let Some(tokens) = tokens(values, timeouts)? {
         let other = [USER_INFO, TOKEN].into_iter().find(|key| values.secret(key).is_some());

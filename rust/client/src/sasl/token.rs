@@ -85,7 +85,6 @@ impl Refresh {
     }
 }
 
-/// The tokens of one client.
 pub(super) struct TokenProvider {
     source: Arc<dyn TokenSource>,
     refresh: Refresh,
@@ -97,7 +96,6 @@ pub(super) struct TokenProvider {
 struct TokenState {
     token: Option<Arc<Token>>,
     fetched_at: Option<Instant>,
-    /// Grows with each token.
     number: u64,
     /// The error of the last attempt, if it failed.
     error: Option<TokenError>,

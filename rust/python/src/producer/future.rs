@@ -321,7 +321,6 @@ enum Failure {
 }
 
 impl Failure {
-    /// Text by which it is counted.
     fn text(&self, py: Python<'_>) -> String {
         match self {
             Self::Sent(error) => error.to_string(),

@@ -19,7 +19,6 @@ pub(crate) struct PendingErrors {
     failed_topics: Vec<ClientError>,
     /// An error of the whole client, raised on every call while it lasts.
     fatal: Option<ClientError>,
-    /// Time at which an error that lasts was last raised.
     lasting_raised_at: Option<Instant>,
 }
 
@@ -42,7 +41,6 @@ impl PendingErrors {
         self.raise.iter()
     }
 
-    /// Takes the error at an index of [`Self::iter`].
     pub(super) fn take(&mut self, index: usize) -> Option<ClientError> {
         self.raise.remove(index)
     }

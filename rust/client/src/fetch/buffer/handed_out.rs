@@ -31,7 +31,6 @@ pub(crate) struct HandedOut {
     batch_ids: BatchIds,
     /// Leader epochs of the records that were handed out.
     epochs: LeaderEpochs,
-    /// Batches whose rows are handed out one by one.
     rows: BTreeMap<BatchId, RowBatch>,
     /// Rows that were handed out and given back, in the order of the log: they go before what is ready.
     returned: Returned,
@@ -39,7 +38,6 @@ pub(crate) struct HandedOut {
     unaccepted: BTreeMap<BatchId, BTreeSet<TopicPartition>>,
     /// Number of finished rows after which an automatic commit is due; rows are counted only where there is one.
     commit_after: Option<u64>,
-    /// Rows in the hands of each holder.
     held_rows: BTreeMap<Holder, u64>,
     /// The threads and tasks that asked for rows and have not ended.
     askers: BTreeSet<Holder>,
@@ -48,7 +46,6 @@ pub(crate) struct HandedOut {
     /// Offsets given to a commit whose outcome is not known. Forgotten, as the next ones are, with an assignment or a
     /// seek.
     committing: BTreeMap<TopicPartition, CommitOffset>,
-    /// Offsets committed last.
     committed: BTreeMap<TopicPartition, CommitOffset>,
     /// Partitions that were released or lost while the user held records of them, or had finished some that are not
     /// committed: the next owner reads these again, so a transaction that has them must abort.
@@ -62,7 +59,6 @@ pub(super) type Returned = BTreeMap<TopicPartition, VecDeque<(BatchId, ReturnedR
 
 /// The meaning of a commit for one partition.
 enum ToCommit {
-    /// This offset is to be sent.
     Send(CommitOffset),
     /// As much is committed already: nothing is to be sent.
     Committed(CommitOffset),
@@ -91,7 +87,6 @@ impl HandedOut {
         }
     }
 
-    /// `holder` asks for rows.
     pub(super) fn asks(&mut self, holder: Holder) {
         if self.ledger.is_some() {
             self.askers.insert(holder);
@@ -508,7 +503,6 @@ impl HandedOut {
         std::mem::take(&mut self.revoked_unfinished)
     }
 
-    /// A transaction with these offsets was committed.
     pub(crate) fn transaction_committed(&mut self, offsets: &BTreeMap<TopicPartition, CommitOffset>) {
         if let Some(ledger) = &mut self.ledger {
             for (partition, at) in offsets {

@@ -33,7 +33,6 @@ pub(crate) struct MembershipGate {
     /// True if the group's task is to be notified of the next poll: the member left for want of one.
     awaits_poll: bool,
     released_at: Option<Instant>,
-    /// Errors to be raised once.
     raise: VecDeque<ClientError>,
     /// The error that ended the membership, raised on every call.
     fatal: Option<ClientError>,

@@ -40,7 +40,6 @@ pub struct PartitionStatus {
 /// Reason that nothing of a partition is to be handed out or fetched, whatever there is. Several may hold at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum HoldReason {
-    /// The user paused it.
     Paused,
     /// It is being revoked: released once the user has finished what it holds of it.
     Revoked,
@@ -64,7 +63,6 @@ impl HoldReason {
 /// End of a partition for a loop with `until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
-    /// No such loop.
     None,
     /// It is being looked up.
     Unknown,

@@ -14,7 +14,6 @@ use crate::budget::Budget;
 
 /// Records of one answer.
 const ANSWER_RECORDS: i64 = 5;
-/// The end of every log.
 const LOG_END: i64 = 60;
 
 pub(super) fn p(index: i32) -> TopicPartition {
@@ -45,7 +44,6 @@ pub(super) struct World {
     expected: Vec<i64>,
     /// The number of the loop with `until` that goes on, and the partitions whose bound it asked for.
     until: Option<(u64, Vec<TopicPartition>)>,
-    /// The bounds of that loop, by partition.
     bounds: BTreeMap<TopicPartition, i64>,
 }
 

@@ -56,7 +56,6 @@ pub(super) struct SharedConnection {
     pub(super) times: Mutex<Times>,
 }
 
-/// Times of events on the connection.
 pub(super) struct Times {
     pub(super) used_at: Instant,
     /// End of the time for which the broker wants no request (KIP-219).

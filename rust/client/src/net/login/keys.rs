@@ -17,7 +17,6 @@ struct Parameters {
     iterations: u32,
 }
 
-/// The keys of one password.
 #[derive(Default)]
 pub(super) struct DerivedKeys(tokio::sync::Mutex<Vec<(Parameters, Arc<ScramKeys>)>>);
 

@@ -29,7 +29,6 @@ impl Awaited {
         &self.link.connection
     }
 
-    /// Its answer, with the version.
     pub(crate) async fn answer(self) -> Result<(Frame, i16), RequestError> {
         Ok((self.link.connection.reply(self.reply).await?, self.version))
     }

@@ -56,7 +56,6 @@ pub(super) enum Verification {
     Full,
     /// Its chain and its dates.
     AnyName,
-    /// Nothing.
     Off,
 }
 

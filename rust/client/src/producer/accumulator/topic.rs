@@ -14,7 +14,6 @@ use super::super::pending_topics::TopicPartitions;
 use crate::error::ClientError;
 use crate::lock::lock;
 
-/// Topic as the accumulator knows it.
 pub(super) enum Topic {
     /// Its partitions are not known yet.
     Unknown(Mutex<AwaitingMetadata>),

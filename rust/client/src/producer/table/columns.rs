@@ -92,7 +92,6 @@ impl Columns {
         self.partition.is_some()
     }
 
-    /// The values of a record batch of this table.
     pub(crate) fn values<'b>(&'b self, batch: &'b RecordBatch) -> Values<'b> {
         let column = |index: Option<usize>| index.map(|index| batch.column(index));
         let bytes = |index| column(index).map_or(Bytes::Null, Bytes::of);
@@ -245,7 +244,6 @@ impl<'b> Values<'b> {
 }
 
 pub(crate) enum Bytes<'b> {
-    /// Only nulls.
     Null,
     Short(Offsets<'b, i32>),
     Long(Offsets<'b, i64>),

@@ -129,7 +129,6 @@ impl Report {
         lock(&self.progress)
     }
 
-    /// Consecutive rows failed.
     pub(crate) fn failed(&self, row: u64, count: u64, error: ClientError) {
         self.change(|state| {
             state.summary.failed += count;

@@ -27,7 +27,6 @@ impl SecurityContext for Context {
 /// Reason that an exchange cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ExchangeError {
-    /// The library says no.
     Library(GssError),
     /// Message of the broker that has no place here.
     Broker(&'static str),
