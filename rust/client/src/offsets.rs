@@ -84,16 +84,10 @@ pub(crate) struct OfLeader {
 
 /// Next step of a lookup at several leaders.
 enum LookupStep {
-    Ask {
-        questions: Vec<Question>,
-        attempt: u32,
-    },
+    /// Leaders are to be asked.
+    Ask { questions: Vec<Question>, attempt: u32 },
     /// A leader has answered, or will not.
-    Answered {
-        questions: Vec<Question>,
-        answers: Vec<(TopicPartition, Answer)>,
-        attempt: u32,
-    },
+    Answered { questions: Vec<Question>, answers: Vec<(TopicPartition, Answer)>, attempt: u32 },
 }
 
 impl Offsets {

@@ -15,11 +15,8 @@ use super::open_batch::ClosedBatch;
 /// A command of senders or of the user to the driver.
 pub(crate) enum ProduceCommand {
     /// A batch was opened. Its first record was sent at `since`.
-    BatchOpened {
-        partition: TopicPartition,
-        batch: BatchId,
-        since: Instant,
-    },
+    BatchOpened { partition: TopicPartition, batch: BatchId, since: Instant },
+    /// A batch is full.
     BatchFull(Box<ClosedBatch>),
     /// Records wait for a topic's partitions to be known.
     TopicUnknown(Arc<str>),
@@ -31,15 +28,14 @@ pub(crate) enum ProduceCommand {
     Flush(oneshot::Sender<()>),
     /// As `Flush`, once the records that waited for metadata are in batches.
     FlushBatches(oneshot::Sender<()>),
+    /// A verb of transactions.
     Verb(Verb, VerbReply),
     /// Fail all records that were not sent yet.
     FailUnsent(SendFault),
     /// As `FailUnsent`, once the records that waited for metadata are in batches.
     FailUnsentBatches(SendFault),
     /// End the driver: once everything is done, or at once.
-    Stop {
-        at_once: bool,
-    },
+    Stop { at_once: bool },
 }
 
 pub(super) type VerbReply = oneshot::Sender<Result<(), TransactionError>>;
