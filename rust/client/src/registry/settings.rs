@@ -1,7 +1,6 @@
 //! The settings of a registry.
 
 use std::num::NonZeroU16;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,8 +16,7 @@ use super::http::{Http, Url};
 use super::reaching::Reaching;
 use super::registering::Registering;
 use crate::config_values::{ConfigError, Values};
-use crate::files;
-use crate::net::tls::{certificates, registry_identity};
+use crate::net::tls::{certificates_in, registry_identity};
 use crate::sasl::{Timeouts, agent, client_credentials};
 
 const URL: &str = "schema.registry.url";
@@ -38,9 +36,6 @@ const CLOUD: [(&str, &str); 2] = [
     ("Confluent-Identity-Pool-Id", "schema.registry.bearer.auth.identity.pool.id"),
 ];
 
-/// Largest file with authorities, in bytes.
-const MAX_AUTHORITIES_BYTES: u64 = 16 << 20;
-
 /// The registry that the settings name, if they name one.
 pub(crate) fn registry(values: &Values) -> Result<Option<Arc<SchemaRegistry>>, ConfigError> {
     let Some(urls) = values.given(URL) else { return without_url(values).map(|()| None) };
@@ -58,11 +53,7 @@ pub(crate) fn registry(values: &Values) -> Result<Option<Arc<SchemaRegistry>>, C
     }
     let has_tls = urls.iter().any(|url| url.url.starts_with("https:"));
     let authorities = match values.given(CA) {
-        Some(path) => {
-            let read = files::read(Path::new(&path), MAX_AUTHORITIES_BYTES);
-            let found = read.and_then(|pem| certificates(&pem));
-            Some(found.map_err(|reason| wrong(values, CA, &format!("{path}: {reason}")))?)
-        }
+        Some(path) => Some(certificates_in(&path).map_err(|reason| wrong(values, CA, &reason))?),
         // The system's are not read for nothing.
         None => (!has_tls).then(Vec::new),
     };

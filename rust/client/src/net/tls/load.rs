@@ -23,7 +23,7 @@ use crate::config_values::ConfigError;
 use crate::files;
 
 /// Largest file with certificates or keys, in bytes. A bundle of all public authorities has a quarter of a megabyte.
-const MOST_BYTES: u64 = 16 << 20;
+pub(super) const MOST_BYTES: u64 = 16 << 20;
 
 /// A text that is longer is no path of a file, in bytes.
 const LONGEST_PATH: usize = 255;

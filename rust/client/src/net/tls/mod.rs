@@ -18,6 +18,7 @@ mod settings;
 mod stream;
 mod verifier;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -34,6 +35,7 @@ pub(crate) use self::stream::{CutRecord, TlsReadHalf, TlsWriteHalf, split};
 use crate::blocking;
 use crate::config_values::{ConfigError, Values};
 use crate::error::RequestError;
+use crate::files;
 use crate::lock::lock;
 use crate::log::{Log, kinds};
 
@@ -197,6 +199,15 @@ pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, S
     let found = material::read(pem, Some(Format::Pem), Passwords::default()).map_err(|Problem(what)| what)?;
     let certificates = found.all_certificates();
     if certificates.is_empty() { Err("there is no certificate in it".into()) } else { Ok(certificates) }
+}
+
+/// As [`certificates`], of a file.
+///
+/// # Errors
+/// Problem, with the path.
+pub(crate) fn certificates_in(path: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read = files::read(Path::new(path), load::MOST_BYTES).and_then(|pem| certificates(&pem));
+    read.map_err(|reason| format!("{path}: {reason}"))
 }
 
 /// Name or address that a broker's certificate must be for. A name is sent to the broker as well (SNI), an address is not; the dot at
