@@ -1,5 +1,5 @@
-//! Threads for work that blocks, which the system may refuse: its limit of threads is reached, or there is no memory for a
-//! stack. That is an error here and never a panic, and the same work may be tried again.
+//! Threads for work that blocks, which the system may refuse: its limit of threads is reached, or there is no memory
+//! for a stack. That is an error here and never a panic, and the same work may be tried again.
 
 use std::cell::Cell;
 use std::io::ErrorKind;

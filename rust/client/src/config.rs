@@ -133,8 +133,8 @@ impl ClientConfig {
         Ok(Self { propagation: propagation(&values, UNKNOWN_TO_SOME), ..Self::of(&values)? })
     }
 
-    /// Checks that a client that logs in with tokens has a source of them. [`Self::set_token_source`] may give one, so the
-    /// settings alone do not show it.
+    /// Checks that a client that logs in with tokens has a source of them. [`Self::set_token_source`] may give one, so
+    /// the settings alone do not show it.
     ///
     /// # Errors
     /// If there is none.
@@ -151,8 +151,8 @@ impl ClientConfig {
         Err(ConfigError { key: key.into(), message })
     }
 
-    /// Takes the tokens for OAUTHBEARER from `source`, in place of the source that the settings name. Without effect for
-    /// another mechanism.
+    /// Takes the tokens for OAUTHBEARER from `source`, in place of the source that the settings name. Without effect
+    /// for another mechanism.
     pub fn set_token_source(&mut self, source: Arc<dyn TokenSource>) {
         if let Some(sasl) = self.sasl.as_ref().and_then(|sasl| sasl.with_source(source)) {
             self.sasl = Some(Arc::new(sasl));
@@ -282,8 +282,8 @@ struct Secured {
     warnings: Vec<String>,
 }
 
-/// The settings of TLS and SASL, with what their files hold. They are read on another thread, which is waited for as long
-/// as for a connection.
+/// The settings of TLS and SASL, with what their files hold. They are read on another thread, which is waited for as
+/// long as for a connection.
 fn secured(values: &Values, protocol: SecurityProtocol) -> Result<Secured, ConfigError> {
     let of = move |values: &Values| {
         let mut warnings = Vec::new();

@@ -58,8 +58,8 @@ pub enum ClientError {
         /// The last error, if there is one.
         last_error: Option<String>,
     },
-    /// A wait for records ended while the schema registry did not answer: records are there, and cannot be decoded before it
-    /// does.
+    /// A wait for records ended while the schema registry did not answer: records are there, and cannot be decoded
+    /// before it does.
     #[error("the schema registry has not answered for {}{}", seconds_of(*failing_for), because(last_error))]
     RegistryUnavailable {
         /// Duration of the failure.
@@ -267,8 +267,8 @@ impl ClientError {
         }
     }
 
-    /// Advice on how to go on, with which the message ends. Backticks are around the words of Python's API, since a command
-    /// line and Spark have others; `{next_offset}` is that of the error.
+    /// Advice on how to go on, with which the message ends. Backticks are around the words of Python's API, since a
+    /// command line and Spark have others; `{next_offset}` is that of the error.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Partition(fault) => fault.hint(),

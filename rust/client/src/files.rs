@@ -1,5 +1,5 @@
-//! The files that settings name: certificates, keys, tokens. Only regular files of a limited size are read, and an error
-//! says what is wrong with the path.
+//! The files that settings name: certificates, keys, tokens. Only regular files of a limited size are read, and an
+//! error says what is wrong with the path.
 
 use std::fs;
 use std::io;
@@ -53,8 +53,8 @@ fn unreadable(path: &Path, error: &io::Error) -> String {
     format!("{error}{hint}")
 }
 
-/// Runs `work`, which reads files, on a thread of its own: a file system that does not answer holds its caller up for this
-/// long only, unless the system grants no thread. `None` if the time is over; the thread goes on.
+/// Runs `work`, which reads files, on a thread of its own: a file system that does not answer holds its caller up for
+/// this long only, unless the system grants no thread. `None` if the time is over; the thread goes on.
 pub(crate) fn within<T: Send + 'static>(time: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, receiver) = mpsc::channel();
     let work = Arc::new(Mutex::new(Some(work)));

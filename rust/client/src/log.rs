@@ -1,7 +1,7 @@
 //! Log events, buffered until a thread that may call Python's `logging` takes them.
 //!
-//! Nothing here waits: an event is recorded under a lock that is held for moments, and a hook tells whoever passes events
-//! on. A level that is off costs one comparison.
+//! Nothing here waits: an event is recorded under a lock that is held for moments, and a hook tells whoever passes
+//! events on. A level that is off costs one comparison.
 
 pub mod kinds;
 mod repeats;

@@ -113,8 +113,8 @@ impl Offsets {
         .await
     }
 
-    /// The questions by leader, as metadata has these now. Each leader is asked by itself, so that a slow one delays its
-    /// own partitions alone.
+    /// The questions by leader, as metadata has these now. Each leader is asked by itself, so that a slow one delays
+    /// its own partitions alone.
     pub(crate) fn by_leader(&self, questions: Vec<Question>) -> Vec<OfLeader> {
         let cluster = self.metadata.cluster();
         let mut leaders: BTreeMap<Option<i32>, Vec<Question>> = BTreeMap::new();
@@ -183,8 +183,8 @@ impl Offsets {
         Ok(partitions.collect())
     }
 
-    /// Each leader's answer counts when it comes. What it leaves open is asked again after a backoff of its own, whatever
-    /// the other leaders do.
+    /// Each leader's answer counts when it comes. What it leaves open is asked again after a backoff of its own,
+    /// whatever the other leaders do.
     async fn list_all(
         &self,
         questions: Vec<Question>,

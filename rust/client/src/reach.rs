@@ -1,8 +1,8 @@
 //! Reachability of the brokers that a consumer reads from, and the time since which none answers.
 //!
-//! Whoever sends requests reports here; nothing is sent for this purpose. A broker that leads nothing of interest does not
-//! count, and neither does one of many: a consumer fails only if *no* broker serves what is assigned to it, or its group's
-//! coordinator does not answer.
+//! Whoever sends requests reports here; nothing is sent for this purpose. A broker that leads nothing of interest does
+//! not count, and neither does one of many: a consumer fails only if *no* broker serves what is assigned to it, or its
+//! group's coordinator does not answer.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -46,8 +46,8 @@ pub(crate) fn attached_or_stopped<T>(work: impl FnOnce(Python<'_>) -> T) -> T {
     Python::try_attach(work).unwrap_or_else(|| park_for_ever())
 }
 
-/// Lets no thread attach any more, and waits at most for `patience` until those that are about to have done so: a thread that
-/// is late would find an interpreter that is half gone. Called detached.
+/// Lets no thread attach any more, and waits at most for `patience` until those that are about to have done so: a
+/// thread that is late would find an interpreter that is half gone. Called detached.
 pub(crate) fn end(patience: Duration) {
     IS_OVER.store(true, Ordering::SeqCst);
     let until = Instant::now() + patience;

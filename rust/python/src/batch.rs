@@ -141,8 +141,8 @@ impl Batch {
         Ok(Records::of(&self.0.columns.record_batch))
     }
 
-    /// Records that have no row since their key or value cannot be decoded, as they are in Kafka, and for each of them the
-    /// column, the path of the field and the reason; `None` if there are none.
+    /// Records that have no row since their key or value cannot be decoded, as they are in Kafka, and for each of them
+    /// the column, the path of the field and the reason; `None` if there are none.
     fn _refused(&self) -> Option<(Self, Vec<PyCause>)> {
         let refused = self.0.columns.refused.as_ref()?;
         let causes =

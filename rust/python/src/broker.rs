@@ -1,7 +1,7 @@
 //! The embedded broker, for `monedula.testing.Broker`.
 //!
-//! The broker runs in its own thread, and does not use the clients' runtime. Commands are sent to it as JSON, the same as over
-//! its control port. Callers wait for a command detached, in slices.
+//! The broker runs in its own thread, and does not use the clients' runtime. Commands are sent to it as JSON, the same
+//! as over its control port. Callers wait for a command detached, in slices.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -70,8 +70,8 @@ impl ColumnSpec {
     }
 
     /// `reader` is the text of the reader's schema. `writers` are those of the writers, with their ids or GUIDs for
-    /// Confluent's framing. If it `may_ask`, the others are asked for where the settings name a registry, in the context of
-    /// `subject`. `references` are the schemas that the reader's refers to.
+    /// Confluent's framing. If it `may_ask`, the others are asked for where the settings name a registry, in the
+    /// context of `subject`. `references` are the schemas that the reader's refers to.
     #[staticmethod]
     #[pyo3(signature = (reader, writers, framing, mode, flatten, options = Vec::new(), may_ask = false,
                         references = Vec::new(), subject = None))]
@@ -134,10 +134,10 @@ impl ColumnSpec {
         Ok(Self { typed, data_type, json: None, avro: Some(avro), protobuf: None })
     }
 
-    /// `schema` is a `FileDescriptorSet` or `.proto` texts, and `message` the full name of one of its messages. `writers`
-    /// are descriptors with their ids or GUIDs. If it `may_ask`, values are framed as Confluent's where the settings name a
-    /// registry, and the others' schemas are asked for there, in the context of `subject`. Columns are made of `fields`,
-    /// or of all if there are none.
+    /// `schema` is a `FileDescriptorSet` or `.proto` texts, and `message` the full name of one of its messages.
+    /// `writers` are descriptors with their ids or GUIDs. If it `may_ask`, values are framed as Confluent's where the
+    /// settings name a registry, and the others' schemas are asked for there, in the context of `subject`. Columns are
+    /// made of `fields`, or of all if there are none.
     #[staticmethod]
     #[pyo3(signature = (schema, message, writers, framing, mode, flatten, options = Vec::new(), may_ask = false,
                         subject = None, fields = Vec::new()))]

@@ -94,8 +94,8 @@ fn incomplete() -> ArrowError {
 /// The error of a stream, in the words of the library that writes it.
 fn failed(stream: &mut FFI_ArrowArrayStream, code: i32) -> ArrowError {
     let text = stream.get_last_error().and_then(|get_last_error| {
-        // SAFETY: the callback is called with its own stream, after a function of it failed. What it returns is null, or a
-        // text that is valid until the next call.
+        // SAFETY: the callback is called with its own stream, after a function of it failed. What it returns is null,
+        // or a text that is valid until the next call.
         unsafe {
             let text = get_last_error(addr_of_mut!(*stream));
             (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
@@ -136,8 +136,8 @@ pub(crate) unsafe fn of_type(
     meant: &DataType,
 ) -> Result<ArrayRef, ArrowError> {
     let plain = without_nulls(exported);
-    // SAFETY: the caller's promise, but for nulls alone, whose arrays have no buffer by the specification, and one by some
-    // libraries: a struct without fields has no buffer but that of its nulls, which may be missing.
+    // SAFETY: the caller's promise, but for nulls alone, whose arrays have no buffer by the specification, and one by
+    // some libraries: a struct without fields has no buffer but that of its nulls, which may be missing.
     let data = unsafe { from_ffi_and_data_type(array, plain)? };
     Ok(make_array(as_meant(as_type(data, exported)?, meant)?))
 }

@@ -99,8 +99,8 @@ pub(crate) fn with_json_values(py: Python<'_>, batch: &Batch) -> PyResult<Batch>
     Ok(Batch::from(columns))
 }
 
-/// Decodes JSON texts to a table of one struct column, `value`, with the fields of an Arrow schema. With `fail_fast`, the
-/// first bad value is an error. Options are those of Spark's `from_json`.
+/// Decodes JSON texts to a table of one struct column, `value`, with the fields of an Arrow schema. With `fail_fast`,
+/// the first bad value is an error. Options are those of Spark's `from_json`.
 #[pyfunction]
 #[pyo3(signature = (schema, values, fail_fast = false, options = Vec::new()))]
 pub(crate) fn decode_json(

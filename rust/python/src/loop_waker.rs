@@ -1,5 +1,5 @@
-//! Wakes an event loop that awaits futures or operations: one byte on a socket that the loop watches, for any number that
-//! are done by then.
+//! Wakes an event loop that awaits futures or operations: one byte on a socket that the loop watches, for any number
+//! that are done by then.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,6 @@
-//! The reserve: memory for requests that Rust's collections and futures cannot be refused. Without it the standard library
-//! aborts the process as soon as the system grants no more. Buffers whose refusal is handled ask within [`refusable`], and
-//! leave the reserve alone.
+//! The reserve: memory for requests that Rust's collections and futures cannot be refused. Without it the standard
+//! library aborts the process as soon as the system grants no more. Buffers whose refusal is handled ask within
+//! [`refusable`], and leave the reserve alone.
 //!
 //! [`refusable`]: monedula_columns::refusable
 
@@ -24,8 +24,8 @@ const MOST_ALIGN_BYTES: usize = 1024;
 
 const GRANULES: usize = RESERVE_BYTES / GRANULE_BYTES;
 
-/// The size up to which a request may use the reserve: the lists of a topic with twenty thousand partitions. A larger one that
-/// cannot be refused ends the process.
+/// The size up to which a request may use the reserve: the lists of a topic with twenty thousand partitions. A larger
+/// one that cannot be refused ends the process.
 const MOST_BYTES: usize = 4 << 20;
 
 #[global_allocator]
@@ -85,8 +85,8 @@ pub(crate) fn check() -> Result<(), ClientError> {
     check_unused()
 }
 
-/// Checks that a call may begin: that half of the reserve is free. It asks the system for nothing, as an `AsyncConsumer` begins
-/// one for each poll.
+/// Checks that a call may begin: that half of the reserve is free. It asks the system for nothing, as an
+/// `AsyncConsumer` begins one for each poll.
 ///
 /// # Errors
 /// `NoMemory` if it is not.

@@ -297,8 +297,8 @@ struct Stream {
 }
 
 impl Stream {
-    /// The library that reads makes an error of its own of any other, which `except Exception` takes: what a signal handler
-    /// raises is raised once more after it.
+    /// The library that reads makes an error of its own of any other, which `except Exception` takes: what a signal
+    /// handler raises is raised once more after it.
     fn next_batch(&self) -> PyResult<Option<RecordBatch>> {
         let reader = self.reader.get()?;
         let ours = std::thread::current().id() == self.thread;

@@ -74,8 +74,8 @@ const MOST_LEFT: usize = 1000;
 /// Longest wait of the interpreter's exit for threads that are about to call Python.
 const ARRIVALS: Duration = Duration::from_secs(1);
 
-/// The thread that ends the interpreter, once it does. Any other thread that still calls then is a daemon. It goes on until
-/// the interpreter stops it: it may hold a lock of the program's, for which a later exit function waits.
+/// The thread that ends the interpreter, once it does. Any other thread that still calls then is a daemon. It goes on
+/// until the interpreter stops it: it may hold a lock of the program's, for which a later exit function waits.
 static ENDING: OnceLock<ThreadId> = OnceLock::new();
 
 /// True if all clients have ended because the interpreter does: no wait of a daemon thread will have a result.
@@ -121,8 +121,8 @@ fn started_once() -> Result<Handle, NotRun> {
     Ok(handle)
 }
 
-/// A runtime with its threads. Besides those that do its I/O it has one that may block from the beginning, for names and
-/// for a leader's assignments: where the system grants no other later, they wait for this one.
+/// A runtime with its threads. Besides those that do its I/O it has one that may block from the beginning, for names
+/// and for a leader's assignments: where the system grants no other later, they wait for this one.
 fn started() -> Result<Runtime, NotRun> {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let workers = (cores / 2).clamp(1, 4);
@@ -384,8 +384,8 @@ thread_local! {
     static HAS_HEARD_OF_THE_END: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Called before an error says that the client is closed. If it is because the interpreter ends, the thread waits a moment
-/// from its second such error on: a daemon thread may catch errors and try again without end.
+/// Called before an error says that the client is closed. If it is because the interpreter ends, the thread waits a
+/// moment from its second such error on: a daemon thread may catch errors and try again without end.
 pub(crate) fn slow_down_at_the_end(py: Python<'_>) {
     if is_ending_elsewhere() && HAS_HEARD_OF_THE_END.replace(true) {
         py.detach(|| std::thread::sleep(SLICE));

@@ -14,8 +14,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-/// Raises an error later if it is not about the code that it came out of: one that is no `Exception`, as Ctrl-C is not, or
-/// that a signal handler raised. The interpreter raises it as soon as it runs on. Other errors are dropped.
+/// Raises an error later if it is not about the code that it came out of: one that is no `Exception`, as Ctrl-C is not,
+/// or that a signal handler raised. The interpreter raises it as soon as it runs on. Other errors are dropped.
 pub(crate) fn put_off(py: Python<'_>, error: PyErr) {
     if !error.is_instance_of::<PyException>(py) || is_of_signal_handler(py, &error) {
         put_off_any(py, error);

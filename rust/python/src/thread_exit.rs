@@ -40,8 +40,8 @@ mod glibc {
 
     /// Has this thread park where the interpreter, as it ends, would end it.
     ///
-    /// Before each frame that it unwinds, glibc calls the routines of those buffers that lie outside of the rest of the stack. One
-    /// on the heap always does.
+    /// Before each frame that it unwinds, glibc calls the routines of those buffers that lie outside of the rest of the
+    /// stack. One on the heap always does.
     #[inline]
     pub(crate) fn park_instead() {
         if !PARKS.get() {
@@ -57,8 +57,8 @@ mod glibc {
         let _ = BUFFER.try_with(|buffer| {
             let empty = || CleanupBuffer { routine: None, argument: null_mut(), cancel_type: 0, previous: null_mut() };
             let address = std::ptr::from_ref::<CleanupBuffer>(buffer.get_or_init(|| Box::new(empty()))).cast_mut();
-            // SAFETY: the buffer lives as long as the thread runs code that could end it, is glibc's from here on, and has
-            // its layout.
+            // SAFETY: the buffer lives as long as the thread runs code that could end it, is glibc's from here on, and
+            // has its layout.
             unsafe { push(address, park, null_mut()) };
         });
     }

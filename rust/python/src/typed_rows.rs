@@ -104,8 +104,8 @@ fn with_frames(batch: RecordBatch, frames: &[Option<Vec<u8>>]) -> Result<RecordB
     RecordBatch::try_new_with_options(schema, columns, &options)
 }
 
-/// The table's rows with bytes for keys and values. All of them are written before the first is returned: no row is sent if
-/// one is bad. With `has_topic` a column of topics is ignored.
+/// The table's rows with bytes for keys and values. All of them are written before the first is returned: no row is
+/// sent if one is bad. With `has_topic` a column of topics is ignored.
 pub(crate) fn encoded(
     py: Python<'_>,
     reader: Box<dyn RecordBatchReader + Send>,
@@ -303,8 +303,8 @@ impl Made {
     }
 }
 
-/// True if a column of this name, of a table whose values may have any fields, is the record's own, and all of it is sent:
-/// the key, and the topic, unless all rows have another one.
+/// True if a column of this name, of a table whose values may have any fields, is the record's own, and all of it is
+/// sent: the key, and the topic, unless all rows have another one.
 fn is_surely_beside(name: &str, has_topic: bool) -> bool {
     name == KEY || (name == TOPIC && !has_topic)
 }

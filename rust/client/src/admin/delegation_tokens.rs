@@ -92,8 +92,8 @@ impl Admin {
         self.run_one(Renew { hmac, period_ms }, (), timeout)
     }
 
-    /// Makes a token expire in `period_ms`; a negative period deletes it at once. Returns when it expires; `None` if the
-    /// token was gone after an attempt whose answer was lost.
+    /// Makes a token expire in `period_ms`; a negative period deletes it at once. Returns when it expires; `None` if
+    /// the token was gone after an attempt whose answer was lost.
     pub fn expire_delegation_token(&self, hmac: Secret, period_ms: i64, timeout: Duration) -> AdminCall<Option<i64>> {
         self.run_one(Expire { hmac, period_ms }, (), timeout)
     }

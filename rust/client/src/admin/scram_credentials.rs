@@ -78,8 +78,8 @@ impl Admin {
         })
     }
 
-    /// Changes the SCRAM credentials of users, each by user and mechanism. The passwords are salted and hashed before, on
-    /// a thread of their own.
+    /// Changes the SCRAM credentials of users, each by user and mechanism. The passwords are salted and hashed before,
+    /// on a thread of their own.
     pub fn alter_user_scram_credentials(
         &self,
         alterations: Vec<(UserMechanism, ScramAlteration)>,

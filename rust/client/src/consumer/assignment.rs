@@ -18,8 +18,8 @@ impl Consumer {
     /// Replaces the assignment by these partitions. `end` bounds each for a read that ends.
     ///
     /// # Errors
-    /// If the consumer is closed, no topic can have one of the names, or a partition is to start at its committed offset
-    /// and there is no `group.id`.
+    /// If the consumer is closed, no topic can have one of the names, or a partition is to start at its committed
+    /// offset and there is no `group.id`.
     pub fn assign<P: Into<Position>>(
         &self,
         partitions: Vec<(TopicPartition, P, Option<i64>)>,

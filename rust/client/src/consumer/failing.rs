@@ -14,9 +14,9 @@ struct Trouble {
 }
 
 impl Consumer {
-    /// The error of a wait that ended without records, if the client has been failing for at least `at_least`: no broker
-    /// was reached yet, none that leads an assigned partition answers (or none leads any), or the group's coordinator does
-    /// not. One leader that answers is enough: its partitions are read.
+    /// The error of a wait that ended without records, if the client has been failing for at least `at_least`: no
+    /// broker was reached yet, none that leads an assigned partition answers (or none leads any), or the group's
+    /// coordinator does not. One leader that answers is enough: its partitions are read.
     ///
     /// # Errors
     /// [`ClientError::Unavailable`], or [`ClientError::RegistryUnavailable`] if records wait for a schema.
@@ -34,8 +34,8 @@ impl Consumer {
         }
     }
 
-    /// The error of a wait that ended without records because the schema registry is silent, for at least `at_least`, and
-    /// records wait for it.
+    /// The error of a wait that ended without records because the schema registry is silent, for at least `at_least`,
+    /// and records wait for it.
     fn check_registry(&self, at_least: Duration) -> Result<(), ClientError> {
         let registry = self.base.config.schema_registry.as_ref();
         let waiting = registry.filter(|_| self.buffer.look(|state| state.partitions().awaits_any()));

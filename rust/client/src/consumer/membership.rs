@@ -184,15 +184,15 @@ impl Consumer {
         Unfinished { what: What::Batch(batch.id), buffer: self.buffer(), log: self.base.log.clone() }
     }
 
-    /// The partitions of a batch whose rows will never be handed out: they were sought or lost since, or are being revoked.
-    /// Nobody needs to keep the records that the batch refused of them.
+    /// The partitions of a batch whose rows will never be handed out: they were sought or lost since, or are being
+    /// revoked. Nobody needs to keep the records that the batch refused of them.
     pub fn revoked_partitions(&self, batch: &HandedBatch) -> Vec<TopicPartition> {
         self.buffer.look(|state| state.partitions().revoked_partitions(batch))
     }
 
     /// The records that a batch refused are in safe keeping: from now on `holder` holds the batch. False if its rows
-    /// must not be used: some of its partitions were sought, paused or lost since. [`Self::next`] hands the others' rows
-    /// out again.
+    /// must not be used: some of its partitions were sought, paused or lost since. [`Self::next`] hands the others'
+    /// rows out again.
     pub fn claim(&self, batch: &HandedBatch, holder: Holder) -> bool {
         self.buffer.claim(batch, holder)
     }
@@ -299,8 +299,8 @@ impl Consumer {
                 _ = closed.wait_for(|&closed| closed) => return Err(ClientError::Closed),
             };
             outcome.extend(known);
-            // A membership that has ended took its partitions with it: to commit nothing is no success then, and no other
-            // member is the reason.
+            // A membership that has ended took its partitions with it: to commit nothing is no success then, and no
+            // other member is the reason.
             let nothing = outcome.values().all(|(_, each)| matches!(each, Err(CommitError::NotOwned)));
             match nothing.then(|| buffer.group().membership(|gate| gate.error())).flatten() {
                 Some(error) => Err(error),

@@ -36,8 +36,8 @@ impl Subscription {
     /// Validates a subscription and compiles its patterns.
     ///
     /// # Errors
-    /// [`ClientError::Argument`] if there is no topic, if no topic can have one of the names, or if a pattern is empty or does not
-    /// compile.
+    /// [`ClientError::Argument`] if there is no topic, if no topic can have one of the names, or if a pattern is empty
+    /// or does not compile.
     pub(crate) fn read(what: Subscribed, no_internal: bool) -> Result<Self, ClientError> {
         match what {
             Subscribed::Topics(topics) if topics.is_empty() => {

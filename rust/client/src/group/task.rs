@@ -321,9 +321,9 @@ impl Task {
         }
     }
 
-    /// The member compares topics with those of its assignment, and had none to compare with while it was being computed:
-    /// a topic that became known meanwhile would not be assigned before another one changed. Without a change nothing is
-    /// given: brokers that contradict each other must not cause rebalances without end.
+    /// The member compares topics with those of its assignment, and had none to compare with while it was being
+    /// computed: a topic that became known meanwhile would not be assigned before another one changed. Without a change
+    /// nothing is given: brokers that contradict each other must not cause rebalances without end.
     fn give_changes_since_it_was_asked_for(&mut self) {
         if std::mem::take(&mut self.topics_changed) {
             self.counted = None;

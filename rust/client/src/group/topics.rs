@@ -73,8 +73,8 @@ impl Task {
     pub(super) fn named(&mut self, cluster: Result<Box<Cluster>, ClientError>) {
         self.resolving = false;
         let cluster = match cluster {
-            // The lookup was for a subscription that has ended, or for a member that fell back to the classic protocol since: this one
-            // would take topics that it leads and that are not among these for gone.
+            // The lookup was for a subscription that has ended, or for a member that fell back to the classic protocol
+            // since: this one would take topics that it leads and that are not among these for gone.
             Ok(_) if self.subscription.is_none() || self.state.protocol() == GroupProtocol::Classic => return,
             Ok(cluster) => cluster,
             Err(error) => {

@@ -1,6 +1,6 @@
-//! The order of the member's requests. Each is sent by a task of its own, and tasks begin in any order; but a broker has to
-//! get those to it, for one purpose, as they were made: a heartbeat that leaves, before the one that joins, is refused,
-//! and the member that joins behind it stays in the group until its session ends, though nobody polls for it.
+//! The order of the member's requests. Each is sent by a task of its own, and tasks begin in any order; but a broker
+//! has to get those to it, for one purpose, as they were made: a heartbeat that leaves, before the one that joins, is
+//! refused, and the member that joins behind it stays in the group until its session ends, though nobody polls for it.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Subscribed topics that do not exist: the user is told, with the topic that may be meant. It is no error, since a topic
-//! may be created later.
+//! Subscribed topics that do not exist: the user is told, with the topic that may be meant. It is no error, since a
+//! topic may be created later.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -201,8 +201,8 @@ impl Metadata {
     /// The view after the next answer.
     ///
     /// # Errors
-    /// If the cluster was never reached within `bootstrap.timeout.ms`, or speaks no common version. Once it was reached, this
-    /// waits without end: callers have a timeout of their own.
+    /// If the cluster was never reached within `bootstrap.timeout.ms`, or speaks no common version. Once it was
+    /// reached, this waits without end: callers have a timeout of their own.
     pub(crate) async fn refreshed(&self) -> Result<Arc<Cluster>, ClientError> {
         let mut watch = self.watch();
         let before = watch.borrow().answers;
@@ -296,9 +296,9 @@ impl Metadata {
         }
     }
 
-    /// True if a topic of interest is to be asked for again after a backoff, as it was for `unresolved_for`: brokers did
-    /// not know it, or had no leader for it. Its creation takes a while to reach every broker, and it may also be created
-    /// later. Java's consumer does the same.
+    /// True if a topic of interest is to be asked for again after a backoff, as it was for `unresolved_for`: brokers
+    /// did not know it, or had no leader for it. Its creation takes a while to reach every broker, and it may also be
+    /// created later. Java's consumer does the same.
     fn has_unresolved(&self, unresolved_for: Duration) -> bool {
         let (held, view) = (lock(&self.topics), self.view.borrow());
         held.keys().any(|name| match view.cluster.topics.get(name) {

@@ -1,5 +1,5 @@
-//! The way back to `bootstrap.servers` (KIP-899, KIP-1102, KIP-1242). The brokers of metadata are one embedded cluster, and
-//! the bootstrap leads to another.
+//! The way back to `bootstrap.servers` (KIP-899, KIP-1102, KIP-1242). The brokers of metadata are one embedded cluster,
+//! and the bootstrap leads to another.
 
 use std::time::Instant;
 
@@ -65,8 +65,8 @@ async fn without_metadata_for_the_trigger_the_known_brokers_are_forgotten() {
         // One that did not answer was enough: the time is over for all of them.
         assert_eq!(silent.hits().expect("a number"), 1);
         assert!(network.candidates().iter().all(|node| !matches!(node, NodeId::Broker(3..))), "{nodes} nodes");
-        // The connection to the silent broker is closed, so that whatever waits for an answer there is told. Connections
-        // to the other cluster are not counted: a second refresh connects to one of its brokers.
+        // The connection to the silent broker is closed, so that whatever waits for an answer there is told.
+        // Connections to the other cluster are not counted: a second refresh connects to one of its brokers.
         let deadline = Instant::now() + PATIENCE;
         while connections(&known) > 0 {
             assert!(Instant::now() < deadline, "{nodes} nodes");

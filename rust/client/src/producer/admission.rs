@@ -20,8 +20,8 @@ const ADMITS_WAITING: u64 = 1;
 const ADMITS_ALL: u64 = 2;
 const NUMBER_SHIFT: u32 = 2;
 
-/// The admission of records to the open transaction; see the [module](self). Without a `transactional.id` it admits all records
-/// until the producer fails for good.
+/// The admission of records to the open transaction; see the [module](self). Without a `transactional.id` it admits all
+/// records until the producer fails for good.
 #[derive(Debug, Default)]
 pub(crate) struct TransactionAdmission {
     /// The number of the last transaction, shifted, with [`ADMITS_WAITING`] and [`ADMITS_ALL`].
@@ -46,8 +46,8 @@ struct AdmissionState {
     next_permit: u64,
 }
 
-/// Held while a caller sends something that may have to wait. The transaction in which it was acquired is not committed before it is
-/// dropped.
+/// Held while a caller sends something that may have to wait. The transaction in which it was acquired is not committed
+/// before it is dropped.
 #[derive(Debug)]
 pub struct SendPermit {
     admission: Arc<TransactionAdmission>,
@@ -70,8 +70,8 @@ impl Drop for SendPermit {
 }
 
 impl TransactionAdmission {
-    /// Checks that a record is admitted. `sent_in` is the transaction of a record that had to wait. Returns the number of the open
-    /// transaction.
+    /// Checks that a record is admitted. `sent_in` is the transaction of a record that had to wait. Returns the number
+    /// of the open transaction.
     ///
     /// # Errors
     /// Reason that the record cannot be sent now.
@@ -124,8 +124,8 @@ impl TransactionAdmission {
         Ok(SendPermit { admission: self.clone(), number, transaction })
     }
 
-    /// Follows the session: `refusal` says why records cannot be sent, `None` that they can. Opens the next transaction if the last
-    /// one was closed.
+    /// Follows the session: `refusal` says why records cannot be sent, `None` that they can. Opens the next transaction
+    /// if the last one was closed.
     pub(super) fn set_refusal(&self, refusal: Option<TransactionError>) {
         let mut state = self.state();
         match (self.admits(ADMITS_WAITING), &refusal) {
@@ -140,8 +140,8 @@ impl TransactionAdmission {
         state.refusal = refusal;
     }
 
-    /// The client was not let in, or its settings are wrong: nothing can be sent from now on, and an open transaction can
-    /// only be aborted.
+    /// The client was not let in, or its settings are wrong: nothing can be sent from now on, and an open transaction
+    /// can only be aborted.
     pub(super) fn refuse_client(&self, error: ClientError) {
         let mut state = self.state();
         if state.client_refusal.is_some() {

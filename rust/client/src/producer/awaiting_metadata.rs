@@ -1,5 +1,5 @@
-//! Records that wait for metadata: their topic's partitions are not known yet, or their partition may have been added since. They
-//! are encoded, and kept in the order in which they were sent.
+//! Records that wait for metadata: their topic's partitions are not known yet, or their partition may have been added
+//! since. They are encoded, and kept in the order in which they were sent.
 
 use std::time::Instant;
 

@@ -275,8 +275,8 @@ impl Running {
     fn flush(&mut self, reply: oneshot::Sender<()>) {
         let topics = self.pending_topics.topics();
         if topics.is_empty() {
-            // Metadata may just have arrived: the commands about batches of records that waited for it are behind this one, and
-            // these batches are part of the flush.
+            // Metadata may just have arrived: the commands about batches of records that waited for it are behind this
+            // one, and these batches are part of the flush.
             return self.driver.accumulator.send_command(ProduceCommand::FlushBatches(reply));
         }
         let (now, ticket) = (self.now(), self.ticket());

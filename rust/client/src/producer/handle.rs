@@ -218,8 +218,8 @@ impl Producer {
         self.accumulator.partition_count(topic)
     }
 
-    /// The topic's partitions. Resolves when they are known, or fails after `timeout`, or once no broker has known the topic for
-    /// `topic.metadata.propagation.max.ms`.
+    /// The topic's partitions. Resolves when they are known, or fails after `timeout`, or once no broker has known the
+    /// topic for `topic.metadata.propagation.max.ms`.
     pub fn partitions_for(
         &self,
         topic: String,

@@ -76,8 +76,8 @@ pub(crate) enum NotTaken {
 }
 
 impl OpenBatch {
-    /// A batch with room for `capacity` bytes, if there is memory for it. Its first record was sent at `since`. A batch of records
-    /// that wait for metadata has no partition.
+    /// A batch with room for `capacity` bytes, if there is memory for it. Its first record was sent at `since`. A batch
+    /// of records that wait for metadata has no partition.
     pub(crate) fn open(
         id: BatchId,
         partition: Option<(TopicPartition, &BatchCount)>,

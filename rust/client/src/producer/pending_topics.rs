@@ -1,5 +1,5 @@
-//! Topics whose partitions are not known: metadata is requested again with growing backoff, until they are known or fail (req S093).
-//! For a partition beyond those of a known topic, two metadata responses are awaited.
+//! Topics whose partitions are not known: metadata is requested again with growing backoff, until they are known or
+//! fail (req S093). For a partition beyond those of a known topic, two metadata responses are awaited.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use monedula_protocol::error_code::ErrorCode;
 use crate::error::ClientError;
 use crate::net::metadata::View;
 
-/// A partition of a known topic counts as missing after this many metadata answers: the first may have been requested before the
-/// partition was added.
+/// A partition of a known topic counts as missing after this many metadata answers: the first may have been requested
+/// before the partition was added.
 const ANSWERS_FOR_PARTITION: u64 = 2;
 /// Longest wait between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);

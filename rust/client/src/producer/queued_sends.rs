@@ -42,8 +42,8 @@ impl<T: Clone> QueuedSends<T> {
         Self { admission, queues: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Appends a record to a queue; to one that does not exist only with `creates`. Returns `None` if it was not appended, else
-    /// whether the record is the first one, so that the caller has to serve the queue.
+    /// Appends a record to a queue; to one that does not exist only with `creates`. Returns `None` if it was not
+    /// appended, else whether the record is the first one, so that the caller has to serve the queue.
     ///
     /// # Errors
     /// If nothing can be sent now.
@@ -85,8 +85,8 @@ impl<T: Clone> QueuedSends<T> {
         self.pop(queue)
     }
 
-    /// Removes the first record of a queue. Returns whether another record waits. If not, the queue is gone, and the next record
-    /// creates it again, to be served by another thread.
+    /// Removes the first record of a queue. Returns whether another record waits. If not, the queue is gone, and the
+    /// next record creates it again, to be served by another thread.
     pub fn pop(&self, queue: &str) -> bool {
         let mut queues = self.queues();
         let (first, goes_on) = (queues.pop(queue), queues.has_queue(queue));

@@ -96,8 +96,8 @@ impl Receipt {
         self.wake();
     }
 
-    /// Calls the wakers of records that are done, in the order in which they were added. One thread at a time does: another one that
-    /// called its own waker at once would overtake those that are not called yet.
+    /// Calls the wakers of records that are done, in the order in which they were added. One thread at a time does:
+    /// another one that called its own waker at once would overtake those that are not called yet.
     fn wake(&self) {
         let mut state = self.state();
         if std::mem::replace(&mut state.is_waking, true) {
@@ -230,8 +230,8 @@ impl RecordFuture {
         }
     }
 
-    /// Calls `waker` once the outcome is known: now, or on the thread that sets it, which must not be blocked. The wakers of a
-    /// batch are called in the order in which they were added.
+    /// Calls `waker` once the outcome is known: now, or on the thread that sets it, which must not be blocked. The
+    /// wakers of a batch are called in the order in which they were added.
     pub fn on_done(&self, waker: impl FnOnce() + Send + 'static) {
         let mut state = self.receipt.state();
         if let Some(Some(sent)) = state.forwarded.get(self.index as usize) {

@@ -44,8 +44,8 @@ impl Producer {
         taken
     }
 
-    /// Has the rows of a table belong to the open transaction, which is not committed before the report is sealed. For a caller
-    /// that has something to do before [`Self::send_batch`].
+    /// Has the rows of a table belong to the open transaction, which is not committed before the report is sealed. For
+    /// a caller that has something to do before [`Self::send_batch`].
     ///
     /// # Errors
     /// If nothing can be sent now.

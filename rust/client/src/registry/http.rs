@@ -98,8 +98,8 @@ impl Http {
         }
     }
 
-    /// The JSON at this path, or what is answered to a JSON text that is posted there. Each URL is tried; then all of them
-    /// again, after a wait, as often as the settings say.
+    /// The JSON at this path, or what is answered to a JSON text that is posted there. Each URL is tried; then all of
+    /// them again, after a wait, as often as the settings say.
     pub(super) fn request(&self, path: &str, posted: Option<&str>) -> Result<Value, Failure> {
         let (started, question) = (Instant::now(), self.reaching.ask());
         for retry in 0..=self.retries {
@@ -229,8 +229,8 @@ impl Url {
             200..=299 => serde_json::from_slice(&body).map_err(|_| {
                 Attempt::Final(Failure::Other(format!("{url} answered with something else than JSON{IS_ONE}")))
             }),
-            // Without an error code of the registry's own, the path itself is unknown there: 404 alone is the code of the
-            // web server within it.
+            // Without an error code of the registry's own, the path itself is unknown there: 404 alone is the code of
+            // the web server within it.
             404 if error_code(&body).is_some_and(|code| (40_400..40_500).contains(&code)) => {
                 Err(Attempt::Final(Failure::NotFound(said())))
             }

@@ -1,7 +1,7 @@
 //! Schemas of a registry that speaks Confluent's API: asked for by id, in the background, and never twice.
 //!
-//! [`SchemaRegistry::ask`] does not block: a walk that meets an unknown id is told what to wait for. A few threads, which
-//! live while there is something to ask, do the requests.
+//! [`SchemaRegistry::ask`] does not block: a walk that meets an unknown id is told what to wait for. A few threads,
+//! which live while there is something to ask, do the requests.
 
 mod answers;
 mod authorization;
@@ -125,8 +125,8 @@ struct RegistryState {
     threads: usize,
 }
 
-/// Most requests at a time. A partition waits for one at a time, so ids that nobody answers stop no others until so many
-/// partitions wait for them.
+/// Most requests at a time. A partition waits for one at a time, so ids that nobody answers stop no others until so
+/// many partitions wait for them.
 const MAX_THREADS: usize = 64;
 
 impl SchemaRegistry {

@@ -122,8 +122,8 @@ pub struct NoSubject {
 }
 
 impl SchemaRegistry {
-    /// The subject for the schema of keys or values that are written to a topic; `record` is the schema's full name, if it is
-    /// that of a record.
+    /// The subject for the schema of keys or values that are written to a topic; `record` is the schema's full name, if
+    /// it is that of a record.
     ///
     /// # Errors
     /// The part of the subject that is not there, or is no name.
@@ -162,8 +162,8 @@ impl SchemaRegistry {
         self.registering.how == How::Latest
     }
 
-    /// The schema that values of this subject are written with, in place of the given one perhaps. Blocks while the registry
-    /// is asked, which it is once.
+    /// The schema that values of this subject are written with, in place of the given one perhaps. Blocks while the
+    /// registry is asked, which it is once.
     ///
     /// # Errors
     /// The registry's refusal, or that it cannot be asked.

@@ -143,8 +143,8 @@ impl TokenSource for OidcSource {
 }
 
 impl OidcSource {
-    /// The error of a request that was not answered. A certificate that is refused at the first request is a mistake in the
-    /// settings; later, it may be replaced while the last token is still valid.
+    /// The error of a request that was not answered. A certificate that is refused at the first request is a mistake in
+    /// the settings; later, it may be replaced while the last token is still valid.
     fn failed(&self, error: &ureq::Error) -> TokenError {
         let said = |reason: &str| format!("{}: {reason}", self.url);
         let (inner, kind) = match error {

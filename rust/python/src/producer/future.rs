@@ -208,8 +208,8 @@ impl SendFuture {
         Self { parts: OnceLock::from(Own::new(FutureParts::of(Sending::Queued(queued), callbacks))) }
     }
 
-    /// The future of a record that is sent next. To make it may release the GIL: PyO3 does when it makes the first one, and
-    /// the garbage collector may run Python code.
+    /// The future of a record that is sent next. To make it may release the GIL: PyO3 does when it makes the first one,
+    /// and the garbage collector may run Python code.
     pub(super) fn of_next(py: Python<'_>) -> PyResult<Bound<'_, Self>> {
         Self { parts: OnceLock::new() }.into_untracked(py)
     }

@@ -46,8 +46,8 @@ impl QueuedSendsCore {
         on_delivery.map_or(Ok(()), |callback| shared.callbacks.prepare(callback))?;
         let queued = Arc::<QueuedFuture>::default();
         let waiting = QueuedSend(Arc::new((record, queued.clone())));
-        // To make an object may release the GIL, and the thread that sends the record must not get it before the callback is
-        // registered.
+        // To make an object may release the GIL, and the thread that sends the record must not get it before the
+        // callback is registered.
         let future = Bound::new(py, SendFuture::queued(queued, &shared.callbacks))?;
         let pushed = shared.queued.push(queue, creates, || waiting).map_err(|error| to_py(py, error))?;
         let Some(is_first) = pushed else { return Ok(None) };
@@ -57,8 +57,8 @@ impl QueuedSendsCore {
         Ok(Some((future, is_first)))
     }
 
-    /// The first record of a queue, how many seconds it has waited, and its transaction; `None` if no record is left to be sent.
-    /// Records of an aborted transaction have failed already, and are removed.
+    /// The first record of a queue, how many seconds it has waited, and its transaction; `None` if no record is left to
+    /// be sent. Records of an aborted transaction have failed already, and are removed.
     fn front(&self, py: Python<'_>, queue: &str) -> PyResult<Option<(Py<PyAny>, f64, u64)>> {
         let shared = self.shared.get()?;
         while let Some(first) = shared.queued.front(queue) {

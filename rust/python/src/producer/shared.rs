@@ -42,8 +42,8 @@ impl Drop for Shared {
 }
 
 impl Shared {
-    /// Prepares for a record that is sent next. Until its callback is registered nothing may release the GIL: a record that
-    /// another thread sends meanwhile would be called back first.
+    /// Prepares for a record that is sent next. Until its callback is registered nothing may release the GIL: a record
+    /// that another thread sends meanwhile would be called back first.
     ///
     /// # Errors
     /// If the callback is not callable, or no thread can be started for it.

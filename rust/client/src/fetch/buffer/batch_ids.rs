@@ -1,5 +1,5 @@
-//! The ids of batches. Those of one buffer differ from those of all others in the process: a batch of another consumer is
-//! not taken for an own one that has the same number.
+//! The ids of batches. Those of one buffer differ from those of all others in the process: a batch of another consumer
+//! is not taken for an own one that has the same number.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -155,9 +155,9 @@ impl<'b> GroupSide<'b> {
         self.release(state, partitions);
     }
 
-    /// The member does not own these any more: they are lost. An on_revoked for them that has not begun becomes an on_lost. If
-    /// nobody `listens` to that there is none, and their tickets are returned. Both in one step: a poll in between ran the
-    /// on_revoked of partitions that were gone.
+    /// The member does not own these any more: they are lost. An on_revoked for them that has not begun becomes an
+    /// on_lost. If nobody `listens` to that there is none, and their tickets are returned. Both in one step: a poll in
+    /// between ran the on_revoked of partitions that were gone.
     pub(crate) fn lost(self, partitions: &BTreeSet<TopicPartition>, listens: bool) -> Vec<u64> {
         let (_assembler, mut state) = self.assignment.lock();
         let uncalled = state.membership.callbacks().revoked_to_lost(partitions, listens);

@@ -237,8 +237,8 @@ impl HandedOut {
             let mut spans = spans.iter();
             spans.any(|span| span.partition == partition.partition && span.topic == partition.topic)
         };
-        // Places of which the batch has no rows, only markers, aborted and dropped records, are nothing that the user could
-        // finish.
+        // Places of which the batch has no rows, only markers, aborted and dropped records, are nothing that the user
+        // could finish.
         let (rows, markers): (Vec<_>, Vec<_>) = places.iter().cloned().partition(|(partition, ..)| has_rows(partition));
         ledger.hand_out(id, holder, &rows);
         if columns.refused.is_some() {
@@ -486,8 +486,8 @@ impl HandedOut {
         (send, known)
     }
 
-    /// The user commits offsets of its own choice. Those without a leader epoch get the one of the record before them, so
-    /// that whoever starts there learns whether that record was replaced.
+    /// The user commits offsets of its own choice. Those without a leader epoch get the one of the record before them,
+    /// so that whoever starts there learns whether that record was replaced.
     pub(crate) fn commits_own_offsets(&mut self, offsets: &mut BTreeMap<TopicPartition, CommitOffset>) {
         self.add_epochs(offsets);
         for partition in offsets.keys() {
@@ -655,8 +655,8 @@ impl HandedOut {
         self.rows.values().for_each(RowBatch::stop);
     }
 
-    /// True if rows of a partition were handed out that may be handed out again, or that somebody has in hand: its error
-    /// comes after them.
+    /// True if rows of a partition were handed out that may be handed out again, or that somebody has in hand: its
+    /// error comes after them.
     pub(super) fn owes_rows(&self, partition: &TopicPartition) -> bool {
         self.returned.contains_key(partition) || self.is_in_hand(partition)
     }

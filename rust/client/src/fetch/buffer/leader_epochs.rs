@@ -40,8 +40,8 @@ impl LeaderEpochs {
         read.end = offsets.end;
     }
 
-    /// The leader epoch of the record before `offset`, -1 if it was not read. One that is too low would make the next reader
-    /// believe that records were replaced.
+    /// The leader epoch of the record before `offset`, -1 if it was not read. One that is too low would make the next
+    /// reader believe that records were replaced.
     pub(super) fn before(&self, partition: &TopicPartition, offset: i64) -> i32 {
         let read = self.0.get(partition).filter(|read| offset <= read.end);
         let first = |read: &&Read| read.epochs.iter().rev().find(|(first, _)| *first < offset).map(|(_, epoch)| *epoch);

@@ -1,7 +1,6 @@
 //! The counter of rows that are handed out one by one. It is also what stops them: a stop bit in the same number, set
-//! under the lock of the fetch buffer, or by `take` itself once the lease is over. From then on no row is counted, and a
-//! row that is not counted is not handed out.
-//! So taking a row needs no lock, and none slips through.
+//! under the lock of the fetch buffer, or by `take` itself once the lease is over. From then on no row is counted, and
+//! a row that is not counted is not handed out. So taking a row needs no lock, and none slips through.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

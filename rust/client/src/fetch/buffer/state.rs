@@ -201,8 +201,8 @@ impl BufferState {
             || self.membership.withholds(Instant::now())
     }
 
-    /// Raises an error for want of something, such as a schema. The partition is held back until it is raised, and tries
-    /// again some time after.
+    /// Raises an error for want of something, such as a schema. The partition is held back until it is raised, and
+    /// tries again some time after.
     pub(super) fn raise_unavailable(&mut self, error: ClientError) {
         let Some(partition) = error.partition().cloned() else { return };
         self.set_held(&partition, HoldReason::Lookup, true);

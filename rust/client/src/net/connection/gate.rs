@@ -1,8 +1,8 @@
 //! The gate before a connection: while the client authenticates again (KIP-368), requests wait here.
 //!
-//! A broker takes nothing but SASL between SaslHandshake and the end of the exchange. Requests that were sent before stay
-//! in flight, so a JoinGroup that is answered after minutes only delays the exchange. Those that come meanwhile are sent
-//! in their order once the gate opens; their deadlines begin then.
+//! A broker takes nothing but SASL between SaslHandshake and the end of the exchange. Requests that were sent before
+//! stay in flight, so a JoinGroup that is answered after minutes only delays the exchange. Those that come meanwhile
+//! are sent in their order once the gate opens; their deadlines begin then.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ pub(super) struct HeldRequest {
     pub(super) patience: Duration,
 }
 
-/// The closed gate of a connection. If it is dropped without [`Self::open`], the connection is closed: nobody would ever
-/// send what waits.
+/// The closed gate of a connection. If it is dropped without [`Self::open`], the connection is closed: nobody would
+/// ever send what waits.
 pub(crate) struct Gate<'c> {
     connection: &'c Connection,
     opened: bool,

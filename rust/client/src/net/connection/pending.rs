@@ -39,8 +39,8 @@ pub(super) struct SharedConnection {
     pub(super) broker: String,
     pub(super) limits: Limits,
     pub(super) pending: Mutex<VecDeque<Pending>>,
-    /// Requests that wait until the client has authenticated again; `None` while the gate is open. Locked only by who has
-    /// locked `pending`.
+    /// Requests that wait until the client has authenticated again; `None` while the gate is open. Locked only by who
+    /// has locked `pending`.
     pub(super) held: Mutex<Option<VecDeque<HeldRequest>>>,
     pub(super) answer_max_bytes: AtomicUsize,
     pub(super) closed: AtomicBool,
@@ -70,8 +70,8 @@ pub(super) fn is_set_up(api: ApiKey) -> bool {
     matches!(api, ApiKey::ApiVersions | ApiKey::SaslHandshake | ApiKey::SaslAuthenticate)
 }
 
-/// True if the size of an answer depends on what brokers have, and not only on what was asked. The answers to all others
-/// are small beside any limit.
+/// True if the size of an answer depends on what brokers have, and not only on what was asked. The answers to all
+/// others are small beside any limit.
 fn may_be_large(api: ApiKey) -> bool {
     !matches!(
         api,
@@ -190,9 +190,9 @@ impl SharedConnection {
         bytes > 0 && self.pending().front().is_some_and(|first| !is_set_up(first.api))
     }
 
-    /// An answer whose length is beyond the limit. If it may be large at all, and was too large the last time too, it would
-    /// be so again: its waiter gets an error that names the setting to change. Otherwise the length may be damaged, and the
-    /// request is to be sent again, as those behind it are.
+    /// An answer whose length is beyond the limit. If it may be large at all, and was too large the last time too, it
+    /// would be so again: its waiter gets an error that names the setting to change. Otherwise the length may be
+    /// damaged, and the request is to be sent again, as those behind it are.
     pub(super) fn fail_too_large(&self, bytes: i32, correlation_id: i32) {
         let oversized = &self.limits.oversized;
         let is_again = |api: ApiKey| may_be_large(api) && !lock(oversized).insert((self.broker.clone(), api.code()));

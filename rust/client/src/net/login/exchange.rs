@@ -1,5 +1,5 @@
-//! The client's side of any mechanism, with what it needs besides the broker's messages: keys that are derived on another
-//! thread, and the library of Kerberos.
+//! The client's side of any mechanism, with what it needs besides the broker's messages: keys that are derived on
+//! another thread, and the library of Kerberos.
 
 use monedula_protocol::sasl::{ClientExchange, ExchangeStep, NONCE_BYTES, SaslError};
 use monedula_protocol::secret::Secret;

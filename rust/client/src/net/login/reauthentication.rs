@@ -34,8 +34,8 @@ struct Due {
 }
 
 impl Session {
-    /// A session of this many milliseconds; `None` if it does not end. It counts from before the login, since the broker's
-    /// clock starts somewhere in it.
+    /// A session of this many milliseconds; `None` if it does not end. It counts from before the login, since the
+    /// broker's clock starts somewhere in it.
     pub(super) fn of(began_at: Instant, lifetime_ms: i64) -> Option<Self> {
         let lifetime_ms = u64::try_from(lifetime_ms).ok().filter(|&ms| ms > 0)?;
         Some(Self { began_at, lifetime: Duration::from_millis(lifetime_ms).min(LONGEST) })

@@ -14,8 +14,8 @@ const SLOW: Duration = Duration::from_secs(1);
 
 type PendingAnswer<'a, T> = (NodeId, Pin<Box<dyn Future<Output = T> + Send + 'a>>);
 
-/// Nodes of which any may answer. The next is asked when one has failed, or has been silent for [`SLOW`]: none keeps the
-/// caller waiting for its whole time-out while others could answer.
+/// Nodes of which any may answer. The next is asked when one has failed, or has been silent for [`SLOW`]: none keeps
+/// the caller waiting for its whole time-out while others could answer.
 pub(crate) struct InTurn<'a, T> {
     waiting: VecDeque<NodeId>,
     asked: Vec<PendingAnswer<'a, T>>,

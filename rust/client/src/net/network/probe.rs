@@ -42,8 +42,8 @@ impl Network {
         RequestError::OtherProtocol { broker: deadline.broker.clone(), key: "security.protocol", reason }
     }
 
-    /// Connects where the connection before was closed before anything was answered on it. Brokers do that to clients that
-    /// have not logged in.
+    /// Connects where the connection before was closed before anything was answered on it. Brokers do that to clients
+    /// that have not logged in.
     pub(super) async fn connect_again(
         &self,
         node: NodeId,

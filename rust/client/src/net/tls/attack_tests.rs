@@ -341,8 +341,8 @@ impl AsyncRead for Refusing {
         if this.has_written
             && let Some(stream) = this.stream.take()
         {
-            // The alert certificate_unknown; and a reset, as of one who has closed when more comes. The client, on the same
-            // thread, has read nothing yet.
+            // The alert certificate_unknown; and a reset, as of one who has closed when more comes. The client, on the
+            // same thread, has read nothing yet.
             let written = stream.try_write(&[0x15, 3, 3, 0, 2, 2, 46]).expect("there is room");
             assert_eq!(written, 7);
             socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("it can be");

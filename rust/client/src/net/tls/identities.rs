@@ -10,8 +10,8 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// The client's certificates: one, or all those of a keystore.
 ///
-/// The broker gets the first that an authority has issued which it names, as from Java's clients. Where none is, or it names
-/// none, it gets the first all the same: brokers name their authorities, but need not name all (librdkafka#4900).
+/// The broker gets the first that an authority has issued which it names, as from Java's clients. Where none is, or it
+/// names none, it gets the first all the same: brokers name their authorities, but need not name all (librdkafka#4900).
 #[derive(Debug)]
 pub(super) struct Identities(pub(super) Vec<Arc<CertifiedKey>>);
 

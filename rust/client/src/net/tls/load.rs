@@ -301,8 +301,8 @@ fn read(source: &LocatedMaterial, file: Option<&Path>, passwords: Passwords<'_>)
     material::read(&bytes, source.format, passwords).map_err(|Problem(what)| wrong(source, file, what))
 }
 
-/// A key with its chain, whose first certificate must be that of the key. `CertifiedKey::from_der` would refuse certificates of
-/// X.509 version 1, which brokers take.
+/// A key with its chain, whose first certificate must be that of the key. `CertifiedKey::from_der` would refuse
+/// certificates of X.509 version 1, which brokers take.
 fn certified_key(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,

@@ -210,8 +210,8 @@ pub(crate) fn certificates_in(path: &str) -> Result<Vec<CertificateDer<'static>>
     read.map_err(|reason| format!("{path}: {reason}"))
 }
 
-/// Name or address that a broker's certificate must be for. A name is sent to the broker as well (SNI), an address is not; the dot at
-/// the end of a fully qualified name is in neither.
+/// Name or address that a broker's certificate must be for. A name is sent to the broker as well (SNI), an address is
+/// not; the dot at the end of a fully qualified name is in neither.
 fn server_name(host: &str) -> Option<ServerName<'static>> {
     ServerName::try_from(host.strip_suffix('.').unwrap_or(host).to_owned()).ok()
 }

@@ -94,8 +94,8 @@ impl Running {
         }
     }
 
-    /// Forgets topics that nothing was sent to for `metadata.max.idle.ms`. The machine keeps their sequence numbers, as the brokers
-    /// do.
+    /// Forgets topics that nothing was sent to for `metadata.max.idle.ms`. The machine keeps their sequence numbers, as
+    /// the brokers do.
     pub(super) fn forget_idle_topics(&mut self) {
         let (now, max_idle) = (self.now(), self.driver.config.max_idle);
         if now < self.sweep_at {

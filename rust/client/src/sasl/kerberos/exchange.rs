@@ -111,8 +111,8 @@ impl<C: SecurityContext> Exchange<C> {
     }
 }
 
-/// The offer is a byte of bits and three of the size of protected messages. RFC 4752 wants a size of 0 where no protection
-/// is offered, but Java's brokers name 65,536 all the same, so the size is not looked at.
+/// The offer is a byte of bits and three of the size of protected messages. RFC 4752 wants a size of 0 where no
+/// protection is offered, but Java's brokers name 65,536 all the same, so the size is not looked at.
 fn check_offer(offer: &[u8]) -> Result<(), ExchangeError> {
     match offer {
         [layers, _, _, _] if layers & NO_LAYER != 0 => Ok(()),
