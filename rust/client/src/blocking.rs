@@ -118,7 +118,7 @@ async fn done<T>(begun: Begun<T>) -> Result<T, NotRun> {
     }
 }
 
-/// Lets the other tasks of this thread of a runtime go on elsewhere while `work` blocks it. Without another thread they wait.
+/// Lets other tasks of this runtime's thread go on elsewhere while `work` blocks it; without another thread they wait.
 pub fn in_place<T>(work: impl FnOnce() -> T) -> T {
     // The runtime would panic, and leave its tasks to nobody.
     match check_threads(1) {

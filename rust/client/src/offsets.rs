@@ -69,7 +69,7 @@ pub(crate) struct Offsets {
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     pub(crate) partition: TopicPartition,
-    /// For `list`: a timestamp in ms, [`LATEST`], [`EARLIEST`] or [`MAX_TIMESTAMP`]. For `epoch_ends`: the leader epoch.
+    /// For `list` a timestamp in ms, [`LATEST`], [`EARLIEST`] or [`MAX_TIMESTAMP`], for `epoch_ends` the leader epoch.
     pub(crate) what: i64,
 }
 

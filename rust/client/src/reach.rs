@@ -109,7 +109,7 @@ impl Reach {
         self.state().leaders.get(&node).is_some_and(|leader| leader.standing == Standing::Fails)
     }
 
-    /// A leader that had failed accepts connections again. Its answer may be a long poll's, which takes as long as it may.
+    /// A leader that had failed accepts connections again. Its answer may be a long poll's, which takes its time.
     pub(crate) fn connected(&self, node: i32) {
         let mut state = self.state();
         let Some(leader) = state.leaders.get_mut(&node).filter(|leader| leader.standing == Standing::Fails) else {

@@ -17,7 +17,7 @@ use crate::error::to_py;
 /// A node: id, host, port, rack.
 pub(crate) type PyNode = (i32, String, u16, Option<String>);
 
-/// A replica of the metadata log: node id, directory id, log end offset, times of its last fetch and of being caught up.
+/// A replica of the metadata log: node id, directory id, log end offset, times of its last fetch and catching up.
 type PyQuorumReplica = (i32, Option<String>, Option<i64>, Option<i64>, Option<i64>);
 
 /// The quorum: leader, its epoch, high watermark, voters, observers, and the endpoints of each controller.

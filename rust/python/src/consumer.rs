@@ -316,8 +316,8 @@ impl ConsumerCore {
         Ok(Records::behind(&batch.columns.record_batch, cursor, holder.is_none()))
     }
 
-    /// Returns the rows of a batch that were not requested to the fetch buffer, which hands them out again. The row that was
-    /// requested last stays with `holder`; if left out, with the thread that requested it, whichever thread gives back.
+    /// Returns the rows of a batch that were not requested to the fetch buffer, which hands them out again. The row
+    /// that was requested last stays with `holder`; if left out, with the thread that requested it, whoever gives back.
     #[pyo3(signature = (batch, holder=None))]
     fn give_back(&self, py: Python<'_>, batch: &Bound<'_, Batch>, holder: Option<u64>) -> PyResult<()> {
         let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());

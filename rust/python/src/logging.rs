@@ -62,7 +62,7 @@ struct Rounds {
     handling_since: Option<Instant>,
 }
 
-/// The forwarder of this process; null before the first client, and in a forked child. Never dropped: its thread uses it.
+/// The forwarder of this process; null before the first client, and in a forked child. Its thread uses it: not dropped.
 static FORWARDER: AtomicPtr<Forwarder> = AtomicPtr::new(null_mut());
 
 thread_local! {
@@ -114,7 +114,7 @@ fn start() -> Option<&'static Forwarder> {
     let (ours, thread) = std::sync::mpsc::channel::<&'static Forwarder>();
     let run = move || {
         if let Ok(forwarder) = thread.recv() {
-            // Attached once, for a thread state that stays: CPython up to 3.13 crashes where it has no memory for another.
+            // Attached once, so that its thread state stays: CPython up to 3.13 crashes without memory for another one.
             attached(|py| py.detach(|| forwarder.run()));
         }
     };

@@ -108,7 +108,7 @@ impl ReserveAllocator {
         (pointer as usize).wrapping_sub(self.start() as usize) < RESERVE_BYTES
     }
 
-    /// Memory of the reserve; null if it has none, for very many bytes, and for who can do without. What is free is zeroed.
+    /// Zeroed memory of the reserve; null if it has none, for very many bytes, and for who can do without.
     #[cold]
     fn grant(&self, layout: Layout) -> *mut u8 {
         if layout.size() > MOST_BYTES || layout.align() > MOST_ALIGN_BYTES || is_refusable() {
@@ -137,7 +137,7 @@ impl ReserveAllocator {
     /// As [`GlobalAlloc::realloc`].
     #[cold]
     unsafe fn moved(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise: the new size does not overflow, the old memory has `layout` and is not used after.
+        // SAFETY: by the caller's promise the new size does not overflow; the old memory has `layout` and is unused after.
         unsafe {
             let new = self.alloc(Layout::from_size_align_unchecked(new_size, layout.align()));
             if !new.is_null() {
@@ -152,7 +152,7 @@ impl ReserveAllocator {
 // SAFETY: each granule is granted to one caller at a time, under the lock of `used`.
 unsafe impl Sync for ReserveAllocator {}
 
-// SAFETY: what is returned is the system's allocator's, or granules that no one else has; each goes back where it came from.
+// SAFETY: memory is the system allocator's, or granules that no one else has; each goes back where it came from.
 unsafe impl GlobalAlloc for ReserveAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -41,7 +41,7 @@ pub(crate) struct ProtobufGiven {
     writers: Vec<(WriterKey, ProtobufSchema)>,
     framing: Framing,
     options: ProtobufOptions,
-    /// True if values are framed as Confluent's where the client has a registry, which is asked then for writers' schemas.
+    /// True if values are framed as Confluent's where the client has a registry, which is asked for writers' schemas.
     may_ask: bool,
     /// Subject of the context of the schemas that are asked for.
     subject: Option<Arc<str>>,

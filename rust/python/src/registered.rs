@@ -52,7 +52,7 @@ impl SubjectLookup<'_> {
     }
 }
 
-/// The schemas of Avro that one refers to, each behind those that it refers to itself, with the names that they are referred to by.
+/// The schemas of Avro that one refers to, by these names, each behind those that it refers to itself.
 pub(crate) fn new_references(texts: &[String]) -> Vec<NewReference> {
     let mut references = Vec::new();
     for (index, text) in texts.iter().enumerate() {

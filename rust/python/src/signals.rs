@@ -1,7 +1,7 @@
 //! Exceptions of signal handlers in Python code that the core calls: they are the program's, and never dropped.
 //!
-//! Python runs signal handlers in its main thread, between any two instructions. One that is due when the core calls Python
-//! runs inside that call, whose errors the core may know what to do about: those of a `repr` in a message, or of a library.
+//! Python runs signal handlers in its main thread, between any two instructions. One that is due when the core calls
+//! Python runs inside that call, whose errors the core may handle: those of a `repr` in a message, or of a library.
 
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};

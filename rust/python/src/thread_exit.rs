@@ -1,8 +1,8 @@
 //! Threads that the interpreter ends while they are in this extension.
 //!
-//! Until 3.13, CPython ends a thread that wants the GIL of an interpreter that ends by `pthread_exit`, wherever in Python's API
-//! that happens: in a call, in `str()`, where the last reference of an object is dropped. With glibc that unwinds the thread's
-//! stack, and Rust's frames cannot be unwound so: one that catches panics aborts the process, and destructors would touch
+//! Until 3.13, CPython ends a thread that wants the GIL of an interpreter that ends by `pthread_exit`, wherever in
+//! Python's API: in a call, in `str()`, where an object's last reference is dropped. With glibc that unwinds the stack,
+//! and Rust's frames cannot be unwound so: one that catches panics aborts the process, and destructors would touch
 //! objects that are gone. So a thread parks before its first frame is unwound, as CPython itself has it from 3.14 on.
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -46,7 +46,7 @@ words! {
 
 const USER: AclResourceType = AclResourceType(7);
 
-/// An ACL ([`AclBinding`]) or a filter of ACLs ([`AclFilter`]). In a filter, the word `any` and the text `None` match all.
+/// An ACL ([`AclBinding`]) or a filter of them ([`AclFilter`]), in which the word `any` and the text `None` match all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Acl<Text> {
     /// The type of the resource.
@@ -246,7 +246,7 @@ fn wanted(filter: &AclFilter) -> DeleteAclsFilter<'_> {
     }
 }
 
-/// The ACLs that a filter deleted. One that could not be deleted makes it an error, which names it and counts the others.
+/// The ACLs that a filter deleted. If one could not be deleted, an error, which names it and counts the others.
 fn deleted(result: &DeleteAclsFilterResult<'_>) -> Result<Vec<AclBinding>, Refusal> {
     Refusal::check(result.error_code, result.error_message)?;
     let mut deleted = Vec::with_capacity(result.matching_acls.len());

@@ -32,7 +32,7 @@ impl Consumer {
     }
 
     /// The first record of each partition whose timestamp is at least the given one, in ms, whatever the isolation
-    /// level: no record before it is as young. Under read_committed, a record of an open transaction would be no record.
+    /// level: no record before it is as young. Under read_committed, one of an open transaction would not count.
     pub fn first_at(&self, times: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl OffsetLookup + use<> {
         self.look_up_by(self.base.offsets.uncommitted(), times, timeout)
     }

@@ -77,7 +77,7 @@ impl Connection {
         &self.shared.broker
     }
 
-    /// The request that waits longest for its answer, for how long it has, and for how long its broker may hold it back.
+    /// The request that waits longest for its answer: for how long, and for how long its broker may hold it.
     pub(crate) fn oldest_waiting(&self) -> Option<(ApiKey, Duration, Duration)> {
         let pending = self.shared.pending();
         pending.front().map(|oldest| {

@@ -377,7 +377,7 @@ impl Accumulator {
         Ok(topics)
     }
 
-    /// Records that waited for metadata failed, and so does the open transaction. They belong to it: an abort fails those that wait.
+    /// Records that waited for metadata failed, and so does the open transaction, to which they belong.
     pub(crate) fn fail_transaction(&self, error: &ClientError) {
         self.admission.fail_open_transaction(error);
     }

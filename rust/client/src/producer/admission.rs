@@ -1,7 +1,7 @@
-//! Admission of records to a transaction. The accumulator checks this under its lock, and a transaction is closed under the same
-//! lock: a record that was admitted is in a batch that the driver knows of before anything that follows the closing.
+//! Admission of records to a transaction. The accumulator checks it under the lock under which transactions are closed:
+//! a record that was admitted is in a batch that the driver knows of before anything that follows the closing.
 //!
-//! Transactions have numbers. A record that had to wait names the transaction in which it was sent, and no other one admits it.
+//! Transactions have numbers. A record that had to wait names the one in which it was sent, and no other admits it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

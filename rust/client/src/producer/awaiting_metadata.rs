@@ -73,7 +73,7 @@ impl AwaitingMetadata {
         }
     }
 
-    /// Sends each record with `send`, and forwards its future to the result. Returns the records that could not be sent.
+    /// Sends each record with `send`, and forwards its future to the result. Returns those that could not be sent.
     pub(crate) fn forward(
         self,
         mut send: impl FnMut((Option<i32>, Instant), &NewRecord<'_>) -> Result<RecordFuture, ClientError>,

@@ -1,4 +1,4 @@
-//! The task that owns the delivery machine: gives it batches, answers and time, and carries its outputs out (`outputs`).
+//! The task that owns the delivery machine: gives it batches, answers and time, and executes its outputs (`outputs`).
 
 mod end;
 mod outputs;
@@ -253,7 +253,7 @@ impl Running {
                 for topic in self.pending_topics.topics() {
                     self.topic_failed(&topic, &fault.clone().into());
                 }
-                // Metadata may just have arrived: the commands about batches of records that waited for it are behind this one.
+                // Metadata may just have arrived: the commands about records that waited for it are behind this one.
                 self.driver.accumulator.send_command(ProduceCommand::FailUnsentBatches(fault));
             }
             ProduceCommand::FailUnsentBatches(fault) => self.machine.handle(now, Input::FailUnsent(fault)),
@@ -271,7 +271,7 @@ impl Running {
         self.next_ticket
     }
 
-    /// Flushes the batches that there are. If records wait for metadata, the flush ends once their batches are done as well.
+    /// Flushes the batches that there are. If records wait for metadata, it ends once their batches are done as well.
     fn flush(&mut self, reply: oneshot::Sender<()>) {
         let topics = self.pending_topics.topics();
         if topics.is_empty() {

@@ -97,7 +97,7 @@ impl OpenBatch {
         Ok(Self { id, since, receipt: Receipt::new(partition), writer, charge, counted })
     }
 
-    /// Appends a record if the payload stays within `max_bytes`, or if it is the first one. Returns its index in the batch.
+    /// Appends a record if the payload stays within `max_bytes`, or if it is the first one. Returns its index.
     #[inline]
     pub(crate) fn append(&mut self, record: &NewRecord<'_>, max_bytes: usize) -> Result<u32, NotTaken> {
         match self.writer.append(record, max_bytes) {

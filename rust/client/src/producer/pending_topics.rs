@@ -54,7 +54,7 @@ struct PendingTopic {
     /// Time of the latest answer that did not know the topic, as of the last attempt.
     unknown_until: Option<Now>,
     next_at: Option<Now>,
-    /// The topic is known, and a partition beyond its known ones is awaited: how many metadata answers there were at the start.
+    /// A partition beyond the known ones of a topic is awaited since there were this many metadata answers.
     answers_before: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! Queues of records that wait before they can be in a batch, for room in `buffer.memory` or for their partition to be chosen. The
-//! caller serves each queue on a thread of its own. Order and transactions are those of the engine's [`SendQueues`].
+//! Queues of records that wait for room in `buffer.memory`, or for their partition to be chosen. The caller serves each
+//! queue on a thread of its own. Order and transactions are those of the engine's [`SendQueues`].
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

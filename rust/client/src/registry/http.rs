@@ -153,7 +153,7 @@ impl Http {
         }
     }
 
-    /// The time before the next attempt: up to twice as long each time, at random, so that clients do not come together.
+    /// The time before the next attempt: up to twice as long each time, at random, so that clients come one by one.
     fn pause(&self, retry: u32) -> Duration {
         let longest = self.wait.saturating_mul(1 << retry.min(16)).min(self.max_wait);
         let draw = RandomState::new().hash_one(retry);

@@ -149,7 +149,7 @@ impl SchemaRegistry {
         self.inner.http.reaching.waiting()
     }
 
-    /// A version of a subject, the latest if there is no number, of this kind. Blocks, for as long as the settings allow.
+    /// A version of a subject, the latest if there is no number, of this kind. Blocks as long as the settings allow.
     ///
     /// # Errors
     ///

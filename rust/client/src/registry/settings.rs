@@ -176,7 +176,7 @@ fn basic(pair: &[u8]) -> Secret {
     Secret::from(format!("Basic {}", base64::encode(pair)))
 }
 
-/// A URL; a user and password in it go into the header. No message has the URL as it was given: a password may be in it.
+/// A URL, whose user and password go into the header. No message has it as it was given: a password may be in it.
 fn url(values: &Values, given: &str, authorization: &Authorization) -> Result<Url, ConfigError> {
     let expected = "is no URL; expected https://host:port or http://host:port";
     let parsed = given.parse::<Uri>().map_err(|_| wrong(values, URL, expected))?;

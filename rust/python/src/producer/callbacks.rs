@@ -255,7 +255,7 @@ impl CallbacksState {
     }
 }
 
-/// The body of the thread that runs callbacks; see `monedula.producer._callback_thread`. It is dropped when the thread has ended.
+/// The body of the thread that runs callbacks (`monedula.producer._callback_thread`). Dropped when that ends.
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct CallbackRunner {
     callbacks: Own<Arc<Callbacks>>,

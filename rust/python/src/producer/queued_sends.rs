@@ -32,8 +32,8 @@ impl QueuedSendsCore {
         Ok(Self { shared: Own::new(core.shared.get()?.clone()) })
     }
 
-    /// Appends a record to a queue; to one that does not exist only with `creates`. Returns its future, which has the callback, and
-    /// whether it is the first record, so that a thread has to serve the queue; `None` if it was not appended.
+    /// Appends a record to a queue; to one that does not exist only with `creates`. Returns its future, which has the
+    /// callback, and true if it is the first record, so that a thread has to serve the queue; `None` if not appended.
     fn push<'py>(
         &self,
         py: Python<'py>,

@@ -128,7 +128,7 @@ impl Assembler {
 }
 
 /// Rows that were walked will not be handed out: they are fetched again, should the partitions stay. These get a new
-/// span, because a fetch in flight goes on behind what was walked: with its answer the rows before would count as passed.
+/// span: a fetch in flight goes on behind what was walked, and its answer would make the rows before count as passed.
 fn take_back(state: &mut BufferState, walks: Vec<Walk>) {
     let mut begins = BTreeMap::new();
     for Walk { partition, span, from, .. } in walks {

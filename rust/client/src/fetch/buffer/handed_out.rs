@@ -426,7 +426,7 @@ impl HandedOut {
         }
     }
 
-    /// The first rows of a part are finished; it stays out. Counts once all earlier parts of the partition are finished.
+    /// The first rows of a part are finished; it stays out. Counts once the partition's earlier parts are finished.
     pub(crate) fn finish_rows(&mut self, part: &HandedBatch, rows: usize) {
         if let Some(ledger) = &mut self.ledger {
             finish_up_to(&part.columns, rows, part.id, ledger);

@@ -80,7 +80,7 @@ impl BufferState {
         self.handed_out.restart(partition, span, Some(OffsetAndEpoch { offset, leader_epoch }));
     }
 
-    /// Reads a partition again from the next offset to be handed out on: what was fetched is dropped. It gets a new span.
+    /// Drops what was fetched of a partition, and reads it again, in a new span, from the next offset to be handed out.
     pub(super) fn read_again(&mut self, partition: &TopicPartition, from: OffsetAndEpoch) {
         self.go_on(partition);
         self.errors.forget(partition);

@@ -37,7 +37,7 @@ impl Running {
         self.ask_leaders(lookups.collect(), epoch_ends, |answers| Event::EpochEnds { answers });
     }
 
-    /// `lookups` has the span of each partition, and what is asked for. The machine waits for exactly one answer of each.
+    /// `lookups` has the span of each partition, and the question. The machine waits for exactly one answer of each.
     fn ask_leaders<X, T>(
         &self,
         lookups: BTreeMap<TopicPartition, (u64, i64)>,

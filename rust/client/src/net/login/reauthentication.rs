@@ -1,6 +1,6 @@
 //! The session that a login begins: it ends unless the client logs in again over the same connection (KIP-368).
 //!
-//! The broker closes a connection whose session has ended when the next request comes; a login after the end still works.
+//! The broker closes a connection whose session has ended at the next request; a login after the end still works.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};

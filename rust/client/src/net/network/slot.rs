@@ -40,7 +40,7 @@ impl Network {
     }
 
     /// The connection that stands, if a request can be sent over it without a wait. Most requests find one, so only the
-    /// others watch for the end of the client. A caller that waits for the slot is not overtaken: the slot is locked then.
+    /// others watch for the end of the client. Nobody overtakes a caller that waits for the slot: it is locked then.
     fn ready_link(&self, node: NodeId, purpose: Purpose) -> Option<Link> {
         let address = self.address(node).ok()?;
         let slot = lock(&self.slots).get(&(node, purpose))?.clone();

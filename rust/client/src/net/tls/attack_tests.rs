@@ -1,4 +1,4 @@
-//! Connections that are cut, altered, or drawn to something weaker, by a server in the test or by who stands in between.
+//! Connections that are cut, altered, or drawn to something weaker, by a server in the test or by one in between.
 
 use std::net::Ipv4Addr;
 use std::pin::Pin;

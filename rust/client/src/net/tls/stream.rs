@@ -98,9 +98,9 @@ impl Wire {
         Poll::Ready(Ok(()))
     }
 
-    /// A broker that refuses a certificate says so and closes. What it said may still be unread when a write fails, and
-    /// counts first. So `bytes` that cannot be written are dropped, as if they were lost on their way, and the reader tells
-    /// the error once there is nothing more to read. (rustls reads nothing during a handshake while a write is due.)
+    /// A broker that refuses a certificate says so and closes. Its words may still be unread when a write fails, and
+    /// count first. So `bytes` that cannot be written are dropped, as if lost on their way, and the reader tells the
+    /// error once there is nothing more to read. (rustls reads nothing during a handshake while a write is due.)
     fn dropped(
         &mut self,
         written: Poll<io::Result<usize>>,

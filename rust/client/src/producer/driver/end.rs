@@ -45,7 +45,7 @@ impl Running {
     }
 }
 
-/// Whatever ends the driver, also the end of the runtime: every record gets an outcome, so that no caller waits for ever.
+/// Whatever ends the driver, such as the end of the runtime: every record gets an outcome, so no caller waits for ever.
 impl Drop for Running {
     fn drop(&mut self) {
         self.driver.accumulator.close();

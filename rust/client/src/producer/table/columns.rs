@@ -123,7 +123,7 @@ fn unknown(name: &str) -> String {
     )
 }
 
-/// True if pandas wrote this column for an index without a name that only numbers the rows, as that of a filtered frame.
+/// True if pandas wrote this column for an index without a name that only numbers rows, as that of a filtered frame.
 ///
 /// # Errors
 /// It is one of several levels, or has other labels than whole numbers: these would be lost.

@@ -51,7 +51,7 @@ const MAX_MESSAGE_BYTES: usize = 64 << 10;
 const NO_LAYER: u8 = 1;
 
 /// Choice from the offer: no protection, and so no size of protected messages. No authorization id follows, so the
-/// broker takes the principal of the ticket (RFC 4752, 3.1), as it would the same name, which is what Java's client sends.
+/// broker takes the principal of the ticket (RFC 4752, 3.1), the name that Java's client sends.
 const CHOICE: [u8; 4] = [NO_LAYER, 0, 0, 0];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -74,7 +74,7 @@ impl<C> Tickets<C> {
         }
     }
 
-    /// A broker refused the tickets of this number. Returns whether there are newer ones, or will be for the next login.
+    /// A broker refused the tickets of this number. Returns true if there are newer ones, or will be at the next login.
     pub(super) fn refused(&mut self, number: u64, now_ms: i64) -> bool {
         if self.number > number || self.held.is_none() {
             return true;
