@@ -137,7 +137,7 @@ impl ReserveAllocator {
     /// As [`GlobalAlloc::realloc`].
     #[cold]
     unsafe fn moved(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: by the caller's promise the new size does not overflow; the old memory has `layout` and is unused after.
+        // SAFETY: the caller promises: the new size does not overflow; the old memory has `layout`, and ends here.
         unsafe {
             let new = self.alloc(Layout::from_size_align_unchecked(new_size, layout.align()));
             if !new.is_null() {
