@@ -1,14 +1,12 @@
 """`AsyncAdmin`, the admin client for asyncio: the methods of `Admin`, awaited."""
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+from monedula._asyncio.loop_client import LoopClient
 from monedula._migration_hints import tells
 from monedula.admin.calls import AsyncioClient, Function, with_methods
 from monedula.admin.methods import AdminMethods
-
-if TYPE_CHECKING:
-    from monedula._asyncio.client_loop import ClientLoop
 
 
 def _awaited(call: Function) -> Function:
@@ -22,7 +20,7 @@ def _awaited(call: Function) -> Function:
 
 @tells
 @with_methods(_awaited)
-class AsyncAdmin(AdminMethods, AsyncioClient):
+class AsyncAdmin(AdminMethods, AsyncioClient, LoopClient):
     """Administers a cluster from an event loop.
 
     Arguments, results and errors as `Admin`. Cancelling a wait ends the call; requests that were sent before may still
@@ -32,8 +30,6 @@ class AsyncAdmin(AdminMethods, AsyncioClient):
         async with AsyncAdmin({"bootstrap.servers": "localhost:9092"}) as admin:
             await admin.create_topics("orders", partitions=6)
     """
-
-    _client_loop: "ClientLoop | None" = None
 
     async def __aenter__(self) -> Self:
         self._check_open()
@@ -48,11 +44,3 @@ class AsyncAdmin(AdminMethods, AsyncioClient):
         """Close the connections; current calls end with `ClosedError`. May be called again."""
         self._is_closed = True
         self._core.close(0.0)
-
-    def _loop(self) -> "ClientLoop":
-        if self._client_loop is None:
-            from monedula._asyncio.client_loop import ClientLoop
-
-            self._client_loop = ClientLoop()
-        self._client_loop.check()
-        return self._client_loop

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 from weakref import ref
 
 from monedula._arguments import RawOffset, raw_commit, seconds
+from monedula._asyncio.loop_client import LoopClient
 from monedula._health import patience
 from monedula._migration_hints import tells
 from monedula._monedula import Batch, PendingCallback, Record
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 
 @tells
-class AsyncConsumer(ConsumerBase):
+class AsyncConsumer(ConsumerBase, LoopClient):
     """Reads Kafka as Arrow batches in an event loop.
 
     Arguments as `Consumer`. Cancelling a task that waits loses no records: the wait takes none, and a batch is taken
@@ -64,7 +65,6 @@ class AsyncConsumer(ConsumerBase):
                 ...
     """
 
-    _client_loop: "ClientLoop | None" = None
     _calling: "Callbacks | None" = None
     _loop_end: "LoopEnd | None" = None
     _outlived_its_loop = False
@@ -385,14 +385,12 @@ class AsyncConsumer(ConsumerBase):
         return self._calling is not None and self._calling.is_current()
 
     def _loop(self) -> "ClientLoop":
-        if self._client_loop is None:
-            from monedula._asyncio.client_loop import ClientLoop
+        loop = super()._loop()
+        if self._loop_end is None:
             from monedula._asyncio.loop_end import LoopEnd
 
-            self._client_loop = ClientLoop()
             self._loop_end = LoopEnd(ref(self), AsyncConsumer._close_last)
-        self._client_loop.check()
-        return self._client_loop
+        return loop
 
 
 def current_holder() -> int:

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from monedula._arguments import RawOffset, raw_commit, seconds
+from monedula._asyncio.loop_client import LoopClient
 from monedula._monedula import Batch, MemberCore, ProducerCore, TransactionCore
 from monedula._process.signals import is_of_signal_handler
 from monedula.errors import (
@@ -18,7 +19,6 @@ from monedula.errors import (
 from monedula.types.partitions import Offsets
 
 if TYPE_CHECKING:
-    from monedula._asyncio.client_loop import ClientLoop
     from monedula._asyncio.pending_calls import PendingCall, PendingCalls
 
 INTERRUPTED_SECONDS = 5.0
@@ -287,7 +287,7 @@ class Transactions(TransactionBase):
         return None
 
 
-class AsyncTransactions(TransactionBase):
+class AsyncTransactions(TransactionBase, LoopClient):
     """The transaction methods of `AsyncProducer`; each does what the method of `Producer` does."""
 
     _pending_calls: "PendingCalls | None" = None
@@ -295,9 +295,6 @@ class AsyncTransactions(TransactionBase):
 
     async def flush(self, timeout: float | None = None) -> None:
         """See `AsyncProducer.flush`."""
-        raise NotImplementedError
-
-    def _loop(self) -> "ClientLoop":
         raise NotImplementedError
 
     @asynccontextmanager

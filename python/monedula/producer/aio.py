@@ -18,7 +18,6 @@ from monedula.types.reports import BatchReport
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from monedula._asyncio.client_loop import ClientLoop
     from monedula._asyncio.pending_calls import PendingCall
 
 _ROOM_QUEUE = "room"
@@ -39,7 +38,6 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
     """
 
     _waits = False
-    _client_loop: "ClientLoop | None" = None
 
     async def __aenter__(self) -> Self:
         self._check_open()
@@ -131,11 +129,3 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
 
     async def _in_thread(self, call: "Callable[..., Any]", *arguments: Any) -> Any:
         return await in_executor(partial(call, *arguments))
-
-    def _loop(self) -> "ClientLoop":
-        if self._client_loop is None:
-            from monedula._asyncio.client_loop import ClientLoop
-
-            self._client_loop = ClientLoop()
-        self._client_loop.check()
-        return self._client_loop

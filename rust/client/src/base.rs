@@ -1,5 +1,5 @@
-//! What every client is made of, be it a consumer, a producer or an admin client: its connections, the metadata of the
-//! cluster, lookups of offsets and coordinators. Nothing is connected to before something is asked for.
+//! Parts of every client: its connections, the metadata of the cluster, lookups of offsets and coordinators. Nothing is
+//! connected to before something is asked for.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::net::network::Network;
 use crate::offsets::Offsets;
 use crate::telemetry::{self, ReadFigures, Telemetry};
 
-/// The parts of a client that others of its parts use; cheap to clone.
+/// The parts of a client; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ClientBase {
     pub(crate) config: Arc<ClientConfig>,

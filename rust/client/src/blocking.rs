@@ -1,5 +1,5 @@
-//! Threads for work that blocks, which the system may refuse: its limit of threads is reached, or there is no memory for a
-//! stack. That is an error here and never a panic, and the same work may be tried again.
+//! Threads for work that blocks, which the system may refuse: its limit of threads is reached, or there is no memory
+//! for a stack. That is an error here and never a panic, and the same work may be tried again.
 
 use std::cell::Cell;
 use std::io::ErrorKind;
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use crate::lock::lock;
 use crate::tasks::caught_now;
 
-/// Why work that blocks was not done.
+/// Reason that blocking work was not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotRun {
     /// The system grants no thread.
@@ -29,7 +29,7 @@ pub enum NotRun {
     Ended(String),
 }
 
-/// How long work waits before a thread is asked for again.
+/// Pause before a thread is asked for again.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// Work that was begun.
@@ -118,7 +118,7 @@ async fn done<T>(begun: Begun<T>) -> Result<T, NotRun> {
     }
 }
 
-/// Lets the other tasks of this thread of a runtime go on elsewhere while `work` blocks it. Without another thread they wait.
+/// Lets other tasks of this runtime's thread go on elsewhere while `work` blocks it; without another thread they wait.
 pub fn in_place<T>(work: impl FnOnce() -> T) -> T {
     // The runtime would panic, and leave its tasks to nobody.
     match check_threads(1) {

@@ -64,7 +64,6 @@ impl Room {
     }
 }
 
-/// Counts an answer that waits.
 struct AnswerWaiter<'a>(&'a Inner);
 
 impl<'a> AnswerWaiter<'a> {

@@ -7,24 +7,20 @@ use std::time::Instant;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::backoff::Jitter;
-use monedula_engine::group::CommitOffset;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::config::ClientConfig;
-use crate::coordinator::{Coordinators, GroupOffset};
+use crate::base::ClientBase;
 use crate::error::ClientError;
 use crate::fetch::buffer::FetchBuffer;
-use crate::log::{Entry, Log, kinds};
+use crate::log::{Entry, kinds};
 use crate::reach::Reach;
 
 /// Looks up committed offsets for partitions that wait for theirs.
 #[derive(Clone)]
 pub(crate) struct CommittedStarts {
-    pub(crate) config: Arc<ClientConfig>,
-    pub(crate) coordinators: Coordinators,
+    pub(crate) base: ClientBase,
     pub(crate) buffer: Arc<FetchBuffer>,
-    pub(crate) log: Log,
     pub(crate) reach: Reach,
     pub(crate) runtime: Handle,
     /// True if the consumer is closed.
@@ -67,18 +63,18 @@ impl CommittedStarts {
                 // No coordinator has answered yet; health() shows why.
                 Err(error @ (ClientError::TimedOut { .. } | ClientError::Unreachable { .. })) => {
                     self.reach.coordinator_failed(error.to_string());
-                    self.log.record(&kinds::START_UNKNOWN, || format!("where to start is not known yet: {error}"));
+                    self.base.log.record(&kinds::START_UNKNOWN, || format!("where to start is not known yet: {error}"));
                 }
                 Err(error) => waiting.iter().for_each(|place| self.refused(place, error.clone(), &mut raised)),
             }
-            tokio::time::sleep(self.config.retry_backoff.delay(attempt, &mut jitter)).await;
+            tokio::time::sleep(self.base.config.retry_backoff.delay(attempt, &mut jitter)).await;
         }
     }
 
     async fn ask(&self, waiting: &[(TopicPartition, u64)]) -> Result<crate::coordinator::Committed, ClientError> {
-        let group = self.config.group_id.clone().unwrap_or_default();
+        let group = self.base.config.group_id.clone().unwrap_or_default();
         let partitions = waiting.iter().map(|(partition, _)| partition.clone()).collect();
-        self.coordinators.stable(group, partitions, self.config.default_api_timeout).await
+        self.base.coordinators.stable(group, partitions, self.base.config.default_api_timeout).await
     }
 
     fn start(
@@ -89,12 +85,10 @@ impl CommittedStarts {
     ) {
         for place @ (partition, span) in waiting {
             match found.remove(partition) {
-                Some(Ok(committed)) => {
-                    self.buffer.assignment().start(partition, *span, committed.map(commit_offset));
-                }
+                Some(Ok(committed)) => self.buffer.assignment().start(partition, *span, committed),
                 // An open transaction has offsets of the partition (KIP-447): asked again until it has ended.
                 Some(Err(fault)) if fault.code().is_retriable() => {
-                    self.log.record(&kinds::START_UNKNOWN, || {
+                    self.base.log.record(&kinds::START_UNKNOWN, || {
                         Entry::new(format!("where to start is not known yet: {fault}"))
                             .partition(partition)
                             .code(fault.code())
@@ -119,8 +113,4 @@ impl CommittedStarts {
             self.buffer.assignment().start_failed(partition, Some(*span), error);
         }
     }
-}
-
-fn commit_offset(at: GroupOffset) -> CommitOffset {
-    CommitOffset { offset: at.offset, leader_epoch: at.leader_epoch, metadata: at.metadata }
 }

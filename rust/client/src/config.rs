@@ -87,16 +87,16 @@ pub struct ClientConfig {
     pub receive_buffer_bytes: Option<usize>,
     pub allow_auto_create_topics: bool,
     pub rebootstrap: bool,
-    /// After how long a topic that no answer knows counts as missing.
+    /// Time after which a topic that no answer knows counts as missing.
     pub propagation: Duration,
     pub rebootstrap_trigger: Duration,
-    /// Where schemas are asked for; `None` if `schema.registry.url` is not given.
+    /// The registry of schemas; `None` if `schema.registry.url` is not given.
     pub schema_registry: Option<Arc<SchemaRegistry>>,
     /// Warnings to log about doubtful settings and about those of other clients' roles.
     pub warnings: Vec<String>,
 }
 
-/// How long a topic may be unknown to brokers before a consumer says so.
+/// Time that a topic may be unknown to brokers before a consumer says so.
 const PROPAGATION: Duration = Duration::from_secs(10);
 
 /// `topic.metadata.propagation.max.ms`, or what the role of the client has in its place.
@@ -105,7 +105,7 @@ pub(crate) fn propagation(values: &Values, otherwise: Duration) -> Duration {
 }
 
 impl ClientConfig {
-    /// When the client's own certificate expires, if it has one.
+    /// Expiry of the client's own certificate, if it has one.
     pub fn certificate_expires(&self) -> Option<SystemTime> {
         self.tls.as_ref()?.certificate_expires()
     }
@@ -133,8 +133,8 @@ impl ClientConfig {
         Ok(Self { propagation: propagation(&values, UNKNOWN_TO_SOME), ..Self::of(&values)? })
     }
 
-    /// Checks that a client that logs in with tokens has a source of them. [`Self::set_token_source`] may give one, so the
-    /// settings alone do not show it.
+    /// Checks that a client that logs in with tokens has a source of them. [`Self::set_token_source`] may give one, so
+    /// the settings alone do not show it.
     ///
     /// # Errors
     /// If there is none.
@@ -151,15 +151,14 @@ impl ClientConfig {
         Err(ConfigError { key: key.into(), message })
     }
 
-    /// Takes the tokens for OAUTHBEARER from `source`, in place of the source that the settings name. Without effect for
-    /// another mechanism.
+    /// Takes the tokens for OAUTHBEARER from `source`, in place of the source that the settings name. Without effect
+    /// for another mechanism.
     pub fn set_token_source(&mut self, source: Arc<dyn TokenSource>) {
         if let Some(sasl) = self.sasl.as_ref().and_then(|sasl| sasl.with_source(source)) {
             self.sasl = Some(Arc::new(sasl));
         }
     }
 
-    /// The settings in `values`, for a client of any role.
     pub(crate) fn of(values: &Values) -> Result<Self, ConfigError> {
         let auto_commit = values.bool("enable.auto.commit");
         let security_protocol = values.security_protocol();
@@ -274,18 +273,17 @@ fn reset_policy(values: &Values) -> ResetPolicy {
     }
 }
 
-/// How long files are waited for at least, however short the time for a connection is.
+/// Shortest wait for files, however short the time for a connection is.
 const FILES_PATIENCE: Duration = Duration::from_secs(5);
 
-/// TLS and SASL, with the warnings about their settings.
 struct Secured {
     tls: Option<Tls>,
     sasl: Option<Sasl>,
     warnings: Vec<String>,
 }
 
-/// The settings of TLS and SASL, with what their files hold. They are read on another thread, which is waited for as long
-/// as for a connection.
+/// The settings of TLS and SASL, with what their files hold. They are read on another thread, which is waited for as
+/// long as for a connection.
 fn secured(values: &Values, protocol: SecurityProtocol) -> Result<Secured, ConfigError> {
     let of = move |values: &Values| {
         let mut warnings = Vec::new();

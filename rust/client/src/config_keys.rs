@@ -95,7 +95,6 @@ const fn int(min: i64, max: i64) -> SettingKind {
 /// All settings.
 pub const KEYS: &[Key] = &joined::<{ count(LISTS) }>(LISTS);
 
-/// The settings of each role.
 const LISTS: &[(Role, &[Key])] = &[
     (Role::All, GENERAL),
     (Role::Consumer, consumer::KEYS),

@@ -108,14 +108,10 @@ fn settings_that_contradict_each_other_are_refused_with_the_numbers() {
     assert!(ClientConfig::parse_admin([servers, ("receive.message.max.bytes", "1024")]).is_ok());
 }
 
-fn given(settings: &[(&str, &str)]) -> Result<ClientConfig, ConfigError> {
-    ClientConfig::parse([("bootstrap.servers", "h:1")].into_iter().chain(settings.iter().copied()))
-}
-
 #[test]
 fn assignors_go_by_their_names_and_by_java_s_classes() {
-    let names = |text| given(&[("partition.assignment.strategy", text)]).map(|config| config.assignment_strategy);
-    assert_eq!(given(&[]).expect("defaults").assignment_strategy, ["cooperative-sticky"]);
+    let names = |text| parse(&[("partition.assignment.strategy", text)]).map(|config| config.assignment_strategy);
+    assert_eq!(parse(&[]).expect("defaults").assignment_strategy, ["cooperative-sticky"]);
     assert_eq!(names("range,roundrobin"), Ok(vec!["range".into(), "roundrobin".into()]));
     let java = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor, StickyAssignor";
     assert_eq!(names(java), Ok(vec!["cooperative-sticky".into(), "sticky".into()]));
@@ -129,7 +125,7 @@ fn assignors_go_by_their_names_and_by_java_s_classes() {
 
 #[test]
 fn what_is_left_for_later_has_its_settings() {
-    let pace = |settings: &[(&str, &str)]| given(settings).map(|config| config.pace);
+    let pace = |settings: &[(&str, &str)]| parse(settings).map(|config| config.pace);
     assert_eq!(pace(&[]), Ok(Pace::default()));
     let all = pace(&[
         ("scheduled.rebalance.max.delay.ms", "60000"),
@@ -156,10 +152,10 @@ fn timing_that_cannot_work_is_refused_with_the_numbers() {
 
 #[test]
 fn automatic_commits_can_be_turned_off_and_counted() {
-    let defaults = given(&[]).expect("defaults");
+    let defaults = parse(&[]).expect("defaults");
     assert_eq!((defaults.auto_commit_interval, defaults.auto_commit_records), (Some(Duration::from_secs(5)), None));
-    let counted = given(&[("auto.commit.records", "7")]).expect("settings");
+    let counted = parse(&[("auto.commit.records", "7")]).expect("settings");
     assert_eq!(counted.auto_commit_records, Some(7));
-    let off = given(&[("auto.commit.records", "7"), ("enable.auto.commit", "false")]).expect("settings");
+    let off = parse(&[("auto.commit.records", "7"), ("enable.auto.commit", "false")]).expect("settings");
     assert_eq!((off.auto_commit_interval, off.auto_commit_records), (None, None));
 }

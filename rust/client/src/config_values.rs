@@ -31,7 +31,6 @@ pub(crate) struct Values {
     secrets: Vec<(&'static str, Secret)>,
     /// The settings that the user gave: the name in the table, and the name by which they gave it.
     given: Vec<(&'static str, String)>,
-    /// Warnings to log.
     pub(crate) warnings: Vec<String>,
 }
 

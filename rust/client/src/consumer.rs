@@ -33,8 +33,7 @@ use crate::base::ClientBase;
 use crate::budget::Budget;
 use crate::committed_starts::CommittedStarts;
 use crate::config::ClientConfig;
-use crate::coordinator::Coordinators;
-pub use crate::coordinator::{Commits, Committed, GroupOffset};
+pub use crate::coordinator::{Commits, Committed};
 use crate::error::ClientError;
 pub use crate::fetch::buffer::{Admission, BatchLimits, PartitionStatus, WorkGate};
 use crate::fetch::buffer::{BufferState, FetchBuffer};
@@ -46,14 +45,11 @@ use crate::group::{GroupObserver, Polled};
 use crate::lock::lock;
 use crate::log::Log;
 use crate::metrics::Metrics;
-use crate::net::metadata::Metadata;
-use crate::net::network::Network;
 pub use crate::offsets::Found;
-use crate::offsets::Offsets;
 use crate::reach::{Failure, Reach};
 use crate::telemetry::Telemetry;
 
-/// What the pool may keep beyond the byte budget before it gives memory back.
+/// Bytes that the pool keeps beyond the byte budget before it gives memory back.
 const COLUMNS_BYTES: usize = 28 << 20;
 
 /// Partitions by topic and index.
@@ -68,16 +64,16 @@ pub struct Health {
     pub brokers: usize,
     /// True if metadata was ever received.
     pub bootstrapped: bool,
-    /// For how long the client has been failing, with the last error; see [`Consumer::failing`]. Failing to get metadata
-    /// counts too.
+    /// Time for which the client has been failing, also to get metadata, with the last error; see
+    /// [`Consumer::failing`].
     pub failing: Option<(Duration, String)>,
     /// Bytes of the budget in use, and its size.
     pub budget: (usize, usize),
     /// Retried errors by name.
     pub retried_errors: BTreeMap<String, u64>,
-    /// When the client's own certificate expires, if it has one.
+    /// Expiry of the client's own certificate, if it has one.
     pub certificate_expires: Option<SystemTime>,
-    /// For how long the schema registry could not be asked, and why the last time.
+    /// Time for which the schema registry could not be asked, and the last reason.
     pub registry_failing: Option<(Duration, String)>,
     /// Each assigned partition.
     pub partitions: BTreeMap<TopicPartition, PartitionStatus>,
@@ -86,18 +82,12 @@ pub struct Health {
 /// A consumer of partitions that its group assigns, or that are assigned by hand. Its methods may be called from any
 /// thread; those that wait say so.
 pub struct Consumer {
-    config: Arc<ClientConfig>,
+    base: ClientBase,
     buffer: Arc<FetchBuffer>,
-    metadata: Arc<Metadata>,
-    network: Arc<Network>,
-    offsets: Offsets,
-    coordinators: Coordinators,
     starts: CommittedStarts,
     non_member_commits: Mutex<NonMemberCommits>,
     budget: Budget,
     pool: BufferPool,
-    log: Log,
-    metrics: Metrics,
     reach: Reach,
     runtime: Handle,
     commands: Mutex<Option<mpsc::UnboundedSender<FetchCommand>>>,
@@ -111,7 +101,7 @@ pub struct Consumer {
     closing: AtomicBool,
     keeps_events: AtomicBool,
     seed: u64,
-    /// What the loop with `until` reads to.
+    /// Target of the loop with `until`.
     until: Mutex<Until>,
     changing: RwLock<()>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -141,16 +131,13 @@ impl Consumer {
         let pool = BufferPool::new(config.queued_max_bytes + COLUMNS_BYTES);
         let log = Log::of(Some(config.client_id.clone()), config.group_id.clone());
         let base = ClientBase::new(config.clone(), &config.warnings, pool.clone(), log, seed);
-        let ClientBase { network, metadata, offsets, coordinators, log, metrics, .. } = base.clone();
         let (commands, inbox) = mpsc::unbounded_channel();
         let buffer = fetch_buffer(&base, columns.into(), pool.clone(), &budget, commands.clone());
         let closed = watch::Sender::new(false);
         let reach = Reach::default();
         let starts = CommittedStarts {
-            config: config.clone(),
-            coordinators: coordinators.clone(),
+            base: base.clone(),
             buffer: buffer.clone(),
-            log: log.clone(),
             reach: reach.clone(),
             runtime: runtime.clone(),
             closed: closed.subscribe(),
@@ -158,18 +145,12 @@ impl Consumer {
         let observed: Arc<OnceLock<GroupObserver>> = Arc::default();
         let telemetry = telemetry::start(&base, &buffer, &observed, runtime, seed);
         let consumer = Self {
-            config,
+            base,
             buffer,
-            metadata,
-            network,
-            offsets,
-            coordinators,
             starts,
             non_member_commits: Mutex::default(),
             budget,
             pool,
-            log,
-            metrics,
             reach,
             runtime: runtime.clone(),
             commands: Mutex::new(Some(commands)),
@@ -194,24 +175,19 @@ impl Consumer {
 
     fn start_tasks(&self, commands: mpsc::UnboundedReceiver<FetchCommand>) {
         let driver = Driver {
-            config: self.config.clone(),
-            network: self.network.clone(),
-            metadata: self.metadata.clone(),
-            offsets: self.offsets.clone(),
+            base: self.base.clone(),
             starts: self.starts.clone(),
             buffer: self.buffer.clone(),
             budget: self.budget.clone(),
-            log: self.log.clone(),
-            metrics: self.metrics.clone(),
             reach: self.reach.clone(),
         };
-        let metadata = self.runtime.spawn(self.metadata.clone().run());
+        let metadata = self.runtime.spawn(self.base.metadata.clone().run());
         *lock(&self.tasks) = vec![metadata, self.runtime.spawn(driver.run(commands, self.seed))];
     }
 
     /// The settings.
     pub fn config(&self) -> &ClientConfig {
-        &self.config
+        &self.base.config
     }
 
     /// True if it was closed.
@@ -289,23 +265,23 @@ impl Consumer {
 
     /// The state of the client.
     pub fn health(&self) -> Health {
-        let view = self.metadata.watch().borrow().clone();
+        let view = self.base.metadata.watch().borrow().clone();
         Health {
-            connections: self.network.connected(),
+            connections: self.base.network.connected(),
             brokers: view.cluster.brokers.len(),
             bootstrapped: view.answers > 0,
             failing: self.any_failing(&view),
             budget: (self.budget.used(), self.budget.limit()),
-            retried_errors: self.metrics.retriable_errors(),
-            certificate_expires: self.config.certificate_expires(),
-            registry_failing: self.config.schema_registry.as_ref().and_then(|registry| registry.failing()),
+            retried_errors: self.base.metrics.retriable_errors(),
+            certificate_expires: self.base.config.certificate_expires(),
+            registry_failing: self.base.config.schema_registry.as_ref().and_then(|registry| registry.failing()),
             partitions: self.buffer.status(),
         }
     }
 
     /// The counters.
     pub fn metrics(&self) -> &Metrics {
-        &self.metrics
+        &self.base.metrics
     }
 
     /// The id that a broker gave this client for the metrics that it pushes (KIP-714).
@@ -315,7 +291,7 @@ impl Consumer {
 
     /// The events that wait to be logged.
     pub fn log(&self) -> &Log {
-        &self.log
+        &self.base.log
     }
 
     /// The pool of frames and columns.

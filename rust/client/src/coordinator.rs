@@ -14,6 +14,7 @@ use monedula_engine::TopicPartition;
 use monedula_engine::backoff::Jitter;
 use monedula_engine::cluster::Broker;
 use monedula_engine::fetch::Fault;
+use monedula_engine::group::CommitOffset;
 use monedula_protocol::api::Request;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
@@ -33,24 +34,13 @@ use crate::run_time::{self, RunInstant};
 /// FindCoordinator's name for groups.
 const GROUP: i8 = 0;
 
-/// Where a group has read a partition to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupOffset {
-    /// The offset of the next record to read.
-    pub offset: i64,
-    /// The leader epoch of the record before it, -1 unknown.
-    pub leader_epoch: i32,
-    /// Metadata that the committer keeps with it.
-    pub metadata: String,
-}
-
 /// Outcome of each partition of a commit.
 pub type Commits = BTreeMap<TopicPartition, Result<(), Fault>>;
 
 /// Committed offset of each partition; `None` where there is none.
-pub type Committed = BTreeMap<TopicPartition, Result<Option<GroupOffset>, Fault>>;
+pub type Committed = BTreeMap<TopicPartition, Result<Option<CommitOffset>, Fault>>;
 
-/// Why an attempt failed.
+/// Reason that an attempt failed.
 pub(crate) enum Failure {
     /// Another attempt may succeed.
     Again {
@@ -65,7 +55,6 @@ pub(crate) enum Failure {
     Final(ClientError),
 }
 
-/// A request to a group's coordinator.
 trait GroupCall: Send {
     type Outcome: Send;
 
@@ -108,7 +97,7 @@ impl Coordinators {
     pub(crate) async fn commit(
         &self,
         group: String,
-        offsets: BTreeMap<TopicPartition, GroupOffset>,
+        offsets: BTreeMap<TopicPartition, CommitOffset>,
         timeout: Duration,
     ) -> Result<Commits, ClientError> {
         check_group(&group)?;
@@ -210,7 +199,6 @@ impl Coordinators {
         }
     }
 
-    /// The broker that coordinates the group, if it is known.
     pub(crate) fn known_node(&self, group: &str) -> Option<i32> {
         lock(&self.known).get(group).copied()
     }

@@ -18,6 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
+use crate::base::ClientBase;
 use crate::offsets::UNKNOWN_TO_SOME;
 
 const GROUP_ID: &str = "readers";
@@ -51,12 +52,9 @@ async fn coordinators(script: Script) -> (Coordinators, Shared) {
     let server = format!("127.0.0.1:{port}");
     let settings = [("bootstrap.servers", server.as_str()), ("retry.backoff.ms", "1"), ("retry.backoff.max.ms", "1")];
     let config = Arc::new(ClientConfig::parse(settings).expect("settings"));
-    let (log, metrics) = (Log::default(), Metrics::default());
-    let pool = BufferPool::new(1 << 20);
-    let network = Arc::new(Network::new(config.clone(), pool, log.clone(), metrics.clone(), 1));
-    let metadata = Arc::new(Metadata::new(config.clone(), network.clone(), log.clone(), metrics.clone()));
-    tokio::spawn(metadata.clone().run());
-    (Coordinators::new(config, network, metadata, log, metrics), script)
+    let base = ClientBase::new(config, &[], BufferPool::new(1 << 20), Log::default(), 1);
+    tokio::spawn(base.metadata.run());
+    (base.coordinators, script)
 }
 
 async fn serve(listener: TcpListener, port: u16, script: Shared) {
@@ -169,11 +167,11 @@ fn fetched(error_code: i16, version: i16) -> OffsetFetchResponse<'static> {
     OffsetFetchResponse { groups: vec![group], ..Default::default() }
 }
 
-fn at(offset: i64) -> GroupOffset {
-    GroupOffset { offset, leader_epoch: -1, metadata: String::new() }
+fn at(offset: i64) -> CommitOffset {
+    CommitOffset { offset, leader_epoch: -1, metadata: String::new() }
 }
 
-fn offsets(topics: &[&'static str]) -> BTreeMap<TopicPartition, GroupOffset> {
+fn offsets(topics: &[&'static str]) -> BTreeMap<TopicPartition, CommitOffset> {
     topics.iter().map(|&topic| (TopicPartition::new(topic, 0), at(5))).collect()
 }
 
@@ -278,7 +276,7 @@ async fn old_and_new_versions_of_a_lookup_say_the_same() {
         let partitions = (0..4).map(|index| TopicPartition::new("t", index)).collect();
         let found = coordinators.committed(GROUP_ID.into(), Some(partitions), TIMEOUT).await.expect("answers");
         let found: Vec<_> = found.into_values().collect();
-        assert_eq!(found[0], Ok(Some(GroupOffset { metadata: "mine".into(), ..at(23) })), "{highest:?}");
+        assert_eq!(found[0], Ok(Some(CommitOffset { metadata: "mine".into(), ..at(23) })), "{highest:?}");
         assert_eq!((&found[1], &found[3]), (&Ok(None), &Ok(None)));
         assert!(matches!(found[2], Err(Fault::TopicDenied { .. })));
         let asked = script.lock().expect("a script").asked.clone();

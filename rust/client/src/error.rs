@@ -29,7 +29,7 @@ pub enum ClientError {
     #[error("no broker of the cluster can be reached after {} ms: {reasons}. Check bootstrap.servers and that the \
              brokers run and listen there{}", after.as_millis(), closed(reasons))]
     Unreachable {
-        /// For how long it was tried.
+        /// Duration of the attempts.
         after: Duration,
         /// The error of each address.
         reasons: String,
@@ -51,18 +51,18 @@ pub enum ClientError {
     /// about the topic.
     #[error("{what} for {}{}", seconds_of(*failing_for), because(last_error))]
     Unavailable {
-        /// Who does not answer, as a sentence that ends before "for 12 s".
+        /// Subject of the sentence that ends before "for 12 s": the brokers that do not answer.
         what: &'static str,
-        /// For how long.
+        /// Duration of the failure.
         failing_for: Duration,
         /// The last error, if there is one.
         last_error: Option<String>,
     },
-    /// A wait for records ended while the schema registry did not answer: records are there, and cannot be decoded before it
-    /// does.
+    /// A wait for records ended while the schema registry did not answer: records are there, and cannot be decoded
+    /// before it does.
     #[error("the schema registry has not answered for {}{}", seconds_of(*failing_for), because(last_error))]
     RegistryUnavailable {
-        /// For how long.
+        /// Duration of the failure.
         failing_for: Duration,
         /// The last error, if there is one.
         last_error: Option<String>,
@@ -120,9 +120,9 @@ pub enum ClientError {
         partition: TopicPartition,
         /// The broker's error.
         code: ErrorCode,
-        /// What is wrong with this record; `None` if the batch was refused only because of others.
+        /// Fault of this record; `None` if the batch was refused only because of others.
         reason: Option<String>,
-        /// How many records were the reason to refuse the batch.
+        /// Number of records that were the reason to refuse the batch.
         spoilers: usize,
     },
     /// A record is larger than `max.request.size`.
@@ -146,9 +146,9 @@ pub enum ClientError {
     UnknownTopic {
         /// The topic.
         topic: Arc<str>,
-        /// How many metadata requests were sent for it.
+        /// Number of metadata requests that were sent for it.
         attempts: u32,
-        /// For how long it was looked up.
+        /// Duration of the lookups.
         after: Duration,
     },
     /// The topic has no such partition.
@@ -267,8 +267,8 @@ impl ClientError {
         }
     }
 
-    /// Advice on how to go on, with which the message ends. Backticks are around the words of Python's API, since a command
-    /// line and Spark have others; `{next_offset}` is that of the error.
+    /// Advice on how to go on, with which the message ends. Backticks are around the words of Python's API, since a
+    /// command line and Spark have others; `{next_offset}` is that of the error.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Partition(fault) => fault.hint(),
@@ -291,7 +291,7 @@ pub struct AuthenticationError {
     pub broker: String,
     /// `TLS`, or the name of the SASL mechanism.
     pub mechanism: String,
-    /// What was refused, by whom, and what to do about it. No secret is in it.
+    /// Refusal, with its author and a way out. No secret is in it.
     pub reason: String,
 }
 
@@ -333,7 +333,7 @@ impl Refused {
         self.detail.as_deref().map_or(self.code.message(), |detail| detail.trim_end_matches('.'))
     }
 
-    /// What the user can do, unless the broker's message says it.
+    /// Advice for the user, unless the broker's message has it.
     fn advice(&self) -> &'static str {
         match self.code {
             // If the partition does not exist, the detail says how many partitions the topic has.
@@ -359,7 +359,7 @@ impl Refused {
     }
 }
 
-/// Why a single request got no usable response. All but [`Self::Fatal`] may be retried.
+/// Reason that a single request got no usable response. All but [`Self::Fatal`] may be retried.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RequestError {
     /// The connection could not be made, or broke.
@@ -367,7 +367,7 @@ pub enum RequestError {
     Disconnected {
         /// The broker as host:port.
         broker: String,
-        /// What happened.
+        /// Event that ended it.
         reason: String,
     },
     /// No answer within `request.timeout.ms`.
@@ -394,7 +394,7 @@ pub enum RequestError {
         broker: String,
         /// The setting to change.
         key: &'static str,
-        /// What the port speaks, and what to set.
+        /// Protocol of the port, and the value to set.
         reason: String,
     },
     /// There was nothing to log in with: the source of tokens brought none. The next attempt may have one.
@@ -418,7 +418,7 @@ fn too_large_advice(api: &str) -> &'static str {
     }
 }
 
-/// What to do about bytes that cannot be decoded.
+/// Advice about bytes that cannot be decoded.
 fn advice(error: &WalkError) -> &'static str {
     match error.kind {
         WalkErrorKind::Unavailable { .. } => "`A poll a second later asks again; the position stays at the record`",
@@ -426,7 +426,7 @@ fn advice(error: &WalkError) -> &'static str {
     }
 }
 
-/// What a value that cannot be decoded is advised, and then how to go on.
+/// Advice about a value that cannot be decoded, followed by the way on.
 fn decode_hint(error: &WalkError, way_on: Option<String>) -> Option<String> {
     let WalkErrorKind::BadValue { bad, .. } = &error.kind else { return way_on };
     match (bad.hint, way_on) {
@@ -495,7 +495,7 @@ fn refusal(reason: Option<&str>, spoilers: usize) -> String {
     }
 }
 
-/// What a user may check whose brokers close connections.
+/// Advice for a user whose brokers close connections.
 fn closed(reasons: &str) -> &'static str {
     match reasons.contains("the broker closed the connection") {
         true => {

@@ -1,5 +1,5 @@
-//! The files that settings name: certificates, keys, tokens. Only regular files of a limited size are read, and an error
-//! says what is wrong with the path.
+//! The files that settings name: certificates, keys, tokens. Only regular files of a limited size are read, and an
+//! error says what is wrong with the path.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use crate::lock::lock;
 /// Reads a regular file.
 ///
 /// # Errors
-/// Why it cannot be read; the caller adds the setting and the path.
+/// Reason that it cannot be read; the caller adds the setting and the path.
 pub(crate) fn read(path: &Path, most_bytes: u64) -> Result<Zeroizing<Vec<u8>>, String> {
     let metadata = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
     if metadata.is_dir() {
@@ -32,7 +32,6 @@ pub(crate) fn read(path: &Path, most_bytes: u64) -> Result<Zeroizing<Vec<u8>>, S
     fs::read(path).map(Zeroizing::new).map_err(|error| unreadable(path, &error))
 }
 
-/// As [`read`], a text.
 pub(crate) fn read_text(path: &Path, most_bytes: u64) -> Result<Zeroizing<String>, String> {
     let bytes = read(path, most_bytes)?;
     match std::str::from_utf8(&bytes) {
@@ -41,7 +40,7 @@ pub(crate) fn read_text(path: &Path, most_bytes: u64) -> Result<Zeroizing<String
     }
 }
 
-/// The system's error, and what is wrong with the path where its text shows that.
+/// The system's error, with the fault of the path where the system's text shows it.
 fn unreadable(path: &Path, error: &io::Error) -> String {
     let text = path.to_string_lossy();
     let is_quoted = |quote| text.len() > 1 && text.starts_with(quote) && text.ends_with(quote);
@@ -54,8 +53,8 @@ fn unreadable(path: &Path, error: &io::Error) -> String {
     format!("{error}{hint}")
 }
 
-/// Runs `work`, which reads files, on a thread of its own: a file system that does not answer holds its caller up for this
-/// long only, unless the system grants no thread. `None` if the time is over; the thread goes on.
+/// Runs `work`, which reads files, on a thread of its own: a file system that does not answer holds its caller up for
+/// this long only, unless the system grants no thread. `None` if the time is over; the thread goes on.
 pub(crate) fn within<T: Send + 'static>(time: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, receiver) = mpsc::channel();
     let work = Arc::new(Mutex::new(Some(work)));

@@ -2,8 +2,8 @@
 //! and the admin client. It runs on tokio and executes the state machines of [`monedula_engine`].
 //!
 //! Fetched bytes flow from [`net`] to `fetch::driver` (which drives a [`monedula_engine::fetch::FetchMachine`]), to
-//! `fetch::buffer` and to [`consumer::Consumer`], whose calling thread decodes them into Arrow columns. Commands flow the
-//! other way.
+//! `fetch::buffer` and to [`consumer::Consumer`], whose calling thread decodes them into Arrow columns. Commands flow
+//! the other way.
 #![forbid(unsafe_code)]
 
 pub mod admin;

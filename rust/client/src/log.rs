@@ -1,7 +1,7 @@
 //! Log events, buffered until a thread that may call Python's `logging` takes them.
 //!
-//! Nothing here waits: an event is recorded under a lock that is held for moments, and a hook tells whoever passes events
-//! on. A level that is off costs one comparison.
+//! Nothing here waits: an event is recorded under a lock that is held for moments, and a hook tells whoever passes
+//! events on. A level that is off costs one comparison.
 
 pub mod kinds;
 mod repeats;
@@ -117,9 +117,9 @@ pub struct Event {
     pub message: String,
     /// Subject.
     pub fields: Fields,
-    /// How often it was repeated since it was last told of; 0 for the first one.
+    /// Number of repetitions since it was last told of; 0 for the first one.
     pub repeated: u64,
-    /// When it happened, which may be long before it is drained.
+    /// Time of the event, which may be long before it is drained.
     pub at: SystemTime,
 }
 
@@ -128,9 +128,9 @@ pub struct Event {
 pub struct Drained {
     /// The events, oldest first.
     pub events: Vec<Event>,
-    /// How many older events were dropped for lack of room.
+    /// Number of older events that were dropped for lack of room.
     pub lost: usize,
-    /// When there is something to drain at the latest, because repetitions are due.
+    /// Time of the next drain at the latest, because repetitions are due.
     pub due_at: Option<Instant>,
 }
 

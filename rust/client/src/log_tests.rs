@@ -1,4 +1,4 @@
-//! Log events: what is kept, what is counted, and what is lost.
+//! Log events: kept, counted and lost ones.
 
 use std::time::Duration;
 

@@ -74,7 +74,7 @@ counters! {
     records_acknowledged,
     /// Records that could not be delivered.
     records_failed,
-    /// How often a fetch had to wait for the byte budget.
+    /// Number of times that a fetch had to wait for the byte budget.
     budget_waits,
     /// Responses with a quota throttle time.
     throttled,

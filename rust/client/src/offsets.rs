@@ -36,11 +36,11 @@ pub(crate) const MAX_TIMESTAMP: i64 = -3;
 /// The first version of ListOffsets that knows [`MAX_TIMESTAMP`]: an older one takes it for a time.
 pub(crate) const MAX_TIMESTAMP_SINCE: i16 = 7;
 
-/// How long a request that changes something is repeated where its broker does not know the topic: brokers hear of a new
-/// one within moments. It is short because other calls wait behind it, and because the topic may be deleted.
+/// Time for which a request that changes something is repeated where its broker does not know the topic: brokers hear
+/// of a new one within moments. Short, because other calls wait behind it, and the topic may be deleted.
 pub(crate) const UNKNOWN_TO_SOME: Duration = Duration::from_secs(2);
 
-/// A leader that has not answered for so long is looked up again.
+/// Time after which a leader without an answer is looked up again.
 const LATE: Duration = Duration::from_secs(3);
 
 /// An offset that ListOffsets or OffsetForLeaderEpoch found.
@@ -69,7 +69,7 @@ pub(crate) struct Offsets {
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     pub(crate) partition: TopicPartition,
-    /// For `list`: a timestamp in ms, [`LATEST`], [`EARLIEST`] or [`MAX_TIMESTAMP`]. For `epoch_ends`: the leader epoch.
+    /// For `list` a timestamp in ms, [`LATEST`], [`EARLIEST`] or [`MAX_TIMESTAMP`], for `epoch_ends` the leader epoch.
     pub(crate) what: i64,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct OfLeader {
     cluster: Arc<Cluster>,
 }
 
-/// What happens next in a lookup at several leaders.
+/// Next step of a lookup at several leaders.
 enum LookupStep {
     /// Leaders are to be asked.
     Ask { questions: Vec<Question>, attempt: u32 },
@@ -105,7 +105,7 @@ impl Offsets {
         .await
     }
 
-    /// One attempt of OffsetForLeaderEpoch at one leader: where each epoch ends.
+    /// One attempt of OffsetForLeaderEpoch at one leader: the end of each epoch.
     pub(crate) async fn epoch_ends_once(self, asked: OfLeader) -> Vec<(TopicPartition, Answer)> {
         self.ask(asked, |offsets, node, questions, cluster| async move {
             offsets.epochs_from(node, &questions, &cluster).await
@@ -113,8 +113,8 @@ impl Offsets {
         .await
     }
 
-    /// The questions by leader, as metadata has these now. Each leader is asked by itself, so that a slow one delays its
-    /// own partitions alone.
+    /// The questions by leader, as metadata has these now. Each leader is asked by itself, so that a slow one delays
+    /// its own partitions alone.
     pub(crate) fn by_leader(&self, questions: Vec<Question>) -> Vec<OfLeader> {
         let cluster = self.metadata.cluster();
         let mut leaders: BTreeMap<Option<i32>, Vec<Question>> = BTreeMap::new();
@@ -183,8 +183,8 @@ impl Offsets {
         Ok(partitions.collect())
     }
 
-    /// Each leader's answer counts when it comes. What it leaves open is asked again after a backoff of its own, whatever
-    /// the other leaders do.
+    /// Each leader's answer counts when it comes. What it leaves open is asked again after a backoff of its own,
+    /// whatever the other leaders do.
     async fn list_all(
         &self,
         questions: Vec<Question>,
@@ -444,21 +444,21 @@ impl Offsets {
     }
 }
 
-/// The last error of a lookup, for the message of one that times out.
+/// Last error of a lookup, for the message of one that times out.
 type LastError = std::sync::Mutex<Option<String>>;
 
 fn note(last_error: &LastError, partition: &TopicPartition, code: ErrorCode) {
     *lock(last_error) = Some(format!("{partition}: {}", code.name()));
 }
 
-/// What has to be known of partitions before a lookup.
+/// Knowledge about partitions that a lookup needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
     Partitions,
     Leaders,
 }
 
-/// What metadata still lacks of a partition.
+/// Knowledge about a partition that metadata lacks.
 pub(crate) enum Missing {
     Nothing,
     Leader,

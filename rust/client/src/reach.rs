@@ -1,8 +1,8 @@
 //! Reachability of the brokers that a consumer reads from, and the time since which none answers.
 //!
-//! Whoever sends requests reports here; nothing is sent for this purpose. A broker that leads nothing of interest does not
-//! count, and neither does one of many: a consumer fails only if *no* broker serves what is assigned to it, or its group's
-//! coordinator does not answer.
+//! Whoever sends requests reports here; nothing is sent for this purpose. A broker that leads nothing of interest does
+//! not count, and neither does one of many: a consumer fails only if *no* broker serves what is assigned to it, or its
+//! group's coordinator does not answer.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::lock::lock;
 use crate::run_time::RunInstant;
 
-/// What was lost, since when, and the last error.
+/// A failure, with its beginning and the last error.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) since: RunInstant,
@@ -37,27 +37,26 @@ struct ReachState {
     leaders: BTreeMap<i32, Leader>,
     /// Lookups of where to begin that wait for their answer. Each is of several leaders.
     lookups: usize,
-    /// Since when no leader has answered although there was something to answer.
+    /// Beginning of the time for which no leader has answered although there was something to answer.
     unanswered: Option<Failure>,
-    /// Since when no assigned partition has a leader.
+    /// Beginning of the time for which no assigned partition has a leader.
     leaderless_since: Option<RunInstant>,
     coordinator: Option<Failure>,
 }
 
 #[derive(Default)]
 struct Leader {
-    /// When each request that waits for its answer was sent, the oldest first.
+    /// Time of each request that waits for its answer, the oldest first.
     asked: VecDeque<RunInstant>,
     standing: Standing,
 }
 
-/// How a leader's last request ended.
+/// End of a leader's last request.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Standing {
     /// It was answered, or there was none yet.
     #[default]
     Answers,
-    /// It failed.
     Fails,
     /// It failed, but the leader has accepted a connection since.
     Connected,
@@ -110,7 +109,7 @@ impl Reach {
         self.state().leaders.get(&node).is_some_and(|leader| leader.standing == Standing::Fails)
     }
 
-    /// A leader that had failed accepts connections again. Its answer may be a long poll's, which takes as long as it may.
+    /// A leader that had failed accepts connections again. Its answer may be a long poll's, which takes its time.
     pub(crate) fn connected(&self, node: i32) {
         let mut state = self.state();
         let Some(leader) = state.leaders.get_mut(&node).filter(|leader| leader.standing == Standing::Fails) else {
@@ -201,14 +200,13 @@ impl Reach {
         failure.last_error = Some(error);
     }
 
-    /// How the coordinator fails.
     pub(crate) fn coordinator(&self) -> Option<Failure> {
         self.state().coordinator.clone()
     }
 
-    /// How the leaders fail: a request to one failed and none was answered since, none has answered for longer than `due`
-    /// and a second more, or there is none. They do not fail while one of them may still answer in time, such as a
-    /// long poll on an idle topic.
+    /// Failure of the leaders: a request to one failed and none was answered since, none has answered for longer than
+    /// `due` and a second more, or there is none. They do not fail while one of them may still answer in time, such as
+    /// a long poll on an idle topic.
     pub(crate) fn leaders(&self, due: Duration) -> Option<Failure> {
         let state = self.state();
         let is_overdue = |since: RunInstant| since.elapsed() > due + PATIENCE;

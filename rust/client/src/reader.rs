@@ -29,7 +29,7 @@ pub enum Bound {
     Timestamp(i64),
 }
 
-/// What to read of a partition: from `start` to before `end`.
+/// Part of a partition: from `start` to before `end`.
 #[derive(Clone, Debug)]
 pub struct Range {
     /// Partition.
@@ -40,13 +40,13 @@ pub struct Range {
     pub end: Bound,
 }
 
-/// Where each partition is read: first offset, and offset after the last.
+/// Bounds of each partition: the first offset, and the offset after the last.
 pub type Ranges = BTreeMap<TopicPartition, (i64, i64)>;
 
 /// Range to read of each partition: spans of offsets in ascending order that do not overlap.
 pub type Spans = BTreeMap<TopicPartition, Vec<(i64, i64)>>;
 
-/// For how long a log may be shorter than a range that is read from it. A broker that has just become the leader may
+/// Time for which a log may be shorter than a range that is read from it. A broker that has just become the leader may
 /// not know the end of its log yet.
 const SHORT_LOG_GRACE: Duration = Duration::from_secs(10);
 
@@ -59,7 +59,7 @@ pub struct Reader {
     consumer: Arc<Consumer>,
     /// The spans that are read now, one of each partition.
     ranges: Ranges,
-    /// Those that are read after them, one of each partition at a time.
+    /// Spans that are read after them, one of each partition at a time.
     later: VecDeque<Ranges>,
     spans: Spans,
     residual: Residual,
@@ -214,7 +214,7 @@ impl Reader {
         Ok(Some(batch.and_then(|batch| self.kept(batch))))
     }
 
-    /// Goes on with the next spans. False if there are none.
+    /// Begins the next spans. False if there are none.
     fn go_on(&mut self) -> Result<bool, ClientError> {
         let Some(next) = self.later.pop_front() else { return Ok(false) };
         self.read(next, None)?;
@@ -275,7 +275,7 @@ impl Reader {
         (self.passed.max(total - left), total)
     }
 
-    /// What is not handed out yet: spans with their next offset, and the offset after the last.
+    /// Spans that are not handed out yet: the next offset, and the offset after the last.
     pub fn remaining(&self) -> Vec<(TopicPartition, (i64, i64))> {
         let mut left = Vec::new();
         if !self.done {

@@ -1,4 +1,4 @@
-//! What a bounded read keeps of the rows that it reads: the part of a condition that no range of offsets expresses.
+//! Rows that a bounded read keeps: the part of a condition that no range of offsets expresses.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! The time in which this process ran. Whether a broker is silent, and for how long something fails, is judged by it: a
 //! process that was stopped (SIGSTOP, a debugger, a suspended machine) could not hear an answer meanwhile.
 //!
-//! What others count in their own time is judged by the clock all the same: a group's session, and with it the lease of
-//! its members, ends while a process is stopped.
+//! Terms that others count in their own time are judged by the clock all the same: a group's session, and with it the
+//! lease of its members, ends while a process is stopped.
 //!
 //! Each client keeps a task that looks at the clock every [`PERIOD`] ([`watch`]). Time between two looks beyond
 //! [`TOLERANCE`] is time in which the process did not run.
@@ -12,38 +12,37 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often the clock is looked at.
+/// Interval between two looks at the clock.
 const PERIOD: Duration = Duration::from_millis(250);
-/// A look that is so late was late because of load; a later one, because the process did not run.
+/// Longest delay of a look because of load; with a longer one, the process did not run.
 const TOLERANCE: Duration = Duration::from_secs(1);
 
 /// The clock of this process, by which all its clients go.
 static CLOCK: RunClock = RunClock { watchers: AtomicUsize::new(0), looks: AtomicU64::new(0) };
 
-/// When [`CLOCK`] began.
+/// Beginning of [`CLOCK`].
 static BEGAN: OnceLock<Instant> = OnceLock::new();
 
-/// How much of the time the process ran. Without a lock: a child that is forked meanwhile would find it locked for ever.
+/// Time for which the process ran. Without a lock: a child that is forked meanwhile would find it locked for ever.
 #[derive(Debug, Default)]
 struct RunClock {
-    /// How many clients look at it. Without any, nobody would notice that the process was stopped.
+    /// Number of clients that look at it. Without any, nobody would notice that the process was stopped.
     watchers: AtomicUsize,
-    /// When it was last looked at, and above that for how long the process was stopped, each in units of [`UNIT`].
+    /// Time of the last look, and above that the time for which the process was stopped, each in units of [`UNIT`].
     looks: AtomicU64,
 }
 
 /// The resolution of what [`RunClock`] keeps.
 const UNIT: Duration = Duration::from_millis(10);
-/// How many bits the last look takes: five years of units. The rest is enough for four months of being stopped.
+/// Number of bits of the last look: five years of units. The rest is enough for four months of being stopped.
 const LOOK_BITS: u32 = 34;
 
 impl RunClock {
-    /// How long the process has run, at `now`, counted from the beginning of the clock.
+    /// Time for which the process has run, at `now`, counted from the beginning of the clock.
     fn look(&self, now: Duration) -> Duration {
         now.saturating_sub(self.stopped(now))
     }
 
-    /// For how long the process was stopped, as of `now`.
     fn stopped(&self, now: Duration) -> Duration {
         let units = |time: Duration| (time.as_millis() / UNIT.as_millis()) as u64;
         let (look, is_watched) = (units(now), self.watchers.load(Ordering::Relaxed) > 0);
@@ -59,14 +58,14 @@ impl RunClock {
     }
 }
 
-/// What the clock shows when it begins, so that a moment before that can be told.
+/// Time of the clock when it begins, so that a moment before that can be told.
 const BEGINNING: Duration = Duration::from_secs(86_400);
 
 fn now() -> Duration {
     BEGINNING + BEGAN.get_or_init(Instant::now).elapsed()
 }
 
-/// For how long this process was stopped since its clock began.
+/// Time for which this process was stopped since its clock began.
 pub(crate) fn stopped() -> Duration {
     CLOCK.stopped(now())
 }
@@ -80,12 +79,12 @@ impl RunInstant {
         Self(CLOCK.look(now()))
     }
 
-    /// For how long the process has run since.
+    /// Time for which the process has run since.
     pub(crate) fn elapsed(self) -> Duration {
         Self::now().since(self)
     }
 
-    /// For how long the process had run since `earlier`; zero if that is later.
+    /// Time for which the process had run since `earlier`; zero if that is later.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }

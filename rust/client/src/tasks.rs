@@ -1,11 +1,14 @@
-//! Catching panics in tasks that others wait for: a panic becomes an error, so that no waiter waits for ever.
+//! Tasks that others wait for: a panic becomes an error, so that no waiter waits for ever.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
+use std::sync::mpsc::channel;
 use std::task::Poll;
+use std::time::Instant;
 
 use monedula_columns::OutOfMemory;
+use tokio::runtime::Handle;
 
 /// Runs `work` to its result. If it panics, it is dropped and the panic's message is returned.
 ///
@@ -27,6 +30,17 @@ pub async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String> {
 /// Like [`caught`].
 pub(crate) fn caught_now<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(reason_of)
+}
+
+/// Has `runtime` run `work`, and blocks this thread until its end, at most until `until`. Returns false if it has not
+/// ended, as when the runtime is gone.
+pub(crate) fn block_until(runtime: &Handle, until: Instant, work: impl Future<Output = ()> + Send + 'static) -> bool {
+    let (done, ended) = channel();
+    runtime.spawn(async move {
+        work.await;
+        let _ = done.send(());
+    });
+    ended.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok()
 }
 
 fn reason_of(payload: Box<dyn Any + Send>) -> String {

@@ -21,7 +21,7 @@ pub(crate) fn check_read(name: &str) -> Result<(), ClientError> {
     }
 }
 
-/// The one of the known topics whose name is nearly this one: a fifth of it differs at most, or only upper and lower case.
+/// The known topic whose name is nearly this one: a fifth of it differs at most, or only upper and lower case.
 pub(crate) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let (plain, most) = (name.to_lowercase(), (name.len() / 5).clamp(1, 3));
     let near = known.into_iter().filter(|other| *other != name).map(|other| {

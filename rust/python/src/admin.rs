@@ -7,8 +7,8 @@ use monedula_client::admin::{
     Admin, BrokerReplica, ConfigChange, ConfigOperation, ConfigResource, GroupFilter, NewPartitions, NewTopic,
     OffsetSpec, ResetTarget, Which,
 };
-use monedula_client::consumer::GroupOffset;
 use monedula_client::error::ClientError;
+use monedula_client::group::CommitOffset;
 use monedula_engine::TopicPartition;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -203,7 +203,7 @@ impl AdminCore {
     ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let at = |(partition, offset, metadata)| {
-            (topic_partition(partition), GroupOffset { offset, leader_epoch: -1, metadata })
+            (topic_partition(partition), CommitOffset { offset, leader_epoch: -1, metadata })
         };
         let offsets = offsets.into_iter().map(at).collect();
         let call = admin.alter_group_offsets(group, offsets, timeout.of(admin));

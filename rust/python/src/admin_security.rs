@@ -156,7 +156,6 @@ impl AdminSecurityCore {
     }
 }
 
-/// Converts an error of an argument.
 fn to(py: Python<'_>) -> impl Fn(ClientError) -> PyErr {
     move |error| to_py(py, error)
 }

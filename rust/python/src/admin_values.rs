@@ -5,7 +5,7 @@ use monedula_client::admin::{
     ListedOffset, LogDir, MemberDescription, Node, OffsetReset, PartitionLag, QuorumDescription, QuorumReplica,
     Reassignment, TopicDescription,
 };
-use monedula_client::consumer::GroupOffset;
+use monedula_client::group::CommitOffset;
 use monedula_engine::TopicPartition;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -17,7 +17,7 @@ use crate::error::to_py;
 /// A node: id, host, port, rack.
 pub(crate) type PyNode = (i32, String, u16, Option<String>);
 
-/// A replica of the metadata log: node id, directory id, log end offset, times of its last fetch and of being caught up.
+/// A replica of the metadata log: node id, directory id, log end offset, times of its last fetch and catching up.
 type PyQuorumReplica = (i32, Option<String>, Option<i64>, Option<i64>, Option<i64>);
 
 /// The quorum: leader, its epoch, high watermark, voters, observers, and the endpoints of each controller.
@@ -36,7 +36,7 @@ type PyLag = (Option<i64>, i64, i64, Option<PyOwner>);
 /// A partition: index, leader, leader epoch, replicas, in-sync replicas, offline replicas.
 type PyPartitionDescription = (i32, Option<i32>, i32, Vec<i32>, Vec<i32>, Vec<i32>);
 
-/// A config: name, value, source, type, whether it is sensitive, whether it is read-only, synonyms, documentation.
+/// A config: name, value, source, type, true if it is sensitive, true if it is read-only, synonyms, documentation.
 type PyConfig = (String, Option<String>, i8, i8, bool, bool, Vec<(String, Option<String>, i8)>, Option<String>);
 
 /// A member: member id, group instance id, client id, host, rack, member epoch, topics, assignment, target assignment.
@@ -55,7 +55,7 @@ type PyMember = (
 /// A group: state, type, protocol type, assignor, coordinator, group epoch, members.
 type PyGroup = (String, &'static str, String, String, Option<PyNode>, Option<i32>, Vec<PyMember>);
 
-/// A log directory: path, error, total bytes, usable bytes, and for each partition: size in bytes, offset lag, whether
+/// A log directory: path, error, total bytes, usable bytes, and for each partition: size in bytes, offset lag, true if
 /// it is a future replica.
 type PyLogDir = (String, Option<&'static str>, Option<i64>, Option<i64>, Vec<(PyPartition, (i64, i64, bool))>);
 
@@ -164,7 +164,7 @@ fn member(member: MemberDescription) -> PyMember {
     )
 }
 
-pub(crate) fn committed(at: Option<GroupOffset>) -> Option<(i64, String, i32)> {
+pub(crate) fn committed(at: Option<CommitOffset>) -> Option<(i64, String, i32)> {
     at.map(|at| (at.offset, at.metadata, at.leader_epoch))
 }
 

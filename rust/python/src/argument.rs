@@ -6,12 +6,10 @@ use pyo3::types::PyDict;
 
 use crate::error::exception;
 
-/// An argument that is refused. Python makes the message of it.
 #[derive(Debug, Default)]
 pub(crate) struct BadArgument {
     argument: Option<Box<str>>,
     value: Option<&'static str>,
-    /// The name of the option, of `options=`.
     option: Option<Box<str>>,
     row: Option<usize>,
     reason: Box<str>,

@@ -20,10 +20,10 @@ use crate::runtime::Own;
 use monedula_client::blocking;
 use monedula_client::lock::lock;
 
-/// How long an assignor may take for its user data. The JoinGroup request waits for it.
+/// Longest time of an assignor for its user data. The JoinGroup request waits for it.
 const SUBSCRIPTION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long an assignor may take to assign. The whole group waits for it.
+/// Longest time of an assignor to assign. The whole group waits for it.
 const ASSIGN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A member's assignment from Python: member id, partitions, user data.
@@ -134,11 +134,10 @@ struct Desk {
     open: Mutex<Open>,
 }
 
-/// The calls that Python is working on.
 #[derive(Default)]
 struct Open {
     last: u64,
-    /// For each call by its number: whether it is for an assignment, and the channel for its result.
+    /// For each call by its number: true if it is for an assignment, and the channel for its result.
     replies: BTreeMap<u64, (bool, AssignorReply)>,
 }
 

@@ -1,4 +1,4 @@
-//! How threads that Python did not start attach to the interpreter: not any more once it is about to end.
+//! Attaching to the interpreter, for threads that Python did not start: not any more once it is about to end.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::thread_exit::park_instead;
 /// True if no thread may attach any more.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
-/// How many threads have seen that they may attach, and wait for the GIL.
+/// Number of threads that have seen that they may attach, and wait for the GIL.
 static ARRIVING: AtomicUsize = AtomicUsize::new(0);
 
 struct Arrival;
@@ -46,8 +46,8 @@ pub(crate) fn attached_or_stopped<T>(work: impl FnOnce(Python<'_>) -> T) -> T {
     Python::try_attach(work).unwrap_or_else(|| park_for_ever())
 }
 
-/// Lets no thread attach any more, and waits at most for `patience` until those that are about to have done so: a thread that
-/// is late would find an interpreter that is half gone. Called detached.
+/// Lets no thread attach any more, and waits at most for `patience` until those that are about to have done so: a
+/// thread that is late would find an interpreter that is half gone. Called detached.
 pub(crate) fn end(patience: Duration) {
     IS_OVER.store(true, Ordering::SeqCst);
     let until = Instant::now() + patience;

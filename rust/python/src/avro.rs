@@ -14,7 +14,6 @@ use crate::formats::{no_id, only_read};
 use crate::registered::{SubjectLookup, referred};
 use crate::registry_source::Registry;
 
-/// Arguments of an Avro column.
 #[derive(Clone)]
 pub(crate) struct AvroGiven {
     pub(crate) reader: AvroSchema,
@@ -28,7 +27,7 @@ pub(crate) struct AvroGiven {
     pub(crate) framing: Framing,
     pub(crate) options: AvroOptions,
     pub(crate) may_ask: bool,
-    /// Of the context of the schemas that are asked for.
+    /// Subject of the context of the schemas that are asked for.
     pub(crate) subject: Option<Arc<str>>,
 }
 
@@ -38,7 +37,7 @@ impl AvroGiven {
         self.may_ask && (self.framing == Framing::Bare || (self.framing == Framing::Confluent && self.same.is_empty()))
     }
 
-    /// Framing of written values, which names the schema.
+    /// Key of the schema of written values.
     pub(crate) fn key(&self) -> Result<WriterKey, BadArgument> {
         match self.framing {
             Framing::Bare if self.schemas.len() == self.same.len() => Ok(WriterKey::Only),

@@ -1,9 +1,11 @@
 //! The Python classes `Batch`, `Span` and the iterator over a batch's rows.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow_array::{RecordBatch, RecordBatchIterator};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, RecordBatch, RecordBatchIterator};
 use monedula_client::consumer::Unfinished;
 use monedula_client::group::{HandedBatch, RowCursor};
 use monedula_columns::ColumnBatch;
@@ -13,7 +15,6 @@ use pyo3::types::{PyBytes, PyCapsule, PyDict, PyString, PyTuple, PyType};
 
 use crate::capsule;
 use crate::convert;
-use crate::header_values::header_values;
 use crate::record::Record;
 use crate::runtime::Own;
 use crate::schema::Schema;
@@ -40,7 +41,7 @@ impl From<ColumnBatch> for Batch {
 /// The values of one row's headers, in the order of the names that were asked for.
 type PyHeaderValues = Vec<Option<Py<PyBytes>>>;
 
-/// Why a record has no row: the column, the path of the field, the reason.
+/// Cause of a record without a row: the column, the path of the field, the reason.
 type PyCause = (&'static str, String, String);
 
 /// The attributes of a span, in the order of the constructor.
@@ -140,8 +141,8 @@ impl Batch {
         Ok(Records::of(&self.0.columns.record_batch))
     }
 
-    /// Records that have no row since their key or value cannot be decoded, as they are in Kafka, and for each of them the
-    /// column, the path of the field and the reason; `None` if there are none.
+    /// Records that have no row since their key or value cannot be decoded, as they are in Kafka, and for each of them
+    /// the column, the path of the field and the reason; `None` if there are none.
     fn _refused(&self) -> Option<(Self, Vec<PyCause>)> {
         let refused = self.0.columns.refused.as_ref()?;
         let causes =
@@ -274,7 +275,6 @@ enum Next {
 }
 
 impl Next {
-    /// The index of the next row.
     fn row(&self) -> PyResult<usize> {
         Ok(match self {
             Self::Row(next) => next.load(Ordering::Acquire),
@@ -283,8 +283,7 @@ impl Next {
         })
     }
 
-    /// Takes a row and returns its index, which is beyond the last row once all are taken; `None` if the cursor has
-    /// stopped.
+    /// Takes a row and returns its index, beyond the last row once all are taken; `None` if the cursor has stopped.
     fn take(&self) -> PyResult<Option<usize>> {
         Ok(match self {
             Self::Row(next) => Some(next.fetch_add(1, Ordering::AcqRel)),
@@ -327,4 +326,37 @@ impl Records {
     fn __length_hint__(&self) -> PyResult<usize> {
         Ok(self.columns.rows().saturating_sub(self.next.row()?))
     }
+}
+
+/// The values of a row in the headers of some names; the first one of those with the same name.
+type HeaderValues<'b> = Vec<Option<&'b [u8]>>;
+
+/// The distinct values of rows in the headers of these names, in the order of the rows, and at most `limit` of them.
+/// Rows without any of the headers are left out.
+fn header_values<'b>(batch: &'b RecordBatch, names: &[String], limit: usize) -> Vec<HeaderValues<'b>> {
+    let Some(column) = batch.column_by_name("headers") else { return Vec::new() };
+    let lists = column.as_list::<i32>();
+    let pairs = lists.values().as_struct();
+    let (keys, values) = (pairs.column(0).as_string::<i32>(), pairs.column(1).as_binary::<i32>());
+    let offsets = lists.value_offsets();
+    let (mut known, mut found) = (HashSet::new(), Vec::new());
+    for row in 0..batch.num_rows() {
+        if found.len() >= limit {
+            break;
+        }
+        if lists.is_null(row) {
+            continue;
+        }
+        let mut of_row: HeaderValues<'b> = vec![None; names.len()];
+        // Backwards, so that the first one of a name is the one that stays.
+        for at in (offsets[row] as usize..offsets[row + 1] as usize).rev() {
+            if let Some(place) = names.iter().position(|name| name == keys.value(at)) {
+                of_row[place] = (!values.is_null(at)).then(|| values.value(at));
+            }
+        }
+        if of_row.iter().any(Option::is_some) && known.insert(of_row.clone()) {
+            found.push(of_row);
+        }
+    }
+    found
 }

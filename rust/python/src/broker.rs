@@ -1,7 +1,7 @@
 //! The embedded broker, for `monedula.testing.Broker`.
 //!
-//! The broker runs in its own thread, and does not use the clients' runtime. Commands are sent to it as JSON, the same as over
-//! its control port. Callers wait for a command detached, in slices.
+//! The broker runs in its own thread, and does not use the clients' runtime. Commands are sent to it as JSON, the same
+//! as over its control port. Callers wait for a command detached, in slices.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -22,7 +22,6 @@ use crate::error::{argument_error, exception};
 use crate::logging::{flush_part, follow};
 use crate::runtime::{Own, SLICE, slow_down_at_the_end};
 
-/// The name of the broker's child logger.
 const PART: &str = "broker";
 
 /// A record: key, value, headers, timestamp in milliseconds since the epoch.
@@ -206,7 +205,7 @@ struct Sink {
     lines: Arc<Mutex<VecDeque<Line>>>,
 }
 
-/// How many lines [`BrokerCore::log_lines`] keeps.
+/// Number of lines that [`BrokerCore::log_lines`] keeps.
 const LINES: usize = 10_000;
 
 impl Sink {

@@ -24,7 +24,6 @@ impl CancellableCall {
         Self::default()
     }
 
-    /// Calls `function`, in this thread.
     #[pyo3(signature = (function, *arguments))]
     fn run<'py>(&self, function: &Bound<'py, PyAny>, arguments: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         let before = CURRENT.replace(Some(Arc::clone(&self.0)));
@@ -39,7 +38,7 @@ impl CancellableCall {
     }
 }
 
-/// True if nobody waits any more for what this thread does.
+/// True if nobody waits any more for the call that this thread runs.
 pub(crate) fn is_cancelled() -> bool {
     CURRENT.with_borrow(|current| current.as_ref().is_some_and(|gone| gone.load(Ordering::Relaxed)))
 }

@@ -183,7 +183,7 @@ pub(crate) fn unreadable(py: Python<'_>, error: &ArrowError) -> PyErr {
     }
 }
 
-/// True if pyarrow says so of a generator that Ctrl-C ended: a stream has only a text for an error, with Python's traceback.
+/// True if Ctrl-C ended a generator, by pyarrow's text: a stream has no other error than a text, with a traceback.
 fn is_interrupt(text: &str) -> bool {
     text.contains("Python exception") && text.lines().rev().find(|line| !line.is_empty()) == Some("KeyboardInterrupt")
 }

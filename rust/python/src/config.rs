@@ -22,7 +22,6 @@ use crate::tokens::Settings;
 /// it.
 type KeyRow = (&'static str, Vec<&'static str>, Option<&'static str>, String, &'static str, &'static str);
 
-/// All settings.
 #[pyfunction]
 pub(crate) fn config_keys() -> Vec<KeyRow> {
     let row = |key: &'static monedula_client::Key| {
@@ -96,7 +95,6 @@ fn as_texts(pairs: &Pairs) -> impl Iterator<Item = (&str, &str)> {
     pairs.iter().map(|(key, value)| (key.as_str(), value.as_str()))
 }
 
-/// Parses the settings of a producer.
 pub(crate) fn parse_producer(py: Python<'_>, mut settings: Settings) -> PyResult<ProducerConfig> {
     let mut config = parsed(py, settings.take_pairs(), |pairs| ProducerConfig::parse(as_texts(pairs)))?;
     // Its tasks share the settings, and none of them runs yet.
@@ -105,7 +103,6 @@ pub(crate) fn parse_producer(py: Python<'_>, mut settings: Settings) -> PyResult
     Ok(config)
 }
 
-/// Parses the settings of an admin client.
 pub(crate) fn parse_admin(py: Python<'_>, mut settings: Settings) -> PyResult<ClientConfig> {
     let mut config = parsed(py, settings.take_pairs(), |pairs| ClientConfig::parse_admin(as_texts(pairs)))?;
     settings.give_token_source(&mut config);

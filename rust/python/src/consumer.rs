@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use monedula_client::blocking;
 use monedula_client::config::GroupProtocol;
-use monedula_client::consumer::{Consumer, GroupOffset, Until};
+use monedula_client::consumer::{Consumer, Until};
 use monedula_client::error::ClientError;
-use monedula_client::group::Polled;
+use monedula_client::group::{CommitOffset, Polled};
 use monedula_client::lock::lock;
 use monedula_client::log::Log;
 use monedula_engine::TopicPartition;
@@ -45,7 +45,6 @@ pub(crate) struct ConsumerCore {
     news: Arc<AtomicBool>,
 }
 
-/// The result of a wait, for Python.
 #[derive(IntoPyObject)]
 pub(crate) enum PyStep {
     Batch(Batch),
@@ -200,12 +199,11 @@ impl ConsumerCore {
         step
     }
 
-    /// A batch without rows.
     fn empty(&self) -> PyResult<Batch> {
         Ok(self.consumer.get()?.empty_batch().into())
     }
 
-    /// The partitions of a batch with refused records whose rows will never be handed out.
+    /// Partitions of a batch with refused records whose rows will never be handed out.
     fn revoked_partitions(&self, py: Python<'_>, batch: &Bound<'_, Batch>) -> PyResult<Vec<PyPartition>> {
         let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
         Ok(py.detach(|| consumer.revoked_partitions(batch)).into_iter().map(py_partition).collect())
@@ -310,8 +308,7 @@ impl ConsumerCore {
     }
 
     /// Iterates the rows of a batch. Each row is finished when the next one is requested. The iteration ends early if
-    /// no more rows may be returned: because the user must call the consumer for a rebalance, or the partition was
-    /// revoked.
+    /// the user must call the consumer for a rebalance, or the partition was revoked.
     #[pyo3(signature = (batch, holder=None))]
     fn rows(&self, batch: &Bound<'_, Batch>, holder: Option<u64>) -> PyResult<Records> {
         let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
@@ -319,8 +316,8 @@ impl ConsumerCore {
         Ok(Records::behind(&batch.columns.record_batch, cursor, holder.is_none()))
     }
 
-    /// Returns the rows of a batch that were not requested to the fetch buffer, which hands them out again. The row that was
-    /// requested last stays with `holder`; if left out, with the thread that requested it, whichever thread gives back.
+    /// Returns the rows of a batch that were not requested to the fetch buffer, which hands them out again. The row
+    /// that was requested last stays with `holder`; if left out, with the thread that requested it, whoever gives back.
     #[pyo3(signature = (batch, holder=None))]
     fn give_back(&self, py: Python<'_>, batch: &Bound<'_, Batch>, holder: Option<u64>) -> PyResult<()> {
         let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
@@ -414,7 +411,7 @@ impl ConsumerCore {
         timeout: Option<Seconds>,
     ) -> PyResult<BTreeMap<PyPartition, Option<&'static str>>> {
         let offsets = offsets.into_iter().map(|(partition, offset)| {
-            let at = GroupOffset { offset, leader_epoch: -1, metadata: String::new() };
+            let at = CommitOffset { offset, leader_epoch: -1, metadata: String::new() };
             (topic_partition(partition), at)
         });
         let timeout = self.timeout(py, timeout)?;

@@ -1,7 +1,6 @@
 //! Arguments and results of the consumer, in the form that Python has.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use monedula_client::consumer::{BatchLimits, Consumer, Found, PartitionStatus, Position};
 use monedula_engine::TopicPartition;
@@ -16,7 +15,7 @@ use crate::seconds::{Seconds, seconds, unix_seconds};
 /// A partition: topic and index.
 pub(crate) type PyPartition = (String, i32);
 
-/// A topic: id, whether it is internal, error name, and `{partition: (leader or -1, leader epoch)}`.
+/// A topic: id, true if it is internal, error name, and `{partition: (leader or -1, leader epoch)}`.
 pub(crate) type PyTopic = (String, bool, Option<&'static str>, BTreeMap<i32, (i32, i32)>);
 
 /// The cluster: `{node id: (host, port)}` and the topics by name.
@@ -68,8 +67,7 @@ pub(crate) fn want(
     timeout: Option<Seconds>,
 ) -> PyResult<BatchLimits> {
     let (max_rows, max_bytes) = (count("max_rows", max_rows)?, count("max_bytes", max_bytes)?);
-    let deadline = timeout.map(|timeout| timeout.duration(py)).transpose()?;
-    let deadline = deadline.and_then(|timeout| Instant::now().checked_add(timeout));
+    let deadline = timeout.map(|timeout| timeout.deadline(py)).transpose()?;
     Ok(BatchLimits { max_rows, max_bytes, max_wait: seconds(py, "max_wait", max_wait)?, deadline })
 }
 

@@ -1,5 +1,5 @@
-//! Functions of the Python package that our classes call: conversions (`monedula.reading._export`), and the errors that say to people
-//! from other clients what to use (`monedula._migration_hints`).
+//! Functions of the Python package that our classes call: conversions (`monedula.reading._export`), and errors with
+//! hints for people from other clients (`monedula._migration_hints`).
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -22,7 +22,6 @@ pub(crate) fn to_polars<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Py
     data.py().import(CONVERSIONS)?.call_method1("to_polars", (data,))
 }
 
-/// The error of `__array__`.
 pub(crate) fn no_array(data: &Bound<'_, PyAny>) -> PyErr {
     raised(data.py().import(CONVERSIONS).and_then(|module| module.call_method1("no_array", (data,))))
 }
@@ -39,7 +38,6 @@ pub(crate) fn no_argument(py: Python<'_>, method: &str, keyword: &str) -> PyErr 
     raised(py.import(MOVING).and_then(|module| module.call_method1("no_argument", (method, (keyword,)))))
 }
 
-/// The exception that a function returned.
 fn raised(made: PyResult<Bound<'_, PyAny>>) -> PyErr {
     made.map_or_else(|failure| failure, PyErr::from_value)
 }

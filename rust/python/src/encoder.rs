@@ -11,9 +11,7 @@ pub(crate) enum Encoder {
     Protobuf(ProtobufEncoder),
 }
 
-/// Content of a value.
 pub(crate) enum Content<'e> {
-    /// No fields.
     Value,
     /// A struct with these fields.
     Fields(Vec<&'e str>),
@@ -49,7 +47,6 @@ impl Encoder {
         }
     }
 
-    /// Framing before each value.
     pub(crate) fn frame(&self) -> &[u8] {
         match self {
             Self::Avro(encoder) => encoder.frame(),
@@ -58,7 +55,6 @@ impl Encoder {
         }
     }
 
-    /// The values of a column's rows.
     pub(crate) fn encode(&self, column: &ArrayRef) -> Result<LargeBinaryArray, Unwritable> {
         match self {
             Self::Avro(encoder) => encoder.encode(column),

@@ -289,7 +289,6 @@ pub(crate) fn is_own(py: Python<'_>, error: &PyErr) -> bool {
     class.is_ok_and(|class| error.matches(py, class).unwrap_or_default())
 }
 
-/// An `ArgumentError` that names no argument.
 pub(crate) fn argument_error(py: Python<'_>, message: String) -> PyErr {
     BadArgument::new(message).to_py(py)
 }
@@ -313,7 +312,6 @@ pub(crate) fn registry_error_of(py: Python<'_>, column: &str, reason: &str) -> P
     error.unwrap_or_else(|failure| failure)
 }
 
-/// A `ConfigError` for the setting `key`.
 pub(crate) fn config_error(py: Python<'_>, key: &str, message: String) -> PyErr {
     to_py(py, ConfigError { key: key.into(), message }.into())
 }

@@ -1,7 +1,7 @@
-//! Arrow's extension types: columns that mean something else than what they are stored as.
+//! Arrow's extension types: columns with another meaning than their storage.
 //!
-//! Types with a plain equivalent become that (`arrow.bool8`, and DuckDB's types that Arrow lacks). UUIDs and JSON
-//! keep their types, which the encoders know. All others are refused: nobody here knows what their bytes mean.
+//! Types with a plain equivalent become that (`arrow.bool8`, and DuckDB's types that Arrow lacks). UUIDs and JSON keep
+//! their types, which the encoders know. All others are refused: the meaning of their bytes is not known.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Typed keys and values: how one column is decoded, and written.
+//! Typed keys and values: decoding and writing of one column.
 
 use std::sync::Arc;
 
@@ -29,17 +29,17 @@ use crate::table::Table;
 use crate::typed_rows::{WrittenAs, encoded};
 use crate::{capsule, config};
 
-/// How a column is decoded; see `monedula.Json`, `monedula.Avro` and `monedula.Protobuf`.
+/// Decoding of a column; see `monedula.Json`, `monedula.Avro` and `monedula.Protobuf`.
 #[pyclass(frozen, module = "monedula._monedula")]
 #[derive(Clone)]
 pub(crate) struct ColumnSpec {
     typed: TypedSpec,
     data_type: DataType,
-    /// Of JSON, of which some fields may be decoded without the others.
+    /// JSON, of which some fields may be decoded without the others.
     json: Option<JsonGiven>,
-    /// Of Avro, whose writers' schemas may be asked for.
+    /// Avro, whose writers' schemas may be asked for.
     avro: Option<AvroGiven>,
-    /// Of Protobuf, whose values may be framed.
+    /// Protobuf, whose values may be framed.
     protobuf: Option<ProtobufGiven>,
 }
 
@@ -70,8 +70,8 @@ impl ColumnSpec {
     }
 
     /// `reader` is the text of the reader's schema. `writers` are those of the writers, with their ids or GUIDs for
-    /// Confluent's framing. If it `may_ask`, the others are asked for where the settings name a registry, in the context of
-    /// `subject`. `references` are the schemas that the reader's refers to.
+    /// Confluent's framing. If it `may_ask`, the others are asked for where the settings name a registry, in the
+    /// context of `subject`. `references` are the schemas that the reader's refers to.
     #[staticmethod]
     #[pyo3(signature = (reader, writers, framing, mode, flatten, options = Vec::new(), may_ask = false,
                         references = Vec::new(), subject = None))]
@@ -134,10 +134,10 @@ impl ColumnSpec {
         Ok(Self { typed, data_type, json: None, avro: Some(avro), protobuf: None })
     }
 
-    /// `schema` is a `FileDescriptorSet` or `.proto` texts, and `message` the full name of one of its messages. `writers`
-    /// are descriptors with their ids or GUIDs. If it `may_ask`, values are framed as Confluent's where the settings name a
-    /// registry, and the others' schemas are asked for there, in the context of `subject`. Columns are made of `fields`,
-    /// or of all if there are none.
+    /// `schema` is a `FileDescriptorSet` or `.proto` texts, and `message` the full name of one of its messages.
+    /// `writers` are descriptors with their ids or GUIDs. If it `may_ask`, values are framed as Confluent's where the
+    /// settings name a registry, and the others' schemas are asked for there, in the context of `subject`. Columns are
+    /// made of `fields`, or of all if there are none.
     #[staticmethod]
     #[pyo3(signature = (schema, message, writers, framing, mode, flatten, options = Vec::new(), may_ask = false,
                         subject = None, fields = Vec::new()))]
@@ -210,7 +210,7 @@ impl ColumnSpec {
         Ok(values)
     }
 
-    /// Refuses a table that cannot be written, whatever a registry says of the schema.
+    /// Refuses a table that cannot be written with any schema of a registry.
     fn check(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let unsupported = |bad: UnsupportedField| BadArgument::of("schema", bad.to_string()).to_py(py);
         let encoder = match (&self.json, &self.protobuf, &self.avro) {
@@ -223,8 +223,8 @@ impl ColumnSpec {
         encoded(py, capsule::import(data)?, None, Some(written), true).map(drop)
     }
 
-    /// The id of the schema of a table's column `value` at a registry, where it is registered or looked up as the settings
-    /// say; `name` is what it is the column of, `key` or `value`. `None` if values of this form name no schema of it.
+    /// The id of the schema of a table's column `value` at a registry, registered or looked up as the settings say;
+    /// `name` is `key` or `value`. `None` if values of this form name no schema of it.
     fn registered_id(
         &self,
         py: Python<'_>,
@@ -271,7 +271,7 @@ impl ColumnSpec {
         Self { typed: TypedSpec { make: Arc::new(make), on_bad, flatten }, data_type, json, avro: None, protobuf: None }
     }
 
-    /// Encoder of the keys or values of rows; `name` says which. If a registry is to be asked for the schema's id, that is left
+    /// Encoder of the keys or values of rows, by `name`. If a registry is to be asked for the schema's id, that is left
     /// open: see [`Self::registered`].
     pub(crate) fn written(
         &self,
@@ -399,10 +399,9 @@ fn behaviour(py: Python<'_>, mode: &str) -> PyResult<(Mode, OnBadValue)> {
     })
 }
 
-/// How keys and values are decoded, as Python gives it; `None` for bytes.
+/// Decoding of keys and values, as Python gives it; `None` for bytes.
 pub(crate) type PySpec<'py> = Option<PyRef<'py, ColumnSpec>>;
 
-/// The columns of batches.
 pub(crate) fn batch_columns(
     py: Python<'_>,
     names: Option<Vec<String>>,

@@ -1,17 +1,16 @@
-//! Waits in programs whose threads gevent or eventlet have replaced with greenlets: they wait in the hub, so that others run.
+//! Waits in programs whose threads are greenlets of gevent or eventlet: they wait in the hub, so that others run.
 
 use std::time::Duration;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// How long a greenlet's first pause is; each is twice as long as the one before it.
+/// First pause of a greenlet; each is twice as long as the one before it.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// How long a pause is at most: so much later may a greenlet see what it waits for.
+/// Longest pause: so much later may a greenlet see the end of its wait.
 const LONGEST: Duration = Duration::from_millis(10);
 
-/// The pauses of one wait.
 pub(crate) struct Pauses(Duration);
 
 impl Pauses {
@@ -32,7 +31,7 @@ impl Pauses {
 pub(crate) fn is_patched(py: Python<'_>) -> PyResult<bool> {
     let is_loaded =
         [pyo3::intern!(py, "gevent.monkey"), pyo3::intern!(py, "eventlet.patcher")].into_iter().any(|name| {
-            // SAFETY: attached to the interpreter; what is returned is a new reference, or null without an error of its own.
+            // SAFETY: attached to the interpreter; the result is a new reference, or null without an error of its own.
             let found = unsafe { Bound::from_owned_ptr_or_opt(py, ffi::PyImport_GetModule(name.as_ptr())) };
             found.is_some()
         });

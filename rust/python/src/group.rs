@@ -140,7 +140,6 @@ impl MemberCore {
         Ok(())
     }
 
-    /// Finishes a batch.
     fn finish(&self, py: Python<'_>, batch: &Bound<'_, Batch>) -> PyResult<()> {
         let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
         py.detach(|| consumer.finish(batch)).map_err(|error| to_py(py, error))
@@ -161,7 +160,6 @@ impl MemberCore {
         Ok(WorkGate(Own::new(py.detach(|| consumer.work_gate(part)))))
     }
 
-    /// Finishes the first rows of a part from `hand_over`.
     fn finish_rows(&self, py: Python<'_>, part: &Bound<'_, Batch>, rows: usize) -> PyResult<()> {
         let (consumer, Batch(part, _)) = (self.consumer.get()?, part.get());
         py.detach(|| consumer.finish_rows(part, rows));
@@ -374,7 +372,6 @@ fn outcome_dict(py: Python<'_>, outcome: CommitOutcome) -> PyResult<Bound<'_, Py
     Ok(dict)
 }
 
-/// Kafka's error name if there is one, whether the commit may be retried, and the message.
 fn failure(error: &CommitError) -> (Option<&'static str>, bool, String) {
     let (code, retriable) = match error {
         CommitError::MemberGone { code } => (Some(code.name()), false),

@@ -74,7 +74,6 @@ fn parts(py: Python<'_>, event: GroupEvent) -> PyResult<(&'static str, Vec<Field
     })
 }
 
-/// The health of the membership.
 pub(crate) fn py_health(py: Python<'_>, health: GroupHealth) -> PyResult<Bound<'_, PyDict>> {
     let seconds = |age: Option<Duration>| age.map(|age| age.as_secs_f64());
     let dict = PyDict::new(py);

@@ -1,5 +1,5 @@
-//! Arrays out of Arrow's C interface. Columns of nulls alone are taken as every library writes them, and those of extension
-//! types by what they mean.
+//! Arrays out of Arrow's C interface. Columns of nulls alone are taken as every library writes them, and those of
+//! extension types by their meaning.
 
 use std::ffi::CStr;
 use std::ptr::addr_of_mut;
@@ -12,7 +12,6 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields};
 
 use crate::extensions::Extension;
 
-/// The arrays of a stream.
 pub(crate) struct Arrays {
     stream: FFI_ArrowArrayStream,
     exported: DataType,
@@ -62,7 +61,7 @@ impl Iterator for Arrays {
     }
 }
 
-/// How deep a type may be nested. What reads types recurses: a few thousand levels overflow a thread's stack, and end the
+/// Deepest nesting of a type. Readers of types recurse: a few thousand levels overflow a thread's stack, and end the
 /// process.
 const MAX_LEVELS: usize = 256;
 
@@ -95,8 +94,8 @@ fn incomplete() -> ArrowError {
 /// The error of a stream, in the words of the library that writes it.
 fn failed(stream: &mut FFI_ArrowArrayStream, code: i32) -> ArrowError {
     let text = stream.get_last_error().and_then(|get_last_error| {
-        // SAFETY: the callback is called with its own stream, after a function of it failed. What it returns is null, or a
-        // text that is valid until the next call.
+        // SAFETY: the callback is called with its own stream, after a function of it failed. What it returns is null,
+        // or a text that is valid until the next call.
         unsafe {
             let text = get_last_error(addr_of_mut!(*stream));
             (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
@@ -137,8 +136,8 @@ pub(crate) unsafe fn of_type(
     meant: &DataType,
 ) -> Result<ArrayRef, ArrowError> {
     let plain = without_nulls(exported);
-    // SAFETY: the caller's promise, but for nulls alone, whose arrays have no buffer by the specification, and one by some
-    // libraries: a struct without fields has no buffer but that of its nulls, which may be missing.
+    // SAFETY: the caller's promise, but for nulls alone, whose arrays have no buffer by the specification, and one by
+    // some libraries: a struct without fields has no buffer but that of its nulls, which may be missing.
     let data = unsafe { from_ffi_and_data_type(array, plain)? };
     Ok(make_array(as_meant(as_type(data, exported)?, meant)?))
 }
@@ -189,7 +188,7 @@ fn as_meant(data: ArrayData, meant: &DataType) -> Result<ArrayData, ArrowError> 
     unsafe { builder.skip_validation(true) }.build()
 }
 
-/// The fields of what an array's children have. That of a dictionary's values has no name.
+/// The fields of an array's children. That of a dictionary's values has no name.
 fn children(data_type: &DataType) -> Vec<Field> {
     let fields: Vec<&FieldRef> = match data_type {
         DataType::Struct(fields) => fields.iter().collect(),

@@ -1,5 +1,5 @@
-//! JSON as a column: what it was asked for with, and what writes it; and a function for tests, which compare the decoder with
-//! Spark's `from_json`.
+//! JSON as a column: its arguments and its encoder; and a function for tests, which compare the decoder with Spark's
+//! `from_json`.
 
 use std::sync::Arc;
 
@@ -19,7 +19,6 @@ use crate::error::argument_error;
 use crate::registered::SubjectLookup;
 use crate::table::Table;
 
-/// Arguments of a JSON column.
 #[derive(Clone)]
 pub(crate) struct JsonGiven {
     /// None if rows are written with the fields of their column.
@@ -27,7 +26,7 @@ pub(crate) struct JsonGiven {
     pub(crate) options: JsonOptions,
     /// Options about the schema in a registry.
     pub(crate) schema: JsonSchemaGiven,
-    /// Its id there, if that is known.
+    /// Id of the schema there, if that is known.
     pub(crate) id: Option<u32>,
 }
 
@@ -37,7 +36,7 @@ pub(crate) struct JsonGiven {
 pub(crate) struct JsonSchemaGiven {
     /// Its text; none if it follows from the columns.
     text: Option<String>,
-    /// The name of what it describes.
+    /// Name of the described value.
     title: Option<String>,
     subject: Option<String>,
 }
@@ -100,8 +99,8 @@ pub(crate) fn with_json_values(py: Python<'_>, batch: &Batch) -> PyResult<Batch>
     Ok(Batch::from(columns))
 }
 
-/// Decodes JSON texts to a table of one struct column, `value`, with the fields of an Arrow schema. With `fail_fast`, the
-/// first bad value is an error. Options are those of Spark's `from_json`.
+/// Decodes JSON texts to a table of one struct column, `value`, with the fields of an Arrow schema. With `fail_fast`,
+/// the first bad value is an error. Options are those of Spark's `from_json`.
 #[pyfunction]
 #[pyo3(signature = (schema, values, fail_fast = false, options = Vec::new()))]
 pub(crate) fn decode_json(

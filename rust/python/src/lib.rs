@@ -25,7 +25,6 @@ mod formats;
 mod greenlets;
 mod group;
 mod group_state;
-mod header_values;
 mod imported;
 mod json;
 mod lines;

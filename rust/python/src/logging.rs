@@ -1,11 +1,11 @@
 //! Passes log events of clients and embedded brokers to Python's `logging`.
 //!
 //! A thread of its own passes events on when they happen, whether or not a call waits. While it waits for events it is
-//! not attached to the interpreter. A call that returns or raises waits until what is left is passed on, so that what led to
-//! an error is logged before it. It calls no handler itself while there is that thread: Python runs signal handlers in the
-//! main thread, between any two instructions, and `logging` takes what they raise for an error of its handlers. The
-//! interpreter's exit ends the thread; a forked child begins without one. Where gevent or eventlet have replaced the locks of
-//! handlers, those belong to greenlets of one thread, and calls in that thread pass events on.
+//! not attached to the interpreter. A call that returns or raises waits until the rest is passed on, so that the events
+//! before an error are logged before it. It calls no handler itself while there is that thread: Python runs signal
+//! handlers in the main thread, between any two instructions, and `logging` takes their exceptions for errors of its
+//! handlers. The interpreter's exit ends the thread; a forked child begins without one. Where gevent or eventlet have
+//! replaced the locks of handlers, those belong to greenlets of one thread, and calls in that thread pass events on.
 
 use std::cell::Cell;
 use std::ptr::null_mut;
@@ -30,14 +30,13 @@ use crate::signals::{put_off, put_off_any};
 /// A log event: level, part, name, message, seconds since the epoch, fields.
 type PyLogged<'py> = (u8, &'static str, &'static str, String, f64, Bound<'py, PyDict>);
 
-/// For how long a call waits for handlers that have its events. One that is slow, or that waits for a lock of the caller's,
-/// holds a call up no longer.
+/// Longest wait of a call for handlers that have its events: one may be slow, or wait for a lock of the caller's.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// For how long a call waits for the thread to begin, which needs a processor and the interpreter for that.
+/// Longest wait of a call for the thread to begin, which needs a processor and the interpreter for that.
 const START: Duration = Duration::from_secs(1);
 
-/// For how long the interpreter's exit waits for the thread: handlers are called for another second, and the one that runs
+/// Longest wait of the interpreter's exit for the thread: handlers are called for another second, and the one that runs
 /// then has as long again.
 const LAST_HANDLER: Duration = Duration::from_secs(2);
 
@@ -54,16 +53,16 @@ struct Forwarder {
     ended: Condvar,
 }
 
-/// How often the thread has taken events and passed them on.
+/// Number of times that the thread has taken events and passed them on.
 #[derive(Default)]
 struct Rounds {
     begun: u64,
     ended: u64,
-    /// Since when the handlers have the events of the round that has not ended.
+    /// Time since which the handlers have the events of the round that has not ended.
     handling_since: Option<Instant>,
 }
 
-/// The forwarder of this process; null before the first client, and in a forked child. Never dropped: its thread uses it.
+/// The forwarder of this process; null before the first client, and in a forked child. Its thread uses it: not dropped.
 static FORWARDER: AtomicPtr<Forwarder> = AtomicPtr::new(null_mut());
 
 thread_local! {
@@ -115,7 +114,7 @@ fn start() -> Option<&'static Forwarder> {
     let (ours, thread) = std::sync::mpsc::channel::<&'static Forwarder>();
     let run = move || {
         if let Ok(forwarder) = thread.recv() {
-            // Attached once, for a thread state that stays: CPython up to 3.13 crashes where it has no memory for another.
+            // Attached once, so that its thread state stays: CPython up to 3.13 crashes without memory for another one.
             attached(|py| py.detach(|| forwarder.run()));
         }
     };
@@ -370,7 +369,6 @@ static BEGIN_TO_END: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static EMIT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static FOLLOWED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// Attribute of `monedula._logging`.
 fn function<'py>(py: Python<'py>, once: &PyOnceLock<Py<PyAny>>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     let found = || Ok::<_, PyErr>(py.import("monedula._logging")?.getattr(name)?.unbind());
     Ok(once.get_or_try_init(py, found)?.bind(py).clone())

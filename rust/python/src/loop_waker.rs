@@ -1,5 +1,5 @@
-//! Wakes an event loop that awaits futures or operations: one byte on a socket that the loop watches, for any number that
-//! are done by then.
+//! Wakes an event loop that awaits futures or operations: one byte on a socket that the loop watches, for any number
+//! that are done by then.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
@@ -63,7 +63,6 @@ impl LoopWaker {
         return Ok(std::os::windows::io::AsRawSocket::as_raw_socket(&shared.receiver) as i64);
     }
 
-    /// Takes the numbers of the futures that are done.
     fn take(&self) -> PyResult<Vec<u64>> {
         let shared = self.shared.get()?;
         let mut bytes = [0; 64];

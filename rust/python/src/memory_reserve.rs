@@ -1,6 +1,6 @@
-//! The reserve: memory for requests that Rust's collections and futures cannot be refused. Without it the standard library
-//! aborts the process as soon as the system grants no more. Buffers whose refusal is handled ask within [`refusable`], and
-//! leave the reserve alone.
+//! The reserve: memory for requests that Rust's collections and futures cannot be refused. Without it the standard
+//! library aborts the process as soon as the system grants no more. Buffers whose refusal is handled ask within
+//! [`refusable`], and leave the reserve alone.
 //!
 //! [`refusable`]: monedula_columns::refusable
 
@@ -17,7 +17,6 @@ use monedula_columns::{OutOfMemory, check_spare, is_refusable};
 /// The size of the reserve. Pages that were never used take no memory.
 const RESERVE_BYTES: usize = 16 << 20;
 
-/// Unit of the reserve.
 const GRANULE_BYTES: usize = 64;
 
 /// The largest alignment that the reserve grants.
@@ -25,8 +24,8 @@ const MOST_ALIGN_BYTES: usize = 1024;
 
 const GRANULES: usize = RESERVE_BYTES / GRANULE_BYTES;
 
-/// The size up to which a request may use the reserve: the lists of a topic with twenty thousand partitions. A larger one that
-/// cannot be refused ends the process.
+/// The size up to which a request may use the reserve: the lists of a topic with twenty thousand partitions. A larger
+/// one that cannot be refused ends the process.
 const MOST_BYTES: usize = 4 << 20;
 
 #[global_allocator]
@@ -42,11 +41,10 @@ struct ReserveAllocator {
     used: Mutex<UsedGranules>,
 }
 
-/// Granules in use.
 struct UsedGranules {
     granules: [bool; GRANULES],
     count: usize,
-    /// Where the next search begins: thousands of small objects are found one after the other.
+    /// Start of the next search: thousands of small objects are found one after the other.
     next: usize,
 }
 
@@ -87,8 +85,8 @@ pub(crate) fn check() -> Result<(), ClientError> {
     check_unused()
 }
 
-/// Checks that a call may begin: that half of the reserve is free. It asks the system for nothing, as an `AsyncConsumer` begins
-/// one for each poll.
+/// Checks that a call may begin: that half of the reserve is free. It asks the system for nothing, as an
+/// `AsyncConsumer` begins one for each poll.
 ///
 /// # Errors
 /// `NoMemory` if it is not.
@@ -110,7 +108,7 @@ impl ReserveAllocator {
         (pointer as usize).wrapping_sub(self.start() as usize) < RESERVE_BYTES
     }
 
-    /// Memory of the reserve; null if it has none, for very many bytes, and for who can do without. What is free is zeroed.
+    /// Zeroed memory of the reserve; null if it has none, for very many bytes, and for who can do without.
     #[cold]
     fn grant(&self, layout: Layout) -> *mut u8 {
         if layout.size() > MOST_BYTES || layout.align() > MOST_ALIGN_BYTES || is_refusable() {
@@ -139,7 +137,7 @@ impl ReserveAllocator {
     /// As [`GlobalAlloc::realloc`].
     #[cold]
     unsafe fn moved(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise: the new size does not overflow, the old memory has `layout` and is not used after.
+        // SAFETY: the caller promises: the new size does not overflow; the old memory has `layout`, and ends here.
         unsafe {
             let new = self.alloc(Layout::from_size_align_unchecked(new_size, layout.align()));
             if !new.is_null() {
@@ -154,7 +152,7 @@ impl ReserveAllocator {
 // SAFETY: each granule is granted to one caller at a time, under the lock of `used`.
 unsafe impl Sync for ReserveAllocator {}
 
-// SAFETY: what is returned is the system's allocator's, or granules that no one else has; each goes back where it came from.
+// SAFETY: memory is the system allocator's, or granules that no one else has; each goes back where it came from.
 unsafe impl GlobalAlloc for ReserveAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

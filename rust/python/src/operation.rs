@@ -15,13 +15,12 @@ use crate::error::to_py;
 use crate::logging::flush_log;
 use crate::loop_waker::LoopWaker;
 use crate::memory_reserve;
-use crate::runtime::{Own, ended, in_slices, spawn};
+use crate::runtime::{Own, done_within, ended, spawn};
 use crate::seconds::Seconds;
 
 /// The result of an operation; the Python thread that takes it converts it to a Python object.
 pub(crate) type Conversion = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
-/// A function that is called once, when an operation is done.
 type Waker = Box<dyn FnOnce() + Send>;
 
 type Slot = Arc<(Mutex<OperationState>, Condvar)>;
@@ -116,27 +115,20 @@ impl Operation {
 
 #[pymethods]
 impl Operation {
-    /// True if the operation is done.
     fn done(&self) -> PyResult<bool> {
         Ok(!locked(&self.parts.get()?.slot).is_under_way())
     }
 
-    /// Waits until the operation is done. `timeout` is in seconds, `None` waits without limit. Returns whether it is
-    /// done.
+    /// Waits until the operation is done, at most `timeout` seconds. Returns true if it is done.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<bool> {
-        let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let slot = &self.parts.get()?.slot;
-        in_slices(py, |until| {
-            let until = deadline.map_or(until, |deadline| until.min(deadline));
+        done_within(py, timeout, |until| {
             let state = locked(slot);
             let left = until.saturating_duration_since(Instant::now());
             let waited = slot.1.wait_timeout_while(state, left, |state| state.is_under_way());
             let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-            let done = !state.is_under_way();
-            let over = deadline.is_some_and(|deadline| deadline <= Instant::now());
-            Ok((done || over).then_some(done))
+            !state.is_under_way()
         })
     }
 

@@ -5,9 +5,9 @@ use std::thread;
 
 use monedula_client::blocking::is_silent;
 
-/// Has panics of this extension reported in one line. The report of Rust's own library has a backtrace where the environment
-/// asks for one, which takes memory: a panic for want of memory then ends in another one, or in a thread that never goes on.
-/// Other libraries have a hook of their own.
+/// Has panics of this extension reported in one line. The report of Rust's own library has a backtrace where the
+/// environment asks for one, which takes memory: a panic for want of memory then ends in another one, or in a thread
+/// that never goes on. Other libraries have a hook of their own.
 pub(crate) fn report_briefly() {
     std::panic::set_hook(Box::new(|panic| {
         if is_silent() {

@@ -29,7 +29,7 @@ pub(crate) struct ParsedProtobuf(monedula_formats::ParsedProtobuf);
 
 #[pymethods]
 impl ParsedProtobuf {
-    /// The schema of a text, or of a `FileDescriptorProto` in base64, beside the texts that it refers to by their names.
+    /// The schema of a text, or of a `FileDescriptorProto` in base64, beside the texts that it refers to by name.
     #[new]
     fn new(py: Python<'_>, text: &str, references: Vec<(String, String)>) -> PyResult<Self> {
         let parsed = monedula_formats::ParsedProtobuf::parse(text, &references);

@@ -17,7 +17,6 @@ use crate::formats::{framing_of, no_id, only_read};
 use crate::registered::SubjectLookup;
 use crate::registry_source::Registry;
 
-/// A schema: descriptors, or texts with the names of their files.
 #[derive(FromPyObject)]
 pub(crate) enum SchemaFiles {
     Descriptors(PyBackedBytes),
@@ -36,16 +35,15 @@ impl SchemaFiles {
 /// A writer's schema, behind its id, and its GUID if it is named by that.
 pub(crate) type Writer = (u64, Option<PyBackedBytes>, SchemaFiles);
 
-/// Arguments of a Protobuf column.
 #[derive(Clone)]
 pub(crate) struct ProtobufGiven {
     schema: ProtobufSchema,
     writers: Vec<(WriterKey, ProtobufSchema)>,
     framing: Framing,
     options: ProtobufOptions,
-    /// True if values are framed as Confluent's where the client has a registry, which is asked then for writers' schemas.
+    /// True if values are framed as Confluent's where the client has a registry, which is asked for writers' schemas.
     may_ask: bool,
-    /// Of the context of the schemas that are asked for.
+    /// Subject of the context of the schemas that are asked for.
     subject: Option<Arc<str>>,
 }
 

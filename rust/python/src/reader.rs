@@ -109,7 +109,6 @@ impl ReaderCore {
         py.detach(|| lock(reader).begin(found, None)).map_err(|error| to_py(py, error))
     }
 
-    /// Every partition of the topics.
     fn partitions_of(&self, py: Python<'_>, topics: Vec<String>) -> PyResult<Vec<PyPartition>> {
         let consumer = self.consumer(py)?;
         let found = wait(py, consumer.partitions_of(topics, consumer.config().default_api_timeout));
@@ -204,7 +203,6 @@ impl ReaderCore {
         Ok(batch?.map(|batch| Batch::from(project(batch, self.shown.as_deref()))))
     }
 
-    /// The metrics by name.
     fn metrics(&self, py: Python<'_>) -> PyResult<Vec<(&'static str, u64)>> {
         let reader = self.reader.get()?;
         Ok(py.detach(|| lock(reader).inner().metrics().snapshot()))
@@ -287,7 +285,6 @@ impl ReaderCore {
     }
 }
 
-/// A bounded read as an Arrow C stream.
 struct Stream {
     reader: Own<Arc<Mutex<Reader>>>,
     schema: SchemaRef,
@@ -300,8 +297,8 @@ struct Stream {
 }
 
 impl Stream {
-    /// The library that reads makes an error of its own of any other, which `except Exception` takes: what a signal handler
-    /// raises is raised once more after it.
+    /// The library that reads makes an error of its own of any other, which `except Exception` takes: what a signal
+    /// handler raises is raised once more after it.
     fn next_batch(&self) -> PyResult<Option<RecordBatch>> {
         let reader = self.reader.get()?;
         let ours = std::thread::current().id() == self.thread;
@@ -369,14 +366,13 @@ fn of_found((partition, found): (TopicPartition, Option<Found>)) -> PyFound {
     (py_partition(partition), found.map(|found| (found.offset, found.timestamp)))
 }
 
-/// Where the columns of `asked` stand among those of the schema; a column that is in neither set is shown.
+/// Places of the columns of `asked` among those of the schema; a column that is in neither set is shown.
 fn shown(schema: &SchemaRef, columns: ColumnSet, asked: ColumnSet) -> Arc<[usize]> {
     let hidden: Vec<&str> = columns.names().filter(|name| !asked.names().any(|other| other == *name)).collect();
     let fields = schema.fields().iter().enumerate();
     fields.filter(|(_, field)| !hidden.contains(&field.name().as_str())).map(|(index, _)| index).collect()
 }
 
-/// The batch with the columns that are shown.
 fn project(batch: ColumnBatch, shown: Option<&[usize]>) -> ColumnBatch {
     let Some(shown) = shown else { return batch };
     let record_batch = batch.record_batch.project(shown).expect("columns of the batch's schema");

@@ -100,7 +100,6 @@ impl Record {
     }
 }
 
-/// Arguments of the constructor.
 fn fields<'py>(record: &Bound<'py, Record>) -> PyFields<'py> {
     let (py, record) = (record.py(), record.get());
     let cell = |cell: &Option<Py<PyAny>>| cell.as_ref().map(|cell| cell.bind(py).clone());
@@ -172,7 +171,6 @@ impl Columns {
     }
 }
 
-/// The cells of a key or value.
 enum Cells {
     Binary(ArrayRef),
     Typed(ArrayRef),

@@ -13,7 +13,7 @@ use crate::argument::BadArgument;
 use crate::error::registry_error_of;
 use crate::runtime::asked;
 
-/// Where the schema of keys or values belongs.
+/// Place of the schema of keys or values in a registry.
 #[derive(Clone, Copy)]
 pub(crate) struct SubjectLookup<'a> {
     /// Part of the record: `key` or `value`.
@@ -25,7 +25,7 @@ pub(crate) struct SubjectLookup<'a> {
 }
 
 impl SubjectLookup<'_> {
-    /// The subject: that which was given, or what the settings make of the topic and the record's name.
+    /// The subject: the given one, or the one that the settings make of the topic and the record's name.
     pub(crate) fn subject(&self, py: Python<'_>, given: Option<&str>, record: Option<&str>) -> PyResult<String> {
         match given {
             Some(given) => Ok(given.to_owned()),
@@ -52,7 +52,7 @@ impl SubjectLookup<'_> {
     }
 }
 
-/// The schemas of Avro that one refers to, each behind those that it refers to itself, with the names that they are referred to by.
+/// The schemas of Avro that one refers to, by these names, each behind those that it refers to itself.
 pub(crate) fn new_references(texts: &[String]) -> Vec<NewReference> {
     let mut references = Vec::new();
     for (index, text) in texts.iter().enumerate() {

@@ -12,8 +12,8 @@ use crate::error::{argument_error, registry_error};
 use crate::runtime::asked;
 use crate::tokens::Settings;
 
-/// A version of a subject: the schema's id, the version, the schema's text, and the names and texts of those that it refers
-/// to.
+/// A version of a subject: the schema's id, the version, the schema's text, and the names and texts of those that it
+/// refers to.
 type PyVersion = (u32, u32, String, Vec<(String, String)>);
 
 /// See `monedula.SchemaRegistry`.
@@ -53,8 +53,8 @@ impl RegistryCore {
     }
 }
 
-/// The text of an Avro schema as producers register it: the same, however it was given; `None` if it is none by itself, as one
-/// that refers to others.
+/// The text of an Avro schema as producers register it: the same, however it was given; `None` if it is none by itself,
+/// as one that refers to others.
 #[pyfunction]
 pub(crate) fn stable_avro(text: &str) -> Option<String> {
     stable_text(text).ok()

@@ -32,12 +32,13 @@ use crate::greenlets::Pauses;
 use crate::logging;
 use crate::memory_reserve;
 use crate::producer;
+use crate::seconds::Seconds;
 use crate::thread_exit::park_instead;
 
-/// How long a wait lasts before it checks for signals: Ctrl-C ends any wait within twice this time.
+/// Longest wait before a check for signals: Ctrl-C ends any wait within twice this time.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
-/// How long producers that are still open may deliver records when the interpreter exits.
+/// Time for which producers that are still open may deliver records when the interpreter exits.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 struct Owned {
@@ -47,7 +48,6 @@ struct Owned {
     consumers: Vec<Weak<Consumer>>,
     admins: Vec<Weak<Admin>>,
     producers: Vec<Weak<producer::Shared>>,
-    /// Remains of dropped producers.
     left: Vec<Left>,
     /// The tasks in which dropped consumers leave their groups; each lasts at most a second.
     leaving: Vec<JoinHandle<()>>,
@@ -68,22 +68,22 @@ impl Left {
     }
 }
 
-/// Of how many dropped producers what is left is kept: failures that nobody has seen may be seen later, by futures.
+/// Number of dropped producers whose remains are kept: failures that nobody has seen may be seen later, by futures.
 const MOST_LEFT: usize = 1000;
 
-/// For how long the interpreter's exit waits for threads that are about to call Python.
+/// Longest wait of the interpreter's exit for threads that are about to call Python.
 const ARRIVALS: Duration = Duration::from_secs(1);
 
-/// The thread that ends the interpreter, once it does. Any other thread that still calls then is a daemon. It goes on until
-/// the interpreter stops it: it may hold a lock of the program's, for which a later exit function waits.
+/// The thread that ends the interpreter, once it does. Any other thread that still calls then is a daemon. It goes on
+/// until the interpreter stops it: it may hold a lock of the program's, for which a later exit function waits.
 static ENDING: OnceLock<ThreadId> = OnceLock::new();
 
 /// True if all clients have ended because the interpreter does: no wait of a daemon thread will have a result.
 static HAVE_CLIENTS_ENDED: AtomicBool = AtomicBool::new(false);
 
-/// How long a thread that looks up names waits for the next one. When one ends, glibc keeps its stack for another thread, which
-/// then starts even where there is no memory left; but for thread-local data it needs some, and without any, glibc aborts
-/// the process. A thread that cannot start at all is an error.
+/// Time for which a thread that looks up names waits for the next one. When one ends, glibc keeps its stack for another
+/// thread, which then starts even without memory; but for thread-local data it needs some, and without any, glibc
+/// aborts the process. A thread that cannot start at all is an error.
 const KEEP_ALIVE: Duration = Duration::from_secs(3600);
 
 static OWNED: Mutex<Option<Owned>> = Mutex::new(None);
@@ -121,8 +121,8 @@ fn started_once() -> Result<Handle, NotRun> {
     Ok(handle)
 }
 
-/// A runtime with its threads. Besides those that do its I/O it has one that may block from the beginning, for names and
-/// for a leader's assignments: where the system grants no other later, they wait for this one.
+/// A runtime with its threads. Besides those that do its I/O it has one that may block from the beginning, for names
+/// and for a leader's assignments: where the system grants no other later, they wait for this one.
 fn started() -> Result<Runtime, NotRun> {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let workers = (cores / 2).clamp(1, 4);
@@ -214,7 +214,6 @@ pub(crate) fn shutdown(py: Python<'_>) {
     logging::flush_last(py);
 }
 
-/// Stops all clients and the runtime.
 fn stop_clients() {
     let taken = lock(&OWNED).take();
     let Some(Owned { pid, runtime, consumers, admins, producers, left, leaving }) = taken else { return };
@@ -341,6 +340,20 @@ pub(crate) fn in_slices<T: Send>(
     }
 }
 
+/// Waits in slices of [`SLICE`] until `is_done`, which blocks until the time it is given, returns true. Returns false
+/// after `timeout`.
+pub(crate) fn done_within(
+    py: Python<'_>,
+    timeout: Option<Seconds>,
+    mut is_done: impl FnMut(Instant) -> bool + Send,
+) -> PyResult<bool> {
+    let deadline = timeout.map(|timeout| timeout.deadline(py)).transpose()?;
+    in_slices(py, |until| {
+        let done = is_done(deadline.map_or(until, |deadline| until.min(deadline)));
+        Ok((done || deadline.is_some_and(|deadline| deadline <= Instant::now())).then_some(done))
+    })
+}
+
 /// Answer of a registry, which is asked on a thread of its own: other threads of Python run meanwhile, and Ctrl-C
 /// ends the wait. So does the end of the task that waits for this thread's call: `Err` has the reason then.
 pub(crate) fn asked<T: Send + 'static>(
@@ -371,8 +384,8 @@ thread_local! {
     static HAS_HEARD_OF_THE_END: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Called before an error says that the client is closed. If it is because the interpreter ends, the thread waits a moment
-/// from its second such error on: a daemon thread may catch errors and try again without end.
+/// Called before an error says that the client is closed. If it is because the interpreter ends, the thread waits a
+/// moment from its second such error on: a daemon thread may catch errors and try again without end.
 pub(crate) fn slow_down_at_the_end(py: Python<'_>) {
     if is_ending_elsewhere() && HAS_HEARD_OF_THE_END.replace(true) {
         py.detach(|| std::thread::sleep(SLICE));

@@ -1,7 +1,7 @@
-//! Exceptions that signal handlers raise in Python that the core calls: they are the program's, and never dropped.
+//! Exceptions of signal handlers in Python code that the core calls: they are the program's, and never dropped.
 //!
-//! Python runs signal handlers in its main thread, between any two instructions. One that is due when the core calls Python
-//! runs inside that call, whose errors the core may know what to do about: those of a `repr` in a message, or of a library.
+//! Python runs signal handlers in its main thread, between any two instructions. One that is due when the core calls
+//! Python runs inside that call, whose errors the core may handle: those of a `repr` in a message, or of a library.
 
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
@@ -14,16 +14,16 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-/// Raises an error later if it is not about the code that it came out of: one that is no `Exception`, as Ctrl-C is not, or
-/// that a signal handler raised. The interpreter raises it as soon as it runs on. Other errors are dropped.
+/// Raises an error later if it is not about the code that it came out of: one that is no `Exception`, as Ctrl-C is not,
+/// or that a signal handler raised. The interpreter raises it as soon as it runs on. Other errors are dropped.
 pub(crate) fn put_off(py: Python<'_>, error: PyErr) {
     if !error.is_instance_of::<PyException>(py) || is_of_signal_handler(py, &error) {
         put_off_any(py, error);
     }
 }
 
-/// Raises an error later, whichever it is. But a lack of memory is over then, and is not the fault of the line that runs:
-/// a `MemoryError` is dropped.
+/// Raises any error later. But a lack of memory is over then, and not the fault of the line that runs: a `MemoryError`
+/// is dropped.
 pub(crate) fn put_off_any(py: Python<'_>, error: PyErr) {
     if error.is_instance_of::<PyMemoryError>(py) {
         return;
@@ -44,12 +44,10 @@ pub(crate) fn is_of_signal_handler(py: Python<'_>, error: &PyErr) -> bool {
     })
 }
 
-/// The text of an object, for a message.
 pub(crate) fn text(object: &Bound<'_, PyAny>) -> String {
     or_unknown(object.py(), object.str())
 }
 
-/// The `repr` of an object, for a message.
 pub(crate) fn repr(object: &Bound<'_, PyAny>) -> String {
     or_unknown(object.py(), object.repr())
 }

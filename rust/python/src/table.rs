@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{BooleanBuilder, Float64Builder, Int32Builder, Int64Builder, ListBuilder, StringBuilder};
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchOptions};
+use arrow_array::builder::{Int32Builder, ListBuilder, StringBuilder};
+use arrow_array::{
+    ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, RecordBatchIterator, RecordBatchOptions,
+    StringArray,
+};
 use arrow_schema::{Field, Schema as ArrowSchema};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
@@ -95,53 +98,24 @@ impl Table {
 }
 
 fn array(py: Python<'_>, kind: &str, values: &[Bound<'_, PyAny>]) -> PyResult<ArrayRef> {
+    let cells = values.iter();
     Ok(match kind {
-        "string" => {
-            let mut builder = StringBuilder::new();
-            for value in values {
-                builder.append_option(value.extract::<Option<String>>()?);
-            }
-            Arc::new(builder.finish())
-        }
-        "bool" => {
-            let mut builder = BooleanBuilder::new();
-            for value in values {
-                builder.append_option(value.extract()?);
-            }
-            Arc::new(builder.finish())
-        }
-        "int32" => {
-            let mut builder = Int32Builder::new();
-            for value in values {
-                builder.append_option(value.extract()?);
-            }
-            Arc::new(builder.finish())
-        }
-        "int64" => {
-            let mut builder = Int64Builder::new();
-            for value in values {
-                builder.append_option(value.extract()?);
-            }
-            Arc::new(builder.finish())
-        }
-        "double" => {
-            let mut builder = Float64Builder::new();
-            for value in values {
-                builder.append_option(value.extract()?);
-            }
-            Arc::new(builder.finish())
-        }
+        "string" => Arc::new(cells.map(|cell| cell.extract::<Option<String>>()).collect::<PyResult<StringArray>>()?),
+        "bool" => Arc::new(cells.map(|cell| cell.extract::<Option<bool>>()).collect::<PyResult<BooleanArray>>()?),
+        "int32" => Arc::new(cells.map(|cell| cell.extract::<Option<i32>>()).collect::<PyResult<Int32Array>>()?),
+        "int64" => Arc::new(cells.map(|cell| cell.extract::<Option<i64>>()).collect::<PyResult<Int64Array>>()?),
+        "double" => Arc::new(cells.map(|cell| cell.extract::<Option<f64>>()).collect::<PyResult<Float64Array>>()?),
         "list<int32>" => {
             let mut builder = ListBuilder::new(Int32Builder::new());
-            for value in values {
-                builder.append_option(value.extract::<Option<Vec<i32>>>()?.map(|items| items.into_iter().map(Some)));
+            for cell in cells {
+                builder.append_option(cell.extract::<Option<Vec<i32>>>()?.map(|items| items.into_iter().map(Some)));
             }
             Arc::new(builder.finish())
         }
         "list<string>" => {
             let mut builder = ListBuilder::new(StringBuilder::new());
-            for value in values {
-                builder.append_option(value.extract::<Option<Vec<String>>>()?.map(|items| items.into_iter().map(Some)));
+            for cell in cells {
+                builder.append_option(cell.extract::<Option<Vec<String>>>()?.map(|items| items.into_iter().map(Some)));
             }
             Arc::new(builder.finish())
         }

@@ -1,8 +1,8 @@
 //! Threads that the interpreter ends while they are in this extension.
 //!
-//! Until 3.13, CPython ends a thread that wants the GIL of an interpreter that ends by `pthread_exit`, wherever in Python's API
-//! that happens: in a call, in `str()`, where the last reference of an object is dropped. With glibc that unwinds the thread's
-//! stack, and Rust's frames cannot be unwound so: one that catches panics aborts the process, and destructors would touch
+//! Until 3.13, CPython ends a thread that wants the GIL of an interpreter that ends by `pthread_exit`, wherever in
+//! Python's API: in a call, in `str()`, where an object's last reference is dropped. With glibc that unwinds the stack,
+//! and Rust's frames cannot be unwound so: one that catches panics aborts the process, and destructors would touch
 //! objects that are gone. So a thread parks before its first frame is unwound, as CPython itself has it from 3.14 on.
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -40,8 +40,8 @@ mod glibc {
 
     /// Has this thread park where the interpreter, as it ends, would end it.
     ///
-    /// Before each frame that it unwinds, glibc calls the routines of those buffers that lie outside of the rest of the stack. One
-    /// on the heap always does.
+    /// Before each frame that it unwinds, glibc calls the routines of those buffers that lie outside of the rest of the
+    /// stack. One on the heap always does.
     #[inline]
     pub(crate) fn park_instead() {
         if !PARKS.get() {
@@ -57,8 +57,8 @@ mod glibc {
         let _ = BUFFER.try_with(|buffer| {
             let empty = || CleanupBuffer { routine: None, argument: null_mut(), cancel_type: 0, previous: null_mut() };
             let address = std::ptr::from_ref::<CleanupBuffer>(buffer.get_or_init(|| Box::new(empty()))).cast_mut();
-            // SAFETY: the buffer lives as long as the thread runs code that could end it, is glibc's from here on, and has
-            // its layout.
+            // SAFETY: the buffer lives as long as the thread runs code that could end it, is glibc's from here on, and
+            // has its layout.
             unsafe { push(address, park, null_mut()) };
         });
     }

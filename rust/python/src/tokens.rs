@@ -30,7 +30,6 @@ impl<'py> FromPyObject<'_, 'py> for Settings {
 }
 
 impl Settings {
-    /// Takes the names and values.
     pub(crate) fn take_pairs(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.pairs)
     }

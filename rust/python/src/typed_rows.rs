@@ -1,5 +1,5 @@
-//! Tables whose rows are written as JSON, Avro or Protobuf: the columns of Kafka's records that are made of them, before any
-//! row is sent.
+//! Tables whose rows are written as JSON, Avro or Protobuf: the columns of Kafka's records that are made of them,
+//! before any row is sent.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ const TOPIC: &str = "topic";
 /// The most rows that are written at once: some ten milliseconds, for which Ctrl-C is not heard.
 const PIECE_ROWS: usize = 1 << 16;
 
-/// How the keys or values of rows are written.
+/// Format of the keys or values of rows.
 #[derive(Clone)]
 pub(crate) struct WrittenAs {
     pub(crate) encoder: Encoder,
@@ -37,7 +37,7 @@ pub(crate) struct WrittenAs {
     pub(crate) flatten: bool,
 }
 
-/// Where the keys or values of rows are.
+/// Place of the keys or values of rows.
 enum EncodedColumns {
     Column(usize),
     /// The fields of a record are columns of their own.
@@ -51,8 +51,8 @@ struct Made {
     source: EncodedColumns,
 }
 
-/// The table's rows with bytes for keys and values, as the specs say. A registry is asked only once all rows are written: what
-/// is registered stays there, and a mended schema might not be compatible with it.
+/// The table's rows with bytes for keys and values, by the specs. A registry is asked only once all rows are written: a
+/// registered schema stays there, and a mended one might not be compatible with it.
 pub(crate) fn registered(
     py: Python<'_>,
     reader: Box<dyn RecordBatchReader + Send>,
@@ -104,8 +104,8 @@ fn with_frames(batch: RecordBatch, frames: &[Option<Vec<u8>>]) -> Result<RecordB
     RecordBatch::try_new_with_options(schema, columns, &options)
 }
 
-/// The table's rows with bytes for keys and values. All of them are written before the first is returned: no row is sent if
-/// one is bad. With `has_topic` a column of topics is ignored.
+/// The table's rows with bytes for keys and values. All of them are written before the first is returned: no row is
+/// sent if one is bad. With `has_topic` a column of topics is ignored.
 pub(crate) fn encoded(
     py: Python<'_>,
     reader: Box<dyn RecordBatchReader + Send>,
@@ -303,8 +303,8 @@ impl Made {
     }
 }
 
-/// True if a column of this name, of a table whose values may have any fields, is the record's own, and all of it is sent:
-/// the key, and the topic, unless all rows have another one.
+/// True if a column of this name, of a table whose values may have any fields, is the record's own, and all of it is
+/// sent: the key, and the topic, unless all rows have another one.
 fn is_surely_beside(name: &str, has_topic: bool) -> bool {
     name == KEY || (name == TOPIC && !has_topic)
 }

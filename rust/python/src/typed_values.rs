@@ -15,8 +15,8 @@ use pyo3::types::{PyBytes, PyDate, PyDelta, PyDict, PyList, PyString, PyTime, Py
 use pyo3::{IntoPyObjectExt, types::PyDateTime};
 
 /// A cell as Python has it: a struct and a map as a dict, a list as a list, a decimal as `Decimal`, a timestamp as
-/// `datetime`. Times that Python cannot hold are the number of days or microseconds since 1970; timestamps in nanoseconds,
-/// which `datetime` has not, are always numbers.
+/// `datetime`. Times that Python cannot hold are the number of days or microseconds since 1970; timestamps in
+/// nanoseconds, which `datetime` has not, are always numbers.
 pub(crate) fn typed_value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -> PyResult<Bound<'py, PyAny>> {
     if column.is_null(row) {
         return Ok(py.None().into_bound(py));

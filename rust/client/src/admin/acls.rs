@@ -22,7 +22,7 @@ words! {
 }
 
 words! {
-    /// How the name of an ACL's resource is compared, by Kafka's number (KIP-290).
+    /// Comparison of the name of an ACL's resource, by Kafka's number (KIP-290).
     AclPatternType, "pattern type" {
         1 = "any", 2 = "match", 3 = "literal", 4 = "prefixed",
     }
@@ -46,14 +46,14 @@ words! {
 
 const USER: AclResourceType = AclResourceType(7);
 
-/// An ACL ([`AclBinding`]) or a filter of ACLs ([`AclFilter`]). In a filter, the word `any` and the text `None` match all.
+/// An ACL ([`AclBinding`]) or a filter of them ([`AclFilter`]), in which the word `any` and the text `None` match all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Acl<Text> {
     /// The type of the resource.
     pub resource_type: AclResourceType,
     /// The name of the resource; of an ACL also a prefix of names, or `*`.
     pub resource_name: Text,
-    /// How the name is compared. In a filter, `match` finds every pattern that covers `resource_name`.
+    /// Comparison of the name. In a filter, `match` finds every pattern that covers `resource_name`.
     pub pattern_type: AclPatternType,
     /// The principal, such as `User:anna`.
     pub principal: Text,
@@ -139,13 +139,10 @@ struct DescribeAcls;
 impl ItemCall for DescribeAcls {
     type Key = AclFilter;
     type Value = Vec<AclBinding>;
+    const RECIPIENT: Recipient = Recipient::InTurn;
 
     fn what(&self, filter: &AclFilter) -> String {
         format!("describing the ACLs {filter}")
-    }
-
-    fn recipient(&self, _: &AclFilter) -> Recipient {
-        Recipient::InTurn
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, filters: &[AclFilter]) -> CallResult<Self> {
@@ -249,7 +246,7 @@ fn wanted(filter: &AclFilter) -> DeleteAclsFilter<'_> {
     }
 }
 
-/// The ACLs that a filter deleted. One that could not be deleted makes it an error, which names it and counts the others.
+/// The ACLs that a filter deleted. If one could not be deleted, an error, which names it and counts the others.
 fn deleted(result: &DeleteAclsFilterResult<'_>) -> Result<Vec<AclBinding>, Refusal> {
     Refusal::check(result.error_code, result.error_message)?;
     let mut deleted = Vec::with_capacity(result.matching_acls.len());

@@ -26,10 +26,8 @@ pub type AdminCall<T> = Pin<Box<dyn Future<Output = Result<T, ClientError>> + Se
 /// The outcome of each item.
 pub type Items<K, V> = Vec<(K, Result<V, ClientError>)>;
 
-/// The answer of a broker, by item.
 pub(super) type Answers<K, V> = Vec<(K, Result<V, Refusal>)>;
 
-/// Result of one request of a call.
 pub(super) type CallResult<C> = Result<Answers<<C as ItemCall>::Key, <C as ItemCall>::Value>, Failure>;
 
 /// An error code in a response, for one item.
@@ -55,11 +53,8 @@ pub(super) enum Recipient {
     InTurn,
     /// The controller, which executes changes of the cluster.
     Controller,
-    /// The broker with this node id.
     Broker(i32),
-    /// The leader of the partition.
     Leader(TopicPartition),
-    /// The coordinator of the group.
     Coordinator(String),
 }
 
@@ -89,19 +84,19 @@ impl Subject {
 pub(super) trait ItemCall: Sized + Send + Sync + 'static {
     type Key: Ord + Clone + Send + Sync + 'static;
     type Value: Send + 'static;
+    /// The broker of all items, unless [`Self::recipient`] tells them apart.
+    const RECIPIENT: Recipient = Recipient::Any;
 
     /// The action on an item, for errors: "deleting topic orders".
     fn what(&self, key: &Self::Key) -> String;
 
     /// The topic, partition or group that an item is about.
-    fn subject(&self, key: &Self::Key) -> Subject {
-        let _ = key;
+    fn subject(&self, _: &Self::Key) -> Subject {
         Subject::default()
     }
 
-    fn recipient(&self, key: &Self::Key) -> Recipient {
-        let _ = key;
-        Recipient::Any
+    fn recipient(&self, _: &Self::Key) -> Recipient {
+        Self::RECIPIENT
     }
 
     /// Sends one request about these items to one broker.
@@ -190,7 +185,6 @@ impl<C: ItemCall> NumberedCall for Numbered<C> {
     }
 }
 
-/// The future of a broker's answer about items.
 pub(super) type Asking<'a> =
     Pin<Box<dyn Future<Output = Result<Vec<(ItemNumber, Result<(), Refusal>)>, Failure>> + Send + 'a>>;
 
@@ -233,7 +227,7 @@ impl AdminContext {
         versions: std::ops::RangeInclusive<i16>,
         build: impl FnOnce(i16) -> R + Send,
     ) -> Result<(Frame, i16), Failure> {
-        let call = self.network.call(node, Purpose::Control, versions, Duration::ZERO, build).await;
+        let call = self.base.network.call(node, Purpose::Control, versions, Duration::ZERO, build).await;
         call.map_err(|error| match error {
             // The metadata does not contain the broker yet, or no longer.
             RequestError::UnknownNode(_) => again(ErrorCode::BrokerNotAvailable, true),
@@ -244,11 +238,10 @@ impl AdminContext {
     /// The `timeout_ms` of requests: how long a broker may take to execute them.
     pub(super) fn broker_time_ms(&self) -> i32 {
         // Shorter than the request timeout, so that the response arrives before the client stops waiting for it.
-        i32::try_from(self.config.request_timeout.as_millis() * 3 / 4).unwrap_or(i32::MAX)
+        i32::try_from(self.base.config.request_timeout.as_millis() * 3 / 4).unwrap_or(i32::MAX)
     }
 }
 
-/// Decodes the body of a response.
 pub(super) fn read<'f, R: Request<'f>>(frame: &'f Frame, version: i16) -> Result<R::Response<'f>, Failure> {
     frame::decode_response::<R>(frame.as_slice(), version).map_err(|error| unreadable(&error))
 }
@@ -262,7 +255,6 @@ pub(super) fn by_topic<'p>(partitions: impl IntoIterator<Item = &'p TopicPartiti
     topics
 }
 
-/// The same refusal for each item.
 pub(super) fn refuse_all<K: Clone, V>(keys: &[K], refusal: &Refusal) -> Answers<K, V> {
     keys.iter().map(|key| (key.clone(), Err(refusal.clone()))).collect()
 }

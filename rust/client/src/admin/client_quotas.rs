@@ -16,7 +16,7 @@ use super::call::{AdminCall, CallResult, ItemCall, Items, Recipient, Refusal, re
 use super::{Admin, AdminContext};
 use crate::net::network::NodeId;
 
-/// Whom a quota is for: a name for each of its types (`user`, `client-id`, `ip`), or `None` for the default of a type.
+/// User of a quota: a name for each of its types (`user`, `client-id`, `ip`), or `None` for the default of a type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QuotaEntity(pub BTreeMap<String, Option<String>>);
 
@@ -78,13 +78,10 @@ struct DescribeClientQuotas {
 impl ItemCall for DescribeClientQuotas {
     type Key = ();
     type Value = Vec<(QuotaEntity, Quotas)>;
+    const RECIPIENT: Recipient = Recipient::InTurn;
 
     fn what(&self, (): &()) -> String {
         "describing client quotas".into()
-    }
-
-    fn recipient(&self, (): &()) -> Recipient {
-        Recipient::InTurn
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {

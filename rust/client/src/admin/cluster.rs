@@ -78,11 +78,11 @@ impl Admin {
 impl AdminContext {
     /// The cluster's brokers, id and controller, without topics.
     pub(super) async fn brokers(&self, timeout: Duration) -> Result<Cluster, ClientError> {
-        let timeout = match self.metadata.watch().borrow().answers {
-            0 => timeout.min(self.config.bootstrap_timeout),
+        let timeout = match self.base.metadata.watch().borrow().answers {
+            0 => timeout.min(self.base.config.bootstrap_timeout),
             _ => timeout,
         };
-        self.metadata.describe(Some(Vec::new()), timeout).await
+        self.base.metadata.describe(Some(Vec::new()), timeout).await
     }
 
     async fn elect_all(&self, unclean: bool, timeout: Duration) -> Result<Items<TopicPartition, bool>, ClientError> {
@@ -139,6 +139,7 @@ impl ElectLeaders {
 impl ItemCall for ElectLeaders {
     type Key = TopicPartition;
     type Value = bool;
+    const RECIPIENT: Recipient = Recipient::Controller;
 
     fn what(&self, partition: &TopicPartition) -> String {
         format!("electing a leader of {partition}")
@@ -148,17 +149,12 @@ impl ItemCall for ElectLeaders {
         Subject::partition(partition)
     }
 
-    fn recipient(&self, _: &TopicPartition) -> Recipient {
-        Recipient::Controller
-    }
-
     async fn ask(&self, context: &AdminContext, node: NodeId, partitions: &[TopicPartition]) -> CallResult<Self> {
         let elected = self.elect(context, node, Some(partitions)).await?;
         Ok(elected.unwrap_or_else(|refusal| refuse_all(partitions, &refusal)))
     }
 
-    /// Errors about the replica itself are final: the user wants to learn of an unavailable
-    /// replica, not to wait for it.
+    /// Errors about the replica are final: the user wants to learn of an unavailable one, not to wait for it.
     fn passes(&self, code: ErrorCode, _: Duration) -> bool {
         let verdict = matches!(
             code,
@@ -183,13 +179,10 @@ struct ElectAllLeaders(ElectLeaders);
 impl ItemCall for ElectAllLeaders {
     type Key = ();
     type Value = Answers<TopicPartition, bool>;
+    const RECIPIENT: Recipient = Recipient::Controller;
 
     fn what(&self, (): &()) -> String {
         "electing leaders of all partitions".into()
-    }
-
-    fn recipient(&self, (): &()) -> Recipient {
-        Recipient::Controller
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {

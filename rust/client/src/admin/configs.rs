@@ -88,7 +88,6 @@ pub struct ConfigChange {
 }
 
 impl ConfigResource {
-    /// The resource in errors.
     fn title(&self) -> String {
         let Self { kind, name } = self;
         match (*kind, name.is_empty()) {
@@ -157,13 +156,10 @@ struct ListConfigResources {
 impl ItemCall for ListConfigResources {
     type Key = ();
     type Value = Vec<ConfigResource>;
+    const RECIPIENT: Recipient = Recipient::InTurn;
 
     fn what(&self, (): &()) -> String {
         "listing the resources that have settings".into()
-    }
-
-    fn recipient(&self, (): &()) -> Recipient {
-        Recipient::InTurn
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, keys: &[()]) -> CallResult<Self> {

@@ -37,17 +37,17 @@ pub struct DelegationToken {
     pub token_id: String,
     /// Its HMAC; in base64 it is the password of a login with the token.
     pub hmac: Secret,
-    /// Whose rights the token has.
+    /// Owner of the token's rights.
     pub owner: Principal,
     /// Requester of the token; `None` from brokers before 3.3.
     pub requester: Option<Principal>,
     /// Principals that may renew it beside its owner; empty in the answer to its creation.
     pub renewers: Vec<Principal>,
-    /// When it was issued, in milliseconds since the epoch.
+    /// Time of its issue, in milliseconds since the epoch.
     pub issue_timestamp_ms: i64,
-    /// When it expires unless it is renewed, in milliseconds since the epoch.
+    /// Time of its expiry unless it is renewed, in milliseconds since the epoch.
     pub expiry_timestamp_ms: i64,
-    /// Until when it can be renewed, in milliseconds since the epoch.
+    /// Time until which it can be renewed, in milliseconds since the epoch.
     pub max_timestamp_ms: i64,
 }
 
@@ -92,8 +92,8 @@ impl Admin {
         self.run_one(Renew { hmac, period_ms }, (), timeout)
     }
 
-    /// Makes a token expire in `period_ms`; a negative period deletes it at once. Returns when it expires; `None` if the
-    /// token was gone after an attempt whose answer was lost.
+    /// Makes a token expire in `period_ms`; a negative period deletes it at once. Returns when it expires; `None` if
+    /// the token was gone after an attempt whose answer was lost.
     pub fn expire_delegation_token(&self, hmac: Secret, period_ms: i64, timeout: Duration) -> AdminCall<Option<i64>> {
         self.run_one(Expire { hmac, period_ms }, (), timeout)
     }
@@ -123,10 +123,6 @@ impl ItemCall for Create {
             Some(owner) => format!("creating a delegation token of {owner}"),
             None => "creating a delegation token".into(),
         }
-    }
-
-    fn recipient(&self, (): &()) -> Recipient {
-        Recipient::Any
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {
@@ -180,10 +176,6 @@ impl ItemCall for Renew {
         "renewing a delegation token".into()
     }
 
-    fn recipient(&self, (): &()) -> Recipient {
-        Recipient::Any
-    }
-
     async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {
         let build = |_| RenewDelegationTokenRequest {
             hmac: SecretBytes::new(self.hmac.expose()),
@@ -208,10 +200,6 @@ impl ItemCall for Expire {
 
     fn what(&self, (): &()) -> String {
         "expiring a delegation token".into()
-    }
-
-    fn recipient(&self, (): &()) -> Recipient {
-        Recipient::Any
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {
@@ -242,13 +230,10 @@ struct Describe {
 impl ItemCall for Describe {
     type Key = ();
     type Value = Vec<DelegationToken>;
+    const RECIPIENT: Recipient = Recipient::InTurn;
 
     fn what(&self, (): &()) -> String {
         "describing delegation tokens".into()
-    }
-
-    fn recipient(&self, (): &()) -> Recipient {
-        Recipient::InTurn
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Fault;
+use monedula_engine::group::CommitOffset;
 use monedula_protocol::api::Request;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::offset_delete::{
@@ -14,7 +15,7 @@ use monedula_protocol::messages::offset_delete::{
 use super::call::{AdminCall, CallResult, ItemCall, Items, Recipient, Refusal, Subject, by_topic, read, refuse_all};
 use super::offsets::{ListedOffset, OffsetSpec};
 use super::{Admin, AdminContext};
-use crate::coordinator::{GroupOffset, check_group};
+use crate::coordinator::check_group;
 use crate::error::{ClientError, Refused};
 use crate::net::network::NodeId;
 
@@ -57,9 +58,9 @@ impl Admin {
         group: String,
         partitions: Option<Vec<TopicPartition>>,
         timeout: Duration,
-    ) -> AdminCall<Items<TopicPartition, Option<GroupOffset>>> {
+    ) -> AdminCall<Items<TopicPartition, Option<CommitOffset>>> {
         self.until_closed(move |context| async move {
-            let committed = context.coordinators.committed(group, partitions, timeout).await?;
+            let committed = context.base.coordinators.committed(group, partitions, timeout).await?;
             let item = |(partition, found): (_, Result<_, Fault>)| (partition, found.map_err(ClientError::from));
             Ok(committed.into_iter().map(item).collect())
         })
@@ -69,7 +70,7 @@ impl Admin {
     pub fn alter_group_offsets(
         &self,
         group: String,
-        offsets: BTreeMap<TopicPartition, GroupOffset>,
+        offsets: BTreeMap<TopicPartition, CommitOffset>,
         timeout: Duration,
     ) -> AdminCall<Items<TopicPartition, i64>> {
         self.until_closed(move |context| async move { context.alter_group_offsets(group, offsets, timeout).await })
@@ -108,12 +109,12 @@ impl AdminContext {
     async fn alter_group_offsets(
         &self,
         group: String,
-        offsets: BTreeMap<TopicPartition, GroupOffset>,
+        offsets: BTreeMap<TopicPartition, CommitOffset>,
         timeout: Duration,
     ) -> Result<Items<TopicPartition, i64>, ClientError> {
         let wanted: BTreeMap<TopicPartition, i64> =
             offsets.iter().map(|(partition, at)| (partition.clone(), at.offset)).collect();
-        let committed = self.coordinators.commit(group, offsets, timeout).await?;
+        let committed = self.base.coordinators.commit(group, offsets, timeout).await?;
         let item = |(partition, outcome): (TopicPartition, Result<(), Fault>)| {
             let offset = wanted.get(&partition).copied().unwrap_or(-1);
             (partition, outcome.map(|()| offset).map_err(ClientError::from))
@@ -127,20 +128,19 @@ impl AdminContext {
         group: &str,
         which: &Which,
         timeout: Duration,
-    ) -> Result<BTreeMap<TopicPartition, Option<GroupOffset>>, ClientError> {
+    ) -> Result<BTreeMap<TopicPartition, Option<CommitOffset>>, ClientError> {
         let started = Instant::now();
         let partitions = match which {
             Which::All => None,
-            Which::Topics(topics) => Some(self.offsets.partitions_of(topics.clone(), timeout).await?),
+            Which::Topics(topics) => Some(self.base.offsets.partitions_of(topics.clone(), timeout).await?),
             Which::Partitions(partitions) => Some(partitions.clone()),
         };
         let left = timeout.saturating_sub(started.elapsed());
-        let committed = self.coordinators.committed(group.to_owned(), partitions, left).await?;
+        let committed = self.base.coordinators.committed(group.to_owned(), partitions, left).await?;
         committed.into_iter().map(|(partition, found)| Ok((partition, found?))).collect()
     }
 }
 
-/// A reset in progress.
 struct Reset {
     context: AdminContext,
     group: String,
@@ -167,7 +167,7 @@ impl Reset {
         if !dry_run {
             let moved = outcomes.iter().filter_map(|(partition, outcome)| {
                 let offset = outcome.as_ref().ok()?.after;
-                let at = GroupOffset { offset, leader_epoch: -1, metadata: String::new() };
+                let at = CommitOffset { offset, leader_epoch: -1, metadata: String::new() };
                 Some((partition.clone(), at))
             });
             let done = self.context.alter_group_offsets(self.group.clone(), moved.collect(), self.left()).await?;

@@ -154,7 +154,7 @@ impl AdminContext {
                 None if !unrest.load(Ordering::Relaxed) => return Ok(listed),
                 None => {}
             }
-            let delay = self.config.retry_backoff.delay(round, &mut jitter);
+            let delay = self.base.config.retry_backoff.delay(round, &mut jitter);
             if delay >= left() {
                 break;
             }
@@ -164,16 +164,15 @@ impl AdminContext {
         Err(ClientError::TimedOut { what: "listing the groups".into(), after: timeout, last_error })
     }
 
-    /// Describes groups of either protocol.
     pub(super) async fn describe_groups(
         &self,
         groups: Vec<String>,
         timeout: Duration,
     ) -> Result<Items<String, GroupDescription>, ClientError> {
         let mut done = self.run(DescribeGroups, groups, timeout).await?;
-        let nodes = self.metadata.cluster();
+        let nodes = self.base.metadata.cluster();
         for (group, outcome) in &mut done {
-            if let (Ok(described), Some(node)) = (outcome, self.coordinators.known_node(group)) {
+            if let (Ok(described), Some(node)) = (outcome, self.base.coordinators.known_node(group)) {
                 described.coordinator = nodes.brokers.get(&node).map(|broker| Node::new(node, broker));
             }
         }

@@ -39,8 +39,7 @@ pub struct LogDir {
 pub struct LogDirReplica {
     /// The size of its segments in bytes.
     pub size: i64,
-    /// How many offsets its log end is behind the partition's high watermark (or, for a future
-    /// replica, the current replica).
+    /// Number of offsets from its log end to the high watermark (or, for a future replica, to the current replica).
     pub offset_lag: i64,
     /// True if it is a future replica, which replaces the one in another directory of the same
     /// broker once it has caught up.
@@ -69,7 +68,7 @@ impl Admin {
             let left = || until.saturating_duration_since(Instant::now());
             let partitions = match which {
                 Which::All => None,
-                Which::Topics(topics) => Some(context.offsets.partitions_of(topics, left()).await?),
+                Which::Topics(topics) => Some(context.base.offsets.partitions_of(topics, left()).await?),
                 Which::Partitions(partitions) => Some(partitions),
             };
             let brokers = match brokers {

@@ -49,14 +49,11 @@ pub use self::scram_credentials::{ScramAlteration, ScramCredentialInfo, ScramMec
 pub use self::topics::{CreatedTopic, NewPartitions, NewTopic, PartitionDescription, TopicDescription};
 use crate::base::ClientBase;
 use crate::config::ClientConfig;
-use crate::coordinator::Coordinators;
 use crate::error::ClientError;
 use crate::lock::lock;
 use crate::log::Log;
 use crate::metrics::Metrics;
-use crate::net::metadata::Metadata;
-use crate::net::network::Network;
-use crate::offsets::Offsets;
+use crate::tasks::block_until;
 
 /// Bytes of response buffers that are kept for further responses.
 const POOL_BYTES: usize = 4 << 20;
@@ -64,13 +61,7 @@ const POOL_BYTES: usize = 4 << 20;
 /// The parts that every call uses; cheap to clone.
 #[derive(Clone)]
 struct AdminContext {
-    config: Arc<ClientConfig>,
-    network: Arc<Network>,
-    metadata: Arc<Metadata>,
-    offsets: Offsets,
-    coordinators: Coordinators,
-    log: Log,
-    metrics: Metrics,
+    base: ClientBase,
     /// Rotates the brokers for requests that any broker answers.
     turns: Arc<AtomicUsize>,
 }
@@ -90,26 +81,24 @@ impl Admin {
         let config = Arc::new(config);
         let log = Log::of(Some(config.client_id.clone()), None);
         let base = ClientBase::new(config.clone(), &config.warnings, BufferPool::new(POOL_BYTES), log, seed);
-        let ClientBase { network, metadata, offsets, coordinators, log, metrics, .. } = base;
-        let tasks = Mutex::new(vec![runtime.spawn(metadata.clone().run())]);
-        let turns = Arc::new(AtomicUsize::new(seed as usize));
-        let context = AdminContext { config, network, metadata, offsets, coordinators, log, metrics, turns };
+        let tasks = Mutex::new(vec![runtime.spawn(base.metadata.clone().run())]);
+        let context = AdminContext { base, turns: Arc::new(AtomicUsize::new(seed as usize)) };
         Self { context, runtime: runtime.clone(), tasks, closed: watch::Sender::new(false) }
     }
 
     /// The settings.
     pub fn config(&self) -> &ClientConfig {
-        &self.context.config
+        &self.context.base.config
     }
 
     /// The counters of requests and errors.
     pub fn metrics(&self) -> &Metrics {
-        &self.context.metrics
+        &self.context.base.metrics
     }
 
     /// The records for the user's logging.
     pub fn log(&self) -> &Log {
-        &self.context.log
+        &self.context.base.log
     }
 
     /// Ends all calls with [`ClientError::AdminClosed`] and closes the connections. Waits at most
@@ -121,16 +110,13 @@ impl Admin {
         for task in &tasks {
             task.abort();
         }
-        self.context.network.close();
-        let (done, ended) = std::sync::mpsc::channel();
-        self.runtime.spawn(async move {
+        self.context.base.network.close();
+        block_until(&self.runtime, until, async move {
             for task in tasks {
                 let _ = task.await;
             }
-            let _ = done.send(());
         });
-        let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
-        self.context.log.finish();
+        self.context.base.log.finish();
     }
 
     /// Runs `work` on the context parts until it ends or the client is closed.
@@ -149,12 +135,10 @@ impl Admin {
         })
     }
 
-    /// Runs a call about several items.
     fn run<C: ItemCall>(&self, call: C, keys: Vec<C::Key>, timeout: Duration) -> AdminCall<Items<C::Key, C::Value>> {
         self.until_closed(move |context| async move { context.run(call, keys, timeout).await })
     }
 
-    /// Runs a call about one item.
     fn run_one<C: ItemCall>(&self, call: C, key: C::Key, timeout: Duration) -> AdminCall<C::Value> {
         self.until_closed(move |context| async move { context.run_one(call, key, timeout).await })
     }

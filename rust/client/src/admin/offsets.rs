@@ -63,7 +63,7 @@ impl Admin {
 
     /// All partitions of these topics.
     pub fn partitions_of(&self, topics: Vec<String>, timeout: Duration) -> AdminCall<Vec<TopicPartition>> {
-        self.until_closed(move |context| async move { context.offsets.partitions_of(topics, timeout).await })
+        self.until_closed(move |context| async move { context.base.offsets.partitions_of(topics, timeout).await })
     }
 
     /// Deletes the records before an offset (-1: before the high watermark). Returns the new log start offsets.

@@ -39,7 +39,6 @@ pub(super) trait NumberedCall: Send + Sync {
     fn settle(&self, item: ItemNumber, refusal: Refusal, lost: bool) -> Result<(), Refusal>;
 }
 
-/// A call in progress.
 struct Progress {
     call: Arc<dyn NumberedCall>,
     open: BTreeSet<ItemNumber>,
@@ -84,7 +83,7 @@ impl AdminContext {
             return Ok(progress.done);
         }
         let started = Instant::now();
-        match self.network.within(timeout, self.until_done(&mut progress)).await {
+        match self.base.network.within(timeout, self.until_done(&mut progress)).await {
             Ok(ended) => ended?,
             Err(owed) => self.out_of_time(&mut progress, started, owed)?,
         }
@@ -95,11 +94,11 @@ impl AdminContext {
     fn out_of_time(&self, progress: &mut Progress, started: Instant, owed: Owed) -> Result<(), ClientError> {
         let after = started.elapsed();
         let (answers, failing) = {
-            let view = self.metadata.watch().borrow().clone();
+            let view = self.base.metadata.watch().borrow().clone();
             (view.answers, view.failing)
         };
         if !progress.open.is_empty() && answers == 0 {
-            return Err(self.network.unreachable(after));
+            return Err(self.base.network.unreachable(after));
         }
         let failing = || failing.as_ref().map(|(_, error)| error.clone());
         let last_error = owed.explain(progress.last_error.clone().or_else(failing));
@@ -114,8 +113,8 @@ impl AdminContext {
     /// Each broker's answer counts when it comes, and its items are asked about again after a backoff of their own: no
     /// broker is waited for before another is asked.
     async fn until_done(&self, progress: &mut Progress) -> Result<(), ClientError> {
-        if self.metadata.watch().borrow().answers == 0 {
-            self.metadata.refreshed().await?;
+        if self.base.metadata.watch().borrow().answers == 0 {
+            self.base.metadata.refreshed().await?;
         }
         let mut requests = JoinSet::new();
         self.send(progress, progress.open.clone(), &mut requests).await?;
@@ -136,7 +135,6 @@ impl AdminContext {
         Ok(())
     }
 
-    /// Sends one request to each broker of these items.
     async fn send(
         &self,
         progress: &mut Progress,
@@ -169,7 +167,7 @@ impl AdminContext {
             let (context, call) = (self.clone(), progress.call.clone());
             let turn = self.turns.fetch_add(1, Ordering::Relaxed) as u32;
             requests.spawn(async move {
-                let asked = context.network.any_of(turn, |node| call.ask(&context, node, &in_turn)).await;
+                let asked = context.base.network.any_of(turn, |node| call.ask(&context, node, &in_turn)).await;
                 (in_turn, asked.unwrap_or_else(|| Err(again(ErrorCode::BrokerNotAvailable, false))))
             });
         }
@@ -197,7 +195,7 @@ impl AdminContext {
         let failed: Vec<ItemNumber> = std::mem::take(failed).into_iter().filter(|item| open.contains(item)).collect();
         let Some(most) = failed.iter().map(|item| attempts.get(item).copied().unwrap_or(0)).max() else { return };
         failed.iter().for_each(|item| *attempts.entry(*item).or_default() += 1);
-        let at = Instant::now() + self.config.retry_backoff.delay(most, &mut progress.jitter);
+        let at = Instant::now() + self.base.config.retry_backoff.delay(most, &mut progress.jitter);
         progress.waiting.entry(at).or_default().extend(failed);
     }
 
@@ -249,10 +247,10 @@ impl AdminContext {
     }
 
     fn again(&self, progress: &mut Progress, item: ItemNumber, name: &str, why: String) {
-        self.metrics.retriable_error(name);
-        self.log.record(&kinds::ADMIN_RETRIED, || format!("{}: {why}", progress.call.what(item)));
+        self.base.metrics.retriable_error(name);
+        self.base.log.record(&kinds::ADMIN_RETRIED, || format!("{}: {why}", progress.call.what(item)));
         if let Recipient::Coordinator(group) = progress.call.recipient(item) {
-            self.coordinators.forget(&group);
+            self.base.coordinators.forget(&group);
         }
         progress.last_error = Some(why);
         progress.failed.push(item);
@@ -277,7 +275,8 @@ impl AdminContext {
             return Ok(None);
         }
         // Normally the caller's timeout, which is outside of this, ends it earlier.
-        let described = self.metadata.describe(Some(topics.into_iter().collect()), self.config.default_api_timeout);
+        let described =
+            self.base.metadata.describe(Some(topics.into_iter().collect()), self.base.config.default_api_timeout);
         described.await.map(Some)
     }
 
@@ -285,7 +284,7 @@ impl AdminContext {
         let partition = match recipient {
             Recipient::Any | Recipient::InTurn => return self.any(),
             Recipient::Coordinator(group) => {
-                let found = self.coordinators.node_of(&group, what).await;
+                let found = self.base.coordinators.node_of(&group, what).await;
                 return found.map(NodeId::Broker).map_err(Located::Failed);
             }
             Recipient::Controller => {
@@ -320,7 +319,7 @@ impl AdminContext {
 
     fn any(&self) -> Result<NodeId, Located> {
         let turn = self.turns.fetch_add(1, Ordering::Relaxed);
-        let nodes = self.network.candidates_from(0);
+        let nodes = self.base.network.candidates_from(0);
         match nodes.is_empty() {
             true => Err(Located::Failed(again(ErrorCode::BrokerNotAvailable, false))),
             false => Ok(nodes[turn % nodes.len()]),
@@ -328,7 +327,6 @@ impl AdminContext {
     }
 }
 
-/// Why no broker was found.
 enum Located {
     Refused(Refusal),
     Failed(Failure),

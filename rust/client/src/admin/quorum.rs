@@ -40,9 +40,9 @@ pub struct QuorumReplica {
     pub directory_id: Option<String>,
     /// Its log end offset, if it is known.
     pub log_end_offset: Option<i64>,
-    /// When it last fetched, in milliseconds since 1970; `None` for the leader, or if it is not known.
+    /// Time of its last fetch, in milliseconds since 1970; `None` for the leader, or if it is not known.
     pub last_fetch_timestamp: Option<i64>,
-    /// When it last had all of the leader's log, in milliseconds since 1970, if that is known.
+    /// Time at which it last had all of the leader's log, in milliseconds since 1970, if that is known.
     pub last_caught_up_timestamp: Option<i64>,
 }
 
@@ -67,13 +67,10 @@ struct DescribeQuorum;
 impl ItemCall for DescribeQuorum {
     type Key = ();
     type Value = QuorumDescription;
+    const RECIPIENT: Recipient = Recipient::InTurn;
 
     fn what(&self, (): &()) -> String {
         "describing the quorum of controllers".into()
-    }
-
-    fn recipient(&self, (): &()) -> Recipient {
-        Recipient::InTurn
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, keys: &[()]) -> CallResult<Self> {

@@ -73,6 +73,7 @@ impl AlterReassignments {
 impl ItemCall for AlterReassignments {
     type Key = TopicPartition;
     type Value = ();
+    const RECIPIENT: Recipient = Recipient::Controller;
 
     fn what(&self, partition: &TopicPartition) -> String {
         match self.moves.get(partition) {
@@ -83,10 +84,6 @@ impl ItemCall for AlterReassignments {
 
     fn subject(&self, partition: &TopicPartition) -> Subject {
         Subject::partition(partition)
-    }
-
-    fn recipient(&self, _: &TopicPartition) -> Recipient {
-        Recipient::Controller
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, partitions: &[TopicPartition]) -> CallResult<Self> {
@@ -121,13 +118,10 @@ struct ListReassignments {
 impl ItemCall for ListReassignments {
     type Key = ();
     type Value = BTreeMap<TopicPartition, Reassignment>;
+    const RECIPIENT: Recipient = Recipient::Controller;
 
     fn what(&self, (): &()) -> String {
         "listing the moves of partitions".into()
-    }
-
-    fn recipient(&self, (): &()) -> Recipient {
-        Recipient::Controller
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, keys: &[()]) -> CallResult<Self> {

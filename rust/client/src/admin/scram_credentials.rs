@@ -78,8 +78,8 @@ impl Admin {
         })
     }
 
-    /// Changes the SCRAM credentials of users, each by user and mechanism. The passwords are salted and hashed before, on
-    /// a thread of their own.
+    /// Changes the SCRAM credentials of users, each by user and mechanism. The passwords are salted and hashed before,
+    /// on a thread of their own.
     pub fn alter_user_scram_credentials(
         &self,
         alterations: Vec<(UserMechanism, ScramAlteration)>,
@@ -177,13 +177,10 @@ fn described(result: &DescribeUserScramCredentialsResult<'_>) -> (String, Result
 impl ItemCall for Describe {
     type Key = String;
     type Value = Vec<ScramCredentialInfo>;
+    const RECIPIENT: Recipient = Recipient::InTurn;
 
     fn what(&self, user: &String) -> String {
         format!("describing the SCRAM credentials of user {user}")
-    }
-
-    fn recipient(&self, _: &String) -> Recipient {
-        Recipient::InTurn
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, users: &[String]) -> CallResult<Self> {
@@ -197,13 +194,10 @@ struct DescribeAll;
 impl ItemCall for DescribeAll {
     type Key = ();
     type Value = Answers<String, Vec<ScramCredentialInfo>>;
+    const RECIPIENT: Recipient = Recipient::InTurn;
 
     fn what(&self, (): &()) -> String {
         "describing the SCRAM credentials of all users".into()
-    }
-
-    fn recipient(&self, (): &()) -> Recipient {
-        Recipient::InTurn
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {
@@ -218,13 +212,10 @@ struct Alter {
 impl ItemCall for Alter {
     type Key = UserMechanism;
     type Value = ();
+    const RECIPIENT: Recipient = Recipient::Controller;
 
     fn what(&self, (user, mechanism): &UserMechanism) -> String {
         format!("changing the {mechanism} credential of user {user}")
-    }
-
-    fn recipient(&self, _: &UserMechanism) -> Recipient {
-        Recipient::Controller
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, credentials: &[UserMechanism]) -> CallResult<Self> {

@@ -141,6 +141,7 @@ struct CreateTopics {
 impl ItemCall for CreateTopics {
     type Key = NewTopic;
     type Value = CreatedTopic;
+    const RECIPIENT: Recipient = Recipient::Controller;
 
     fn what(&self, topic: &NewTopic) -> String {
         format!("creating topic {}", topic.name)
@@ -148,10 +149,6 @@ impl ItemCall for CreateTopics {
 
     fn subject(&self, topic: &NewTopic) -> Subject {
         Subject::topic(&topic.name)
-    }
-
-    fn recipient(&self, _: &NewTopic) -> Recipient {
-        Recipient::Controller
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, topics: &[NewTopic]) -> CallResult<Self> {
@@ -221,6 +218,7 @@ struct DeleteTopics;
 impl ItemCall for DeleteTopics {
     type Key = String;
     type Value = ();
+    const RECIPIENT: Recipient = Recipient::Controller;
 
     fn what(&self, topic: &String) -> String {
         format!("deleting topic {topic}")
@@ -228,10 +226,6 @@ impl ItemCall for DeleteTopics {
 
     fn subject(&self, topic: &String) -> Subject {
         Subject::topic(topic)
-    }
-
-    fn recipient(&self, _: &String) -> Recipient {
-        Recipient::Controller
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, topics: &[String]) -> CallResult<Self> {
@@ -272,6 +266,7 @@ struct CreatePartitions {
 impl ItemCall for CreatePartitions {
     type Key = NewPartitions;
     type Value = ();
+    const RECIPIENT: Recipient = Recipient::Controller;
 
     fn what(&self, topic: &NewPartitions) -> String {
         format!("giving topic {} {} partitions", topic.topic, topic.total)
@@ -279,10 +274,6 @@ impl ItemCall for CreatePartitions {
 
     fn subject(&self, topic: &NewPartitions) -> Subject {
         Subject::topic(&topic.topic)
-    }
-
-    fn recipient(&self, _: &NewPartitions) -> Recipient {
-        Recipient::Controller
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, topics: &[NewPartitions]) -> CallResult<Self> {
@@ -321,13 +312,10 @@ struct ListTopics;
 impl ItemCall for ListTopics {
     type Key = ();
     type Value = Items<String, TopicDescription>;
+    const RECIPIENT: Recipient = Recipient::InTurn;
 
     fn what(&self, (): &()) -> String {
         "listing topics".into()
-    }
-
-    fn recipient(&self, (): &()) -> Recipient {
-        Recipient::InTurn
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, keys: &[()]) -> CallResult<Self> {
@@ -348,6 +336,7 @@ struct DescribeTopics;
 impl ItemCall for DescribeTopics {
     type Key = String;
     type Value = TopicDescription;
+    const RECIPIENT: Recipient = Recipient::InTurn;
 
     fn what(&self, topic: &String) -> String {
         format!("describing topic {topic}")
@@ -355,10 +344,6 @@ impl ItemCall for DescribeTopics {
 
     fn subject(&self, topic: &String) -> Subject {
         Subject::topic(topic)
-    }
-
-    fn recipient(&self, _: &String) -> Recipient {
-        Recipient::InTurn
     }
 
     async fn ask(&self, context: &AdminContext, node: NodeId, topics: &[String]) -> CallResult<Self> {

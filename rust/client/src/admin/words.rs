@@ -5,13 +5,11 @@ use crate::error::ClientError;
 
 const UNKNOWN: &str = "unknown_";
 
-/// The word of a number.
 pub(super) fn word_of(words: &[(i8, &'static str)], number: i8) -> String {
     let known = words.iter().find(|(known, _)| *known == number);
     known.map_or_else(|| format!("{UNKNOWN}{number}"), |(_, word)| (*word).to_owned())
 }
 
-/// The number of a word.
 pub(super) fn number_of(words: &[(i8, &'static str)], word: &str, what: &str) -> Result<i8, ClientError> {
     if let Some((number, _)) = words.iter().find(|(_, known)| *known == word) {
         return Ok(*number);

@@ -18,8 +18,8 @@ impl Consumer {
     /// Replaces the assignment by these partitions. `end` bounds each for a read that ends.
     ///
     /// # Errors
-    /// If the consumer is closed, no topic can have one of the names, or a partition is to start at its committed offset
-    /// and there is no `group.id`.
+    /// If the consumer is closed, no topic can have one of the names, or a partition is to start at its committed
+    /// offset and there is no `group.id`.
     pub fn assign<P: Into<Position>>(
         &self,
         partitions: Vec<(TopicPartition, P, Option<i64>)>,
@@ -45,9 +45,9 @@ impl Consumer {
         self.refuse_if_subscribed()?;
         let _changing = self.changing();
         self.unassign()?;
-        self.metadata.hold(names);
+        self.base.metadata.hold(names);
         if let Some(cluster) = cluster {
-            self.metadata.learn(cluster);
+            self.base.metadata.learn(cluster);
         }
         let (mut known, mut waiting) = (Vec::new(), Vec::new());
         for (partition, position, end) in partitions {
@@ -63,7 +63,7 @@ impl Consumer {
             }
         }
         if cluster.is_none() {
-            self.metadata.want();
+            self.base.metadata.want();
         }
         self.send(FetchCommand::Assign { partitions: known, is_owned: false })?;
         self.starts.look_up(waiting);
@@ -83,8 +83,8 @@ impl Consumer {
         let _changing = self.changing();
         self.unassign()?;
         let topics: BTreeSet<Arc<str>> = topics.into_iter().map(Arc::from).collect();
-        self.metadata.hold(topics.iter().cloned());
-        self.metadata.want();
+        self.base.metadata.hold(topics.iter().cloned());
+        self.base.metadata.want();
         for topic in &topics {
             self.send(FetchCommand::AssignTopic { topic: topic.clone(), start })?;
         }
@@ -103,8 +103,8 @@ impl Consumer {
         // Partitions of a group that is still being left are the group's to release.
         let partitions = self.buffer.look(|state| state.partitions().assigned_by_hand());
         let single = distinct(partitions.iter()).into_iter().filter(|topic| !topics.contains(topic));
-        self.metadata.release(single.collect::<Vec<_>>());
-        self.metadata.release(topics.iter().cloned());
+        self.base.metadata.release(single.collect::<Vec<_>>());
+        self.base.metadata.release(topics.iter().cloned());
         // The driver first: it adds partitions of whole topics, and must not do so after they were removed here.
         self.send(FetchCommand::Unassign { partitions, topics: topics.into_iter().collect() })?;
         for partition in self.buffer.look(|state| state.partitions().assigned_by_hand()) {
@@ -170,10 +170,9 @@ impl Consumer {
             .collect()
     }
 
-    /// Where an assignment starts by default: at the committed offsets, if there is a `group.id`, as for a member of
-    /// the group.
+    /// Default start of an assignment: the committed offsets, if there is a `group.id`, as for a member of the group.
     pub fn default_position(&self) -> Position {
-        match self.config.group_id {
+        match self.base.config.group_id {
             Some(_) => Position::Committed,
             None => Position::At(Start::Policy),
         }
@@ -181,7 +180,7 @@ impl Consumer {
 
     fn check_position(&self, position: Position) -> Result<(), ClientError> {
         match position {
-            Position::Committed if self.config.group_id.is_none() => Err(membership::no_group()),
+            Position::Committed if self.base.config.group_id.is_none() => Err(membership::no_group()),
             Position::Committed | Position::At(_) => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! How a consumer ends: closed by its user, or dropped.
+//! End of a consumer: closed by its user, or dropped.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,12 @@ use crate::fetch::buffer::FetchBuffer;
 use crate::group::Leaving;
 use crate::lock::lock;
 use crate::net::network::Network;
+use crate::tasks::block_until;
 
-/// How long a member that is dropped without being closed tries to leave its group.
+/// Time for which a member that is dropped without being closed tries to leave its group.
 const FORGOTTEN_LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often such a member looks whether it has left.
+/// Interval at which such a member checks that it has left.
 const LEAVING_SLICE: Duration = Duration::from_millis(10);
 
 impl Consumer {
@@ -29,16 +30,13 @@ impl Consumer {
             telemetry.finish_by(&self.runtime, until);
         }
         let tasks = self.take_tasks();
-        end(&self.closed, &self.buffer, &self.network, &tasks);
-        let (done, ended) = std::sync::mpsc::channel();
-        self.runtime.spawn(async move {
+        end(&self.closed, &self.buffer, &self.base.network, &tasks);
+        block_until(&self.runtime, until, async move {
             for task in tasks {
                 let _ = task.await;
             }
-            let _ = done.send(());
         });
-        let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
-        self.log.finish();
+        self.base.log.finish();
     }
 
     /// Has `hook` get the task in which this consumer leaves its group, if it is dropped as a member. The task has to
@@ -65,7 +63,7 @@ impl Drop for Consumer {
             group.abandon();
         }
         let tasks = self.take_tasks();
-        let (closed, buffer, network) = (self.closed.clone(), self.buffer.clone(), self.network.clone());
+        let (closed, buffer, network) = (self.closed.clone(), self.buffer.clone(), self.base.network.clone());
         let leaving = self.runtime.spawn(async move {
             // Not by a thread that waits: the system may have none.
             while matches!(buffer.leaving(Instant::now()), Leaving::Waiting) && Instant::now() < until {

@@ -1,5 +1,5 @@
-//! What the consumer asks brokers for, once: offsets, partitions of topics, the cluster, offsets of any group. Each lookup
-//! ends when the consumer is closed.
+//! Single lookups of the consumer: offsets, partitions of topics, the cluster, offsets of any group. Each ends when the
+//! consumer is closed.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::cluster::Cluster;
+use monedula_engine::group::CommitOffset;
 use tokio::sync::watch;
 
-use super::{Commits, Committed, Consumer, Found, GroupOffset, Partitions};
+use super::{Commits, Committed, Consumer, Found, Partitions};
 use crate::error::ClientError;
 use crate::offsets::{EARLIEST, LATEST, MAX_TIMESTAMP, Offsets, Question};
 
@@ -31,19 +32,19 @@ impl Consumer {
     }
 
     /// The first record of each partition whose timestamp is at least the given one, in ms, whatever the isolation
-    /// level: no record before it is as young. Under read_committed, a record of an open transaction would be no record.
+    /// level: no record before it is as young. Under read_committed, one of an open transaction would not count.
     pub fn first_at(&self, times: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl OffsetLookup + use<> {
-        self.look_up_by(self.offsets.uncommitted(), times, timeout)
+        self.look_up_by(self.base.offsets.uncommitted(), times, timeout)
     }
 
     /// The record with the largest timestamp of each partition, whatever the isolation level.
     pub fn max_timestamps(&self, partitions: Partitions, timeout: Duration) -> impl OffsetLookup + use<> {
         let what = partitions.into_iter().map(|partition| (partition, MAX_TIMESTAMP)).collect();
-        self.look_up_by(self.offsets.uncommitted(), what, timeout)
+        self.look_up_by(self.base.offsets.uncommitted(), what, timeout)
     }
 
     fn look_up(&self, what: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl OffsetLookup + use<> {
-        self.look_up_by(self.offsets.clone(), what, timeout)
+        self.look_up_by(self.base.offsets.clone(), what, timeout)
     }
 
     fn look_up_by(
@@ -64,7 +65,7 @@ impl Consumer {
         topics: Vec<String>,
         timeout: Duration,
     ) -> impl Future<Output = Result<Partitions, ClientError>> + Send + use<> {
-        let offsets = self.offsets.clone();
+        let offsets = self.base.offsets.clone();
         let closed = self.closed.subscribe();
         async move { unless_closed(closed, offsets.partitions_of(topics, timeout)).await }
     }
@@ -75,7 +76,7 @@ impl Consumer {
         topics: Option<Vec<String>>,
         timeout: Duration,
     ) -> impl Future<Output = Result<Cluster, ClientError>> + Send + use<> {
-        let metadata = self.metadata.clone();
+        let metadata = self.base.metadata.clone();
         let closed = self.closed.subscribe();
         let topics = topics.map(|topics| topics.into_iter().map(Arc::from).collect());
         async move { unless_closed(closed, metadata.describe(topics, timeout)).await }
@@ -85,10 +86,10 @@ impl Consumer {
     pub fn commit_offsets(
         &self,
         group: String,
-        offsets: BTreeMap<TopicPartition, GroupOffset>,
+        offsets: BTreeMap<TopicPartition, CommitOffset>,
         timeout: Duration,
     ) -> impl Future<Output = Result<Commits, ClientError>> + Send + use<> {
-        let (coordinators, closed) = (self.coordinators.clone(), self.closed.subscribe());
+        let (coordinators, closed) = (self.base.coordinators.clone(), self.closed.subscribe());
         async move { unless_closed(closed, coordinators.commit(group, offsets, timeout)).await }
     }
 
@@ -99,7 +100,7 @@ impl Consumer {
         partitions: Option<Partitions>,
         timeout: Duration,
     ) -> impl Future<Output = Result<Committed, ClientError>> + Send + use<> {
-        let (coordinators, closed) = (self.coordinators.clone(), self.closed.subscribe());
+        let (coordinators, closed) = (self.base.coordinators.clone(), self.closed.subscribe());
         async move { unless_closed(closed, coordinators.committed(group, partitions, timeout)).await }
     }
 }

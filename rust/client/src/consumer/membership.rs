@@ -87,9 +87,9 @@ impl Consumer {
     /// # Errors
     /// If there is no `group.id`, partitions are assigned by hand, a pattern cannot be read, or the consumer is closed.
     pub fn subscribe(&self, what: Subscribed, listens: Listens) -> Result<(), ClientError> {
-        let subscription = Subscription::read(what, self.config.exclude_internal_topics)?;
+        let subscription = Subscription::read(what, self.base.config.exclude_internal_topics)?;
         if let Subscription::ServerPattern(pattern) = &subscription
-            && self.config.group_protocol == GroupProtocol::Classic
+            && self.base.config.group_protocol == GroupProtocol::Classic
         {
             return Err(pattern_for_nobody(pattern));
         }
@@ -132,7 +132,7 @@ impl Consumer {
         })
     }
 
-    /// What `holder` was handed is finished, and it can run callbacks. To be called before [`Self::ready`].
+    /// Finishes what `holder` was handed; it can run callbacks from now on. To be called before [`Self::ready`].
     pub fn enter(&self, holder: Holder) {
         self.buffer.enter(holder);
     }
@@ -142,7 +142,7 @@ impl Consumer {
         self.buffer.begin_waiting_in_task()
     }
 
-    /// What `holder` was handed is finished.
+    /// Finishes what `holder` was handed.
     pub fn finish_held(&self, holder: Holder) {
         self.buffer.finishing(|handed_out, _| handed_out.finish_held(holder));
     }
@@ -175,24 +175,24 @@ impl Consumer {
         self.check_own(batch)?;
         let parts = self.buffer.finishing(|handed_out, partitions| handed_out.hand_over(partitions, batch, holder));
         let parts = parts?.into_iter();
-        let unfinished = |id| Unfinished { what: What::Batch(id), buffer: self.buffer(), log: self.log.clone() };
+        let unfinished = |id| Unfinished { what: What::Batch(id), buffer: self.buffer(), log: self.base.log.clone() };
         Ok(parts.map(|part| (unfinished(part.id), part)).map(|(guard, part)| (part, guard)).collect())
     }
 
-    /// A value to drop when nobody will [`Self::accept`] a batch with refused records any more.
+    /// A value to drop when nobody will [`Self::claim`] a batch with refused records any more.
     pub fn unaccepted(&self, batch: &HandedBatch) -> Unfinished {
-        Unfinished { what: What::Batch(batch.id), buffer: self.buffer(), log: self.log.clone() }
+        Unfinished { what: What::Batch(batch.id), buffer: self.buffer(), log: self.base.log.clone() }
     }
 
-    /// The partitions of a batch whose rows will never be handed out: they were sought or lost since, or are being revoked.
-    /// Nobody needs to keep the records that the batch refused of them.
+    /// The partitions of a batch whose rows will never be handed out: they were sought or lost since, or are being
+    /// revoked. Nobody needs to keep the records that the batch refused of them.
     pub fn revoked_partitions(&self, batch: &HandedBatch) -> Vec<TopicPartition> {
         self.buffer.look(|state| state.partitions().revoked_partitions(batch))
     }
 
     /// The records that a batch refused are in safe keeping: from now on `holder` holds the batch. False if its rows
-    /// must not be used: some of its partitions were sought, paused or lost since. [`Self::next`] hands the others' rows
-    /// out again.
+    /// must not be used: some of its partitions were sought, paused or lost since. [`Self::next`] hands the others'
+    /// rows out again.
     pub fn claim(&self, batch: &HandedBatch, holder: Holder) -> bool {
         self.buffer.claim(batch, holder)
     }
@@ -223,7 +223,7 @@ impl Consumer {
     /// A value to drop when this thread or task of the user's ends: what it holds then stays uncommitted, and nothing
     /// waits for it.
     pub fn holder(&self, holder: Holder) -> Unfinished {
-        Unfinished { what: What::Held(holder), buffer: self.buffer(), log: self.log.clone() }
+        Unfinished { what: What::Held(holder), buffer: self.buffer(), log: self.base.log.clone() }
     }
 
     fn buffer(&self) -> Weak<FetchBuffer> {
@@ -241,7 +241,7 @@ impl Consumer {
     }
 
     fn refuse_without_group(&self) -> Result<(), ClientError> {
-        match (&self.config.group_id, self.is_closed()) {
+        match (&self.base.config.group_id, self.is_closed()) {
             (_, true) => Err(ClientError::Closed),
             (None, _) => Err(no_group()),
             _ => Ok(()),
@@ -299,8 +299,8 @@ impl Consumer {
                 _ = closed.wait_for(|&closed| closed) => return Err(ClientError::Closed),
             };
             outcome.extend(known);
-            // A membership that has ended took its partitions with it: to commit nothing is no success then, and no other
-            // member is the reason.
+            // A membership that has ended took its partitions with it: to commit nothing is no success then, and no
+            // other member is the reason.
             let nothing = outcome.values().all(|(_, each)| matches!(each, Err(CommitError::NotOwned)));
             match nothing.then(|| buffer.group().membership(|gate| gate.error())).flatten() {
                 Some(error) => Err(error),
@@ -331,7 +331,7 @@ impl Consumer {
         timeout: Duration,
         call: CommitCall,
     ) -> Result<impl Future<Output = Result<CommitOutcome, ClientError>> + Send + use<>, ClientError> {
-        let group_id = self.config.group_id.clone().ok_or_else(no_group)?;
+        let group_id = self.base.config.group_id.clone().ok_or_else(no_group)?;
         if self.is_closed() {
             return Err(ClientError::Closed);
         }
@@ -346,7 +346,8 @@ impl Consumer {
             _ if offsets.is_empty() => PendingCommit::Nothing,
             Some(group) => PendingCommit::Member(group.commit(offsets.clone(), timeout, call)?),
             None => {
-                let committer = || Committer { coordinators: self.coordinators.clone(), buffer: self.buffer.clone() };
+                let committer =
+                    || Committer { coordinators: self.base.coordinators.clone(), buffer: self.buffer.clone() };
                 let what = (group_id, offsets.clone(), timeout);
                 PendingCommit::NonMember(NonMemberCommits::commit(
                     &self.non_member_commits,
@@ -406,7 +407,7 @@ impl Consumer {
         self.group.get().is_some_and(Group::has_events)
     }
 
-    /// What happened to the membership since the last call, and when.
+    /// Events of the membership since the last call, with their times.
     pub fn take_events(&self) -> Vec<(SystemTime, GroupEvent)> {
         self.group.get().map(Group::take_events).unwrap_or_default()
     }
@@ -438,7 +439,7 @@ impl Consumer {
         }
     }
 
-    /// How far leaving is; waits for a change until `until`. A callback is to be run as those of [`Self::next`].
+    /// Progress of leaving; waits for a change until `until`. A callback is to be run as those of [`Self::next`].
     pub fn leaving(&self, until: Instant) -> Leaving {
         self.buffer.leaving(until)
     }
@@ -464,32 +465,27 @@ impl Consumer {
 
     /// The membership, made when it is first needed.
     fn group(&self) -> Result<&Group, ClientError> {
-        if self.config.group_id.is_none() {
+        if self.base.config.group_id.is_none() {
             return Err(no_group());
         }
         if self.is_closed() {
             return Err(ClientError::Closed);
         }
         Ok(self.group.get_or_init(|| {
-            for problem in self.config.timing_problems() {
-                self.log.record(&kinds::GROUP_WARNING, || problem.message);
+            for problem in self.base.config.timing_problems() {
+                self.base.log.record(&kinds::GROUP_WARNING, || problem.message);
             }
             let defers = self.assignors.iter().any(|assignor| assignor.defers());
-            if self.config.pace != Pace::default() && !defers {
-                self.log.record(&kinds::GROUP_WARNING, || {
+            if self.base.config.pace != Pace::default() && !defers {
+                self.base.log.record(&kinds::GROUP_WARNING, || {
                     "scheduled.rebalance.max.delay.ms, group.initial.rebalance.delay.ms, max.moves.per.round and \
                      round.interval.ms do nothing without deferred or incremental in partition.assignment.strategy"
                         .to_owned()
                 });
             }
             let parts = MembershipParts {
-                config: self.config.clone(),
-                network: self.network.clone(),
-                metadata: self.metadata.clone(),
-                coordinators: self.coordinators.clone(),
+                base: self.base.clone(),
                 buffer: self.buffer.clone(),
-                log: self.log.clone(),
-                metrics: self.metrics.clone(),
                 reach: self.reach.clone(),
                 assignors: self.assignors.clone(),
                 seed: self.seed,
@@ -506,7 +502,6 @@ impl Consumer {
     }
 }
 
-/// A commit that was asked for, by what makes it.
 enum PendingCommit {
     Nothing,
     Member(oneshot::Receiver<CommitOutcome>),

@@ -11,12 +11,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::GroupOffset;
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
 use crate::fetch::buffer::FetchBuffer;
 use crate::group::{CommitError, CommitOffset, CommitOutcome};
 use crate::lock::lock;
+use crate::tasks::block_until;
 
 type Offsets = BTreeMap<TopicPartition, CommitOffset>;
 
@@ -29,7 +29,6 @@ pub(super) struct Call {
     reply: oneshot::Sender<Result<CommitOutcome, ClientError>>,
 }
 
-/// Sends the commits.
 #[derive(Clone)]
 pub(super) struct Committer {
     pub(super) coordinators: Coordinators,
@@ -74,12 +73,7 @@ impl NonMemberCommits {
         let Self::Running(calls, task) = before else { return };
         drop(calls);
         let stop = task.abort_handle();
-        let (done, ended) = std::sync::mpsc::channel();
-        runtime.spawn(async move {
-            let _ = task.await;
-            let _ = done.send(());
-        });
-        if ended.recv_timeout(until.saturating_duration_since(Instant::now())).is_err() {
+        if !block_until(runtime, until, async move { drop(task.await) }) {
             stop.abort();
         }
     }
@@ -105,8 +99,7 @@ impl Committer {
     }
 
     async fn make(&self, group_id: String, offsets: Offsets, timeout: Duration) -> Result<CommitOutcome, ClientError> {
-        let asked = offsets.iter().map(|(partition, at)| (partition.clone(), group_offset(at))).collect();
-        let mut commits = self.coordinators.commit(group_id, asked, timeout).await?;
+        let mut commits = self.coordinators.commit(group_id, offsets.clone(), timeout).await?;
         let mut outcome_of = |partition: &TopicPartition| match commits.remove(partition) {
             Some(outcome) => outcome.map_err(|fault: Fault| CommitError::Refused { code: fault.code() }),
             None => Err(CommitError::TimedOut { last: "the answer did not name it".into() }),
@@ -122,8 +115,4 @@ impl Committer {
         self.buffer.handed_out(|handed_out| handed_out.committed(outcomes));
         Ok(outcome)
     }
-}
-
-fn group_offset(at: &CommitOffset) -> GroupOffset {
-    GroupOffset { offset: at.offset, leader_epoch: at.leader_epoch, metadata: at.metadata.clone() }
 }

@@ -8,16 +8,11 @@ use crate::base::ClientBase;
 use crate::config::ClientConfig;
 use crate::fetch::buffer::FetchBuffer;
 use crate::group::{GroupObserver, Latency};
-use crate::metrics::Metrics;
-use crate::net::network::Network;
-use crate::telemetry::{Counters, Figure, Telemetry, common_figures};
+use crate::telemetry::{Counters, Figure, Telemetry, common_figures, figure_count};
 
-/// Sources of the figures.
 struct Sources {
-    config: Arc<ClientConfig>,
-    network: Arc<Network>,
+    base: ClientBase,
     buffer: Arc<FetchBuffer>,
-    metrics: Metrics,
     /// The membership, from the first subscription on.
     group: Arc<OnceLock<GroupObserver>>,
 }
@@ -30,17 +25,10 @@ pub(super) fn start(
     runtime: &Handle,
     seed: u64,
 ) -> Option<Arc<Telemetry>> {
-    let sources = Sources {
-        config: base.config.clone(),
-        network: base.network.clone(),
-        buffer: buffer.clone(),
-        metrics: base.metrics.clone(),
-        group: group.clone(),
-    };
+    let sources = Sources { base: base.clone(), buffer: buffer.clone(), group: group.clone() };
     base.start_telemetry(attributes(&base.config), Box::new(move || sources.figures()), runtime, seed)
 }
 
-/// What describes a consumer.
 fn attributes(config: &ClientConfig) -> Vec<(&'static str, String)> {
     let given = [
         ("client_rack", &config.client_rack),
@@ -55,19 +43,14 @@ fn attributes(config: &ClientConfig) -> Vec<(&'static str, String)> {
 
 impl Sources {
     fn figures(&self) -> Vec<Figure> {
-        let counters = Counters::of(&self.metrics);
-        let mut figures = common_figures!("org.apache.kafka.consumer", counters, self.network);
+        let counters = Counters::of(&self.base.metrics);
+        let mut figures = common_figures!("org.apache.kafka.consumer", counters, self.base.network);
         figures.extend([
-            Figure::Count {
-                total: "org.apache.kafka.consumer.fetch.manager.fetch.total",
-                rate: Some("org.apache.kafka.consumer.fetch.manager.fetch.rate"),
-                count: counters.get("fetches_sent"),
-            },
-            Figure::Count {
-                total: "org.apache.kafka.consumer.fetch.manager.records.consumed.total",
-                rate: Some("org.apache.kafka.consumer.fetch.manager.records.consumed.rate"),
-                count: counters.get("records_delivered"),
-            },
+            figure_count!("org.apache.kafka.consumer.fetch.manager.fetch", counters.get("fetches_sent")),
+            figure_count!(
+                "org.apache.kafka.consumer.fetch.manager.records.consumed",
+                counters.get("records_delivered")
+            ),
         ]);
         figures.extend(self.largest_lag().map(|lag| Figure::Gauge {
             name: "org.apache.kafka.consumer.fetch.manager.records.lag.max",
@@ -82,7 +65,7 @@ impl Sources {
     fn largest_lag(&self) -> Option<i64> {
         let statuses = self.buffer.status();
         let lags = statuses.values().filter_map(|status| {
-            let end = if self.config.read_committed { status.last_stable_offset } else { status.high_watermark };
+            let end = if self.base.config.read_committed { status.last_stable_offset } else { status.high_watermark };
             Some((end? - status.position?).max(0))
         });
         lags.max()
@@ -92,40 +75,27 @@ impl Sources {
 fn of_group(group: &GroupObserver) -> Vec<Figure> {
     let counted = group.figures();
     let latency = |of: Latency, average, total| Figure::Latency { average, total, count: of.count, sum: of.total };
-    let count = |of: Latency, total, rate| Figure::Count { total, rate, count: of.count };
     vec![
         Figure::Gauge {
             name: "org.apache.kafka.consumer.coordinator.assigned.partitions",
             value: group.owned() as f64,
         },
-        count(counted.rebalances, "org.apache.kafka.consumer.coordinator.rebalance.total", None),
+        Figure::Count {
+            total: "org.apache.kafka.consumer.coordinator.rebalance.total",
+            rate: None,
+            count: counted.rebalances.count,
+        },
         latency(
             counted.rebalances,
             "org.apache.kafka.consumer.coordinator.rebalance.latency.avg",
             Some("org.apache.kafka.consumer.coordinator.rebalance.latency.total"),
         ),
-        count(
-            counted.commits,
-            "org.apache.kafka.consumer.coordinator.commit.total",
-            Some("org.apache.kafka.consumer.coordinator.commit.rate"),
-        ),
+        figure_count!("org.apache.kafka.consumer.coordinator.commit", counted.commits.count),
         latency(counted.commits, "org.apache.kafka.consumer.coordinator.commit.latency.avg", None),
-        count(
-            counted.heartbeats,
-            "org.apache.kafka.consumer.coordinator.heartbeat.total",
-            Some("org.apache.kafka.consumer.coordinator.heartbeat.rate"),
-        ),
-        count(
-            counted.joins,
-            "org.apache.kafka.consumer.coordinator.join.total",
-            Some("org.apache.kafka.consumer.coordinator.join.rate"),
-        ),
+        figure_count!("org.apache.kafka.consumer.coordinator.heartbeat", counted.heartbeats.count),
+        figure_count!("org.apache.kafka.consumer.coordinator.join", counted.joins.count),
         latency(counted.joins, "org.apache.kafka.consumer.coordinator.join.time.avg", None),
-        count(
-            counted.syncs,
-            "org.apache.kafka.consumer.coordinator.sync.total",
-            Some("org.apache.kafka.consumer.coordinator.sync.rate"),
-        ),
+        figure_count!("org.apache.kafka.consumer.coordinator.sync", counted.syncs.count),
         latency(counted.syncs, "org.apache.kafka.consumer.coordinator.sync.time.avg", None),
     ]
 }

@@ -1,9 +1,9 @@
 //! Offsets of the consumer on their way into a producer's transaction (KIP-447).
 //!
-//! What a transaction has of a partition and where the group goes on reading it must be committed or aborted together.
-//! So the member's identity and the ids of its topics are taken before its offsets: if it loses a partition in between,
-//! or a topic is recreated, the coordinator refuses the offsets. And if a partition is released while the transaction
-//! has records of it, the transaction must abort: the next owner reads them again.
+//! Records of a transaction and the group's offsets must be committed or aborted together. So the member's identity and
+//! the ids of its topics are taken before its offsets: if it loses a partition in between, or a topic is recreated, the
+//! coordinator refuses the offsets. And if a partition is released while the transaction has records of it, the
+//! transaction must abort: the next owner reads them again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl TransactionOffsets {
 }
 
 impl Consumer {
-    /// Who this member is, as a transaction names it.
+    /// Identity of this member, as a transaction names it.
     ///
     /// # Errors
     /// Without a `group.id`, and while the consumer is no member of the group it subscribes in.
@@ -68,7 +68,7 @@ impl Consumer {
 
     /// The identity of a consumer that is no member.
     fn nobody(&self) -> Result<GroupMetadata, ClientError> {
-        let group = self.config.group_id.clone().ok_or_else(no_group)?;
+        let group = self.base.config.group_id.clone().ok_or_else(no_group)?;
         let (member_id, topic_ids) = (String::new(), TopicIds::new());
         Ok(GroupMetadata { group, generation: -1, member_id, instance_id: None, topic_ids })
     }
@@ -83,7 +83,7 @@ impl Consumer {
             return Err(ClientError::Closed);
         }
         let nobody = self.nobody()?;
-        if self.config.auto_commit_interval.is_some() {
+        if self.base.config.auto_commit_interval.is_some() {
             let message =
                 "offsets that go into a transaction must not be committed beside it: set enable.auto.commit=false";
             return Err(ClientError::Argument(message.into()));
@@ -131,7 +131,7 @@ impl Consumer {
         if self.is_closed() {
             return Err(ClientError::Closed);
         }
-        if self.config.group_id.is_none() {
+        if self.base.config.group_id.is_none() {
             return Err(no_group());
         }
         self.buffer.handed_out(HandedOut::take_revoked_unfinished);

@@ -8,20 +8,20 @@ use monedula_engine::TopicPartition;
 use monedula_engine::backoff::Jitter;
 
 use super::Consumer;
-use crate::config::ClientConfig;
+use crate::base::ClientBase;
 use crate::error::ClientError;
 use crate::fetch::buffer::{BufferState, FetchBuffer};
 use crate::group::MemberState;
 use crate::lock::lock;
-use crate::log::{Log, kinds};
-use crate::offsets::{LATEST, Offsets, Question};
+use crate::log::kinds;
+use crate::offsets::{LATEST, Question};
 
-/// For how many heartbeat intervals a member without a partition waits for one: those that others give up for it come
-/// with the next rebalance. Under KIP-848, a member that has released partitions waits for as long: their next owner
-/// hears of them with its next heartbeat, and if it leaves before that, they come back.
+/// Number of heartbeat intervals for which a member without a partition waits for one: partitions that others give up
+/// for it come with the next rebalance. Under KIP-848, a member that has released partitions waits for as long: their
+/// next owner hears of them with its next heartbeat, and if it leaves before that, they come back.
 const PATIENT_INTERVALS: u32 = 2;
 
-/// How far a loop reads.
+/// Target of a loop that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// To the end of the log; under read_committed to the last stable offset.
@@ -30,13 +30,10 @@ pub enum Until {
     Timestamp(i64),
 }
 
-/// Looks up bounds in the background.
 struct Bounds {
     until: Until,
-    config: Arc<ClientConfig>,
-    offsets: Offsets,
+    base: ClientBase,
     buffer: Arc<FetchBuffer>,
-    log: Log,
 }
 
 impl Consumer {
@@ -96,13 +93,7 @@ impl Consumer {
 
     fn look_up_bounds(&self) {
         let Some((number, partitions)) = self.buffer.assignment().take_unbounded() else { return };
-        let bounds = Bounds {
-            until: *lock(&self.until),
-            config: self.config.clone(),
-            offsets: self.offsets.clone(),
-            buffer: self.buffer.clone(),
-            log: self.log.clone(),
-        };
+        let bounds = Bounds { until: *lock(&self.until), base: self.base.clone(), buffer: self.buffer.clone() };
         let mut closed = self.closed.subscribe();
         self.runtime.spawn(async move {
             tokio::select! {
@@ -120,9 +111,11 @@ impl Bounds {
         let found = match self.find(&partitions).await {
             Ok(found) => found,
             Err(error) => {
-                self.log.record(&kinds::END_UNKNOWN, || format!("where to stop reading is not known yet: {error}"));
+                self.base
+                    .log
+                    .record(&kinds::END_UNKNOWN, || format!("where to stop reading is not known yet: {error}"));
                 let mut jitter = Jitter::new(Instant::now().elapsed().as_nanos() as u64);
-                tokio::time::sleep(self.config.retry_backoff.delay(0, &mut jitter)).await;
+                tokio::time::sleep(self.base.config.retry_backoff.delay(0, &mut jitter)).await;
                 BTreeMap::new()
             }
         };
@@ -148,7 +141,7 @@ impl Bounds {
             return Ok(BTreeMap::new());
         }
         let questions = partitions.into_iter().map(|partition| Question { partition, what }).collect();
-        let found = self.offsets.list(questions, self.config.default_api_timeout).await?.into_iter();
+        let found = self.base.offsets.list(questions, self.base.config.default_api_timeout).await?.into_iter();
         Ok(found.filter_map(|(partition, found)| Some((partition, found?.offset))).collect())
     }
 }

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
+use monedula_engine::group::CommitOffset;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
 use monedula_protocol::messages::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
 
-use super::{Commits, Failure, GroupCall, GroupOffset, again, fault, refused, unanswered, unreadable};
+use super::{Commits, Failure, GroupCall, again, fault, refused, unanswered, unreadable};
 use crate::net::network::{Network, NodeId, Purpose};
 use crate::offsets::UNKNOWN_TO_SOME;
 use crate::run_time::RunInstant;
 
-/// A commit, over its attempts.
 pub(super) struct Commit {
     pub(super) group: String,
     /// Partitions without an outcome yet.
-    pub(super) open: BTreeMap<TopicPartition, GroupOffset>,
+    pub(super) open: BTreeMap<TopicPartition, CommitOffset>,
     pub(super) done: Commits,
     pub(super) began: RunInstant,
 }

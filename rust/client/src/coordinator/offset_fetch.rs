@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
+use monedula_engine::group::CommitOffset;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
 use monedula_protocol::messages::offset_fetch::{
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics, OffsetFetchResponse,
 };
 
-use super::{Committed, Failure, GroupCall, GroupOffset, again, fault, refused, unanswered, unreadable};
+use super::{Committed, Failure, GroupCall, again, fault, refused, unanswered, unreadable};
 use crate::net::network::{Network, NodeId, Purpose};
 
 /// A lookup of committed offsets, of these partitions or of all.
@@ -86,7 +87,7 @@ fn committed_in(response: &OffsetFetchResponse<'_>, group: &str, version: i16) -
     let mut committed = Committed::new();
     let mut add = |topic: &str, index, code, offset, leader_epoch, metadata: Option<&str>| {
         let partition = TopicPartition::new(topic, index);
-        let found = GroupOffset { offset, leader_epoch, metadata: metadata.unwrap_or_default().to_owned() };
+        let found = CommitOffset { offset, leader_epoch, metadata: metadata.unwrap_or_default().to_owned() };
         let outcome = ErrorCode::check(code).map(|()| (offset >= 0).then_some(found));
         committed.insert(partition.clone(), outcome.map_err(|code| fault(partition, code)));
     };

@@ -45,7 +45,7 @@ pub(crate) enum FetchCommand {
     },
 }
 
-/// Where a partition that is assigned by hand starts.
+/// Start of a partition that is assigned by hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
     /// At this start.

@@ -20,15 +20,15 @@ use crate::lock::lock;
 /// hand-over.
 pub(crate) const SEGMENT_BYTES: usize = 256 << 10;
 
-/// How much more than usual a segment may grow before its last batches are left to the reader.
+/// Factor by which a segment may grow more than usual before its last batches are left to the reader.
 const HEADROOM: f64 = 1.25;
 
-/// How long one thread waits for room before it looks again, at first and at most.
+/// Interval at which one thread looks for room, at first and at most.
 const LOOK_AGAIN_MIN: Duration = Duration::from_millis(2);
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(16);
 
-/// The stack of a thread. Decompressors have their tables on the heap, and a limit of address space counts all of a stack: of
-/// the default 2 MiB for each core, workers of Spark with `spark.executor.pyspark.memory=512m` had no room for a batch.
+/// The stack of a thread. Decompressors have their tables on the heap, and a limit of address space counts all of a
+/// stack: with 2 MiB for each core, Spark's workers under `spark.executor.pyspark.memory=512m` had no room for a batch.
 const STACK_BYTES: usize = 256 << 10;
 
 /// A run of whole record batches of one partition.

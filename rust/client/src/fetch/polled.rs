@@ -1,4 +1,4 @@
-//! What a call of the user's gets: batches, callbacks to run, outcomes of commits.
+//! Results of the user's calls: batches, callbacks to run, outcomes of commits.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use monedula_engine::ledger::{BatchId, OffsetAndEpoch};
 /// A callback that is to be run now, in the thread that it was handed to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingCallback {
-    /// For [`crate::consumer::Consumer::called_back`].
+    /// Number for [`crate::consumer::Consumer::called_back`].
     pub ticket: u64,
-    /// Which callback.
+    /// The kind of the callback.
     pub kind: CallbackKind,
     /// The partitions that change.
     pub partitions: Vec<TopicPartition>,
@@ -29,7 +29,7 @@ pub struct HandedBatch {
     pub places: Vec<(TopicPartition, u64, OffsetAndEpoch)>,
 }
 
-/// How a wait ended.
+/// End of a wait.
 #[derive(Debug)]
 pub enum Polled {
     /// Rows.
@@ -40,7 +40,7 @@ pub enum Polled {
     Nothing,
 }
 
-/// How far leaving a group is.
+/// Progress of leaving a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leaving {
     /// A callback is to be run.
@@ -51,5 +51,5 @@ pub enum Leaving {
     Done,
 }
 
-/// What became of each partition of a commit, with what was to be committed.
+/// Outcome of each partition of a commit, with the offset that was to be committed.
 pub type CommitOutcome = BTreeMap<TopicPartition, (CommitOffset, Result<(), CommitError>)>;

@@ -34,8 +34,9 @@ impl Task {
     /// Computes an assignment in a task of its own, which sends exactly one [`Event::Assigned`].
     pub(super) fn assign(&self, ticket: Ticket, name: String, members: Members) {
         let assignor = self.parts.assignors.iter().find(|assignor| assignor.name() == name).cloned();
-        let (metadata, events, log) = (self.parts.metadata.clone(), self.events.clone(), self.parts.log.clone());
-        let config = &self.parts.config;
+        let (metadata, events, log) =
+            (self.parts.base.metadata.clone(), self.events.clone(), self.parts.base.log.clone());
+        let config = &self.parts.base.config;
         // The other members wait for this: the timeout does not exceed the one after which the
         // coordinator removes a leader.
         let timeout = config.session_timeout.min(config.max_poll_interval).min(config.default_api_timeout);
@@ -104,8 +105,7 @@ fn with_known(mut answer: Cluster, known: &Cluster, propagation: Duration) -> Cl
     answer
 }
 
-/// The last known metadata of these topics, if there is some for each of them.
-/// A change since then causes the next rebalance.
+/// The last known metadata of these topics, if there is some for each. A later change causes the next rebalance.
 fn as_known(cluster: &Cluster, names: &BTreeSet<Arc<str>>, propagation: Duration) -> Option<Cluster> {
     let there = topic_infos((cluster, propagation), false, names)?;
     let mut known = cluster.clone();

@@ -17,7 +17,7 @@ impl Task {
     /// Sends a request in a task of its own, which sends exactly one [`Event::Answered`].
     pub(super) fn send(&mut self, id: CallId, target: Target, call: Call) {
         let (network, coordinators, events) =
-            (self.parts.network.clone(), self.parts.coordinators.clone(), self.events.clone());
+            (self.parts.base.network.clone(), self.parts.base.coordinators.clone(), self.events.clone());
         let (abandon, abandoned) = oneshot::channel();
         self.calls.insert(id, abandon);
         // Before the task is spawned, for tasks begin in any order.

@@ -54,7 +54,7 @@ impl Task {
         for (_, outcome) in outcomes.values_mut() {
             if let Err(CommitError::TimedOut { last }) = outcome {
                 let failing = self.parts.reach.coordinator().and_then(|failure| failure.last_error);
-                let last_error = self.parts.network.explain(failing);
+                let last_error = self.parts.base.network.explain(failing);
                 if let Some(error) = last_error.filter(|error| !last.contains(error.as_str())) {
                     *last = format!("{last}; {error}");
                 }
@@ -77,7 +77,7 @@ impl Task {
         self.commits.last += 1;
         let ticket = self.commits.last;
         self.commits.counted = Some(ticket);
-        let deadline = self.shared.now() + self.parts.config.default_api_timeout;
+        let deadline = self.shared.now() + self.parts.base.config.default_api_timeout;
         Some(Input::Commit { ticket, offsets, deadline })
     }
 }

@@ -16,15 +16,11 @@ use tokio::task::JoinHandle;
 use super::subscription::Subscription;
 use super::task::Task;
 use super::{CommitOffset, CommitOutcome, GroupFigures, GroupHealth, Listens};
+use crate::base::ClientBase;
 use crate::config::{ClientConfig, GroupProtocol};
-use crate::coordinator::Coordinators;
 use crate::error::ClientError;
 use crate::fetch::buffer::{CommitCall, FetchBuffer};
 use crate::lock::lock;
-use crate::log::Log;
-use crate::metrics::Metrics;
-use crate::net::metadata::Metadata;
-use crate::net::network::Network;
 use crate::reach::Reach;
 
 /// A command of the user's calls to the task.
@@ -54,27 +50,21 @@ pub(super) enum GroupCommand {
     Abandon,
 }
 
-/// Parts that a membership is built from.
 pub(crate) struct MembershipParts {
-    pub(crate) config: Arc<ClientConfig>,
-    pub(crate) network: Arc<Network>,
-    pub(crate) metadata: Arc<Metadata>,
-    pub(crate) coordinators: Coordinators,
+    pub(crate) base: ClientBase,
     pub(crate) buffer: Arc<FetchBuffer>,
-    pub(crate) log: Log,
-    pub(crate) metrics: Metrics,
     pub(crate) reach: Reach,
     pub(crate) assignors: Vec<Arc<dyn Assignor>>,
     pub(crate) seed: u64,
 }
 
-/// A new member of the protocol that `group.protocol` selects (the one of KIP-848 first for `auto`).
+/// A new member of the protocol of `group.protocol`, with KIP-848 first for `auto`.
 fn first_member(parts: &MembershipParts) -> Member {
-    match parts.config.group_protocol {
-        GroupProtocol::Classic => Member::classic(parts.config.membership(parts.assignors.clone()), parts.seed),
+    match parts.base.config.group_protocol {
+        GroupProtocol::Classic => Member::classic(parts.base.config.membership(parts.assignors.clone()), parts.seed),
         GroupProtocol::Consumer | GroupProtocol::Auto => {
             let member_id = consumer::member_id(random(parts.seed));
-            Member::consumer(parts.config.consumer_membership(), member_id, parts.seed)
+            Member::consumer(parts.base.config.consumer_membership(), member_id, parts.seed)
         }
     }
 }
@@ -106,7 +96,7 @@ pub(super) struct Figures {
     pub(super) unknown_topics: BTreeSet<Arc<str>>,
     /// The subscribed topics that the last answer did not know: too early to say that they do not exist.
     pub(super) doubtful_topics: BTreeSet<Arc<str>>,
-    /// Since when no topic matches the subscribed pattern.
+    /// Time since which no topic matches the subscribed pattern.
     pub(super) unmatched_since: Option<Instant>,
     /// The reasons of the rebalance that ended last, and of the one in progress.
     rebalance_reason: Option<String>,
@@ -128,19 +118,16 @@ pub(crate) struct Group {
 pub(crate) struct GroupObserver(Arc<Shared>);
 
 impl GroupObserver {
-    /// The counters.
     pub(crate) fn figures(&self) -> GroupFigures {
         self.0.figures().counted.clone()
     }
 
-    /// How many partitions the member owns.
     pub(crate) fn owned(&self) -> usize {
         self.0.member().status().owned.len()
     }
 }
 
 impl Group {
-    /// A reader of the figures.
     pub(crate) fn observer(&self) -> GroupObserver {
         GroupObserver(self.shared.clone())
     }
@@ -150,7 +137,7 @@ impl Group {
         let member = first_member(&parts);
         let shared =
             Arc::new(Shared { started: Instant::now(), member: Mutex::new(member), figures: Mutex::default() });
-        let (config, buffer) = (parts.config.clone(), parts.buffer.clone());
+        let (config, buffer) = (parts.base.config.clone(), parts.buffer.clone());
         let (commands, inbox) = mpsc::unbounded_channel();
         let running = runtime.spawn(Task::new(parts, shared.clone()).run(inbox));
         let buffer_of_group = buffer.clone();
@@ -168,7 +155,6 @@ impl Group {
         Self { shared, config, buffer, commands, task: Mutex::new(Some(task)) }
     }
 
-    /// Replaces the subscription.
     pub(crate) fn subscribe(&self, subscription: Subscription, listens: Listens) -> Result<(), ClientError> {
         self.command(GroupCommand::Subscribe { subscription, listens })
     }
@@ -214,7 +200,6 @@ impl Group {
         }
     }
 
-    /// Rejoins the group `after` this time, which starts a rebalance.
     pub(crate) fn rejoin(&self, reason: String, after: Duration) -> Result<(), ClientError> {
         self.command(GroupCommand::Rejoin { at: self.shared.now() + after, reason })
     }
@@ -236,7 +221,6 @@ impl Group {
         health
     }
 
-    /// The member's identity for a transaction (KIP-447).
     pub(crate) fn metadata(&self) -> GroupMetadata {
         let member = self.shared.member();
         let status = member.status();
@@ -249,7 +233,6 @@ impl Group {
         }
     }
 
-    /// Starts or stops keeping events for [`Self::take_events`].
     pub(crate) fn keep_events(&self, keep: bool) {
         let mut figures = self.shared.figures();
         match keep {

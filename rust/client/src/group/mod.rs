@@ -1,10 +1,9 @@
-//! Membership of a consumer group: the task that drives a [`monedula_engine::group::Member`], and
-//! the types that the user sees.
+//! Membership of a consumer group: the task that drives a [`monedula_engine::group::Member`], and the user's types.
 //!
-//! The member is a state machine without I/O; the task executes its outputs. It sends requests (`calls`, in the order of `turns`), computes the
-//! assignment while the member is the leader (`assigning`), resolves a subscription to topics (`subscription`) and to
-//! topic ids (`topics`). It sets in the [`crate::fetch::buffer`] which partitions may be handed out and until when, and
-//! queues there the callbacks that run in the user's thread. The buffer's ledger holds what the user has finished.
+//! The member is a state machine without I/O; the task executes its outputs. It sends requests (`calls`, in the order
+//! of `turns`), computes the assignment while the member is the leader (`assigning`), resolves a subscription to topics
+//! (`subscription`) and to topic ids (`topics`). It sets in the [`crate::fetch::buffer`], whose ledger has the finished
+//! rows, which partitions may be handed out and until when, and queues callbacks there.
 
 mod assigning;
 mod calls;

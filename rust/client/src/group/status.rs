@@ -14,7 +14,7 @@ use crate::log::{EventKind, kinds};
 /// Durations of one kind of operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// How many operations ended.
+    /// Number of operations that ended.
     pub count: u64,
     /// The duration of the last one.
     pub last: Duration,
@@ -54,11 +54,11 @@ pub struct GroupFigures {
     pub revoked: u64,
     /// Partitions lost.
     pub lost: u64,
-    /// How often the lease ran out.
+    /// Number of times that the lease ran out.
     pub lease_expiries: u64,
     /// Records that were ready to be handed out when the lease ran out.
     pub records_stalled: u64,
-    /// How often the coordinator was lost.
+    /// Number of times that the coordinator was lost.
     pub coordinators_lost: u64,
     /// Errors that were retried instead of raised.
     pub retried: u64,
@@ -135,17 +135,17 @@ pub struct GroupHealth {
     pub unknown_topics: BTreeSet<Arc<str>>,
     /// True if answers did not know the subscribed topics so far: they may not exist.
     pub has_doubtful_topics: bool,
-    /// For how long no topic has matched the subscribed pattern; `None` for one that brokers match.
+    /// Time for which no topic has matched the subscribed pattern; `None` for one that brokers match.
     pub unmatched: Option<Duration>,
     /// Partitions owned.
     pub owned: BTreeSet<TopicPartition>,
     /// The interval between heartbeats.
     pub heartbeat_interval: Duration,
-    /// How long ago the last acknowledged heartbeat was sent.
+    /// Time since the last acknowledged heartbeat was sent.
     pub last_heartbeat: Option<Duration>,
-    /// For how long records may still be handed out.
+    /// Time for which records may still be handed out.
     pub lease: Option<Duration>,
-    /// How long ago the last rebalance ended.
+    /// Time since the last rebalance ended.
     pub last_rebalance: Option<Duration>,
     /// The reason of the last rebalance.
     pub last_rebalance_reason: Option<String>,
@@ -170,7 +170,7 @@ pub struct GroupHealth {
 pub struct Kept {
     /// The partitions.
     pub partitions: BTreeSet<TopicPartition>,
-    /// How many members may return.
+    /// Number of members that may return.
     pub members: usize,
     /// Their static ids or member ids; empty if the leader did not publish them.
     pub names: BTreeSet<Arc<str>>,
@@ -220,7 +220,6 @@ fn ago(at: Option<Now>, now: Now) -> Option<Duration> {
     at.map(|at| now.saturating_sub(at))
 }
 
-/// The kind of an event, for the log.
 pub(super) fn kind(event: &GroupEvent) -> &'static EventKind {
     match event {
         GroupEvent::StateChanged { .. } => &kinds::STATE_CHANGED,
@@ -246,7 +245,7 @@ pub(super) fn kind(event: &GroupEvent) -> &'static EventKind {
     }
 }
 
-/// The log line of an event, for a member under KIP-848 (`is_consumer`) or the classic protocol.
+/// The log line of an event; `is_consumer` is true under KIP-848.
 pub(super) fn sentence(event: &GroupEvent, is_consumer: bool) -> String {
     let ms = Duration::as_millis;
     match event {

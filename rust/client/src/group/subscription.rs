@@ -36,8 +36,8 @@ impl Subscription {
     /// Validates a subscription and compiles its patterns.
     ///
     /// # Errors
-    /// [`ClientError::Argument`] if there is no topic, if no topic can have one of the names, or if a pattern is empty or does not
-    /// compile.
+    /// [`ClientError::Argument`] if there is no topic, if no topic can have one of the names, or if a pattern is empty
+    /// or does not compile.
     pub(crate) fn read(what: Subscribed, no_internal: bool) -> Result<Self, ClientError> {
         match what {
             Subscribed::Topics(topics) if topics.is_empty() => {
@@ -106,8 +106,8 @@ fn whole(pattern: &str) -> Result<Regex, ClientError> {
         .map_err(|error| ClientError::Argument(format!("the pattern {pattern:?} cannot be read: {error}")))
 }
 
-/// Ids and partition counts of those of the topics that exist, or have not been missing for the time of `propagation`; `None` if the metadata lacks an entry for one of them.
-/// `lists_all`: whether the metadata has all topics that exist, so that one without an entry does not.
+/// Ids and partition counts of the topics that exist, or have not been missing for `propagation`; `None` if metadata
+/// lacks an entry of one. With `lists_all` metadata has all topics that exist, so one without an entry does not.
 pub(super) fn topic_infos<'t>(
     (cluster, propagation): (&Cluster, Duration),
     lists_all: bool,
@@ -136,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    // A leader with a pattern was told nothing more of any topic once another member of its group named one that did not exist.
+    // A leader with a pattern was told of no topic any more once another member named one that did not exist.
     #[test]
     fn where_all_topics_are_listed_one_without_an_entry_does_not_exist() {
         let leader = Partition { leader: Some(1), leader_epoch: 0 };

@@ -1,5 +1,4 @@
-//! The task of a membership. It gives the member commands, answers, metadata updates and time, and
-//! executes its outputs.
+//! The task of a membership: gives the member commands, answers, metadata updates and time, and executes its outputs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -30,7 +29,6 @@ use crate::net::network::NodeId;
 
 /// The result of a task that the membership's task has spawned.
 pub(super) enum Event {
-    /// The answer to a request of the member.
     Answered {
         id: CallId,
         outcome: Result<Answer, CallError>,
@@ -61,7 +59,6 @@ pub(super) struct Task {
     pub(super) commits: PendingCommits,
     /// The member's calls in flight, by which each can be abandoned.
     pub(super) calls: BTreeMap<CallId, oneshot::Sender<()>>,
-    /// The order of these calls.
     pub(super) turns: Turns,
     inbox: mpsc::UnboundedReceiver<Event>,
     pub(super) subscription: Option<Subscription>,
@@ -122,7 +119,7 @@ impl Task {
 
     /// Runs until the membership is closed or its [`Group`](super::handle::Group) is dropped.
     pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<GroupCommand>) {
-        let mut view = self.parts.metadata.watch();
+        let mut view = self.parts.base.metadata.watch();
         let buffer = self.parts.buffer.clone();
         while !self.closed {
             let wake_at = self.wake_at();
@@ -207,7 +204,7 @@ impl Task {
                     self.lead(led.topics);
                     // Before the member gets the partition counts: those of other members' topics
                     // must not look like a change.
-                    self.parts.metadata.learn(&led.cluster);
+                    self.parts.base.metadata.learn(&led.cluster);
                     led.assigned
                 });
                 self.handle(Input::AssignmentComputed { ticket, outcome });
@@ -219,7 +216,7 @@ impl Task {
     /// Rejoins at the user's request. Under KIP-848 only the coordinator can start a rebalance.
     fn rejoin(&mut self, at: Now, reason: String) {
         if self.state.protocol() == GroupProtocol::Consumer {
-            return self.parts.log.record(&kinds::GROUP_WARNING, || {
+            return self.parts.base.log.record(&kinds::GROUP_WARNING, || {
                 "enforce_rebalance() does nothing under group.protocol=consumer: the coordinator decides when"
                     .to_owned()
             });
@@ -239,13 +236,13 @@ impl Task {
 
     fn subscribe(&mut self, subscription: Subscription, listens: Listens) {
         self.forget_subscription();
-        self.parts.metadata.set_filter(subscription.filter());
+        self.parts.base.metadata.set_filter(subscription.filter());
         if let Subscription::Topics(topics) = &subscription {
-            self.parts.metadata.hold(topics.iter().cloned());
+            self.parts.base.metadata.hold(topics.iter().cloned());
         }
         self.subscription = Some(subscription);
         (self.listens, self.abandoned) = (listens, false);
-        self.parts.metadata.want();
+        self.parts.base.metadata.want();
         self.look_at_topics();
     }
 
@@ -257,15 +254,15 @@ impl Task {
             }
             self.give_pattern(pattern.clone());
         }
-        let view = self.parts.metadata.view();
+        let view = self.parts.base.metadata.view();
         self.view(&view);
     }
 
     fn forget_subscription(&mut self) {
         if let Some(Subscription::Topics(topics)) = self.subscription.take() {
-            self.parts.metadata.release(topics);
+            self.parts.base.metadata.release(topics);
         }
-        self.parts.metadata.set_filter(None);
+        self.parts.base.metadata.set_filter(None);
         self.parts.buffer.driver().errors(PendingErrors::forget_topics);
         self.unauthorized.clear();
         self.forget_unknown();
@@ -277,9 +274,9 @@ impl Task {
 
     /// Holds the metadata of all topics of the group, and releases the topics held before.
     fn lead(&mut self, topics: BTreeSet<Arc<str>>) {
-        self.parts.metadata.hold(topics.iter().cloned());
+        self.parts.base.metadata.hold(topics.iter().cloned());
         let before = std::mem::replace(&mut self.led, topics);
-        self.parts.metadata.release(before);
+        self.parts.base.metadata.release(before);
     }
 
     fn view(&mut self, view: &View) {
@@ -313,7 +310,7 @@ impl Task {
     fn give_topics(&mut self, view: &View) {
         // Topics that the leader of a group holds for other members need not exist.
         let known = topic_infos(
-            (&view.cluster, self.parts.config.propagation),
+            (&view.cluster, self.parts.base.config.propagation),
             view.complete,
             self.subscribed.union(&self.led),
         );
@@ -324,13 +321,13 @@ impl Task {
         }
     }
 
-    /// The member compares topics with those of its assignment, and had none to compare with while it was being computed:
-    /// a topic that became known meanwhile would not be assigned before another one changed. Without a change nothing is
-    /// given: brokers that contradict each other must not cause rebalances without end.
+    /// The member compares topics with those of its assignment, and had none to compare with while it was being
+    /// computed: a topic that became known meanwhile would not be assigned before another one changed. Without a change
+    /// nothing is given: brokers that contradict each other must not cause rebalances without end.
     fn give_changes_since_it_was_asked_for(&mut self) {
         if std::mem::take(&mut self.topics_changed) {
             self.counted = None;
-            self.give_topics(&self.parts.metadata.view());
+            self.give_topics(&self.parts.base.metadata.view());
             self.topics_changed = false;
         }
     }
@@ -383,13 +380,13 @@ impl Task {
                 self.topics_changed = false;
                 self.assign(ticket, assignor, members);
             }
-            Output::RefreshMetadata => self.parts.metadata.want(),
+            Output::RefreshMetadata => self.parts.base.metadata.want(),
             Output::ResolveTopicIds { ids } => self.resolve(ids),
             Output::Raise { error, fatal } => self.raise(error, fatal),
             Output::FallBack => self.fall_back(),
             Output::Event(event) => self.record(event),
             Output::Assigned { partitions } => {
-                self.parts.metadata.hold(partitions.iter().map(|partition| partition.topic.clone()));
+                self.parts.base.metadata.hold(partitions.iter().map(|partition| partition.topic.clone()));
                 buffer.group().assigned(&partitions);
             }
             Output::StartingOffsets { partitions } => buffer.group().start(partitions),
@@ -417,7 +414,7 @@ impl Task {
                     }
                 };
                 self.inputs.extend(uncalled.into_iter().map(|ticket| Input::CalledBack { ticket }));
-                self.parts.metadata.release(partitions.iter().map(|partition| partition.topic.clone()));
+                self.parts.base.metadata.release(partitions.iter().map(|partition| partition.topic.clone()));
             }
             Output::Committed { ticket, outcomes } => self.committed(ticket, outcomes),
             Output::Lease { until } => {
@@ -432,7 +429,7 @@ impl Task {
     /// The broker lacks the protocol of KIP-848: replaces the member by one of the classic protocol
     /// with the same subscription.
     fn fall_back(&mut self) {
-        let config = self.parts.config.membership(self.parts.assignors.clone());
+        let config = self.parts.base.config.membership(self.parts.assignors.clone());
         self.shared.member().fall_back(config, self.parts.seed);
         self.state = MemberState::first(GroupProtocol::Classic);
         self.subscribed.clear();
@@ -460,21 +457,21 @@ impl Task {
     }
 
     fn raise(&self, error: GroupError, fatal: bool) {
-        self.parts.log.record(&kinds::GROUP_FAILED, || error.to_string());
+        self.parts.base.log.record(&kinds::GROUP_FAILED, || error.to_string());
         // Where a broker does not let the client in, the membership fails because of that.
-        let error = self.parts.network.refusal().unwrap_or_else(|| error.into());
+        let error = self.parts.base.network.refusal().unwrap_or_else(|| error.into());
         self.parts.buffer.group().raise(error, fatal);
     }
 
     pub(super) fn record(&mut self, event: GroupEvent) {
-        let group = || self.parts.config.group_id.as_deref().unwrap_or_default();
+        let group = || self.parts.base.config.group_id.as_deref().unwrap_or_default();
         let kind = super::status::kind(&event);
-        self.parts.log.record(kind, || {
+        self.parts.base.log.record(kind, || {
             let text = super::status::sentence(&event, self.state.protocol() == GroupProtocol::Consumer);
             let entry = Entry::new(format!("group {}: {text}", group()));
             match &event {
                 GroupEvent::CoordinatorFound { node_id } => {
-                    entry.broker(self.parts.network.name_of(NodeId::Broker(*node_id)))
+                    entry.broker(self.parts.base.network.name_of(NodeId::Broker(*node_id)))
                 }
                 GroupEvent::UnknownTopic { topic, .. } => entry.topic(topic).code(ErrorCode::UnknownTopicOrPartition),
                 GroupEvent::TopicFound { topic } => entry.topic(topic),
@@ -494,7 +491,7 @@ impl Task {
                 self.lead(BTreeSet::new());
                 self.check_heartbeat_interval();
             }
-            GroupEvent::Retried { api, .. } => self.parts.metrics.retriable_error(api),
+            GroupEvent::Retried { api, .. } => self.parts.base.metrics.retriable_error(api),
             GroupEvent::LeaseExpired => {
                 let stalled = self.parts.buffer.look(|state| state.partitions().queued_records());
                 self.shared.figures().counted.records_stalled += stalled;
@@ -508,9 +505,9 @@ impl Task {
     /// lease lasts for three of them.
     fn check_heartbeat_interval(&self) {
         let status = self.shared.member().status();
-        let (interval, session) = (status.heartbeat_interval, self.parts.config.session_timeout);
+        let (interval, session) = (status.heartbeat_interval, self.parts.base.config.session_timeout);
         if status.state.protocol() == GroupProtocol::Consumer && interval * 3 > session {
-            self.parts.log.record(&kinds::GROUP_WARNING, || {
+            self.parts.base.log.record(&kinds::GROUP_WARNING, || {
                 format!(
                     "session.timeout.ms ({} ms) is less than three of the broker's heartbeat intervals ({} ms): one lost \
                      heartbeat stops delivery until the next. Raise it, up to group.consumer.session.timeout.ms of the broker",

@@ -19,11 +19,11 @@ impl Task {
     /// Subscribes to a pattern that the broker matches. Unless `auto.offset.reset=earliest`, all existing topics are
     /// listed first: topics created later start at their beginning, and the assignment does not say which ones are new.
     pub(super) fn give_pattern(&mut self, pattern: String) {
-        if self.parts.config.reset == ResetPolicy::Earliest {
+        if self.parts.base.config.reset == ResetPolicy::Earliest {
             return self.subscribe_to_pattern(pattern);
         }
-        let (metadata, events) = (self.parts.metadata.clone(), self.events.clone());
-        let timeout = self.parts.config.default_api_timeout;
+        let (metadata, events) = (self.parts.base.metadata.clone(), self.events.clone());
+        let timeout = self.parts.base.config.default_api_timeout;
         tokio::spawn(async move {
             let cluster = caught(metadata.describe(None, timeout)).await.unwrap_or_else(lost).map(Box::new);
             // The membership's task may have ended; the result is dropped then.
@@ -40,7 +40,7 @@ impl Task {
                 let sizes = cluster.topics.iter().map(|(name, topic)| (name.clone(), topic.partitions.len()));
                 self.handle(Input::Listed { counts: sizes.collect() });
             }
-            Err(error) => self.parts.log.record(&kinds::TOPIC_LOOKUP_FAILED, || {
+            Err(error) => self.parts.base.log.record(&kinds::TOPIC_LOOKUP_FAILED, || {
                 format!("topics that come under the pattern {pattern:?} start where auto.offset.reset says: {error}")
             }),
         }
@@ -56,12 +56,12 @@ impl Task {
     /// the member repeats the request.
     pub(super) fn resolve(&mut self, ids: BTreeSet<Uuid>) {
         // The next metadata update has the ids of topics that are subscribed to by name.
-        self.parts.metadata.want();
+        self.parts.base.metadata.want();
         if std::mem::replace(&mut self.resolving, true) {
             return;
         }
-        let (metadata, events) = (self.parts.metadata.clone(), self.events.clone());
-        let timeout = self.parts.config.default_api_timeout;
+        let (metadata, events) = (self.parts.base.metadata.clone(), self.events.clone());
+        let timeout = self.parts.base.config.default_api_timeout;
         tokio::spawn(async move {
             let cluster = caught(metadata.describe_ids(ids, timeout)).await.unwrap_or_else(lost);
             // The membership's task may have ended; the result is dropped then.
@@ -73,20 +73,20 @@ impl Task {
     pub(super) fn named(&mut self, cluster: Result<Box<Cluster>, ClientError>) {
         self.resolving = false;
         let cluster = match cluster {
-            // The lookup was for a subscription that has ended, or for a member that fell back to the classic protocol since: this one
-            // would take topics that it leads and that are not among these for gone.
+            // The lookup was for a subscription that has ended, or for a member that fell back to the classic protocol
+            // since: this one would take topics that it leads and that are not among these for gone.
             Ok(_) if self.subscription.is_none() || self.state.protocol() == GroupProtocol::Classic => return,
             Ok(cluster) => cluster,
             Err(error) => {
                 let what = || format!("topics that are assigned have no names yet: {error}");
-                return self.parts.log.record(&kinds::TOPIC_LOOKUP_FAILED, what);
+                return self.parts.base.log.record(&kinds::TOPIC_LOOKUP_FAILED, what);
             }
         };
         let fresh: Vec<Arc<str>> =
             cluster.topics.keys().filter(|name| self.resolved.insert((*name).clone())).cloned().collect();
-        self.parts.metadata.hold(fresh);
-        self.parts.metadata.learn(&cluster);
-        let view = self.parts.metadata.view();
+        self.parts.base.metadata.hold(fresh);
+        self.parts.base.metadata.learn(&cluster);
+        let view = self.parts.base.metadata.view();
         self.give_topic_ids(&view);
     }
 
@@ -96,7 +96,7 @@ impl Task {
         let resolved = self.resolved.iter().filter(|name| view.cluster.topics.contains_key(*name));
         let names = self.subscribed.iter().chain(resolved);
         let Some(topics) =
-            super::subscription::topic_infos((&view.cluster, self.parts.config.propagation), false, names)
+            super::subscription::topic_infos((&view.cluster, self.parts.base.config.propagation), false, names)
         else {
             return;
         };
@@ -106,9 +106,8 @@ impl Task {
         }
     }
 
-    /// Releases the topics that were resolved by their ids.
     pub(super) fn release_resolved(&mut self) {
-        self.parts.metadata.release(std::mem::take(&mut self.resolved));
+        self.parts.base.metadata.release(std::mem::take(&mut self.resolved));
     }
 }
 

@@ -1,6 +1,6 @@
-//! The order of the member's requests. Each is sent by a task of its own, and tasks begin in any order; but a broker has to
-//! get those to it, for one purpose, as they were made: a heartbeat that leaves, before the one that joins, is refused,
-//! and the member that joins behind it stays in the group until its session ends, though nobody polls for it.
+//! The order of the member's requests. Each is sent by a task of its own, and tasks begin in any order; but a broker
+//! has to get those to it, for one purpose, as they were made: a heartbeat that leaves, before the one that joins, is
+//! refused, and the member that joins behind it stays in the group until its session ends, though nobody polls for it.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,9 @@ pub(super) struct Turn {
     over: Over,
 }
 
-/// To be dropped when the turn is over.
 pub(super) struct Over(#[expect(dead_code, reason = "it is dropped")] oneshot::Sender<()>);
 
 impl Turns {
-    /// The turn of a request that is made now.
     pub(super) fn next(&mut self, target: Target, purpose: ConnectionPurpose) -> Turn {
         let (over, is_over) = oneshot::channel();
         let before = match target {
@@ -52,7 +50,6 @@ mod tests {
 
     const COORDINATOR: Target = Target::Coordinator { node_id: 1 };
 
-    /// Result of one poll.
     async fn polled<F: Future + Unpin>(future: &mut F) -> bool {
         std::future::poll_fn(|cx| Poll::Ready(std::pin::Pin::new(&mut *future).poll(cx).is_ready())).await
     }

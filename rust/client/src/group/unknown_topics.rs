@@ -1,5 +1,5 @@
-//! Subscribed topics that do not exist: the user is told, with the topic that may be meant. It is no error, since a topic
-//! may be created later.
+//! Subscribed topics that do not exist: the user is told, with the topic that may be meant. It is no error, since a
+//! topic may be created later.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl Task {
             if known.error == ErrorCode::None && !known.partitions.is_empty() {
                 found.extend(self.unknown.take(topic));
             } else if is_unknown
-                && known.unknown_for() >= self.parts.config.propagation
+                && known.unknown_for() >= self.parts.base.config.propagation
                 && self.unknown.insert(topic.clone())
             {
                 self.find_nearest(topic.clone());
@@ -42,7 +42,7 @@ impl Task {
         }
     }
 
-    /// Notes since when no topic matches the subscribed pattern: a loop that ends would wait for one for ever.
+    /// Notes the time since which no topic matches the pattern: a loop that ends would wait for one for ever.
     pub(super) fn note_unmatched(&self, is_unmatched: bool) {
         let mut figures = self.shared.figures();
         figures.unmatched_since = is_unmatched.then(|| figures.unmatched_since.unwrap_or_else(Instant::now));
@@ -50,8 +50,8 @@ impl Task {
 
     /// Looks for a topic with nearly this name, in a task that sends one [`Event::Unknown`].
     fn find_nearest(&self, topic: Arc<str>) {
-        let (metadata, events) = (self.parts.metadata.clone(), self.events.clone());
-        let timeout = self.parts.config.default_api_timeout;
+        let (metadata, events) = (self.parts.base.metadata.clone(), self.events.clone());
+        let timeout = self.parts.base.config.default_api_timeout;
         tokio::spawn(async move {
             let cluster = caught(metadata.describe(None, timeout)).await.ok().and_then(Result::ok);
             let names = cluster.iter().flat_map(|cluster| &cluster.topics);

@@ -1,4 +1,4 @@
-//! The kinds of log events: their stable names, which part of the client they belong to, and their levels.
+//! The kinds of log events: their stable names, their parts of the client, and their levels.
 
 use super::{EventKind, Level};
 
@@ -76,7 +76,7 @@ kinds! {
     REGISTRY_FAILED: "registry" "registry_failed" Warning limited;
     /// The schema registry answers again.
     REGISTRY_ANSWERS: "registry" "registry_answers" Info;
-    /// Where a loop with `until` ends is not known yet.
+    /// The end of a loop with `until` is not known yet.
     END_UNKNOWN: "fetch" "end_unknown" Warning limited;
     /// The task that fetches ended: a bug.
     FETCH_TASK_ENDED: "fetch" "fetch_task_ended" Warning;

@@ -74,7 +74,6 @@ impl Repeats {
         due
     }
 
-    /// When the next window is over.
     pub(super) fn due_at(&self) -> Option<Instant> {
         self.0.values().map(Repeat::window_ends).min()
     }

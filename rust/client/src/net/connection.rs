@@ -6,7 +6,6 @@
 
 mod gate;
 mod pending;
-mod throttle;
 mod wire;
 
 use std::collections::BTreeSet;
@@ -54,7 +53,7 @@ struct Outgoing {
     done_when_written: Option<i32>,
 }
 
-/// How long telling the broker of an orderly end may take.
+/// Longest time for telling the broker of an orderly end.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// A handle to the connection's tasks; the connection ends when the last is dropped.
@@ -78,7 +77,7 @@ impl Connection {
         &self.shared.broker
     }
 
-    /// The request that waits longest for its answer, for how long it has, and for how long its broker may hold it back.
+    /// The request that waits longest for its answer: for how long, and for how long its broker may hold it.
     pub(crate) fn oldest_waiting(&self) -> Option<(ApiKey, Duration, Duration)> {
         let pending = self.shared.pending();
         pending.front().map(|oldest| {
@@ -94,10 +93,25 @@ impl Connection {
         self.shared.closing.notify_one();
     }
 
-    /// As [`Self::close`]; `reason` is what those hear that wait.
+    /// As [`Self::close`]; those that wait hear `reason`.
     pub(crate) fn close_because(&self, reason: &str) {
         self.shared.times().close_reason = Some(reason.to_owned());
         self.close();
+    }
+
+    /// End of the time for which the broker wants no request, if it named one (KIP-219).
+    pub(crate) fn throttled_until(&self) -> Option<Instant> {
+        self.shared.times().throttled_until
+    }
+
+    /// Applies the `throttle_time_ms` of an answer that [`SharedConnection::answer`] does not decode.
+    pub(crate) fn throttle(&self, throttle_time_ms: i32) {
+        self.shared.throttle(throttle_time_ms);
+    }
+
+    /// Takes over the wait of the previous connection to the broker.
+    pub(crate) fn throttle_until(&self, until: Option<Instant>) {
+        self.shared.throttle_until(until);
     }
 
     /// The largest answer that is taken from now on, if it is less than `receive.message.max.bytes`.
@@ -115,7 +129,6 @@ impl Connection {
         self.shared.served.load(Ordering::Acquire)
     }
 
-    /// When it ended, if it did.
     pub(crate) fn ended_at(&self) -> Option<Instant> {
         self.shared.times().ended_at
     }
@@ -270,8 +283,8 @@ async fn run(
         }
     };
     let (error, is_orderly) = tokio::select! {
-        // A broker that refuses the client's certificate says so and closes: what it said is read before what could not
-        // be written any more counts.
+        // A broker that refuses the client's certificate says so and closes: its words are read before a failed write
+        // counts.
         biased;
         error = read_frames(shared, &mut read) => (error, false),
         ended = writer => ended,
@@ -298,7 +311,7 @@ async fn run(
     }
 }
 
-/// Why nothing more comes. A connection that ends between two answers was closed; the rest was cut.
+/// Reason that nothing more comes. A connection that ends between two answers was closed; else the rest was cut.
 fn ended(shared: &SharedConnection, error: &std::io::Error, is_within_answer: bool) -> RequestError {
     if let Some(refusal) = alert_after_handshake(&shared.broker, error) {
         return refusal;

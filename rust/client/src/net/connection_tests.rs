@@ -6,7 +6,7 @@ use monedula_protocol::messages::metadata::{MetadataRequest, MetadataResponse};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
-use super::throttle::LONGEST_THROTTLE;
+use super::pending::LONGEST_THROTTLE;
 use super::*;
 use crate::budget::{Budget, Room};
 
@@ -33,7 +33,6 @@ async fn connected(limits: Limits) -> (Arc<Connection>, TcpStream) {
     (Arc::new(Connection::start(stream, "broker:1".into(), limits)), broker)
 }
 
-/// A request under way.
 fn call(connection: &Arc<Connection>) -> tokio::task::JoinHandle<Reply> {
     let connection = connection.clone();
     tokio::spawn(async move { connection.call(&ApiVersionsRequest::default(), 0, Duration::ZERO).await })
@@ -58,7 +57,7 @@ async fn is_closed(broker: &mut TcpStream) -> bool {
     tokio::time::timeout(Duration::from_secs(10), broker.read_u8()).await.is_ok_and(|read| read.is_err())
 }
 
-/// The same, of an API that may have large answers.
+/// As [`call`], of an API that may have large answers.
 fn call_metadata(connection: &Arc<Connection>) -> tokio::task::JoinHandle<Reply> {
     let connection = connection.clone();
     tokio::spawn(async move { connection.call(&MetadataRequest::default(), 9, Duration::ZERO).await })

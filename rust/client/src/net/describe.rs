@@ -75,7 +75,7 @@ impl Metadata {
                 }
             }
             self.metrics.retriable_error("metadata");
-            // As every other call, one that has nothing to log in with ends by `bootstrap.timeout.ms`, however much time it has.
+            // As every other call, one that cannot log in ends by `bootstrap.timeout.ms`, however much time it has.
             if self.view.borrow().answers == 0 && began.elapsed() >= self.config.bootstrap_timeout {
                 let error = self.network.unreachable(began.elapsed());
                 if matches!(error, ClientError::Authentication(_)) {

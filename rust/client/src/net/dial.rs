@@ -9,8 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::{blocking, run_time};
 
-/// How long an address may keep the next one waiting (the Connection Attempt Delay of RFC 8305). Both are tried from
-/// then on.
+/// Time for which an address may keep the next one waiting (Connection Attempt Delay, RFC 8305); then both are tried.
 const HEAD_START: Duration = Duration::from_millis(250);
 
 /// TCP keepalive probes begin after so long without traffic: firewalls and load balancers silently drop connections
@@ -22,10 +21,10 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 #[cfg(not(windows))]
 const KEEPALIVE_PROBES: u32 = 4;
 
-/// How sockets are made.
+/// Settings of new sockets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dialer {
-    /// For the DNS lookup, and for each address.
+    /// Time for the DNS lookup, and for each address.
     pub(crate) timeout: Duration,
     pub(crate) receive_buffer_bytes: Option<usize>,
 }

@@ -38,7 +38,7 @@ async fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// One that nothing listens at.
+/// An address that nothing listens at.
 async fn refusing() -> SocketAddr {
     listener().await.1
 }

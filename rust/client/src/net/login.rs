@@ -33,7 +33,6 @@ use crate::sasl::{NoCredentials, Sasl};
 /// Most messages in one exchange; no mechanism needs more.
 const MAX_ROUNDS: usize = 10;
 
-/// Logs in to the brokers of one client.
 pub(crate) struct Login {
     sasl: Arc<Sasl>,
     keys: DerivedKeys,
@@ -205,7 +204,7 @@ fn host(connection: &Connection) -> &str {
     connection.broker().rsplit_once(':').map_or(connection.broker(), |(host, _)| host)
 }
 
-/// The broker's reason for refusing.
+/// The broker's reason for the refusal.
 fn said(response: &SaslAuthenticateResponse<'_>, error: ErrorCode) -> String {
     match response.error_message.filter(|message| !message.is_empty()) {
         Some(message) => format!("{} ({})", readable(message.as_bytes()), error.name()),

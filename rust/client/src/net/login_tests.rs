@@ -32,8 +32,8 @@ pub(super) const PASSWORD: &str = "canary";
 #[derive(Default)]
 pub(super) struct Script {
     pub(super) lifetime_ms: i64,
-    /// Answers nothing to this message of SASL, counted from 1: the handshake, then those of the exchange, then those of the
-    /// next login.
+    /// Answers nothing to this message of SASL, counted from 1: the handshake, then those of the exchange, then those
+    /// of the next login.
     pub(super) is_silent_at: Option<usize>,
     /// Answers this message of SASL, counted likewise, one byte at a time at this distance.
     pub(super) is_slow_at: Option<(usize, Duration)>,
@@ -107,7 +107,7 @@ impl World {
         (world, port)
     }
 
-    /// Waits until the broker has seen what `is_met` wants.
+    /// Waits until `is_met` is true of the requests that the broker has seen.
     pub(super) async fn until(&self, is_met: impl Fn(&[ApiKey]) -> bool) {
         let met = async {
             loop {

@@ -25,7 +25,7 @@ use crate::net::network::{InTurn, Network, NodeId, Purpose};
 use crate::run_time::{self, RunInstant};
 use crate::tasks::caught;
 
-/// The cluster view, with how many answers were merged into it, and whether the last attempt failed.
+/// The cluster view, with the number of answers merged into it, and the failure of the last attempts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
     pub(crate) cluster: Arc<Cluster>,
@@ -33,7 +33,7 @@ pub(crate) struct View {
     pub(crate) answers: u64,
     /// Attempts so far, each over every known address.
     pub(crate) attempts: u64,
-    /// Since when every attempt failed, and the last error.
+    /// Beginning of the failure of all attempts, and the last error.
     pub(crate) failing: Option<(RunInstant, String)>,
     /// True if the last answer was about all topics, and the view has all that match the filter.
     pub(crate) complete: bool,
@@ -89,17 +89,16 @@ impl Metadata {
         self.view.borrow().cluster.clone()
     }
 
-    /// The latest view.
     pub(crate) fn view(&self) -> View {
         self.view.borrow().clone()
     }
 
-    /// After how long a topic that no answer knows counts as missing.
+    /// Time after which a topic that no answer knows counts as missing.
     pub(crate) fn propagation(&self) -> Duration {
         self.config.propagation
     }
 
-    /// How many topics are asked for.
+    /// Number of topics that are asked for.
     pub(crate) fn held(&self) -> usize {
         lock(&self.topics).len()
     }
@@ -202,8 +201,8 @@ impl Metadata {
     /// The view after the next answer.
     ///
     /// # Errors
-    /// If the cluster was never reached within `bootstrap.timeout.ms`, or speaks no common version. Once it was reached, this
-    /// waits without end: callers have a timeout of their own.
+    /// If the cluster was never reached within `bootstrap.timeout.ms`, or speaks no common version. Once it was
+    /// reached, this waits without end: callers have a timeout of their own.
     pub(crate) async fn refreshed(&self) -> Result<Arc<Cluster>, ClientError> {
         let mut watch = self.watch();
         let before = watch.borrow().answers;
@@ -225,7 +224,7 @@ impl Metadata {
         }
     }
 
-    /// When the first answer was asked for.
+    /// Time of the first request.
     pub(crate) fn first_attempt(&self) -> Option<RunInstant> {
         self.first_attempt.get().copied()
     }
@@ -255,7 +254,7 @@ impl Metadata {
         let mut jitter = Jitter::new(first.since(self.started).as_nanos() as u64);
         let (mut failures, mut repetitions, mut unresolved) = (0u32, 0u32, 0u32);
         let mut unresolved_since: Option<RunInstant> = None;
-        // Since when no broker of metadata has answered, or the bootstrap was repeated.
+        // Time since which no broker of metadata has answered, or the bootstrap was repeated.
         let mut unanswered_since = first;
         loop {
             let asked_at = RunInstant::now();
@@ -297,9 +296,9 @@ impl Metadata {
         }
     }
 
-    /// True if a topic of interest is to be asked for again after a backoff, as it was for `unresolved_for`: brokers did
-    /// not know it, or had no leader for it. Its creation takes a while to reach every broker, and it may also be created
-    /// later. Java's consumer does the same.
+    /// True if a topic of interest is to be asked for again after a backoff, as it was for `unresolved_for`: brokers
+    /// did not know it, or had no leader for it. Its creation takes a while to reach every broker, and it may also be
+    /// created later. Java's consumer does the same.
     fn has_unresolved(&self, unresolved_for: Duration) -> bool {
         let (held, view) = (lock(&self.topics), self.view.borrow());
         held.keys().any(|name| match view.cluster.topics.get(name) {
@@ -359,7 +358,7 @@ impl Metadata {
         }
     }
 
-    /// How long an address may take: one of metadata no longer than until the rebootstrap is due.
+    /// Time for an address: one of metadata has no more than until the rebootstrap is due.
     fn attempt_timeout(&self, node: NodeId, unanswered_since: RunInstant) -> Duration {
         let timeout = self.config.request_timeout.min(self.config.bootstrap_timeout);
         let left = self.config.rebootstrap_trigger.saturating_sub(unanswered_since.elapsed());
@@ -426,7 +425,6 @@ impl Metadata {
         }
     }
 
-    /// Asks one broker.
     pub(super) async fn request(&self, node: NodeId, topics: &MetadataTopics) -> Result<(Frame, i16), RequestError> {
         let named = |name| MetadataRequestTopic { name: Some(name), ..Default::default() };
         let build = |_| MetadataRequest {

@@ -1,6 +1,6 @@
-//! Connections to brokers: one (`connection`), how its socket is made (`dial`) and encrypted (`tls`), the two as one
-//! thing to read from and write to (`transport`), all of them ([`network`]); and the cluster view that metadata gives
-//! (`metadata`), or that one call asks for (`describe`).
+//! Connections to brokers: one (`connection`), its socket (`dial`) and encryption (`tls`), both as one thing to read
+//! from and write to (`transport`), all of them ([`network`]); and the cluster view that metadata gives (`metadata`),
+//! or that one call asks for (`describe`).
 
 pub(crate) mod connection;
 mod describe;

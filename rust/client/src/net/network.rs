@@ -64,14 +64,11 @@ pub(crate) enum Purpose {
     Produce,
 }
 
-/// True if a broker that a connection stands to offers an API.
+/// Offer of an API by the brokers that connections stand to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// This one does.
     Offers(NodeId),
-    /// None of them does.
     Lacks,
-    /// No connection stands.
     Nothing,
 }
 
@@ -95,10 +92,10 @@ pub(crate) struct Network {
     jitter: Mutex<Jitter>,
     features: Mutex<Features>,
     login: Option<Arc<Login>>,
-    /// Why a broker did not let this client in, or which setting is wrong. Nothing is connected to any more then: the same
+    /// Refusal of this client by a broker, or the wrong setting. Nothing is connected to any more then: the same
     /// credentials would be refused again, and brokers and directories lock accounts that try too often.
     refusal: Mutex<Option<ClientError>>,
-    /// Why there was nothing to log in with, since the last connection that was made.
+    /// Reason that there was nothing to log in with, since the last connection that was made.
     no_credentials: Mutex<Option<Box<AuthenticationError>>>,
     /// True if the brokers of the cluster were known at some time.
     is_reached: AtomicBool,
@@ -292,7 +289,7 @@ impl Network {
         Ok(Awaited { link, version, reply })
     }
 
-    /// How many connections stand.
+    /// Number of connections that stand.
     pub(crate) fn connected(&self) -> usize {
         let slots = self.all_slots();
         let alive = |slot: &SharedConnectionSlot| {

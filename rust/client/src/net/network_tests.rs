@@ -11,8 +11,8 @@ use monedula_protocol::messages::metadata::MetadataRequest;
 use tokio::net::TcpStream;
 
 use super::*;
+use crate::base::ClientBase;
 use crate::lock::lock;
-use crate::net::metadata::Metadata;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -51,7 +51,6 @@ fn fault(server: &Server, node: i32, what: Effect) -> FaultHandle<'_> {
 
 type Waiting = (i32, Pin<Box<dyn Future<Output = Result<(Frame, i16), RequestError>>>>);
 
-/// Takes what is there, without waiting for anything.
 async fn poll(waiting: &mut Vec<Waiting>) -> Vec<i32> {
     std::future::poll_fn(|context| {
         let mut ready = Vec::new();
@@ -272,9 +271,7 @@ async fn an_address_that_somebody_gave_up_waiting_for_is_named_among_those_that_
     let settings =
         [("bootstrap.servers", silent.as_str()), ("request.timeout.ms", "700"), ("bootstrap.timeout.ms", "600")];
     let config = Arc::new(ClientConfig::parse(settings).expect("settings"));
-    let (log, metrics) = (Log::default(), Metrics::default());
-    let network = Arc::new(Network::new(config.clone(), BufferPool::new(1 << 20), log.clone(), metrics.clone(), 1));
-    let metadata = Arc::new(Metadata::new(config, network, log, metrics));
+    let metadata = ClientBase::new(config, &[], BufferPool::new(1 << 20), Log::default(), 1).metadata;
     tokio::spawn(metadata.clone().run());
     let refreshed = tokio::time::timeout(PATIENCE, metadata.refreshed()).await.expect("in time");
     let error = refreshed.expect_err("nobody answers").to_string();

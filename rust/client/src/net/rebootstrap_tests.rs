@@ -1,5 +1,5 @@
-//! The way back to `bootstrap.servers` (KIP-899, KIP-1102, KIP-1242). The brokers of metadata are one embedded cluster, and
-//! the bootstrap leads to another.
+//! The way back to `bootstrap.servers` (KIP-899, KIP-1102, KIP-1242). The brokers of metadata are one embedded cluster,
+//! and the bootstrap leads to another.
 
 use std::time::Instant;
 
@@ -10,9 +10,10 @@ use monedula_columns::BufferPool;
 use monedula_engine::cluster::Broker;
 
 use super::*;
+use crate::base::ClientBase;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Nothing comes about by a timer that is this long.
+/// A timer that never ends in a test.
 const NEVER_MS: &str = "86400000";
 
 fn server(nodes: u16) -> Server {
@@ -32,22 +33,17 @@ fn client(known: &Server, bootstrap: &Server, settings: &[(&str, &str)]) -> (Arc
     let given = [("bootstrap.servers", &*first), ("request.timeout.ms", NEVER_MS), ("retry.backoff.ms", "1")];
     let given = given.into_iter().chain(settings.iter().copied());
     let config = Arc::new(ClientConfig::parse(given).expect("settings"));
-    let (log, metrics) = (Log::default(), Metrics::default());
-    let network = Network::new(config.clone(), BufferPool::new(1 << 20), log.clone(), metrics.clone(), 1);
-    let network = Arc::new(network);
-    let metadata = Arc::new(Metadata::new(config, network.clone(), log, metrics));
-    metadata.learn(&Cluster { brokers: brokers(known), ..Cluster::default() });
-    tokio::spawn(metadata.clone().run());
-    (metadata, network)
+    let base = ClientBase::new(config, &[], BufferPool::new(1 << 20), Log::default(), 1);
+    base.metadata.learn(&Cluster { brokers: brokers(known), ..Cluster::default() });
+    tokio::spawn(base.metadata.clone().run());
+    (base.metadata, base.network)
 }
 
-/// A fault of the answers of metadata at every node.
 fn fault(server: &Server, what: Effect) -> FaultHandle<'_> {
     let when = Selector { apis: vec!["Metadata".to_owned()], ..Selector::default() };
     server.fault(Fault { when, what, ..Fault::default() }).expect("a fault")
 }
 
-/// How many connections a cluster has at present.
 fn connections(server: &Server) -> usize {
     let open = server.control(Command::Connections {}).expect("a list");
     open.as_array().expect("a list").len()
@@ -69,8 +65,8 @@ async fn without_metadata_for_the_trigger_the_known_brokers_are_forgotten() {
         // One that did not answer was enough: the time is over for all of them.
         assert_eq!(silent.hits().expect("a number"), 1);
         assert!(network.candidates().iter().all(|node| !matches!(node, NodeId::Broker(3..))), "{nodes} nodes");
-        // The connection to the silent broker is closed, so that whatever waits for an answer there is told. Connections
-        // to the other cluster are not counted: a second refresh connects to one of its brokers.
+        // The connection to the silent broker is closed, so that whatever waits for an answer there is told.
+        // Connections to the other cluster are not counted: a second refresh connects to one of its brokers.
         let deadline = Instant::now() + PATIENCE;
         while connections(&known) > 0 {
             assert!(Instant::now() < deadline, "{nodes} nodes");

@@ -6,11 +6,12 @@ use std::time::Duration;
 use monedula_broker::Options;
 use monedula_broker::server::Broker as Server;
 use monedula_protocol::messages::metadata::MetadataRequest;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
 use super::*;
 use crate::config::ConfigError;
+use crate::net::tls::test_support::answering;
 
 /// Long enough for a connection on a machine that is busy, short beside the test's patience.
 const SETUP: &str = "500";
@@ -36,20 +37,6 @@ async fn trickle(bytes: &'static [u8], distance: Duration) -> u16 {
     port
 }
 
-/// A server that answers whatever comes with these bytes.
-async fn answering(bytes: &'static [u8]) -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("binds");
-    let port = listener.local_addr().expect("bound").port();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let mut request = [0; 16];
-            let _ = stream.read(&mut request).await;
-            let _ = stream.write_all(bytes).await;
-        }
-    });
-    port
-}
-
 fn network(port: u16, settings: &[(&str, &str)]) -> Network {
     let servers = format!("127.0.0.1:{port}");
     let all = [("bootstrap.servers", &*servers), ("socket.connection.setup.timeout.ms", SETUP)];
@@ -64,12 +51,11 @@ async fn ask(network: &Network) -> Result<(), RequestError> {
     tokio::time::timeout(PATIENCE, call).await.expect("ends by its own deadline").map(|_| ())
 }
 
-/// The error of a request to the server.
 async fn error(port: u16, settings: &[(&str, &str)]) -> String {
     ask(&network(port, settings)).await.expect_err("no broker").to_string()
 }
 
-/// The setting that is wrong, and what is said of it; at the first attempt.
+/// The wrong setting and the text about it, at the first attempt.
 async fn wrong_setting(network: &Network) -> (String, String) {
     match ask(network).await.expect_err("no broker") {
         RequestError::Fatal(error) => match *error {

@@ -12,9 +12,7 @@ use super::tls::{self, TlsReadHalf, TlsStream, TlsWriteHalf};
 
 /// A connected socket.
 pub(crate) enum Transport {
-    /// Without TLS.
     Plain(TcpStream),
-    /// With TLS.
     Tls(Box<TlsStream>),
 }
 
@@ -52,7 +50,7 @@ impl Transport {
 }
 
 impl WriteHalf {
-    /// Tells the broker that the connection ends in order: under TLS by close_notify, without TLS by closing the socket.
+    /// Tells the broker that the connection ends in order: by close_notify of TLS, or else by closing the socket.
     pub(crate) async fn close(mut self) -> io::Result<()> {
         match &mut self {
             Self::Plain(_) => Ok(()),

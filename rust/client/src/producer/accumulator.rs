@@ -1,9 +1,9 @@
-//! Records on their way into batches, on the caller's thread, as in Java's RecordAccumulator. It waits for nothing but locks that are
-//! held for moments.
+//! Records on their way into batches, on the caller's thread, as in Java's RecordAccumulator. It waits for nothing but
+//! locks that are held for moments.
 //!
-//! Locks, in this order: `topics` (read by senders, written by whatever changes what is known of topics), then a partition's open
-//! batch or the records of a topic that wait for metadata. Commands about a batch are sent to the driver under the lock of the
-//! batch, so that the driver receives the batches of a partition in their order.
+//! Locks, in this order: `topics` (read by senders, written by whatever changes what is known of topics), then a
+//! partition's open batch or the records of a topic that wait for metadata. Commands about a batch are sent to the
+//! driver under the lock of the batch, so that the driver receives the batches of a partition in their order.
 
 mod rows;
 mod topic;
@@ -164,8 +164,8 @@ impl Accumulator {
             let is_new = state.open.is_none();
             if is_new {
                 self.check(&topic.name, record)?;
-                // Reserves all that the record needs at once. To reserve a little, be refused more, and release the little again
-                // would look like room to a waiting sender, which would then retry without end.
+                // Reserves all that the record needs at once. To reserve a little, be refused more, and release the
+                // little again would look like room to a waiting sender, which would then retry without end.
                 let capacity =
                     state.expected_bytes.min(self.batch_bytes).max(PayloadWriter::first_record_bytes(record));
                 let opened = self.open(topic, partition, capacity, since.unwrap_or_else(Instant::now));
@@ -209,7 +209,6 @@ impl Accumulator {
         OpenBatch::open(id, partition, &self.memory, &topic.usage, &self.pool, (capacity, since))
     }
 
-    /// Milliseconds since the producer was created.
     fn now_ms(&self) -> u64 {
         self.started.elapsed().as_millis() as u64
     }
@@ -299,7 +298,7 @@ impl Accumulator {
         }
     }
 
-    /// How many partitions a topic has, if that is known. If not, has the driver request its metadata.
+    /// Number of partitions of a topic, if it is known. If not, has the driver request the topic's metadata.
     pub(crate) fn partition_count(&self, name: &str) -> Option<i32> {
         match self.topics().get(name) {
             Some(Topic::Known(topic)) => return Some(topic.partition_count as i32),
@@ -378,13 +377,13 @@ impl Accumulator {
         Ok(topics)
     }
 
-    /// Records that waited for metadata failed, and so does the open transaction. They belong to it: an abort fails those that wait.
+    /// Records that waited for metadata failed, and so does the open transaction, to which they belong.
     pub(crate) fn fail_transaction(&self, error: &ClientError) {
         self.admission.fail_open_transaction(error);
     }
 
-    /// Takes no records until another transaction begins. The driver receives the commands about records that were sent before any
-    /// that follow this call.
+    /// Takes no records until another transaction begins. The driver receives the commands about records that were sent
+    /// before any that follow this call.
     pub(crate) fn end_transaction(&self, ending: Ending) {
         let _topics = self.topics_mut();
         self.admission.close(ending);

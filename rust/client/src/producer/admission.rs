@@ -1,7 +1,7 @@
-//! Admission of records to a transaction. The accumulator checks this under its lock, and a transaction is closed under the same
-//! lock: a record that was admitted is in a batch that the driver knows of before anything that follows the closing.
+//! Admission of records to a transaction. The accumulator checks it under the lock under which transactions are closed:
+//! a record that was admitted is in a batch that the driver knows of before anything that follows the closing.
 //!
-//! Transactions have numbers. A record that had to wait names the transaction in which it was sent, and no other one admits it.
+//! Transactions have numbers. A record that had to wait names the one in which it was sent, and no other admits it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,8 +20,8 @@ const ADMITS_WAITING: u64 = 1;
 const ADMITS_ALL: u64 = 2;
 const NUMBER_SHIFT: u32 = 2;
 
-/// The admission of records to the open transaction; see the [module](self). Without a `transactional.id` it admits all records
-/// until the producer fails for good.
+/// The admission of records to the open transaction; see the [module](self). Without a `transactional.id` it admits all
+/// records until the producer fails for good.
 #[derive(Debug, Default)]
 pub(crate) struct TransactionAdmission {
     /// The number of the last transaction, shifted, with [`ADMITS_WAITING`] and [`ADMITS_ALL`].
@@ -33,21 +33,21 @@ pub(crate) struct TransactionAdmission {
 
 #[derive(Debug, Default)]
 struct AdmissionState {
-    /// Why nothing can be sent now.
+    /// Reason that nothing can be sent now.
     refusal: Option<TransactionError>,
-    /// Why nothing can be sent any more: the client was not let in.
+    /// Reason that nothing can be sent any more: the client was not let in.
     client_refusal: Option<ClientError>,
-    /// How the last transaction ends.
+    /// End of the last transaction.
     ending: Option<Ending>,
-    /// Why records of the transaction failed before they were in a batch. The session does not learn of these.
+    /// Reason that records of the transaction failed before they were in a batch. The session does not learn of these.
     failure: Option<String>,
     /// The permits that are held, each with the number of its transaction.
     permits: BTreeMap<u64, u64>,
     next_permit: u64,
 }
 
-/// Held while a caller sends something that may have to wait. The transaction in which it was acquired is not committed before it is
-/// dropped.
+/// Held while a caller sends something that may have to wait. The transaction in which it was acquired is not committed
+/// before it is dropped.
 #[derive(Debug)]
 pub struct SendPermit {
     admission: Arc<TransactionAdmission>,
@@ -70,11 +70,11 @@ impl Drop for SendPermit {
 }
 
 impl TransactionAdmission {
-    /// Checks that a record is admitted. `sent_in` is the transaction of a record that had to wait. Returns the number of the open
-    /// transaction.
+    /// Checks that a record is admitted. `sent_in` is the transaction of a record that had to wait. Returns the number
+    /// of the open transaction.
     ///
     /// # Errors
-    /// Why the record cannot be sent now.
+    /// Reason that the record cannot be sent now.
     #[inline]
     pub(crate) fn check(&self, sent_in: Option<u64>) -> Result<u64, ClientError> {
         let open = self.open.load(Ordering::Acquire);
@@ -102,7 +102,6 @@ impl TransactionAdmission {
         }
     }
 
-    /// The number of the last transaction.
     pub(super) fn transaction(&self) -> u64 {
         self.open.load(Ordering::Acquire) >> NUMBER_SHIFT
     }
@@ -111,8 +110,6 @@ impl TransactionAdmission {
         self.open.load(Ordering::Acquire) & which != 0
     }
 
-    /// Acquires a permit of the open transaction.
-    ///
     /// # Errors
     /// If nothing can be sent now.
     pub(crate) fn acquire(self: &Arc<Self>) -> Result<SendPermit, ClientError> {
@@ -127,8 +124,8 @@ impl TransactionAdmission {
         Ok(SendPermit { admission: self.clone(), number, transaction })
     }
 
-    /// Follows the session: `refusal` says why records cannot be sent, `None` that they can. Opens the next transaction if the last
-    /// one was closed.
+    /// Follows the session: `refusal` says why records cannot be sent, `None` that they can. Opens the next transaction
+    /// if the last one was closed.
     pub(super) fn set_refusal(&self, refusal: Option<TransactionError>) {
         let mut state = self.state();
         match (self.admits(ADMITS_WAITING), &refusal) {
@@ -143,8 +140,8 @@ impl TransactionAdmission {
         state.refusal = refusal;
     }
 
-    /// The client was not let in, or its settings are wrong: nothing can be sent from now on, and an open transaction can
-    /// only be aborted.
+    /// The client was not let in, or its settings are wrong: nothing can be sent from now on, and an open transaction
+    /// can only be aborted.
     pub(super) fn refuse_client(&self, error: ClientError) {
         let mut state = self.state();
         if state.client_refusal.is_some() {
@@ -208,7 +205,7 @@ impl TransactionAdmission {
     }
 
     /// # Errors
-    /// Why the transaction cannot be committed, as far as that is known.
+    /// Reason that the transaction cannot be committed, if it is known.
     pub(super) fn check_commit(&self) -> Result<(), TransactionError> {
         let state = self.state();
         match (&state.refusal, &state.failure) {

@@ -1,5 +1,5 @@
-//! Records that wait for metadata: their topic's partitions are not known yet, or their partition may have been added since. They
-//! are encoded, and kept in the order in which they were sent.
+//! Records that wait for metadata: their topic's partitions are not known yet, or their partition may have been added
+//! since. They are encoded, and kept in the order in which they were sent.
 
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ pub(crate) struct AwaitingMetadata {
 
 struct Piece {
     batch: OpenBatch,
-    /// The partition of each record, if the user named one, and when it was sent.
+    /// The partition of each record, if the user named one, and the time at which it was sent.
     targets: Vec<(Option<i32>, Instant)>,
 }
 
@@ -73,7 +73,7 @@ impl AwaitingMetadata {
         }
     }
 
-    /// Sends each record with `send`, and forwards its future to the result. Returns the records that could not be sent.
+    /// Sends each record with `send`, and forwards its future to the result. Returns those that could not be sent.
     pub(crate) fn forward(
         self,
         mut send: impl FnMut((Option<i32>, Instant), &NewRecord<'_>) -> Result<RecordFuture, ClientError>,
@@ -95,7 +95,7 @@ impl AwaitingMetadata {
                 match sent {
                     Ok(sent) => receipt.forward(index, count, sent),
                     Err(error) => {
-                        receipt.fail_one(index, &error);
+                        receipt.fail(index, 1, &error);
                         failed.get_or_insert(FailedRecords { records: 0, error }).records += 1;
                     }
                 }
@@ -109,7 +109,7 @@ impl AwaitingMetadata {
         let mut failed = 0;
         for piece in self.pieces {
             let records = piece.batch.writer.records();
-            piece.batch.receipt.fail(records, error);
+            piece.batch.receipt.fail(0, records, error);
             failed += u64::from(records);
         }
         failed

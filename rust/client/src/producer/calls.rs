@@ -10,10 +10,8 @@ use crate::error::RequestError;
 use crate::net::network::{Network, NodeId, Purpose};
 use crate::tasks::caught;
 
-/// The outcome of a call of the session.
 pub(crate) type CallOutcome = (CallId, Result<Answer, CallFailure>);
 
-/// Parts that a call needs.
 #[derive(Clone)]
 pub(super) struct Calls {
     pub(super) network: Arc<Network>,

@@ -38,7 +38,6 @@ pub(crate) enum ProduceCommand {
     Stop { at_once: bool },
 }
 
-/// Where the outcome of a verb is sent.
 pub(super) type VerbReply = oneshot::Sender<Result<(), TransactionError>>;
 
 /// A verb of transactions that the user called.

@@ -10,7 +10,7 @@ use crate::config::{ClientConfig, ConfigError, propagation};
 use crate::config_keys::Role;
 use crate::config_values::Values;
 
-/// Typed settings of a producer; see [`crate::KEYS`] for what each means.
+/// Typed settings of a producer; see [`crate::KEYS`] for their meanings.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "each field is a key of the table, described there")]
 pub struct ProducerConfig {
@@ -38,8 +38,8 @@ pub struct ProducerConfig {
 /// The most requests in flight with idempotence (KIP-98): a broker remembers this many batches of a producer.
 const MAX_IDEMPOTENT_IN_FLIGHT: usize = 5;
 
-/// How long a topic may be unknown to brokers before what is sent to it fails: records are lost then unless they are sent
-/// again, so that it is longer than for a consumer, which asks on.
+/// Time for which a topic may be unknown to brokers before records for it fail: they are lost then unless they are sent
+/// again, so it is longer than for a consumer, which asks on.
 const PROPAGATION: Duration = Duration::from_secs(30);
 
 impl ProducerConfig {

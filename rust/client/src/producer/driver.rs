@@ -1,4 +1,4 @@
-//! The task that owns the delivery machine: gives it batches, answers and time, and carries its outputs out (`outputs`).
+//! The task that owns the delivery machine: gives it batches, answers and time, and executes its outputs (`outputs`).
 
 mod end;
 mod outputs;
@@ -28,11 +28,10 @@ use super::receipt::Receipt;
 use super::request::RequestOutcome;
 use super::sender::Senders;
 use super::session::Session;
+use crate::base::ClientBase;
 use crate::error::ClientError;
-use crate::log::{Entry, Log, kinds};
-use crate::metrics::Metrics;
-use crate::net::metadata::{Metadata, View};
-use crate::net::network::Network;
+use crate::log::{Entry, kinds};
+use crate::net::metadata::View;
 use crate::reach::Reach;
 use crate::run_time::{self, RunInstant};
 
@@ -41,19 +40,15 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// With a longer linger than this, exhausted memory has lingering batches sent.
 const LONG_LINGER: Duration = Duration::from_millis(100);
 
-/// The parts of a producer that its driver uses.
 pub(crate) struct Driver {
     pub(crate) config: Arc<ProducerConfig>,
-    pub(crate) network: Arc<Network>,
-    pub(crate) metadata: Arc<Metadata>,
+    pub(crate) base: ClientBase,
     pub(crate) accumulator: Arc<Accumulator>,
     pub(crate) session: Session,
     pub(crate) in_flight: Arc<RequestsInFlight>,
     pub(crate) failures: Arc<Failures>,
     /// The zero of the machines' time.
     pub(crate) started: RunInstant,
-    pub(crate) log: Log,
-    pub(crate) metrics: Metrics,
     pub(crate) reach: Reach,
 }
 
@@ -64,7 +59,6 @@ struct Flush {
     topics: BTreeSet<Arc<str>>,
 }
 
-/// The driver's state while it runs.
 struct Running {
     driver: Driver,
     commands: mpsc::UnboundedReceiver<ProduceCommand>,
@@ -87,9 +81,8 @@ struct Running {
     next_ticket: Ticket,
     /// Memory is exhausted, and the flush that makes room was not started yet.
     exhausted: bool,
-    /// The flush that makes room.
     relief: Option<Ticket>,
-    /// When idle topics are looked for again.
+    /// Time of the next search for idle topics.
     sweep_at: Now,
     /// The client was not let in.
     is_refused: bool,
@@ -99,7 +92,7 @@ struct Running {
 
 impl Driver {
     fn count_failed(&self, records: u64, error: &ClientError) {
-        self.metrics.records_failed(records);
+        self.base.metrics.records_failed(records);
         self.failures.add(records, error);
     }
 
@@ -112,7 +105,7 @@ impl Driver {
     ) {
         let (outcomes, mut answered) = mpsc::unbounded_channel();
         let (done, mut packed) = mpsc::unbounded_channel();
-        let mut view = self.metadata.watch();
+        let mut view = self.base.metadata.watch();
         let mut running = Running::new(self, commands, outcomes, done, seed);
         while !running.stopped {
             running.note_refusal();
@@ -171,7 +164,7 @@ impl Running {
             machine: ProduceMachine::new(config.machine(), seed),
             started: driver.started,
             cluster: Arc::default(),
-            senders: Senders::new(driver.network.clone(), driver.metadata.clone(), outcomes),
+            senders: Senders::new(driver.base.network.clone(), driver.base.metadata.clone(), outcomes),
             packers: Packers::new(config.codec, config.level, pool, tokio::runtime::Handle::current(), packed),
             pending_topics: PendingTopics::new(
                 config.client.retry_backoff,
@@ -204,7 +197,7 @@ impl Running {
     /// Where a broker does not let the client in, records that would only wait for the end of the producer are refused.
     fn note_refusal(&mut self) {
         if !self.is_refused
-            && let Some(refusal) = self.driver.network.refusal()
+            && let Some(refusal) = self.driver.base.network.refusal()
         {
             self.is_refused = true;
             self.driver.session.refuse_client(refusal);
@@ -235,15 +228,15 @@ impl Running {
                 self.pack(batch);
             }
             ProduceCommand::TopicUnknown(topic) => {
-                self.driver.metadata.hold([topic.clone()]);
+                self.driver.base.metadata.hold([topic.clone()]);
                 self.pending_topics.add(topic, now);
                 self.check_pending_topics();
-                self.driver.metadata.want();
+                self.driver.base.metadata.want();
             }
             ProduceCommand::PartitionUnknown(topic) => {
-                let answers = self.driver.metadata.view().answers;
+                let answers = self.driver.base.metadata.view().answers;
                 self.pending_topics.add_known(topic, now, answers);
-                self.driver.metadata.want();
+                self.driver.base.metadata.want();
             }
             ProduceCommand::MemoryExhausted => {
                 self.exhausted = self.driver.config.linger > LONG_LINGER;
@@ -260,7 +253,7 @@ impl Running {
                 for topic in self.pending_topics.topics() {
                     self.topic_failed(&topic, &fault.clone().into());
                 }
-                // Metadata may just have arrived: the commands about batches of records that waited for it are behind this one.
+                // Metadata may just have arrived: the commands about records that waited for it are behind this one.
                 self.driver.accumulator.send_command(ProduceCommand::FailUnsentBatches(fault));
             }
             ProduceCommand::FailUnsentBatches(fault) => self.machine.handle(now, Input::FailUnsent(fault)),
@@ -278,12 +271,12 @@ impl Running {
         self.next_ticket
     }
 
-    /// Flushes the batches that there are. If records wait for metadata, the flush ends once their batches are done as well.
+    /// Flushes the batches that there are. If records wait for metadata, it ends once their batches are done as well.
     fn flush(&mut self, reply: oneshot::Sender<()>) {
         let topics = self.pending_topics.topics();
         if topics.is_empty() {
-            // Metadata may just have arrived: the commands about batches of records that waited for it are behind this one, and
-            // these batches are part of the flush.
+            // Metadata may just have arrived: the commands about batches of records that waited for it are behind this
+            // one, and these batches are part of the flush.
             return self.driver.accumulator.send_command(ProduceCommand::FlushBatches(reply));
         }
         let (now, ticket) = (self.now(), self.ticket());
@@ -321,7 +314,7 @@ impl Running {
             Packed::Batch(batch) => self.ready(*batch),
             Packed::Failed { batch, reason } => {
                 // A codec fails only for lack of memory. The records are sent uncompressed.
-                self.driver.log.record(&kinds::NOT_COMPRESSED, || {
+                self.driver.base.log.record(&kinds::NOT_COMPRESSED, || {
                     Entry::new(format!("{}: {reason}", batch.partition)).partition(&batch.partition)
                 });
                 self.ready(batch.uncompressed());
@@ -346,15 +339,15 @@ impl Running {
     fn answered(&mut self, answered: RequestOutcome) {
         let now = self.now();
         if !answered.endpoints.is_empty() {
-            self.driver.metadata.learn_endpoints(&answered.endpoints);
+            self.driver.base.metadata.learn_endpoints(&answered.endpoints);
         }
         let broker = self.driver.in_flight.answered(answered.request).unwrap_or(-1);
         match &answered.outcome {
             Ok(partitions) => {
                 self.driver.reach.answered(broker);
                 for partition in partitions.iter().filter(|partition| partition.code != ErrorCode::None) {
-                    self.driver.metrics.retriable_error(partition.code.name());
-                    self.driver.log.record(&kinds::BATCH_RETRIED, || {
+                    self.driver.base.metrics.retriable_error(partition.code.name());
+                    self.driver.base.log.record(&kinds::BATCH_RETRIED, || {
                         let message = partition.message.as_deref().unwrap_or(partition.code.message());
                         let text = format!("{}: {} ({message})", partition.partition, partition.code.name());
                         Entry::new(text).partition(&partition.partition).code(partition.code)
@@ -364,8 +357,9 @@ impl Running {
             Err(failure) => {
                 let (RequestFailure::Lost(why) | RequestFailure::NotSent(why) | RequestFailure::Fatal(why)) = failure;
                 self.driver.reach.failed(broker, why.clone(), PATIENCE);
-                self.driver.metrics.retriable_error("produce");
+                self.driver.base.metrics.retriable_error("produce");
                 self.driver
+                    .base
                     .log
                     .record(&kinds::PRODUCE_FAILED, || format!("a Produce request failed, and is repeated: {why}"));
             }

@@ -12,7 +12,7 @@ use crate::log::{Log, kinds};
 /// The failures of one producer. Shared by the driver, which counts failures, and by the futures, which are looked at.
 #[derive(Debug, Default)]
 pub struct Failures {
-    /// By what they failed of, in the order of the first of each.
+    /// Failures by error, in the order of the first of each.
     unseen: Mutex<Vec<Unseen>>,
 }
 
@@ -33,7 +33,7 @@ impl Unseen {
     }
 }
 
-/// How many errors are told apart; what fails of others counts with the last one.
+/// Number of errors that are told apart; failures of others count with the last one.
 const MOST: usize = 100;
 
 impl Failures {
@@ -61,7 +61,7 @@ impl Failures {
         unseen.retain(|unseen| unseen.records != 0);
     }
 
-    /// How many failures nobody has seen, and the error of the first of them, if it is one of this crate.
+    /// Number of failures that nobody has seen, and the error of the first of them, if it is one of this crate.
     pub fn unseen(&self) -> (u64, Option<ClientError>) {
         let unseen = lock(&self.unseen);
         let records: i64 = unseen.iter().map(|unseen| unseen.records).sum();
@@ -93,7 +93,6 @@ impl Failures {
     }
 }
 
-/// Where failures with an error of this text are counted, if there are any.
 fn place(unseen: &[Unseen], text: &str) -> Option<usize> {
     let same = unseen.iter().position(|unseen| unseen.text == text);
     same.or_else(|| unseen.len().checked_sub(1).filter(|last| *last + 1 >= MOST))

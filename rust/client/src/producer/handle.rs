@@ -20,17 +20,15 @@ use super::in_flight::RequestsInFlight;
 use super::queued_sends::QueuedSends;
 use super::receipt::RecordFuture;
 use super::record::{Record, Refused};
-use super::sent_offsets::OffsetsInTransaction;
 use super::session::Session;
 use super::telemetry;
+use super::transactions::OffsetsInTransaction;
 use crate::base::ClientBase;
 use crate::error::ClientError;
 use crate::lock::lock;
 use crate::log::{Log, kinds};
 use crate::metrics::Metrics;
-use crate::net::metadata::Metadata;
-use crate::net::network::{Network, joined};
-use crate::offsets::Offsets;
+use crate::net::network::joined;
 use crate::reach::Reach;
 use crate::run_time::RunInstant;
 use crate::tasks::caught;
@@ -48,12 +46,12 @@ pub struct ProducerHealth {
     pub brokers: usize,
     /// True if metadata was ever received.
     pub bootstrapped: bool,
-    /// For how long no broker has answered Produce requests, or every attempt to get metadata has failed, with the last
-    /// error.
+    /// Time for which no broker has answered Produce requests, or every attempt to get metadata has failed, with the
+    /// last error.
     pub failing: Option<(Duration, String)>,
     /// Bytes of `buffer.memory` in use, and its size.
     pub memory: (usize, usize),
-    /// How many senders wait for room in it.
+    /// Number of senders that wait for room in it.
     pub waiting: usize,
     /// Topics that are kept, and whose metadata is refreshed: those that were sent to within `metadata.max.idle.ms`.
     pub topics: usize,
@@ -63,7 +61,7 @@ pub struct ProducerHealth {
     pub in_flight: BTreeMap<i32, (usize, usize)>,
     /// Retried errors by name.
     pub retried_errors: BTreeMap<String, u64>,
-    /// When the client's own certificate expires, if it has one.
+    /// Expiry of the client's own certificate, if it has one.
     pub certificate_expires: Option<SystemTime>,
 }
 
@@ -72,13 +70,10 @@ pub struct ProducerHealth {
 pub struct Producer {
     config: Arc<ProducerConfig>,
     pub(super) accumulator: Arc<Accumulator>,
-    metadata: Arc<Metadata>,
-    pub(super) network: Arc<Network>,
+    pub(super) base: ClientBase,
     pub(super) admission: Arc<TransactionAdmission>,
     in_flight: Arc<RequestsInFlight>,
     failures: Arc<Failures>,
-    log: Log,
-    metrics: Metrics,
     reach: Reach,
     pub(super) runtime: Handle,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -93,7 +88,6 @@ impl Producer {
         let client = config.client.clone();
         let log = Log::of(Some(client.client_id.clone()), None);
         let base = ClientBase::new(client.clone(), &config.warnings, BufferPool::new(ANSWERS_BYTES), log, seed);
-        let ClientBase { network, metadata, coordinators, log, metrics, .. } = base.clone();
         let (commands, inbox) = mpsc::unbounded_channel();
         let admission = Arc::new(TransactionAdmission::default());
         let accumulator = Arc::new(Accumulator::new(&config, admission.clone(), commands, seed));
@@ -103,39 +97,32 @@ impl Producer {
             backoff: client.retry_backoff,
         };
         let (outcomes, calls) = mpsc::unbounded_channel();
-        let session =
-            Session::new(session, admission.clone(), network.clone(), coordinators, log.clone(), outcomes, seed);
+        let session = Session::new(session, admission.clone(), &base, outcomes, seed);
         let in_flight = Arc::new(RequestsInFlight::default());
         let failures = Arc::new(Failures::default());
         let reach = Reach::default();
         let driver = Driver {
             config: config.clone(),
-            network: network.clone(),
-            metadata: metadata.clone(),
+            base: base.clone(),
             accumulator: accumulator.clone(),
             session,
             in_flight: in_flight.clone(),
             failures: failures.clone(),
-            log: log.clone(),
-            metrics: metrics.clone(),
             reach: reach.clone(),
             started: RunInstant::now(),
         };
-        let metadata_task = runtime.spawn(metadata.clone().run());
-        let driver = until_closed(driver.run(inbox, calls, seed), log.clone(), metadata_task);
+        let metadata_task = runtime.spawn(base.metadata.clone().run());
+        let driver = until_closed(driver.run(inbox, calls, seed), base.log.clone(), metadata_task);
         let tasks = Mutex::new(vec![runtime.spawn(driver)]);
         let telemetry = telemetry::start(&base, &config, &accumulator, &in_flight, runtime, seed);
         Self {
             telemetry,
             config,
             accumulator,
-            metadata,
-            network,
+            base,
             admission,
             in_flight,
             failures,
-            log,
-            metrics,
             reach,
             runtime: runtime.clone(),
             tasks,
@@ -148,7 +135,7 @@ impl Producer {
         &self.config
     }
 
-    /// The records that failed, and how many of these failures were seen.
+    /// The records that failed, with the number of these failures that were seen.
     pub fn failures(&self) -> &Arc<Failures> {
         &self.failures
     }
@@ -226,25 +213,20 @@ impl Producer {
         }
     }
 
-    /// How many partitions the topic has. `None` while that is not known; its metadata is requested then.
+    /// Number of partitions of the topic. `None` while it is not known; the topic's metadata is requested then.
     pub fn partition_count(&self, topic: &str) -> Option<i32> {
         self.accumulator.partition_count(topic)
     }
 
-    /// The topic's partitions. Resolves when they are known, or fails after `timeout`, or once no broker has known the topic for
-    /// `topic.metadata.propagation.max.ms`.
+    /// The topic's partitions. Resolves when they are known, or fails after `timeout`, or once no broker has known the
+    /// topic for `topic.metadata.propagation.max.ms`.
     pub fn partitions_for(
         &self,
         topic: String,
         timeout: Duration,
     ) -> impl Future<Output = Result<Vec<i32>, ClientError>> + Send + 'static {
         let closed = self.accumulator.is_closed();
-        let lookup = Offsets {
-            config: self.config.client.clone(),
-            network: self.network.clone(),
-            metadata: self.metadata.clone(),
-            metrics: self.metrics.clone(),
-        };
+        let lookup = self.base.offsets.clone();
         async move {
             if closed {
                 // It would open a connection that nothing would close.
@@ -266,7 +248,7 @@ impl Producer {
         let (accumulator, telemetry) = (self.accumulator.clone(), self.telemetry.clone());
         let until = Instant::now() + timeout.min(LONGEST_CLOSE);
         self.runtime.spawn(async move {
-            // When the driver ends, it fails everything that is not done.
+            // The driver fails everything that is not done at its end.
             let _ = tokio::time::timeout(timeout, flush).await;
             if let Some(telemetry) = telemetry {
                 telemetry.finish(until).await;
@@ -279,7 +261,7 @@ impl Producer {
         });
         // If the runtime is gone already, there is nothing to wait for.
         let _ = wait.recv_timeout(timeout.saturating_add(LAST_STEPS));
-        self.log.finish();
+        self.base.log.finish();
     }
 
     /// Has the producer deliver in the background what was sent. Returns the tasks that do it.
@@ -296,35 +278,35 @@ impl Producer {
 
     /// Its log.
     pub fn log(&self) -> &Log {
-        &self.log
+        &self.base.log
     }
 
     /// Its counters.
     pub fn metrics(&self) -> &Metrics {
-        &self.metrics
+        &self.base.metrics
     }
 
     /// Present trouble with topics or brokers, for the error of a wait that is over; `None` if there is none.
     pub fn trouble(&self) -> Option<String> {
-        let topics = self.metadata.topic_troubles();
+        let topics = self.base.metadata.topic_troubles();
         let brokers = match topics.is_empty() {
-            true => self.network.explain(self.failing().map(|(_, error)| error)),
-            false => self.network.trouble(),
+            true => self.base.network.explain(self.failing().map(|(_, error)| error)),
+            false => self.base.network.trouble(),
         };
         joined(brokers.into_iter().chain(topics))
     }
 
     /// As [`Self::trouble`], for whoever may outlive the producer.
     pub fn trouble_source(&self) -> impl Fn() -> Option<String> + Send + Sync + 'static {
-        let (metadata, network) = (self.metadata.clone(), self.network.clone());
+        let (metadata, network) = (self.base.metadata.clone(), self.base.network.clone());
         move || joined(network.trouble().into_iter().chain(metadata.topic_troubles()))
     }
 
-    /// For how long brokers have not answered Produce requests, or metadata was not to be had, with the last error.
+    /// Time for which brokers have not answered Produce requests, or metadata was not to be had, with the last error.
     fn failing(&self) -> Option<(Duration, String)> {
-        let metadata = self.metadata.view().failing;
+        let metadata = self.base.metadata.view().failing;
         let delivery = self.reach.leaders(PATIENCE).map(|failure| {
-            let error = self.network.explain(failure.last_error);
+            let error = self.base.network.explain(failure.last_error);
             (failure.since, error.unwrap_or_else(|| "no broker has answered a Produce request".into()))
         });
         let first = delivery.into_iter().chain(metadata).min_by_key(|(since, _)| *since);
@@ -338,19 +320,19 @@ impl Producer {
 
     /// The state of the producer.
     pub fn health(&self) -> ProducerHealth {
-        let view = self.metadata.view();
+        let view = self.base.metadata.view();
         let (topics, records_unfinished) = self.accumulator.counts();
         ProducerHealth {
-            connections: self.network.connected(),
+            connections: self.base.network.connected(),
             brokers: view.cluster.brokers.len(),
             bootstrapped: view.answers > 0,
             failing: self.failing(),
             memory: self.accumulator.memory.usage(),
             waiting: self.accumulator.memory.waiting(),
-            topics: topics.max(self.metadata.held()),
+            topics: topics.max(self.base.metadata.held()),
             records_unfinished,
             in_flight: self.in_flight.by_broker(),
-            retried_errors: self.metrics.retriable_errors(),
+            retried_errors: self.base.metrics.retriable_errors(),
             certificate_expires: self.config.client.certificate_expires(),
         }
     }
@@ -369,13 +351,13 @@ async fn until_closed(driver: impl Future<Output = ()>, log: Log, metadata: Join
 /// With `acks=all` a broker answers once its followers have the records.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often a sender that waits for room has lingering batches sent.
+/// Interval at which a sender that waits for room has lingering batches sent.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// As good as for ever, and no overflow.
 const LONGEST_CLOSE: Duration = Duration::from_secs(86_400);
 
-/// How long closing takes at most after its timeout.
+/// Longest time that closing takes after its timeout.
 const LAST_STEPS: Duration = Duration::from_secs(5);
 
 impl Drop for Producer {

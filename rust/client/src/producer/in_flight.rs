@@ -23,7 +23,6 @@ impl UnfinishedRecords {
         Self { total: self.total.clone(), own }
     }
 
-    /// The records of all batches that share the total.
     pub(crate) fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }

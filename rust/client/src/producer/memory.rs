@@ -1,4 +1,4 @@
-//! The bound on memory (`buffer.memory`): how much each batch holds, and which senders wait for room.
+//! The bound on memory (`buffer.memory`): the bytes of each batch, and the senders that wait for room.
 //!
 //! The capacity of buffers is counted, from the opening of a batch to its end. One topic may hold at most eight times
 //! the memory that is free, so that a topic whose leader is gone leaves room for others (req S166).
@@ -11,10 +11,9 @@ use std::time::{Duration, Instant};
 use crate::lock::lock;
 use tokio::sync::oneshot;
 
-/// One topic may hold at most this many times the memory that is free.
 const TOPIC_SHARE: usize = 8;
 
-/// How long a waiting thread sleeps at most before it checks again.
+/// Longest sleep of a waiting thread before it checks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The memory of one producer. Clones share the bound.
@@ -24,7 +23,6 @@ pub(crate) struct Memory(Arc<Inner>);
 struct Inner {
     limit: usize,
     used: AtomicUsize,
-    /// Counts releases of memory.
     releases: AtomicU64,
     /// The value of `releases` when a reservation was refused last.
     refused_at: AtomicU64,
@@ -39,7 +37,7 @@ enum Waker {
     Task(oneshot::Sender<()>),
 }
 
-/// How many bytes a topic holds.
+/// Bytes that a topic holds.
 pub(crate) type TopicUsage = Arc<AtomicUsize>;
 
 /// Memory that is reserved, until it is dropped.
@@ -63,12 +61,11 @@ impl Memory {
         }))
     }
 
-    /// The bytes in use, and the bound.
     pub(crate) fn usage(&self) -> (usize, usize) {
         (self.0.used.load(Ordering::Relaxed), self.0.limit)
     }
 
-    /// How many threads and tasks wait for room.
+    /// Number of threads and tasks that wait for room.
     pub(crate) fn waiting(&self) -> usize {
         self.0.waiting.load(Ordering::Relaxed)
     }
@@ -189,7 +186,6 @@ impl Memory {
     }
 }
 
-/// The bound is lifted until this is dropped.
 pub(crate) struct Lifted(Memory);
 
 impl Drop for Lifted {

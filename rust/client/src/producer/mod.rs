@@ -5,8 +5,8 @@
 //! `pending_topics` awaits unknown topics. `receipt` returns the outcome of each record, `failures` counts those
 //! that nobody has seen.
 //!
-//! Imports go one way: `handle` (with `send_batch` and `transactions`) -> `driver` -> `accumulator`, `session`, `sender`, `pack` ->
-//! `command` -> `open_batch` -> `receipt` -> `table` -> `admission`, `record`. No module imports one to the left of it.
+//! Imports go to the right only: `handle` (with `send_batch` and `transactions`) -> `driver` -> `accumulator`,
+//! `session`, `sender`, `pack` -> `command` -> `open_batch` -> `receipt` -> `table` -> `admission`, `record`.
 
 mod accumulator;
 mod admission;
@@ -28,7 +28,6 @@ mod record;
 mod request;
 mod send_batch;
 mod sender;
-mod sent_offsets;
 mod session;
 mod table;
 mod telemetry;

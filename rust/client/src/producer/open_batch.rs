@@ -40,10 +40,9 @@ impl Drop for CountedBatch {
     }
 }
 
-/// A batch that takes records.
 pub(crate) struct OpenBatch {
     pub(crate) id: BatchId,
-    /// When its first record was sent.
+    /// Time at which its first record was sent.
     pub(crate) since: Instant,
     pub(crate) receipt: Arc<Receipt>,
     pub(crate) writer: PayloadWriter,
@@ -66,10 +65,9 @@ pub(crate) struct ClosedBatch {
     pub(crate) unfinished: UnfinishedRecords,
 }
 
-/// Why a record was not appended to the batch.
+/// Reason that a record was not appended to the batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NotTaken {
-    /// The batch is full.
     Closed,
     /// `buffer.memory` has no room for this many more bytes.
     Memory(usize),
@@ -78,8 +76,8 @@ pub(crate) enum NotTaken {
 }
 
 impl OpenBatch {
-    /// A batch with room for `capacity` bytes, if there is memory for it. Its first record was sent at `since`. A batch of records
-    /// that wait for metadata has no partition.
+    /// A batch with room for `capacity` bytes, if there is memory for it. Its first record was sent at `since`. A batch
+    /// of records that wait for metadata has no partition.
     pub(crate) fn open(
         id: BatchId,
         partition: Option<(TopicPartition, &BatchCount)>,
@@ -99,7 +97,7 @@ impl OpenBatch {
         Ok(Self { id, since, receipt: Receipt::new(partition), writer, charge, counted })
     }
 
-    /// Appends a record if the payload stays within `max_bytes`, or if it is the first one. Returns its index in the batch.
+    /// Appends a record if the payload stays within `max_bytes`, or if it is the first one. Returns its index.
     #[inline]
     pub(crate) fn append(&mut self, record: &NewRecord<'_>, max_bytes: usize) -> Result<u32, NotTaken> {
         match self.writer.append(record, max_bytes) {

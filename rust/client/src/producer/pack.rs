@@ -75,7 +75,6 @@ impl PackedBatch {
     }
 }
 
-/// The result of a job.
 pub(crate) enum Packed {
     /// The batch can be sent.
     Batch(Box<PackedBatch>),
@@ -294,7 +293,6 @@ impl Inner {
 }
 
 impl ClosedBatch {
-    /// The batch, uncompressed.
     pub(crate) fn uncompressed(self) -> PackedBatch {
         self.packed(Compression::None, None)
     }

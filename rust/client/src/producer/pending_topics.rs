@@ -1,5 +1,5 @@
-//! Topics whose partitions are not known: metadata is requested again with growing backoff, until they are known or fail (req S093).
-//! For a partition beyond those of a known topic, two metadata responses are awaited.
+//! Topics whose partitions are not known: metadata is requested again with growing backoff, until they are known or
+//! fail (req S093). For a partition beyond those of a known topic, two metadata responses are awaited.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,13 +13,12 @@ use monedula_protocol::error_code::ErrorCode;
 use crate::error::ClientError;
 use crate::net::metadata::View;
 
-/// A partition of a known topic counts as missing after this many metadata answers: the first may have been requested before the
-/// partition was added.
+/// A partition of a known topic counts as missing after this many metadata answers: the first may have been requested
+/// before the partition was added.
 const ANSWERS_FOR_PARTITION: u64 = 2;
 /// Longest wait between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// The partitions of a topic, from metadata.
 pub(crate) struct TopicPartitions {
     pub(super) count: u32,
     /// Partitions that have a leader.
@@ -35,13 +34,11 @@ impl TopicPartitions {
     }
 }
 
-/// State of a pending topic by metadata.
 pub(super) enum TopicStatus {
     /// Nothing new.
     Waiting,
     /// It is time to request metadata again, after this many attempts.
     Retry(u32),
-    /// Its partitions are known.
     Known(TopicPartitions),
     /// The topic was known before, and its metadata is new enough to say which partitions it has.
     Refreshed,
@@ -54,10 +51,10 @@ pub(super) enum TopicStatus {
 struct PendingTopic {
     since: Now,
     attempts: u32,
-    /// When the latest answer came that did not know the topic, as of the last attempt.
+    /// Time of the latest answer that did not know the topic, as of the last attempt.
     unknown_until: Option<Now>,
     next_at: Option<Now>,
-    /// The topic is known, and a partition beyond its known ones is awaited: how many metadata answers there were at the start.
+    /// A partition beyond the known ones of a topic is awaited since there were this many metadata answers.
     answers_before: Option<u64>,
 }
 
@@ -65,7 +62,6 @@ struct PendingTopic {
 pub(super) struct PendingTopics {
     topics: BTreeMap<Arc<str>, PendingTopic>,
     first_wait: Duration,
-    /// How long a topic may be unknown.
     propagation: Duration,
     timeout: Duration,
     /// In place of `timeout` while no broker has ever answered: the address is probably wrong.
@@ -75,7 +71,8 @@ pub(super) struct PendingTopics {
 }
 
 impl PendingTopics {
-    /// Topics fail that no answer knows for `propagation`, after `timeout` without metadata, and after `bootstrap_timeout` if no broker has ever answered.
+    /// Topics fail that no answer knows for `propagation`, or without metadata for `timeout` (at first
+    /// `bootstrap_timeout`).
     pub(super) fn new(backoff: Backoff, propagation: Duration, timeout: Duration, bootstrap_timeout: Duration) -> Self {
         Self {
             topics: BTreeMap::new(),
@@ -121,7 +118,7 @@ impl PendingTopics {
         self.topics.is_empty()
     }
 
-    /// When [`Self::check`] has to be called again.
+    /// Time of the next [`Self::check`].
     pub(super) fn wake_at(&self) -> Option<Now> {
         let limit = self.limit();
         let times = self.topics.values().map(|pending| {

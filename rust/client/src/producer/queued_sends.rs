@@ -1,5 +1,5 @@
-//! Queues of records that wait before they can be in a batch, for room in `buffer.memory` or for their partition to be chosen. The
-//! caller serves each queue on a thread of its own. Order and transactions are those of the engine's [`SendQueues`].
+//! Queues of records that wait for room in `buffer.memory`, or for their partition to be chosen. The caller serves each
+//! queue on a thread of its own. Order and transactions are those of the engine's [`SendQueues`].
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ struct QueuedRecord<T> {
 pub struct QueueFront<T> {
     /// The record.
     pub record: T,
-    /// How long it has waited.
+    /// Time for which it has waited.
     pub waited: Duration,
     /// The transaction in which it was sent.
     pub transaction: u64,
@@ -42,8 +42,8 @@ impl<T: Clone> QueuedSends<T> {
         Self { admission, queues: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Appends a record to a queue; to one that does not exist only with `creates`. Returns `None` if it was not appended, else
-    /// whether the record is the first one, so that the caller has to serve the queue.
+    /// Appends a record to a queue; to one that does not exist only with `creates`. Returns `None` if it was not
+    /// appended, else whether the record is the first one, so that the caller has to serve the queue.
     ///
     /// # Errors
     /// If nothing can be sent now.
@@ -70,9 +70,9 @@ impl<T: Clone> QueuedSends<T> {
         Some(QueueFront { record, waited, transaction: id.transaction, may_send: queues.may_send(id) })
     }
 
-    /// The first record of a queue is sent, or has failed with `failure`, which fails its transaction. `tell` says so to its owner,
-    /// who cannot commit without it. A record that is sent meanwhile still finds the queue, and waits behind: its owner is told
-    /// later. Then the record is removed, as by [`Self::pop`].
+    /// Ends the first record of a queue, which is sent, or has failed with `failure`, which fails its transaction.
+    /// `tell` says so to its owner, who cannot commit without it. Then the record is removed, as by [`Self::pop`]: one
+    /// that is sent meanwhile still finds the queue, and waits behind.
     pub fn settle(&self, queue: &str, failure: Option<&str>, tell: impl FnOnce(T)) -> bool {
         let queues = self.queues();
         let Some((id, waiting)) = queues.front(queue) else { return false };
@@ -85,8 +85,8 @@ impl<T: Clone> QueuedSends<T> {
         self.pop(queue)
     }
 
-    /// Removes the first record of a queue. Returns whether another record waits. If not, the queue is gone, and the next record
-    /// creates it again, to be served by another thread.
+    /// Removes the first record of a queue. Returns whether another record waits. If not, the queue is gone, and the
+    /// next record creates it again, to be served by another thread.
     pub fn pop(&self, queue: &str) -> bool {
         let mut queues = self.queues();
         let (first, goes_on) = (queues.pop(queue), queues.has_queue(queue));
@@ -103,7 +103,7 @@ impl<T: Clone> QueuedSends<T> {
         aborted.into_iter().map(|waiting| waiting.record).collect()
     }
 
-    /// How many records wait.
+    /// Number of records that wait.
     pub fn len(&self) -> usize {
         self.queues().len()
     }
@@ -118,7 +118,7 @@ impl<T: Clone> QueuedSends<T> {
         self.queues().last_number()
     }
 
-    /// Waits until no record up to this number waits any more, at most until `until`. Returns whether none does.
+    /// Waits until no record up to this number waits any more, at most until `until`. Returns true if none does.
     pub fn wait(&self, last: u64, until: Instant) -> bool {
         let mut queues = self.queues();
         while !queues.is_done_up_to(last) {

@@ -44,7 +44,6 @@ struct ReceiptState {
     rows: Vec<BatchRows>,
 }
 
-/// The outcome of consecutive records.
 #[derive(Clone)]
 enum RecordOutcome {
     Pending,
@@ -57,7 +56,6 @@ impl Receipt {
         Arc::new(Self { partition, state: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// The future of the record at `index`.
     #[inline]
     pub(crate) fn sent(self: &Arc<Self>, index: u32, timestamp_ms: i64) -> RecordFuture {
         RecordFuture { receipt: Arc::clone(self), index, timestamp_ms }
@@ -81,19 +79,8 @@ impl Receipt {
         self.finish(first, count, outcome);
     }
 
-    /// Fails the first `count` records.
-    pub(crate) fn fail(&self, count: u32, error: &ClientError) {
-        self.finish(0, count, RecordOutcome::Failed { fault: error.clone(), first: 0 });
-    }
-
-    /// Fails `count` records from `first` on.
-    pub(crate) fn fail_part(&self, first: u32, count: u32, error: &ClientError) {
+    pub(crate) fn fail(&self, first: u32, count: u32, error: &ClientError) {
         self.finish(first, count, RecordOutcome::Failed { fault: error.clone(), first });
-    }
-
-    /// Fails one record that never became part of a batch.
-    pub(crate) fn fail_one(&self, index: u32, error: &ClientError) {
-        self.finish(index, 1, RecordOutcome::Failed { fault: error.clone(), first: index });
     }
 
     fn finish(&self, first: u32, count: u32, outcome: RecordOutcome) {
@@ -109,8 +96,8 @@ impl Receipt {
         self.wake();
     }
 
-    /// Calls the wakers of records that are done, in the order in which they were added. One thread at a time does: another one that
-    /// called its own waker at once would overtake those that are not called yet.
+    /// Calls the wakers of records that are done, in the order in which they were added. One thread at a time does:
+    /// another one that called its own waker at once would overtake those that are not called yet.
     fn wake(&self) {
         let mut state = self.state();
         if std::mem::replace(&mut state.is_waking, true) {
@@ -243,8 +230,8 @@ impl RecordFuture {
         }
     }
 
-    /// Calls `waker` once the outcome is known: now, or on the thread that sets it, which must not be blocked. The wakers of a
-    /// batch are called in the order in which they were added.
+    /// Calls `waker` once the outcome is known: now, or on the thread that sets it, which must not be blocked. The
+    /// wakers of a batch are called in the order in which they were added.
     pub fn on_done(&self, waker: impl FnOnce() + Send + 'static) {
         let mut state = self.receipt.state();
         if let Some(Some(sent)) = state.forwarded.get(self.index as usize) {

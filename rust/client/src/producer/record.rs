@@ -22,13 +22,13 @@ pub struct Record<'a> {
     pub value: Option<&'a [u8]>,
     /// The headers.
     pub headers: &'a [Header<'a>],
-    /// When it was sent, for a record that had to wait; `None` is now.
+    /// Time at which it was sent, for a record that had to wait; `None` is now.
     pub since: Option<Instant>,
     /// The transaction in which it was sent, for a record that had to wait: no other one admits it.
     pub sent_in: Option<u64>,
 }
 
-/// Where an acknowledged record is.
+/// Place of an acknowledged record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivered {
     /// Its topic.
@@ -44,12 +44,12 @@ pub struct Delivered {
 /// The outcome of a record.
 pub type DeliveryResult = Result<Delivered, ClientError>;
 
-/// Why a record was not taken.
+/// Reason that a record was not taken.
 #[derive(Clone, Debug)]
 pub enum Refused {
     /// `buffer.memory` has no room: wait for it with `wait_for_room`, and send again.
     Full {
-        /// How many bytes it needs.
+        /// Number of bytes that it needs.
         needed: usize,
     },
     /// The record cannot be sent.

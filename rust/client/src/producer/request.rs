@@ -27,7 +27,6 @@ const LAST_VERSION_OF_TRANSACTIONS_1: i16 = 11;
 /// The first version in which the client, not the broker, waits when a quota is exceeded (KIP-219).
 const FIRST_VERSION_OF_THROTTLED_CLIENTS: i16 = 6;
 
-/// A Produce request with its batches.
 pub(crate) struct OutgoingRequest {
     pub(crate) id: RequestId,
     pub(crate) acks: i16,
@@ -38,7 +37,6 @@ pub(crate) struct OutgoingRequest {
     pub(crate) batches: Vec<OutgoingBatch>,
 }
 
-/// A batch in a request.
 pub(crate) struct OutgoingBatch {
     pub(crate) partition: TopicPartition,
     pub(crate) topic_id: Uuid,
@@ -46,7 +44,6 @@ pub(crate) struct OutgoingBatch {
     pub(crate) payload: Bytes,
 }
 
-/// The outcome of a request.
 pub(crate) struct RequestOutcome {
     pub(crate) request: RequestId,
     pub(crate) outcome: Result<Vec<PartitionAnswer>, RequestFailure>,

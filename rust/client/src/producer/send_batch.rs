@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 
 use super::handle::Producer;
-use super::table::{Columns, Report, Stopped, plan};
+use super::table::{Chunk, Columns, Report, Stopped};
 use crate::error::ClientError;
 
 /// Rows of a chunk: enough that the cost of a lock does not matter, few enough to fit into the processor's cache.
 const CHUNK_ROWS: usize = 4096;
 
-/// How long to wait for a topic's metadata before trying again.
+/// Pause before a topic's metadata is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 impl Producer {
@@ -44,8 +44,8 @@ impl Producer {
         taken
     }
 
-    /// Has the rows of a table belong to the open transaction, which is not committed before the report is sealed. For a caller
-    /// that has something to do before [`Self::send_batch`].
+    /// Has the rows of a table belong to the open transaction, which is not committed before the report is sealed. For
+    /// a caller that has something to do before [`Self::send_batch`].
     ///
     /// # Errors
     /// If nothing can be sent now.
@@ -80,7 +80,7 @@ impl Producer {
             let rest = report.progress().rest.take();
             let mut chunk = rest.unwrap_or_else(|| {
                 let rows = CHUNK_ROWS.min(batch.num_rows() - row);
-                plan(&values, default_topic.as_ref(), report, row, rows)
+                Chunk::plan(&values, default_topic.as_ref(), report, row, rows)
             });
             let sent = self.accumulator.send_rows(&values, &mut chunk, report, sent_in);
             let rows = chunk.rows;

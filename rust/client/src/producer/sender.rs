@@ -1,6 +1,6 @@
-//! Produce requests on their way to brokers, as Java's Sender has them. For each broker one task sends requests in the order in which
-//! they were made, since sequence numbers rely on it, and another one awaits their answers in the same order, since the futures of
-//! a partition's records rely on that.
+//! Produce requests on their way to brokers, as Java's Sender has them. For each broker one task sends requests in the
+//! order in which they were made, since sequence numbers rely on it, and another one awaits their answers in the same
+//! order, since the futures of a partition's records rely on that.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -80,8 +80,8 @@ async fn run(
     }
 }
 
-/// With acks 0 a broker that is not the leader sends no answer: it closes the connection. Requests metadata then, because all
-/// following requests would be lost as well.
+/// With acks 0 a broker that is not the leader sends no answer: it closes the connection. Requests metadata then,
+/// because all following requests would be lost as well.
 fn refresh_when_closed(sent: &Awaited, watched: &mut Weak<Connection>, metadata: &Arc<Metadata>) {
     let connection = Arc::downgrade(sent.connection());
     if connection.ptr_eq(watched) {

@@ -15,10 +15,10 @@ use tokio::sync::mpsc;
 use super::admission::TransactionAdmission;
 use super::calls::{CallOutcome, Calls};
 use super::command::{Verb, VerbReply};
-use crate::coordinator::Coordinators;
+use crate::base::ClientBase;
 use crate::error::ClientError;
 use crate::log::{Log, kinds};
-use crate::net::network::{Network, joined};
+use crate::net::network::joined;
 
 /// The level of `transaction.version` from which transaction version 2 (KIP-890) is used.
 const VERSION_2: i16 = 2;
@@ -39,18 +39,17 @@ impl Session {
     pub(super) fn new(
         config: SessionConfig,
         admission: Arc<TransactionAdmission>,
-        network: Arc<Network>,
-        coordinators: Coordinators,
-        log: Log,
+        base: &ClientBase,
         outcomes: mpsc::UnboundedSender<CallOutcome>,
         seed: u64,
     ) -> Self {
         let machine = ProducerSession::new(config.clone(), seed);
         admission.set_refusal(machine.refusal());
+        let (network, coordinators) = (base.network.clone(), base.coordinators.clone());
         Self {
             machine,
             calls: Calls { network, coordinators, config: Arc::new(config), outcomes },
-            log,
+            log: base.log.clone(),
             admission,
             waiting: BTreeMap::new(),
             next_ticket: 0,
@@ -64,12 +63,11 @@ impl Session {
         self.machine.version2()
     }
 
-    /// The client was not let in: no record is admitted any more.
     pub(super) fn refuse_client(&self, error: ClientError) {
         self.admission.refuse_client(error);
     }
 
-    /// When [`Self::tick`] has to be called.
+    /// Time of the next [`Self::tick`].
     pub(super) fn wake_at(&self) -> Option<Now> {
         self.machine.wake_at()
     }

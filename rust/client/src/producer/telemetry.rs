@@ -8,16 +8,12 @@ use super::accumulator::Accumulator;
 use super::config::ProducerConfig;
 use super::in_flight::RequestsInFlight;
 use crate::base::ClientBase;
-use crate::metrics::Metrics;
-use crate::net::network::Network;
-use crate::telemetry::{Counters, Figure, Telemetry, common_figures};
+use crate::telemetry::{Counters, Figure, Telemetry, common_figures, figure_count};
 
-/// Sources of the figures.
 struct Sources {
-    network: Arc<Network>,
+    base: ClientBase,
     accumulator: Arc<Accumulator>,
     in_flight: Arc<RequestsInFlight>,
-    metrics: Metrics,
 }
 
 /// Starts the task that pushes the figures, unless the settings forbid it.
@@ -29,16 +25,10 @@ pub(super) fn start(
     runtime: &Handle,
     seed: u64,
 ) -> Option<Arc<Telemetry>> {
-    let sources = Sources {
-        network: base.network.clone(),
-        accumulator: accumulator.clone(),
-        in_flight: in_flight.clone(),
-        metrics: base.metrics.clone(),
-    };
+    let sources = Sources { base: base.clone(), accumulator: accumulator.clone(), in_flight: in_flight.clone() };
     base.start_telemetry(attributes(config), Box::new(move || sources.figures()), runtime, seed)
 }
 
-/// Attributes of a producer.
 fn attributes(config: &ProducerConfig) -> Vec<(&'static str, String)> {
     let id = config.transactional_id.clone().map(|id| ("transactional_id", id.to_string()));
     id.into_iter().collect()
@@ -46,16 +36,12 @@ fn attributes(config: &ProducerConfig) -> Vec<(&'static str, String)> {
 
 impl Sources {
     fn figures(&self) -> Vec<Figure> {
-        let counters = Counters::of(&self.metrics);
-        let mut figures = common_figures!("org.apache.kafka.producer", counters, self.network);
+        let counters = Counters::of(&self.base.metrics);
+        let mut figures = common_figures!("org.apache.kafka.producer", counters, self.base.network);
         let (used, limit) = self.accumulator.memory.usage();
         let in_flight: usize = self.in_flight.by_broker().values().map(|(requests, _)| requests).sum();
         figures.extend([
-            Figure::Count {
-                total: "org.apache.kafka.producer.record.error.total",
-                rate: Some("org.apache.kafka.producer.record.error.rate"),
-                count: counters.get("records_failed"),
-            },
+            figure_count!("org.apache.kafka.producer.record.error", counters.get("records_failed")),
             Figure::Gauge { name: "org.apache.kafka.producer.buffer.total.bytes", value: limit as f64 },
             Figure::Gauge {
                 name: "org.apache.kafka.producer.buffer.available.bytes",
@@ -67,11 +53,7 @@ impl Sources {
             },
             Figure::Gauge { name: "org.apache.kafka.producer.requests.in.flight", value: in_flight as f64 },
             // Kafka's producer counts records when it sends them, not when they are acknowledged: another figure.
-            Figure::Count {
-                total: "monedula.producer.records.acknowledged.total",
-                rate: Some("monedula.producer.records.acknowledged.rate"),
-                count: counters.get("records_acknowledged"),
-            },
+            figure_count!("monedula.producer.records.acknowledged", counters.get("records_acknowledged")),
         ]);
         figures
     }

@@ -1,6 +1,7 @@
 //! The verbs of transactions. A verb whose future is dropped, or whose time is over, goes on; calling it again waits
 //! for its end.
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use monedula_engine::produce::SendFault;
@@ -9,9 +10,27 @@ use tokio::sync::oneshot;
 
 use super::command::{ProduceCommand, Verb};
 use super::handle::Producer;
-use crate::consumer::TransactionOffsets;
+use crate::consumer::{PendingOffsets, TransactionOffsets};
 use crate::error::ClientError;
+use crate::lock::lock;
 use crate::net::network::Network;
+
+/// The consumers' offsets that were sent to the open transaction.
+#[derive(Clone, Default)]
+pub(super) struct OffsetsInTransaction(Arc<Mutex<Vec<PendingOffsets>>>);
+
+impl OffsetsInTransaction {
+    fn push(&self, offsets: PendingOffsets) {
+        lock(&self.0).push(offsets);
+    }
+
+    fn end(&self, ending: Ending) {
+        let pending = std::mem::take(&mut *lock(&self.0));
+        if ending == Ending::Commit {
+            pending.iter().for_each(PendingOffsets::committed);
+        }
+    }
+}
 
 impl Producer {
     /// Fences older producers with this `transactional.id`, and ends their open transaction. Called once, before the
@@ -79,13 +98,13 @@ impl Producer {
     pub fn check_commit(&self) -> Result<(), ClientError> {
         // Without a `transactional.id` the verb itself has the better error.
         let commits = self.config().transactional_id.as_ref().map(|_| self.admission.check_commit());
-        commits.unwrap_or(Ok(())).map_err(|error| explained(error, &self.network))
+        commits.unwrap_or(Ok(())).map_err(|error| explained(error, &self.base.network))
     }
 
     fn end(&self, ending: Ending, timeout: Duration) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
         let (after, until, sent_offsets) = (timeout, until(timeout), self.offsets.clone());
         let delivered = self.delivered(ending);
-        let (accumulator, network) = (self.accumulator.clone(), self.network.clone());
+        let (accumulator, network) = (self.accumulator.clone(), self.base.network.clone());
         // A task, so that the transaction ends even if the caller drops this future.
         let ended = self.runtime.spawn(async move {
             // EndTxn covers the partitions that the coordinator knows of by then, so all records have to be delivered
@@ -143,7 +162,7 @@ impl Producer {
     fn verb(&self, verb: Verb) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
         let (reply, done) = oneshot::channel();
         self.accumulator.send_command(ProduceCommand::Verb(verb, reply));
-        let network = self.network.clone();
+        let network = self.base.network.clone();
         async move { outcome_of(done, &network).await }
     }
 }

@@ -1,4 +1,4 @@
-//! What a registry has answered. A schema never changes, so it is kept for good; that there is none may change.
+//! Answers of a registry. A schema never changes, so it is kept for good; that there is none may change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use monedula_columns::{Awaited, Lookup};
 use super::fetch::NoAnswer;
 use super::{Registered, RegisteredSchema, SchemaRequest};
 
-/// How long an id counts as unknown: a schema may be registered after the record that names it was read, or not yet be
-/// known to every node of the registry.
+/// Time for which an id counts as unknown: a schema may be registered after the record that names it was read, or not
+/// yet be known to every node of the registry.
 const MISSING_FOR: Duration = Duration::from_secs(10);
 
-/// How long a failure stands for the other partitions that ask for the same: each of them is told, and none asks anew.
+/// Time for which a failure stands for the other partitions that ask for the same: each is told, and none asks anew.
 const FAILED_FOR: Duration = Duration::from_secs(1);
 
-/// How many unknown ids are kept: records may name any.
+/// Number of unknown ids that are kept: records may name any.
 const MAX_MISSING: usize = 10_000;
 
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// `None` if it is to be asked for.
+    /// The answer that is kept; `None` if the registry is to be asked.
     pub(super) fn get(&self, key: &SchemaRequest, now: Instant) -> Option<Lookup<Registered>> {
         if let Some(schema) = self.known.get(key) {
             return Some(Lookup::Ready(Ok(Arc::clone(schema))));

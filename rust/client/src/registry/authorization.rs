@@ -1,4 +1,4 @@
-//! Who asks a registry: the header `Authorization`, which is fixed, or has a token of an identity provider.
+//! The header `Authorization` of requests to a registry, which is fixed, or has a token of an identity provider.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -8,13 +8,10 @@ use monedula_protocol::secret::Secret;
 use crate::lock::lock;
 use crate::sasl::{TokenError, TokenSource, now_ms};
 
-/// What is sent with each request.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Authorization {
-    /// Nothing.
     #[default]
     None,
-    /// Always the same.
     Fixed(Secret),
     /// A token, which is fetched when it is needed.
     Tokens(Arc<Tokens>),
@@ -26,10 +23,9 @@ const RENEWED_AFTER: f64 = 0.8;
 /// A token that the registry refuses within this time after its fetch would be refused again.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// How long a failure to fetch a token stands: requests that wait for one are told, and none asks anew.
+/// Time for which a failure to fetch a token stands: requests that wait for one are told, and none asks anew.
 const FAILED_FOR: Duration = Duration::from_secs(1);
 
-/// The tokens of one client.
 #[derive(Debug)]
 pub(super) struct Tokens {
     source: Arc<dyn TokenSource>,
@@ -87,7 +83,7 @@ impl Tokens {
         }
     }
 
-    /// The registry refused a request with this header: whether the next one would have another.
+    /// Notes that the registry refused a request with this header. Returns whether the next one would have another.
     fn refused(&self, header: &Secret) -> bool {
         let mut held = lock(&self.held);
         match &held.token {
@@ -114,7 +110,7 @@ impl Authorization {
         }
     }
 
-    /// What to look at where the registry refuses who asks.
+    /// Advice where the registry refuses the client.
     pub(super) fn advice(&self) -> &'static str {
         match self {
             Self::Tokens(_) => {
@@ -125,7 +121,7 @@ impl Authorization {
         }
     }
 
-    /// The registry refused a request with this header: whether the next one would have another.
+    /// Notes that the registry refused a request with this header. Returns whether the next one would have another.
     pub(super) fn refused(&self, header: Option<&Secret>) -> bool {
         match (self, header) {
             (Self::Tokens(tokens), Some(header)) => tokens.refused(header),

@@ -1,4 +1,4 @@
-//! A schema with those that it refers to, out of the registry's answers.
+//! A schema with its references, out of the registry's answers.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::http::{Failure, Http};
 use super::{RegisteredSchema, SchemaKey, SchemaKind, SchemaRequest, SubjectVersion};
 
-/// Why there is no schema.
+/// Reason that there is no schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NoAnswer {
     /// The registry has none of the kind that is expected.
@@ -16,10 +16,10 @@ pub(super) enum NoAnswer {
     Failed(String),
 }
 
-/// How many schemas one may refer to, with all that these refer to.
+/// Number of schemas that one may refer to, with all that these refer to.
 const MAX_REFERENCES: usize = 1_000;
 
-/// How deep references may be nested.
+/// Depth to which references may be nested.
 const MAX_DEPTH: usize = 64;
 
 /// Asks for a schema. Blocks, for as long as the settings allow.
@@ -70,11 +70,11 @@ pub(super) fn context(subject: &str) -> Option<&str> {
 
 struct References<'h> {
     http: &'h Http,
-    /// Of what refers to them: names of subjects without one mean those of the same.
+    /// Context of the referring schema: names of subjects without one mean those of the same.
     context: Option<&'h str>,
     kind: SchemaKind,
     seen: BTreeSet<(String, i64)>,
-    /// With the names that they are referred to by.
+    /// Texts with the names that they are referred to by.
     texts: Vec<(String, String)>,
 }
 
@@ -89,7 +89,7 @@ impl<'h> References<'h> {
         Ok(RegisteredSchema { text: text(answer, what)?, references: std::mem::take(&mut self.texts) })
     }
 
-    /// Adds what a schema refers to, each behind what that refers to itself.
+    /// Adds the references of a schema, each behind those of its own.
     fn of(&mut self, answer: &Map<String, Value>, what: &str, depth: usize) -> Result<(), NoAnswer> {
         let Some(Value::Array(references)) = answer.get("references") else { return Ok(()) };
         for reference in references {

@@ -17,22 +17,21 @@ use crate::sasl::TokenError;
 /// Largest answer, in bytes. Registries themselves take schemas of 1 MB.
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
 
-/// The content of what is posted.
+/// Media type of a body.
 const JSON: &str = "application/vnd.schemaregistry.v1+json";
 
 /// Longest text of a registry in a message, in characters: that a schema is not compatible has reasons.
 const MAX_TEXT: usize = 2_000;
 
-/// Asked where an answer is not one of a registry.
+/// Hint where an answer is not one of a registry.
 const IS_ONE: &str = "; is schema.registry.url that of a registry?";
 
 const NO_TOKEN: &str = "no token for the registry";
 
-/// Said where the environment names a proxy: its own errors look like those of the registry.
+/// Hint where the environment names a proxy: its own errors look like those of the registry.
 const PROXY: &str = "; the environment names a proxy (ALL_PROXY, HTTPS_PROXY or HTTP_PROXY): is the registry to be asked \
                      through it? NO_PROXY names hosts that are not";
 
-/// How to reach a registry.
 #[derive(Debug)]
 pub(super) struct Http {
     pub(super) agent: Agent,
@@ -46,18 +45,15 @@ pub(super) struct Http {
     pub(super) reaching: Reaching,
 }
 
-/// One of the registry's URLs.
 #[derive(Debug)]
 pub(super) struct Url {
     pub(super) url: String,
-    /// The header `Authorization`.
     pub(super) authorization: Authorization,
 }
 
-/// Why a request brought nothing.
+/// Reason that a request brought nothing.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The registry has no such thing.
     NotFound(String),
     /// The schema is not compatible with those that are there.
     Incompatible(String),
@@ -66,7 +62,6 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// As text.
     pub(super) fn why(self) -> String {
         match self {
             Self::NotFound(why) | Self::Incompatible(why) | Self::Other(why) => why,
@@ -74,7 +69,7 @@ impl Failure {
     }
 }
 
-/// Why one attempt brought nothing.
+/// Reason that one attempt brought nothing.
 enum Attempt {
     /// There is no use in asking again.
     Final(Failure),
@@ -103,8 +98,8 @@ impl Http {
         }
     }
 
-    /// The JSON at this path, or what is answered to a JSON text that is posted there. Each URL is tried; then all of them
-    /// again, after a wait, as often as the settings say.
+    /// The JSON at this path, or what is answered to a JSON text that is posted there. Each URL is tried; then all of
+    /// them again, after a wait, as often as the settings say.
     pub(super) fn request(&self, path: &str, posted: Option<&str>) -> Result<Value, Failure> {
         let (started, question) = (Instant::now(), self.reaching.ask());
         for retry in 0..=self.retries {
@@ -158,7 +153,7 @@ impl Http {
         }
     }
 
-    /// The time before the next attempt: up to twice as long each time, at random, so that clients do not come together.
+    /// The time before the next attempt: up to twice as long each time, at random, so that clients come one by one.
     fn pause(&self, retry: u32) -> Duration {
         let longest = self.wait.saturating_mul(1 << retry.min(16)).min(self.max_wait);
         let draw = RandomState::new().hash_one(retry);
@@ -234,8 +229,8 @@ impl Url {
             200..=299 => serde_json::from_slice(&body).map_err(|_| {
                 Attempt::Final(Failure::Other(format!("{url} answered with something else than JSON{IS_ONE}")))
             }),
-            // Without an error code of the registry's own, the path itself is unknown there: 404 alone is the code of the
-            // web server within it.
+            // Without an error code of the registry's own, the path itself is unknown there: 404 alone is the code of
+            // the web server within it.
             404 if error_code(&body).is_some_and(|code| (40_400..40_500).contains(&code)) => {
                 Err(Attempt::Final(Failure::NotFound(said())))
             }
@@ -278,7 +273,7 @@ fn is_cut(error: &ureq::Error) -> bool {
         if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted))
 }
 
-/// What a registry says that does not take the client's certificate.
+/// Words of a registry that does not take the client's certificate.
 const CLIENT_REFUSED: [&str; 7] = [
     "alert: UnknownCA",
     "alert: BadCertificate",
@@ -289,7 +284,7 @@ const CLIENT_REFUSED: [&str; 7] = [
     "alert: AccessDenied",
 ];
 
-/// What to check where no answer came, by what came in its place.
+/// Advice where no answer came, by the error.
 pub(super) fn advice(why: &str) -> &'static str {
     if why.contains(NO_TOKEN) {
         "check schema.registry.bearer.auth.issuer.endpoint.url, and that the identity provider is up"
@@ -325,7 +320,6 @@ fn error_code(body: &[u8]) -> Option<i64> {
     answer.get("error_code")?.as_i64()
 }
 
-/// The registry's own words.
 fn reason(body: &[u8]) -> String {
     let answer: Map<String, Value> = serde_json::from_slice(body).unwrap_or_default();
     let message = answer.get("message").and_then(Value::as_str).map(readable);

@@ -1,7 +1,7 @@
 //! Schemas of a registry that speaks Confluent's API: asked for by id, in the background, and never twice.
 //!
-//! [`SchemaRegistry::ask`] does not block: a walk that meets an unknown id is told what to wait for. A few threads, which
-//! live while there is something to ask, do the requests.
+//! [`SchemaRegistry::ask`] does not block: a walk that meets an unknown id is told what to wait for. A few threads,
+//! which live while there is something to ask, do the requests.
 
 mod answers;
 mod authorization;
@@ -31,7 +31,7 @@ use crate::lock::lock;
 use crate::log::Log;
 use crate::tasks::caught_now;
 
-/// What a registry knows a schema by.
+/// Key of a schema in a registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SchemaKey {
     /// By its number.
@@ -102,7 +102,7 @@ pub struct SubjectVersion {
 /// Requested schema: its key, a subject of its context unless that is the default one, and the expected kind.
 type SchemaRequest = (SchemaKey, Option<Arc<str>>, SchemaKind);
 
-/// Schema of a registry, or why it has none of the requested kind.
+/// Schema of a registry, or the reason that it has none of the requested kind.
 pub type Registered = Result<Arc<RegisteredSchema>, String>;
 
 /// A schema registry.
@@ -125,8 +125,8 @@ struct RegistryState {
     threads: usize,
 }
 
-/// Most requests at a time. A partition waits for one at a time, so ids that nobody answers stop no others until so many
-/// partitions wait for them.
+/// Most requests at a time. A partition waits for one at a time, so ids that nobody answers stop no others until so
+/// many partitions wait for them.
 const MAX_THREADS: usize = 64;
 
 impl SchemaRegistry {
@@ -134,26 +134,26 @@ impl SchemaRegistry {
         Self { inner: Arc::new(Inner { http, state: Mutex::default() }), registering }
     }
 
-    /// Log events of the registry go there from now on.
+    /// Has log events of the registry go to `log` from now on.
     pub(crate) fn report_to(&self, log: &Log) {
         self.inner.http.reaching.report_to(log);
     }
 
-    /// For how long the registry could not be asked, and why the last time; `None` if it answers, or was not asked yet.
+    /// Time for which the registry could not be asked, and the last reason; `None` if it answers, or was not asked yet.
     pub fn failing(&self) -> Option<(Duration, String)> {
         self.inner.http.reaching.failing()
     }
 
-    /// For how long something has been asked without an answer, over all its attempts, and why these failed so far.
+    /// Time for which something has been asked without an answer, over all its attempts, and their last failure.
     pub fn waiting(&self) -> Option<(Duration, Option<String>)> {
         self.inner.http.reaching.waiting()
     }
 
-    /// A version of a subject, the latest if there is no number, of this kind. Blocks, for as long as the settings allow.
+    /// A version of a subject, the latest if there is no number, of this kind. Blocks as long as the settings allow.
     ///
     /// # Errors
     ///
-    /// Why there is none, or the registry cannot be asked.
+    /// Reason that there is none, or that the registry cannot be asked.
     pub fn version(&self, subject: &str, version: Option<u32>, kind: SchemaKind) -> Result<SubjectVersion, String> {
         fetch::version(&self.inner.http, subject, version, kind).map_err(|why| match why {
             NoAnswer::Missing(why) | NoAnswer::Failed(why) => why,
@@ -164,7 +164,7 @@ impl SchemaRegistry {
     ///
     /// # Errors
     ///
-    /// The registry's own words, or why it cannot be asked.
+    /// The registry's own words, or the reason that it cannot be asked.
     pub fn request(&self, path: &str, posted: Option<&str>) -> Result<String, String> {
         let answer = self.inner.http.request(path, posted).map(|answer| answer.to_string());
         answer.map_err(Failure::why)

@@ -8,7 +8,7 @@ use crate::lock::lock;
 use crate::log::{Entry, Log, kinds};
 use crate::run_time::RunInstant;
 
-/// Since when a registry cannot be asked, and who is told.
+/// Beginning of the time for which a registry cannot be asked, and the log that is told.
 #[derive(Debug, Default)]
 pub(super) struct Reaching {
     failing: Mutex<Option<(RunInstant, String)>>,
@@ -38,13 +38,11 @@ impl Drop for Question<'_> {
 }
 
 impl Reaching {
-    /// Events go to this log from now on.
     pub(super) fn report_to(&self, log: &Log) {
         // A second client of the same settings would have a registry of its own.
         let _ = self.log.set(log.clone());
     }
 
-    /// It answered.
     pub(super) fn answered(&self) {
         let Some((since, _)) = lock(&self.failing).take() else { return };
         self.record(&kinds::REGISTRY_ANSWERS, || {
@@ -52,7 +50,6 @@ impl Reaching {
         });
     }
 
-    /// Something is asked.
     pub(super) fn ask(&self) -> Question<'_> {
         let (mut open, since) = (lock(&self.open), RunInstant::now());
         let number = open.last_key_value().map_or(0, |(last, _)| last + 1);
@@ -60,7 +57,7 @@ impl Reaching {
         Question { reaching: self, number, since }
     }
 
-    /// For how long the oldest question has been open, and why its attempts failed so far.
+    /// Time for which the oldest question has been open, and the failure of its attempts so far.
     pub(super) fn waiting(&self) -> Option<(Duration, Option<String>)> {
         let since = lock(&self.open).values().min().copied()?;
         Some((since.elapsed(), lock(&self.failing).as_ref().map(|(_, why)| why.clone())))
@@ -74,7 +71,7 @@ impl Reaching {
         self.record(&kinds::REGISTRY_FAILED, || format!("the schema registry cannot be asked: {why}"));
     }
 
-    /// For how long it could not be asked, and why the last time.
+    /// Time for which it could not be asked, and the last reason.
     pub(super) fn failing(&self) -> Option<(Duration, String)> {
         lock(&self.failing).as_ref().map(|(since, why)| (since.elapsed(), why.clone()))
     }

@@ -15,18 +15,18 @@ use crate::topic_name;
 const AUTO: &str = "auto.register.schemas";
 const LATEST: &str = "use.latest.version";
 
-/// How the schemas of values that are written are made known.
+/// Registration of the schemas of values that are written.
 #[derive(Clone, Debug)]
 pub(super) struct Registering {
     how: How,
     normalizes: bool,
     key_naming: Naming,
     value_naming: Naming,
-    /// What the registry answered: for good, as ids never change.
+    /// Answers of the registry, kept for good, as ids never change.
     known: Arc<Mutex<Known>>,
 }
 
-/// By subject and schema.
+/// Answers by subject and schema.
 type Known = BTreeMap<(String, NewSchema), Arc<WrittenSchema>>;
 
 /// The versions that references were found to have, by their names.
@@ -36,13 +36,12 @@ type Versions<'s> = BTreeMap<&'s str, Value>;
 enum How {
     /// Registered if it is not there yet.
     Registered,
-    /// Only looked up.
     LookedUp,
     /// The subject's newest is written, in place of the given one.
     Latest,
 }
 
-/// What a subject is made of.
+/// Parts of a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Naming {
     Topic,
@@ -116,18 +115,18 @@ impl Registering {
 /// Nothing says under which subject a schema is registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoSubject {
-    /// What the subject would be made of.
+    /// Reason: the part of the subject that is lacking.
     pub reason: String,
     /// Advice on what to give; backticks are around Python's names, since Spark has others.
     pub hint: Option<String>,
 }
 
 impl SchemaRegistry {
-    /// The subject for the schema of keys or values that are written to a topic; `record` is the schema's full name, if it is
-    /// that of a record.
+    /// The subject for the schema of keys or values that are written to a topic; `record` is the schema's full name, if
+    /// it is that of a record.
     ///
     /// # Errors
-    /// What the subject would be made of and is not there, or is no name.
+    /// The part of the subject that is not there, or is no name.
     pub fn subject(&self, is_key: bool, topic: Option<&str>, record: Option<&str>) -> Result<String, NoSubject> {
         let registering = &self.registering;
         let (naming, part) = if is_key { (registering.key_naming, "key") } else { (registering.value_naming, "value") };
@@ -163,11 +162,11 @@ impl SchemaRegistry {
         self.registering.how == How::Latest
     }
 
-    /// The schema that values of this subject are written with, in place of the given one perhaps. Blocks while the registry
-    /// is asked, which it is once.
+    /// The schema that values of this subject are written with, in place of the given one perhaps. Blocks while the
+    /// registry is asked, which it is once.
     ///
     /// # Errors
-    /// What the registry says against it, or that it cannot be asked.
+    /// The registry's refusal, or that it cannot be asked.
     pub fn written(&self, subject: &str, schema: &NewSchema) -> Result<Arc<WrittenSchema>, String> {
         let key = (subject.to_owned(), schema.clone());
         if let Some(known) = lock(&self.registering.known).get(&key) {
@@ -239,7 +238,7 @@ impl Registering {
     }
 }
 
-/// What is posted of a schema. References are to subjects of the same context.
+/// Body of a request about a schema. References are to subjects of the same context.
 fn body(kind: SchemaKind, text: &str, refers_to: &[String], context: &str, versions: &Versions<'_>) -> String {
     let mut body = json!({ "schema": text });
     if kind != SchemaKind::Avro {
@@ -256,7 +255,7 @@ fn body(kind: SchemaKind, text: &str, refers_to: &[String], context: &str, versi
     body.to_string()
 }
 
-/// Why a schema is not compatible with the subject's newest, of registries that do not say it when they refuse it.
+/// Reasons that a schema is not compatible with the subject's newest, of registries that refuse without any.
 fn reasons(http: &Http, subject: &str, body: &str) -> Vec<String> {
     let path = format!("/compatibility/subjects/{}/versions/latest?verbose=true", encoded(subject));
     let answer = http.post(&path, body).unwrap_or_default();

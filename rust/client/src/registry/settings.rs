@@ -1,7 +1,6 @@
 //! The settings of a registry.
 
 use std::num::NonZeroU16;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,8 +16,7 @@ use super::http::{Http, Url};
 use super::reaching::Reaching;
 use super::registering::Registering;
 use crate::config_values::{ConfigError, Values};
-use crate::files;
-use crate::net::tls::{certificates, registry_identity};
+use crate::net::tls::{certificates_in, registry_identity};
 use crate::sasl::{Timeouts, agent, client_credentials};
 
 const URL: &str = "schema.registry.url";
@@ -38,9 +36,6 @@ const CLOUD: [(&str, &str); 2] = [
     ("Confluent-Identity-Pool-Id", "schema.registry.bearer.auth.identity.pool.id"),
 ];
 
-/// Largest file with authorities, in bytes.
-const MAX_AUTHORITIES_BYTES: u64 = 16 << 20;
-
 /// The registry that the settings name, if they name one.
 pub(crate) fn registry(values: &Values) -> Result<Option<Arc<SchemaRegistry>>, ConfigError> {
     let Some(urls) = values.given(URL) else { return without_url(values).map(|()| None) };
@@ -58,12 +53,8 @@ pub(crate) fn registry(values: &Values) -> Result<Option<Arc<SchemaRegistry>>, C
     }
     let has_tls = urls.iter().any(|url| url.url.starts_with("https:"));
     let authorities = match values.given(CA) {
-        Some(path) => {
-            let read = files::read(Path::new(&path), MAX_AUTHORITIES_BYTES);
-            let found = read.and_then(|pem| certificates(&pem));
-            Some(found.map_err(|reason| wrong(values, CA, &format!("{path}: {reason}")))?)
-        }
-        // Those of the system are not read for nothing.
+        Some(path) => Some(certificates_in(&path).map_err(|reason| wrong(values, CA, &reason))?),
+        // The system's are not read for nothing.
         None => (!has_tls).then(Vec::new),
     };
     let http = Http {
@@ -87,7 +78,6 @@ fn without_url(values: &Values) -> Result<(), ConfigError> {
     }
 }
 
-/// The certificate and key that the registry is shown.
 fn identity(values: &Values, has_tls: bool) -> Result<Option<ClientCert>, ConfigError> {
     let Some((chain, key)) = registry_identity(values)? else { return Ok(None) };
     if !has_tls {
@@ -122,7 +112,6 @@ fn cloud_headers(values: &Values) -> Result<Vec<(&'static str, String)>, ConfigE
     Ok(headers)
 }
 
-/// The header `Authorization` of the settings.
 fn authorization(values: &Values, timeouts: Timeouts) -> Result<Authorization, ConfigError> {
     if let Some(tokens) = tokens(values, timeouts)? {
         let other = [USER_INFO, TOKEN].into_iter().find(|key| values.secret(key).is_some());
@@ -137,7 +126,6 @@ fn authorization(values: &Values, timeouts: Timeouts) -> Result<Authorization, C
     Ok(fixed(values)?.map_or(Authorization::None, Authorization::Fixed))
 }
 
-/// The tokens of an identity provider, if settings name one.
 fn tokens(values: &Values, timeouts: Timeouts) -> Result<Option<Tokens>, ConfigError> {
     let source = values.text(SOURCE);
     let Some(url) = values.given(ISSUER) else {
@@ -188,7 +176,7 @@ fn basic(pair: &[u8]) -> Secret {
     Secret::from(format!("Basic {}", base64::encode(pair)))
 }
 
-/// A URL; a user and password in it go into the header. No message has the URL as it was given: a password may be in it.
+/// A URL, whose user and password go into the header. No message has it as it was given: a password may be in it.
 fn url(values: &Values, given: &str, authorization: &Authorization) -> Result<Url, ConfigError> {
     let expected = "is no URL; expected https://host:port or http://host:port";
     let parsed = given.parse::<Uri>().map_err(|_| wrong(values, URL, expected))?;

@@ -43,7 +43,7 @@ fn at(url: &str) -> Result<Arc<SchemaRegistry>, ConfigError> {
     Ok(registry(&values)?.expect("a URL is given"))
 }
 
-/// What a registry answers in the end.
+/// The registry's last answer.
 fn asked(registry: &SchemaRegistry, key: SchemaKey) -> Lookup<Registered> {
     asked_of(registry, key, None)
 }

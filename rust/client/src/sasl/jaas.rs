@@ -9,7 +9,6 @@ use std::str::Chars;
 
 use monedula_protocol::secret::Secret;
 
-/// A known login module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Module {
     Plain,
@@ -30,7 +29,6 @@ const MODULES: [(&str, Module); 5] = [
 /// Package prefixes under which Spark and Databricks ship the same modules.
 const SHADED_PREFIXES: [&str; 2] = ["kafkashaded.", "shadedmskiam."];
 
-/// A login module with its options.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Jaas {
     pub(super) module: Module,
@@ -83,7 +81,6 @@ impl Jaas {
         }
     }
 
-    /// The value of an option.
     pub(super) fn option(&self, name: &str) -> Option<&Secret> {
         self.options.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }

@@ -1,4 +1,4 @@
-//! JSON web tokens, as far as a client needs them: when one ends, unsecured ones for development, and signed assertions.
+//! JSON web tokens, as far as a client needs them: their expiry, unsecured ones for development, and signed assertions.
 
 use monedula_protocol::base64;
 use monedula_protocol::secret::Secret;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::net::tls::private_key;
 
-/// When the token ends, in milliseconds since 1970, by its claim `exp`; `None` if it is opaque or has none.
+/// Expiry of the token by its claim `exp`, in milliseconds since 1970; `None` if it is opaque or has none.
 pub(super) fn expires_at_ms(token: &str) -> Option<i64> {
     let claims = token.split('.').nth(1)?;
     let claims: Value = serde_json::from_slice(&base64::decode(claims)?).ok()?;

@@ -1,8 +1,8 @@
 //! GSSAPI: logins with a ticket of Kerberos (RFC 4752), by the system's library.
 //!
-//! Every call of the library may wait for the KDC and for DNS, so it runs on a blocking thread. A login that is given up
-//! meanwhile leaves the call behind; what it brings is kept for the next one, and no more than [`AT_ONCE`] of them can be
-//! under way for a client.
+//! Every call of the library may wait for the KDC and for DNS, so it runs on a blocking thread. A login that is given
+//! up meanwhile leaves the call behind; what it brings is kept for the next one, and no more than [`AT_ONCE`] of them
+//! can be under way for a client.
 
 mod advice;
 mod exchange;
@@ -27,18 +27,16 @@ use crate::blocking;
 /// need.
 const AT_ONCE: usize = 4;
 
-/// How a client logs in by Kerberos.
 pub(crate) struct Kerberos {
-    /// The first part of the brokers' principal.
+    /// First part of the brokers' principal.
     service: String,
     identity: Identity,
-    /// Tickets that were got with the keytab. Without one the library reads the ticket cache for each login: someone else
-    /// keeps it fresh.
+    /// Tickets that were got with the keytab. Without one the library reads the ticket cache for each login: someone
+    /// else keeps it fresh.
     tickets: Option<Arc<Mutex<Tickets<Credential>>>>,
     at_once: Arc<Semaphore>,
 }
 
-/// A login that has begun.
 pub(crate) struct Login {
     kerberos: Arc<Kerberos>,
     exchange: Option<Exchange<Context>>,
@@ -67,7 +65,6 @@ impl Kerberos {
         Self { service, identity, tickets, at_once: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
-    /// The principal of the settings.
     pub(super) fn principal(&self) -> Option<&str> {
         self.identity.principal.as_deref()
     }
@@ -140,8 +137,8 @@ impl Login {
         }
     }
 
-    /// The broker refused it. Returns whether the next attempt has other tickets: those of a keytab that were got a while
-    /// ago may be for a key that the broker no longer has.
+    /// The broker refused it. Returns whether the next attempt has other tickets: those of a keytab that were got a
+    /// while ago may be for a key that the broker no longer has.
     pub(crate) fn refused(&self) -> bool {
         let Some(tickets) = &self.kerberos.tickets else { return false };
         // The holder of the lock is getting new tickets.

@@ -47,7 +47,6 @@ enum Means {
     Kerberos(Arc<Kerberos>),
 }
 
-/// The credentials of one login.
 #[derive(Debug)]
 pub(crate) enum Obtained {
     /// For an exchange without I/O.
@@ -56,7 +55,6 @@ pub(crate) enum Obtained {
     Kerberos(KerberosLogin, Secret),
 }
 
-/// A token that one login uses.
 #[derive(Debug)]
 pub(crate) struct UsedToken {
     provider: Arc<TokenProvider>,
@@ -70,7 +68,7 @@ impl UsedToken {
     }
 }
 
-/// Why there are no credentials.
+/// Reason that there are no credentials.
 #[derive(Clone, Debug)]
 pub(crate) enum NoCredentials {
     /// Another attempt may get some.

@@ -1,6 +1,6 @@
-//! The settings of OAUTHBEARER: which source of tokens they name.
+//! The settings of OAUTHBEARER, and the source of tokens that they name.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -15,8 +15,7 @@ use super::settings::error;
 use super::sources::{FileSource, UnsecuredSource};
 use super::token::TokenSource;
 use crate::config_values::{ConfigError, Values};
-use crate::files;
-use crate::net::tls::certificates;
+use crate::net::tls::{certificates, certificates_in};
 
 const URL: &str = "sasl.oauthbearer.token.endpoint.url";
 const PROVIDER: &str = "sasl.oauthbearer.token.provider";
@@ -111,18 +110,11 @@ fn authorities(values: &Values) -> Result<Option<Vec<CertificateDer<'static>>>, 
             let message = "https.ca.location and https.ca.pem say the same; give one of them".to_owned();
             Err(error(values, "https.ca.pem", message))
         }
-        (Some(path), None) => {
-            let read = files::read(Path::new(&path), MAX_AUTHORITIES_BYTES);
-            let found = read.and_then(|pem| certificates(&pem));
-            found.map(Some).map_err(|reason| wrong("https.ca.location", format!("{path}: {reason}")))
-        }
+        (Some(path), None) => certificates_in(&path).map(Some).map_err(|reason| wrong("https.ca.location", reason)),
         (None, Some(pem)) => certificates(pem.as_bytes()).map(Some).map_err(|reason| wrong("https.ca.pem", reason)),
         (None, None) => Ok(None),
     }
 }
-
-/// Largest file with authorities, in bytes. A bundle of all public ones has a quarter of a megabyte.
-const MAX_AUTHORITIES_BYTES: u64 = 16 << 20;
 
 fn assertion(values: &Values) -> Result<Assertion, ConfigError> {
     let given = |claim: &str| values.given(&format!("sasl.oauthbearer.assertion.claim.{claim}"));

@@ -28,7 +28,6 @@ const MAX_ANSWER_BYTES: u64 = 64 << 10;
 const NO_ANSWER: &str = "the connection was closed before an answer came; the URL may lead to a broker's port, where that of the \
                          identity provider's token endpoint is expected";
 
-/// A token endpoint.
 #[derive(Debug)]
 pub(super) struct OidcSource {
     pub(super) agent: Agent,
@@ -40,7 +39,6 @@ pub(super) struct OidcSource {
     pub(super) is_reached: AtomicBool,
 }
 
-/// The credentials for the endpoint.
 #[derive(Debug)]
 pub(super) enum Grant {
     ClientCredentials {
@@ -53,14 +51,12 @@ pub(super) enum Grant {
     JwtBearer(Assertion),
 }
 
-/// The source of an assertion.
 #[derive(Debug)]
 pub(super) enum Assertion {
     File(PathBuf),
     Signed { algorithm: Algorithm, key: PathBuf, passphrase: Option<Secret>, claims: Claims },
 }
 
-/// The claims of an assertion that the client signs.
 #[derive(Debug)]
 pub(super) struct Claims {
     pub(super) audience: Option<String>,
@@ -71,7 +67,6 @@ pub(super) struct Claims {
     pub(super) has_id: bool,
 }
 
-/// The timeouts of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
     pub(crate) connect: Duration,
@@ -92,8 +87,8 @@ impl Timeouts {
     }
 }
 
-/// An HTTP client for the endpoint, or for another server. `authorities` are those that it trusts; `None` for the system's.
-/// `identity` is what it shows of itself.
+/// An HTTP client for the endpoint, or for another server. `authorities` are those that it trusts, `None` the system's;
+/// it shows `identity`.
 pub(crate) fn agent(
     timeouts: Timeouts,
     authorities: Option<Vec<CertificateDer<'static>>>,
@@ -148,8 +143,8 @@ impl TokenSource for OidcSource {
 }
 
 impl OidcSource {
-    /// The error of a request that was not answered. A certificate that is refused at the first request is a mistake in the
-    /// settings; later, it may be replaced while the last token is still valid.
+    /// The error of a request that was not answered. A certificate that is refused at the first request is a mistake in
+    /// the settings; later, it may be replaced while the last token is still valid.
     fn failed(&self, error: &ureq::Error) -> TokenError {
         let said = |reason: &str| format!("{}: {reason}", self.url);
         let (inner, kind) = match error {
@@ -275,7 +270,7 @@ impl Claims {
     }
 }
 
-/// Says what is wrong with the endpoint's certificate, and what to do about it.
+/// The fault of the endpoint's certificate, and advice about it.
 fn of_certificate(problem: &CertificateError) -> String {
     match problem {
         CertificateError::UnknownIssuer => {
@@ -296,7 +291,7 @@ fn of_certificate(problem: &CertificateError) -> String {
     }
 }
 
-/// The endpoint's reason for refusing (RFC 6749, section 5.2).
+/// The endpoint's reason for the refusal (RFC 6749, section 5.2).
 fn reason(body: &[u8]) -> String {
     let answer: Map<String, Value> = serde_json::from_slice(body).unwrap_or_default();
     let text = |key: &str| answer.get(key).and_then(Value::as_str).map(|text| readable(text.as_bytes()));

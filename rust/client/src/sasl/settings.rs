@@ -1,4 +1,4 @@
-//! The settings of SASL: which of them belong together, and the credentials that follow from them.
+//! The settings of SASL: those that belong together, and the credentials that follow from them.
 
 use std::sync::Arc;
 
@@ -72,7 +72,6 @@ impl Sasl {
     }
 }
 
-/// Warns of settings of SASL without SASL.
 fn warn_of_unused(values: &Values, warnings: &mut Vec<String>) {
     let given: Vec<&str> = values.given_under("sasl.").collect();
     if !given.is_empty() {
@@ -119,7 +118,6 @@ fn jaas(values: &Values) -> Result<Option<Jaas>, ConfigError> {
     read.map(Some).map_err(wrong)
 }
 
-/// The login module has to be that of the mechanism.
 fn check_module(values: &Values, mechanism: Mechanism, name: &str, jaas: Option<&Jaas>) -> Result<(), ConfigError> {
     let Some(jaas) = jaas else { return Ok(()) };
     let fits = match mechanism {

@@ -20,21 +20,20 @@ use crate::lock::lock;
 pub struct Token {
     /// The token.
     pub value: Secret,
-    /// When it expires, in milliseconds since 1970.
+    /// Expiry, in milliseconds since 1970.
     pub expires_at_ms: i64,
     /// SASL extensions to send with it (KIP-342).
     pub extensions: Vec<(String, String)>,
 }
 
 impl Token {
-    /// When a token expires by its claim `exp`, in milliseconds since 1970; `None` if it is opaque or has no such
-    /// claim.
+    /// Expiry of a token by its claim `exp`, in ms since 1970; `None` if it is opaque or has no such claim.
     pub fn claimed_expiry_ms(value: &str) -> Option<i64> {
         super::jwt::expires_at_ms(value)
     }
 }
 
-/// Why there is no token.
+/// Reason that there is no token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenError {
     /// Another attempt may succeed.
@@ -43,7 +42,7 @@ pub enum TokenError {
     Refused(String),
 }
 
-/// Where tokens come from. Called on one thread of its own, one call at a time.
+/// Source of tokens. Called on one thread of its own, one call at a time.
 pub trait TokenSource: fmt::Debug + Send + Sync {
     /// Fetches a token. May block.
     ///
@@ -66,16 +65,16 @@ pub(super) struct Refresh {
     pub(super) window_jitter: f64,
     /// Shortest time between two fetches.
     pub(super) min_period: Duration,
-    /// How long before a token's expiry the next one is fetched at the latest.
+    /// Time before a token's expiry at which the next one is fetched at the latest.
     pub(super) buffer: Duration,
     pub(super) backoff: Backoff,
-    /// How long a connection waits for a token before it gives up its attempt.
+    /// Time for which a connection waits for a token before it gives up its attempt.
     pub(super) patience: Duration,
 }
 
 impl Refresh {
-    /// How long after the start of `lifetime` the next token is fetched. As in Java, the period and the buffer do not
-    /// count if the lifetime is too short for both.
+    /// Time after the start of `lifetime` at which the next token is fetched. As in Java, the period and the buffer do
+    /// not count if the lifetime is too short for both.
     fn wait(&self, lifetime: Duration, draw: u64) -> Duration {
         let share = self.window_factor + self.window_jitter * (draw as f64 / u64::MAX as f64);
         let wanted = lifetime.mul_f64(share.clamp(0.0, 1.0));
@@ -86,7 +85,6 @@ impl Refresh {
     }
 }
 
-/// The tokens of one client.
 pub(super) struct TokenProvider {
     source: Arc<dyn TokenSource>,
     refresh: Refresh,
@@ -98,16 +96,13 @@ pub(super) struct TokenProvider {
 struct TokenState {
     token: Option<Arc<Token>>,
     fetched_at: Option<Instant>,
-    /// Grows with each token.
     number: u64,
     /// The error of the last attempt, if it failed.
     error: Option<TokenError>,
-    /// Attempts that have ended.
     attempts: u64,
     is_running: bool,
 }
 
-/// Signals to the thread.
 #[derive(Debug, Default)]
 struct TokenDemand {
     state: Mutex<TokenDemandState>,
@@ -129,7 +124,7 @@ impl fmt::Debug for TokenProvider {
 /// A token that the broker refuses within this time after its fetch would be refused again.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// How long to wait after the source has said that it will refuse again.
+/// Pause after the source has said that it will refuse again.
 const AFTER_REFUSAL: Duration = Duration::from_secs(60);
 
 /// A token that expires within this time might be refused before the login ends.
@@ -200,7 +195,6 @@ impl TokenProvider {
         is_newer
     }
 
-    /// Starts the thread, unless it runs.
     fn run(self: &Arc<Self>) -> Result<(), NoCredentials> {
         let mut starts = false;
         self.state.send_if_modified(|state| {

@@ -1,6 +1,6 @@
-//! The figures that clients push, under the names of Kafka's own client (KIP-714), and what they were at the last push.
+//! The figures that clients push, under the names of Kafka's own client (KIP-714), and those of the last push.
 //!
-//! Only what means the same as in Kafka's client has a name of Kafka's. Times are in milliseconds, as there.
+//! Only figures of the same meaning as in Kafka's client have a name of Kafka's. Times are in milliseconds, as there.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,30 +11,15 @@ use super::otlp::{Metric, MetricKind, Number};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Figure {
     /// The value of now.
-    Gauge {
-        /// Its name.
-        name: &'static str,
-        /// Its value.
-        value: f64,
-    },
+    Gauge { name: &'static str, value: f64 },
     /// A count, and its rate per second if that has a name.
-    Count {
-        /// The name of the sum.
-        total: &'static str,
-        /// The name of the rate.
-        rate: Option<&'static str>,
-        /// The count.
-        count: u64,
-    },
-    /// How long something took each time: the average, and the sum if that has a name.
+    Count { total: &'static str, rate: Option<&'static str>, count: u64 },
+    /// Duration of an operation each time: the average, and the sum if that has a name.
     Latency {
-        /// The name of the average.
         average: &'static str,
-        /// The name of the sum of all times.
         total: Option<&'static str>,
-        /// How often it took place.
+        /// Number of operations.
         count: u64,
-        /// The sum of all times.
         sum: Duration,
     },
 }

@@ -33,8 +33,8 @@ use crate::log::{Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
 use crate::net::network::{Network, NodeId, Purpose, Standing};
+use crate::tasks::block_until;
 
-/// Reads a client's figures.
 pub(crate) type ReadFigures = Box<dyn Fn() -> Vec<Figure> + Send + Sync>;
 
 /// Parts of a client that telemetry needs.
@@ -73,7 +73,6 @@ impl Telemetry {
         Self { client_instance_id, close, task: Mutex::new(Some(task)) }
     }
 
-    /// The id that a broker gave this client.
     pub(crate) fn client_instance_id(&self) -> Option<Uuid> {
         self.client_instance_id.get().copied()
     }
@@ -92,18 +91,12 @@ impl Telemetry {
 
     /// As [`Self::finish`], for a thread that may block.
     pub(crate) fn finish_by(self: &Arc<Self>, runtime: &Handle, until: Instant) {
-        let (done, ended) = std::sync::mpsc::channel();
         let telemetry = self.clone();
-        runtime.spawn(async move {
-            telemetry.finish(until).await;
-            let _ = done.send(());
-        });
-        // If the runtime is gone already, there is nothing to wait for.
-        let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
+        block_until(runtime, until, async move { telemetry.finish(until).await });
     }
 }
 
-/// How long closing waits for the last push: brokers that do not answer are not waited for.
+/// Time for which closing waits for the last push: brokers that do not answer are not waited for.
 const LAST_PUSH: Duration = Duration::from_secs(1);
 
 impl Drop for Telemetry {
@@ -121,7 +114,7 @@ struct Task {
     started: Instant,
     node: NodeId,
     window: Window,
-    /// From when on the window counts.
+    /// Beginning of the window.
     counted_since: SystemTime,
     created: SystemTime,
 }
@@ -330,37 +323,25 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
+/// A count, whose names are those of Kafka with `.total` and `.rate`.
+macro_rules! figure_count {
+    ($($name:literal)+, $count:expr) => {
+        Figure::Count { total: concat!($($name,)+ ".total"), rate: Some(concat!($($name,)+ ".rate")), count: $count }
+    };
+}
+pub(crate) use figure_count;
+
 /// The figures of every client. Their names begin with `$prefix`, such as `org.apache.kafka.consumer`.
 macro_rules! common_figures {
     ($prefix:literal, $metrics:expr, $network:expr) => {{
         let count = |name: &str| $metrics.get(name);
         vec![
-            Figure::Count {
-                total: concat!($prefix, ".connection.creation.total"),
-                rate: Some(concat!($prefix, ".connection.creation.rate")),
-                count: count("connections_opened"),
-            },
-            Figure::Count {
-                total: concat!($prefix, ".connection.close.total"),
-                rate: Some(concat!($prefix, ".connection.close.rate")),
-                count: count("connections_closed"),
-            },
+            figure_count!($prefix ".connection.creation", count("connections_opened")),
+            figure_count!($prefix ".connection.close", count("connections_closed")),
             Figure::Gauge { name: concat!($prefix, ".connection.count"), value: $network.connected() as f64 },
-            Figure::Count {
-                total: concat!($prefix, ".request.total"),
-                rate: Some(concat!($prefix, ".request.rate")),
-                count: count("requests_sent"),
-            },
-            Figure::Count {
-                total: concat!($prefix, ".response.total"),
-                rate: Some(concat!($prefix, ".response.rate")),
-                count: count("responses_received"),
-            },
-            Figure::Count {
-                total: concat!($prefix, ".incoming.byte.total"),
-                rate: Some(concat!($prefix, ".incoming.byte.rate")),
-                count: count("bytes_received"),
-            },
+            figure_count!($prefix ".request", count("requests_sent")),
+            figure_count!($prefix ".response", count("responses_received")),
+            figure_count!($prefix ".incoming.byte", count("bytes_received")),
         ]
     }};
 }

@@ -2,19 +2,17 @@
 //!
 //! Written by hand: it takes six kinds of messages, and only their encoding.
 
-/// A number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
     Int(i64),
     Double(f64),
 }
 
-/// Kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetricKind {
     /// The value of now.
     Gauge,
-    /// A sum that only grows, and whether it counts from the push before.
+    /// A sum that only grows; `is_delta` if it counts from the push before.
     Sum { is_delta: bool },
 }
 
@@ -26,7 +24,7 @@ pub(crate) struct Metric {
     pub(crate) value: Number,
 }
 
-/// From when to when the figures are, in nanoseconds since 1970.
+/// Beginning and end of the figures' time, in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Period {
     pub(crate) start_unix_nano: u64,

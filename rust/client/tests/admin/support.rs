@@ -8,8 +8,8 @@ use monedula_broker::server::FaultHandle;
 use monedula_broker::{Effect, Fault, NodeId, Selector, Side};
 use monedula_client::admin::{Admin, Items, NewTopic};
 use monedula_client::config::ClientConfig;
-use monedula_client::consumer::GroupOffset;
 use monedula_client::error::ClientError;
+use monedula_client::group::CommitOffset;
 use monedula_engine::TopicPartition;
 use tokio::task::JoinHandle;
 
@@ -64,7 +64,7 @@ impl World {
 
     /// Creates a group by committing an offset of `events-0` for it.
     pub(crate) fn make_group(&self, admin: &Admin, group: &str) {
-        let at = GroupOffset { offset: 0, leader_epoch: -1, metadata: String::new() };
+        let at = CommitOffset { offset: 0, leader_epoch: -1, metadata: String::new() };
         let offsets = BTreeMap::from([(TopicPartition::new("events", 0), at)]);
         let committed = self.run(admin.alter_group_offsets(group.to_owned(), offsets, PATIENCE)).expect("commits");
         assert!(committed.iter().all(|(_, outcome)| outcome.is_ok()), "{committed:?}");

@@ -1,4 +1,4 @@
-//! The columns of a batch, and their cells, whatever the format in which they are written.
+//! The columns of a batch, and their cells, for any format of lines.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType};
@@ -14,7 +14,6 @@ pub(super) struct Column<'b> {
     cells: Cells<'b>,
 }
 
-/// The cells of a column, with their type.
 enum Cells<'b> {
     Text(&'b StringArray),
     Int32(&'b Int32Array),
@@ -24,7 +23,6 @@ enum Cells<'b> {
     Headers(&'b ListArray),
 }
 
-/// A cell.
 pub(super) enum Cell<'b> {
     Null,
     Text(&'b str),

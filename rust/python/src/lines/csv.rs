@@ -13,7 +13,6 @@ use super::form::{Form, write_hex};
 use super::json::write_text;
 use super::second_text::SecondText;
 
-/// See the [module](self).
 #[derive(Default)]
 pub(super) struct Csv {
     second: SecondText,

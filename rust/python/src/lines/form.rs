@@ -6,7 +6,6 @@ use crate::error::argument_error;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// The form in which a key or a value is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// Text; base64 in JSON, and hex after `0x` in CSV, if it is not UTF-8.

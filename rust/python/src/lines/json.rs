@@ -15,7 +15,6 @@ use super::second_text::SecondText;
 /// Topic, partition and offset first.
 const NAMES: [&str; 8] = ["topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers"];
 
-/// See the [module](self).
 #[derive(Default)]
 pub(super) struct Json {
     second: SecondText,

@@ -23,7 +23,6 @@ trait Format: Default {
     /// The names of the columns in the order in which they are written.
     fn names(schema: &Schema) -> impl Iterator<Item = &str>;
 
-    /// Writes a row, with the end of its line.
     fn write_row(&mut self, columns: &[Column<'_>], row: usize, out: &mut Vec<u8>);
 }
 

@@ -8,7 +8,6 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyList, PyString, PyTuple};
 use crate::error::argument_error;
 use crate::signals::{self, put_off};
 
-/// A key or value.
 pub(crate) enum Data<'a> {
     Borrowed(&'a [u8]),
     /// From a `bytearray` or `memoryview`, which other threads may write to.

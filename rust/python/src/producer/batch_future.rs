@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use monedula_client::error::ClientError;
 use monedula_client::producer::Report;
@@ -17,7 +16,7 @@ use crate::loop_waker::LoopWaker;
 use crate::producer::callbacks::{Callbacks, forget, in_its_loop};
 use crate::producer::not_yet;
 use crate::producer::observed_future::ObservedFuture;
-use crate::runtime::{Own, in_slices};
+use crate::runtime::{Own, done_within};
 use crate::seconds::Seconds;
 
 /// The most row errors in a report: a table may have millions of rows that fail for one reason.
@@ -35,7 +34,6 @@ struct Rows {
     /// The number of the first row that was not taken, and the error.
     untaken: Option<(u64, ClientError)>,
     callbacks: Arc<Callbacks>,
-    /// True if the failures were seen.
     is_seen: AtomicBool,
     /// The report as a Python object, built once.
     made: OnceLock<Py<PyAny>>,
@@ -209,15 +207,9 @@ impl Rows {
         if self.report.is_done() {
             return Ok(());
         }
-        let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let waited = in_slices(py, |until| {
-            let until = deadline.map_or(until, |deadline| until.min(deadline));
-            let over = self.report.wait(until) || deadline.is_some_and(|deadline| deadline <= Instant::now());
-            Ok(over.then_some(()))
-        });
+        let waited = done_within(py, timeout, |until| self.report.wait(until));
         flush_log(py, &self.callbacks.log);
-        waited
+        waited.map(drop)
     }
 
     fn report(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {

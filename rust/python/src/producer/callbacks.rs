@@ -18,7 +18,7 @@ use crate::producer::future::SendFuture;
 use crate::runtime::Own;
 use crate::signals;
 
-/// How many callbacks the thread takes at once: `settle` may have to wait for this many others.
+/// Number of callbacks that the thread takes at once: `settle` may have to wait for this many others.
 const MAX_AT_ONCE: usize = 1024;
 
 /// A callback that is due, and its argument, the future.
@@ -55,10 +55,8 @@ pub(super) fn forget(future: &Bound<'_, PyAny>, callback: &Bound<'_, PyAny>) -> 
     future.py().import("monedula._asyncio.futures")?.call_method1("forget", (future, callback))?.extract()
 }
 
-/// Present trouble with brokers.
 pub(crate) type TroubleSource = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// The callbacks of one producer.
 pub(crate) struct Callbacks {
     state: Mutex<CallbacksState>,
     changed: Condvar,
@@ -75,12 +73,12 @@ pub(crate) struct Callbacks {
 #[derive(Default)]
 struct CallbacksState {
     due: VecDeque<Job>,
-    /// How many callbacks have a future that is not done.
+    /// Number of callbacks whose future is not done.
     pending: usize,
-    /// How many callbacks became due, and how many of them were run.
+    /// Number of callbacks that became due, and of those that were run.
     queued: u64,
     ran: u64,
-    /// How many callbacks the thread is running.
+    /// Number of callbacks that the thread is running.
     taken: u64,
     thread: Option<ThreadId>,
     /// The number of the runner whose thread is alive. Without one, due callbacks are never run.
@@ -188,12 +186,11 @@ impl Callbacks {
         }
     }
 
-    /// True if the caller is a callback.
     pub(crate) fn is_current(&self) -> bool {
         self.state().thread == Some(std::thread::current().id())
     }
 
-    /// Waits until as many callbacks were run as [`Self::goal`] returned, at most until `until`. Returns whether they
+    /// Waits until as many callbacks were run as [`Self::goal`] returned, at most until `until`. Returns true if they
     /// were.
     pub(crate) fn settle(&self, goal: u64, until: Instant) -> bool {
         let mut state = self.state();
@@ -209,7 +206,7 @@ impl Callbacks {
         }
     }
 
-    /// How many callbacks will have been run once those that are due now are.
+    /// Number of callbacks that will have been run once those that are due now are.
     pub(crate) fn goal(&self) -> u64 {
         self.state().queued
     }
@@ -258,7 +255,7 @@ impl CallbacksState {
     }
 }
 
-/// The body of the thread that runs callbacks; see `monedula.producer._callback_thread`. It is dropped when the thread has ended.
+/// The body of the thread that runs callbacks (`monedula.producer._callback_thread`). Dropped when that ends.
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct CallbackRunner {
     callbacks: Own<Arc<Callbacks>>,

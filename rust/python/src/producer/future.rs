@@ -18,7 +18,7 @@ use crate::producer::callbacks::{Callbacks, forget, in_its_loop};
 use crate::producer::not_yet;
 use crate::producer::observed_future::ObservedFuture;
 use crate::producer::queued_future::{Progress, QueuedFuture, Waker};
-use crate::runtime::{Own, in_slices};
+use crate::runtime::{Own, done_within};
 use crate::seconds::Seconds;
 use crate::signals;
 
@@ -32,7 +32,6 @@ pub(crate) struct SendFuture {
 struct FutureParts {
     sending: Sending,
     callbacks: Arc<Callbacks>,
-    /// True if the record's failure was seen.
     is_seen: AtomicBool,
 }
 
@@ -209,13 +208,12 @@ impl SendFuture {
         Self { parts: OnceLock::from(Own::new(FutureParts::of(Sending::Queued(queued), callbacks))) }
     }
 
-    /// The future of a record that is sent next. To make it may release the GIL: PyO3 does when it makes the first one, and
-    /// the garbage collector may run Python code.
+    /// The future of a record that is sent next. To make it may release the GIL: PyO3 does when it makes the first one,
+    /// and the garbage collector may run Python code.
     pub(super) fn of_next(py: Python<'_>) -> PyResult<Bound<'_, Self>> {
         Self { parts: OnceLock::new() }.into_untracked(py)
     }
 
-    /// The record was sent.
     pub(super) fn set_sent(&self, sent: RecordFuture, callbacks: &Arc<Callbacks>) {
         let _ = self.parts.set(Own::new(FutureParts::of(Sending::Sent(sent), callbacks)));
     }
@@ -275,15 +273,9 @@ impl FutureParts {
     }
 
     fn wait(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<()> {
-        let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let waited = in_slices(py, |until| {
-            let until = deadline.map_or(until, |deadline| until.min(deadline));
-            let over = self.sending.wait(until) || deadline.is_some_and(|deadline| deadline <= Instant::now());
-            Ok(over.then_some(()))
-        });
+        let waited = done_within(py, timeout, |until| self.sending.wait(until));
         flush_log(py, &self.callbacks.log);
-        waited
+        waited.map(drop)
     }
 }
 
@@ -322,14 +314,13 @@ impl Sending {
     }
 }
 
-/// Why a record was not delivered.
+/// Reason that a record was not delivered.
 enum Failure {
     Sent(ClientError),
     Unsent(PyErr),
 }
 
 impl Failure {
-    /// The text that it is counted by.
     fn text(&self, py: Python<'_>) -> String {
         match self {
             Self::Sent(error) => error.to_string(),

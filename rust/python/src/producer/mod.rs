@@ -224,7 +224,7 @@ impl ProducerCore {
         Ok(self.shared.get()?.producer.config().delivery_timeout.as_secs_f64())
     }
 
-    /// How many partitions the topic has; `None` while that is not known. Its metadata is requested then.
+    /// Number of partitions of the topic; `None` while it is not known. Its metadata is requested then.
     fn _partition_count(&self, topic: &str) -> PyResult<Option<i32>> {
         Ok(self.shared.get()?.producer.partition_count(topic))
     }
@@ -234,8 +234,8 @@ impl ProducerCore {
         Ok(self.shared.get()?.producer.config().client.schema_registry.clone().map(RegistryCore))
     }
 
-    /// `headers` are added to each row that has none of their names. `key` and `value` say what rows are written as, if
-    /// their columns are not bytes yet.
+    /// `headers` are added to each row that has none of their names. `key` and `value` are the formats of rows whose
+    /// columns are not bytes yet.
     #[pyo3(signature = (data, topic, needs_partition, headers=Vec::new(), key=None, value=None))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn _send_batch(
@@ -254,8 +254,8 @@ impl ProducerCore {
         // Seals the report also if this function fails: a commit waits for that.
         let _sealed = Sealed(&report);
         if key.is_some() || value.is_some() {
-            // The transaction may end while the registry is asked and rows are written. And what is registered stays there, so
-            // it is not for rows that cannot be sent.
+            // The transaction may end while the registry is asked and rows are written. A registered schema stays
+            // there, so none is registered for rows that cannot be sent.
             shared.producer.hold(&report).map_err(|error| to_py(py, error))?;
             let registry = shared.producer.config().client.schema_registry.as_ref();
             reader = registered(py, reader, topic, (key, value), registry)?;
@@ -326,7 +326,7 @@ impl ProducerCore {
         Ok(dict)
     }
 
-    /// How many records failed without anybody having seen it, and the first failure.
+    /// Number of failed records whose failure nobody has seen, and the first failure.
     fn _unseen_failures(&self, py: Python<'_>) -> PyResult<Option<(u64, PyErr)>> {
         Ok(self.shared.get()?.unseen_failures(py))
     }

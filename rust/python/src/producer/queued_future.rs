@@ -30,7 +30,6 @@ impl Default for QueuedFutureState {
     }
 }
 
-/// How far a queued send has come.
 pub(crate) enum Progress {
     Queued,
     Sent(RecordFuture),
@@ -76,7 +75,7 @@ impl QueuedFuture {
         }
     }
 
-    /// Waits until the record is done, at most until `until`. Returns whether it is.
+    /// Waits until the record is done, at most until `until`. Returns true if it is.
     pub(crate) fn wait(&self, until: Instant) -> bool {
         let state = self.state();
         let left = until.saturating_duration_since(Instant::now());

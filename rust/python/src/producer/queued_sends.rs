@@ -2,7 +2,6 @@
 //! ([`QueuedSends`](monedula_client::producer::QueuedSends)); the threads that serve them are Python's.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use monedula_engine::produce::SendFault;
 use pyo3::exceptions::PyBaseException;
@@ -12,7 +11,7 @@ use super::future::SendFuture;
 use super::queued_future::QueuedFuture;
 use super::{ProducerCore, Shared};
 use crate::error::to_py;
-use crate::runtime::{Own, in_slices};
+use crate::runtime::{Own, done_within};
 use crate::seconds::Seconds;
 use crate::signals;
 
@@ -33,8 +32,8 @@ impl QueuedSendsCore {
         Ok(Self { shared: Own::new(core.shared.get()?.clone()) })
     }
 
-    /// Appends a record to a queue; to one that does not exist only with `creates`. Returns its future, which has the callback, and
-    /// whether it is the first record, so that a thread has to serve the queue; `None` if it was not appended.
+    /// Appends a record to a queue; to one that does not exist only with `creates`. Returns its future, which has the
+    /// callback, and true if it is the first record, so that a thread has to serve the queue; `None` if not appended.
     fn push<'py>(
         &self,
         py: Python<'py>,
@@ -47,8 +46,8 @@ impl QueuedSendsCore {
         on_delivery.map_or(Ok(()), |callback| shared.callbacks.prepare(callback))?;
         let queued = Arc::<QueuedFuture>::default();
         let waiting = QueuedSend(Arc::new((record, queued.clone())));
-        // To make an object may release the GIL, and the thread that sends the record must not get it before the callback is
-        // registered.
+        // To make an object may release the GIL, and the thread that sends the record must not get it before the
+        // callback is registered.
         let future = Bound::new(py, SendFuture::queued(queued, &shared.callbacks))?;
         let pushed = shared.queued.push(queue, creates, || waiting).map_err(|error| to_py(py, error))?;
         let Some(is_first) = pushed else { return Ok(None) };
@@ -58,8 +57,8 @@ impl QueuedSendsCore {
         Ok(Some((future, is_first)))
     }
 
-    /// The first record of a queue, how many seconds it has waited, and its transaction; `None` if no record is left to be sent.
-    /// Records of an aborted transaction have failed already, and are removed.
+    /// The first record of a queue, how many seconds it has waited, and its transaction; `None` if no record is left to
+    /// be sent. Records of an aborted transaction have failed already, and are removed.
     fn front(&self, py: Python<'_>, queue: &str) -> PyResult<Option<(Py<PyAny>, f64, u64)>> {
         let shared = self.shared.get()?;
         while let Some(first) = shared.queued.front(queue) {
@@ -91,19 +90,11 @@ impl QueuedSendsCore {
         }))
     }
 
-    /// Waits until the records that wait now are sent or have failed, at most `timeout` seconds. Returns whether they are.
+    /// Waits until the present records are sent or have failed, at most `timeout` seconds. Returns true if they are.
     fn wait(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<bool> {
         let shared = self.shared.get()?;
-        let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let last = shared.queued.last_number();
-        in_slices(py, |until| {
-            let until = deadline.map_or(until, |deadline| until.min(deadline));
-            if shared.queued.wait(last, until) {
-                return Ok(Some(true));
-            }
-            Ok(deadline.is_some_and(|deadline| deadline <= Instant::now()).then_some(false))
-        })
+        done_within(py, timeout, |until| shared.queued.wait(last, until))
     }
 
     /// Present trouble with topics or brokers; `None` if there is none.
@@ -111,7 +102,6 @@ impl QueuedSendsCore {
         Ok(self.shared.get()?.producer.trouble())
     }
 
-    /// How many records wait.
     fn __len__(&self) -> PyResult<usize> {
         Ok(self.shared.get()?.queued.len())
     }

@@ -10,7 +10,6 @@ use super::future::SendFuture;
 use super::{ProducerCore, Shared};
 use crate::error::to_py;
 
-/// The arguments of `send`.
 #[derive(Clone, Copy)]
 pub(super) struct SendArguments<'a, 'py> {
     pub(super) topic: &'a Bound<'py, PyAny>,
@@ -19,7 +18,7 @@ pub(super) struct SendArguments<'a, 'py> {
     pub(super) partition: Option<&'a Bound<'py, PyAny>>,
     pub(super) headers: Option<&'a Bound<'py, PyAny>>,
     pub(super) timestamp: Option<&'a Bound<'py, PyAny>>,
-    /// When the record was sent, if not now.
+    /// Time at which the record was sent, if not now.
     pub(super) since: Option<Instant>,
     /// The transaction in which the record was sent, if it had to wait.
     pub(super) sent_in: Option<u64>,

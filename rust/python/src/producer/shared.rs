@@ -42,8 +42,8 @@ impl Drop for Shared {
 }
 
 impl Shared {
-    /// Prepares for a record that is sent next. Until its callback is registered nothing may release the GIL: a record that
-    /// another thread sends meanwhile would be called back first.
+    /// Prepares for a record that is sent next. Until its callback is registered nothing may release the GIL: a record
+    /// that another thread sends meanwhile would be called back first.
     ///
     /// # Errors
     /// If the callback is not callable, or no thread can be started for it.
@@ -188,8 +188,8 @@ impl Shared {
         })
     }
 
-    /// How many records failed without anybody having seen it, and the first failure; they count as seen then. `None` if
-    /// there are none, and for a transactional producer: there a failure fails the commit.
+    /// Number of failed records whose failure nobody has seen, and the first failure; they count as seen then. `None`
+    /// if there are none, and for a transactional producer: there a failure fails the commit.
     pub(super) fn unseen_failures(&self, py: Python<'_>) -> Option<(u64, PyErr)> {
         if self.producer.config().transactional_id.is_some() {
             return None;

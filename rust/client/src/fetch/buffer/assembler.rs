@@ -23,7 +23,6 @@ use crate::fetch::polled::HandedBatch;
 use crate::log::{Log, kinds};
 use crate::metrics::Metrics;
 
-/// Builds batches, one at a time.
 pub(super) struct Assembler {
     columns: BatchColumns,
     scratch: Scratch,
@@ -59,7 +58,6 @@ impl Assembler {
         Self { columns, scratch: Scratch::default(), builder: None, pool, log, metrics }
     }
 
-    /// A batch without rows, of the same schema.
     pub(super) fn empty(&self) -> ColumnBatch {
         BatchBuilder::new(self.columns.clone(), self.pool.clone(), 1, 1).finish()
     }
@@ -130,7 +128,7 @@ impl Assembler {
 }
 
 /// Rows that were walked will not be handed out: they are fetched again, should the partitions stay. These get a new
-/// span, because a fetch in flight goes on behind what was walked: with its answer the rows before would count as passed.
+/// span: a fetch in flight goes on behind what was walked, and its answer would make the rows before count as passed.
 fn take_back(state: &mut BufferState, walks: Vec<Walk>) {
     let mut begins = BTreeMap::new();
     for Walk { partition, span, from, .. } in walks {
@@ -144,7 +142,6 @@ fn take_back(state: &mut BufferState, walks: Vec<Walk>) {
     }
 }
 
-/// Holds a partition back until this has arrived.
 fn hold_until(shared: &Arc<Shared>, state: &mut BufferState, partition: &TopicPartition, awaited: &Awaited) {
     state.set_held(partition, HoldReason::Lookup, true);
     let (shared, theirs) = (Arc::downgrade(shared), partition.clone());

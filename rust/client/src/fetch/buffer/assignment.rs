@@ -1,4 +1,4 @@
-//! The partitions that are read: which, from where, up to where, and which are paused.
+//! The partitions that are read: their starts, bounds and pauses.
 //!
 //! Both locks are held by everything that changes what may be handed out: a batch never holds rows of a partition that
 //! was sought or released before it was returned.
@@ -19,7 +19,6 @@ use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
 use crate::lock::lock;
 
-/// Changes of the partitions that are read.
 #[derive(Clone, Copy)]
 pub(crate) struct Assignment<'b> {
     shared: &'b Shared,
@@ -118,7 +117,7 @@ impl<'b> Assignment<'b> {
         Some(span)
     }
 
-    /// Where this span of a partition starts that was assigned by hand to start at its committed offset.
+    /// Starts this span of a partition that was assigned by hand at its committed offset.
     pub(crate) fn start(self, partition: &TopicPartition, span: u64, committed: Committed) {
         let mut state = self.shared.lock();
         start_at(&mut state, partition, span, committed, Start::Policy);

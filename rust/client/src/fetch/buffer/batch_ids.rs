@@ -1,5 +1,5 @@
-//! The ids of batches. Those of one buffer differ from those of all others in the process: a batch of another consumer is
-//! not taken for an own one that has the same number.
+//! The ids of batches. Those of one buffer differ from those of all others in the process: a batch of another consumer
+//! is not taken for an own one that has the same number.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +10,6 @@ const BUFFER_SHIFT: u32 = 40;
 
 static BUFFERS: AtomicU64 = AtomicU64::new(1);
 
-/// Gives ids to the batches of one buffer.
 #[derive(Debug)]
 pub(super) struct BatchIds {
     before_first: BatchId,
@@ -30,7 +29,6 @@ impl BatchIds {
         self.last
     }
 
-    /// True if a batch of this buffer has this id.
     pub(super) fn has(&self, id: BatchId) -> bool {
         self.before_first < id && id <= self.last
     }

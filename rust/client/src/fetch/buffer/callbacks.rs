@@ -11,25 +11,21 @@ use crate::fetch::polled::PendingCallback;
 #[derive(Default)]
 pub(super) struct Callbacks {
     queue: VecDeque<PendingCallback>,
-    /// Those for newly assigned partitions in which the user's code failed: run again by the next call, before any
-    /// other.
+    /// Callbacks for new partitions in which the user's code failed: run again by the next call, before any other.
     repeated: VecDeque<PendingCallback>,
     /// The one that a thread of the user's runs now.
     running: Option<PendingCallback>,
 }
 
 impl Callbacks {
-    /// True if none waits.
     pub(super) fn is_empty(&self) -> bool {
         self.repeated.is_empty() && self.queue.is_empty()
     }
 
-    /// True if one is to be run now.
     pub(super) fn is_due(&self) -> bool {
         self.running.is_none() && !self.is_empty()
     }
 
-    /// Takes the one that is to be run now.
     pub(super) fn next(&mut self) -> Option<PendingCallback> {
         if self.running.is_some() {
             return None;
@@ -66,7 +62,6 @@ impl Callbacks {
         dropped.into_iter().map(|callback| callback.ticket).collect()
     }
 
-    /// One is to be run by a thread of the user's.
     pub(super) fn queue(&mut self, callback: PendingCallback) {
         self.queue.push_back(callback);
     }

@@ -1,4 +1,4 @@
-//! The driver's side of the buffer: what it brings, what stops it, and what it drops for want of memory.
+//! The driver's side of the buffer: fetched records, errors, and eviction for want of memory.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use bytes::Bytes;
 use monedula_columns::{AbortedTransaction, segments};
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Fetched;
+use monedula_engine::ledger::OffsetAndEpoch;
 use monedula_protocol::compression::Compression;
 use monedula_protocol::records::Batches;
 use tokio::sync::Notify;
@@ -17,7 +18,6 @@ use super::state::BufferState;
 use crate::error::ClientError;
 use crate::fetch::inflate::{Inflater, SEGMENT_BYTES, Segment};
 
-/// Changes that the driver makes.
 #[derive(Clone, Copy)]
 pub(crate) struct DriverSide<'b> {
     shared: &'b Shared,
@@ -30,7 +30,6 @@ impl<'b> DriverSide<'b> {
         Self { shared, assignment, inflater }
     }
 
-    /// Notified when all that was ready is handed out, and the driver waits for budget.
     pub(crate) fn drained(self) -> &'b Notify {
         self.shared.drained()
     }
@@ -40,7 +39,7 @@ impl<'b> DriverSide<'b> {
         let mut state = self.shared.lock();
         let Some(starts) = state.partitions.positioned(partition, span, offset) else { return };
         if starts {
-            state.handed_out.starts_at(partition, span, offset);
+            state.handed_out.starts(partition, span, OffsetAndEpoch { offset, leader_epoch: -1 }, false);
             state.hold_at_bound(partition);
         }
         drop(state);
@@ -78,19 +77,16 @@ impl<'b> DriverSide<'b> {
         self.shared.notify_calls();
     }
 
-    /// Errors of topics.
     pub(crate) fn errors<R>(self, work: impl FnOnce(&mut PendingErrors) -> R) -> R {
         work(&mut self.shared.lock().errors)
     }
 
-    /// An error of the whole client: raised on every call that has nothing to hand out, until it is `None` again.
     pub(crate) fn set_fatal(self, error: Option<ClientError>) {
         if self.errors(|errors| errors.set_fatal(error)) {
             self.shared.notify_calls();
         }
     }
 
-    /// An error of a topic none of whose partitions is known; lasts until some are, or the assignment changes.
     pub(crate) fn topic_failed(self, error: ClientError) {
         self.errors(|errors| errors.topic_failed(error));
         self.shared.notify_calls();

@@ -10,7 +10,7 @@ use crate::fetch::polled::{HandedBatch, Polled};
 const FIRST: Holder = 1;
 const SECOND: Holder = 2;
 
-/// What a call returns that does not wait.
+/// Result of a call that does not wait.
 fn next(world: &World, holder: Holder) -> Result<Polled, ClientError> {
     world.buffer.next(&want(100), Instant::now(), holder)
 }
@@ -30,7 +30,6 @@ fn offsets(batch: &HandedBatch) -> Vec<i64> {
     (0..batch.columns.record_batch.num_rows()).filter_map(|row| batch.columns.offset_of(row)).collect()
 }
 
-/// The partition stopped, as the broker says.
 fn stop(world: &World, index: i32, span: u64) {
     let partition = p(index);
     let fault = Fault::OffsetOutOfRange { partition, offset: 5, log_start: 9, log_end: 9 };

@@ -14,13 +14,11 @@ const RAISED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Errors of partitions, of topics and of the whole client.
 #[derive(Default)]
 pub(crate) struct PendingErrors {
-    /// Errors that were not raised yet.
     raise: VecDeque<ClientError>,
     /// Errors of topics that have no partition here.
     failed_topics: Vec<ClientError>,
     /// An error of the whole client, raised on every call while it lasts.
     fatal: Option<ClientError>,
-    /// When an error that lasts was last raised.
     lasting_raised_at: Option<Instant>,
 }
 
@@ -39,12 +37,10 @@ impl PendingErrors {
         self.raise.retain(|error| error.partition() != Some(partition));
     }
 
-    /// Errors to be raised, in this order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &ClientError> {
         self.raise.iter()
     }
 
-    /// Takes the error at an index of [`Self::iter`].
     pub(super) fn take(&mut self, index: usize) -> Option<ClientError> {
         self.raise.remove(index)
     }
@@ -100,12 +96,11 @@ impl PendingErrors {
         self.failed_topics.iter()
     }
 
-    /// An error that lasts is raised now.
     pub(super) fn lasting_raised(&mut self) {
         self.lasting_raised_at = Some(Instant::now());
     }
 
-    /// When an error that lasts is raised again, at the latest at `deadline`; `None` if it was not raised yet.
+    /// Time at which an error that lasts is raised again, at the latest `deadline`; `None` if it was not raised yet.
     pub(super) fn lasting_due(&self, deadline: Option<Instant>) -> Option<Instant> {
         let due = self.lasting_raised_at? + RAISED_AGAIN_AFTER;
         Some(deadline.map_or(due, |deadline| due.min(deadline)))

@@ -19,7 +19,6 @@ use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
 use crate::fetch::polled::PendingCallback;
 
-/// Changes that a group membership makes.
 #[derive(Clone, Copy)]
 pub(crate) struct GroupSide<'b> {
     shared: &'b Shared,
@@ -31,7 +30,6 @@ impl<'b> GroupSide<'b> {
         Self { shared, assignment }
     }
 
-    /// Notified when the group's task has something to do.
     pub(crate) fn wanted(self) -> &'b Notify {
         self.shared.group_wanted()
     }
@@ -41,14 +39,12 @@ impl<'b> GroupSide<'b> {
         work(&mut self.shared.lock().membership)
     }
 
-    /// As if the user had polled.
     pub(crate) fn keep_alive(self) {
         let mut state = self.shared.lock();
         state.membership.poll_now();
         self.shared.notify_group(state);
     }
 
-    /// Until when records may be handed out.
     pub(crate) fn set_lease(self, lease: Lease) {
         let before = self.shared.lock().membership.set_lease(lease);
         // Every heartbeat renews it; calls wait only for one that was over.
@@ -57,7 +53,6 @@ impl<'b> GroupSide<'b> {
         }
     }
 
-    /// An error of the membership: raised once, or on every call from now on.
     pub(crate) fn raise(self, error: ClientError, fatal: bool) {
         let mut state = self.shared.lock();
         state.membership.raise(error, fatal);
@@ -122,7 +117,7 @@ impl<'b> GroupSide<'b> {
         }
     }
 
-    /// Where partitions of the group start, each with its committed offset and whether the topic is new. Those that the
+    /// Starts partitions of the group, each with its committed offset and true if the topic is new. Partitions that the
     /// user has sought elsewhere meanwhile stay there.
     pub(crate) fn start(self, partitions: Vec<(TopicPartition, Committed, bool)>) {
         let mut state = self.shared.lock();
@@ -160,9 +155,9 @@ impl<'b> GroupSide<'b> {
         self.release(state, partitions);
     }
 
-    /// The member does not own these any more: they are lost. An on_revoked for them that has not begun becomes an on_lost. If
-    /// nobody `listens` to that there is none, and their tickets are returned. Both in one step: a poll in between ran the
-    /// on_revoked of partitions that were gone.
+    /// The member does not own these any more: they are lost. An on_revoked for them that has not begun becomes an
+    /// on_lost. If nobody `listens` to that there is none, and their tickets are returned. Both in one step: a poll in
+    /// between ran the on_revoked of partitions that were gone.
     pub(crate) fn lost(self, partitions: &BTreeSet<TopicPartition>, listens: bool) -> Vec<u64> {
         let (_assembler, mut state) = self.assignment.lock();
         let uncalled = state.membership.callbacks().revoked_to_lost(partitions, listens);

@@ -1,5 +1,5 @@
-//! The record of what the user was handed: what of it is finished, what of that is committed, and rows that were given
-//! back. These are kept as they are, and handed out before all others of their partition, by the next call of any holder.
+//! The record of what the user was handed, finished and committed, and rows that were given back. These are kept as
+//! they are, and handed out before all others of their partition, by the next call of any holder.
 //!
 //! The ledger knows what may be committed. It is behind the lock `state` of the buffer: what is handed out and what is
 //! finished changes in one step with the partitions.
@@ -29,17 +29,15 @@ pub(crate) struct HandedOut {
     /// Kept where there is a `group.id`.
     ledger: Option<Ledger>,
     batch_ids: BatchIds,
-    /// Under which leader epochs the records were written that were handed out.
+    /// Leader epochs of the records that were handed out.
     epochs: LeaderEpochs,
-    /// Batches whose rows are handed out one by one.
     rows: BTreeMap<BatchId, RowBatch>,
     /// Rows that were handed out and given back, in the order of the log: they go before what is ready.
     returned: Returned,
     /// Batches whose refused records are not in safe keeping yet, with their partitions.
     unaccepted: BTreeMap<BatchId, BTreeSet<TopicPartition>>,
-    /// After how many finished rows an automatic commit is due; rows are counted only where there is one.
+    /// Number of finished rows after which an automatic commit is due; rows are counted only where there is one.
     commit_after: Option<u64>,
-    /// Rows in the hands of each holder.
     held_rows: BTreeMap<Holder, u64>,
     /// The threads and tasks that asked for rows and have not ended.
     askers: BTreeSet<Holder>,
@@ -48,7 +46,6 @@ pub(crate) struct HandedOut {
     /// Offsets given to a commit whose outcome is not known. Forgotten, as the next ones are, with an assignment or a
     /// seek.
     committing: BTreeMap<TopicPartition, CommitOffset>,
-    /// Offsets committed last.
     committed: BTreeMap<TopicPartition, CommitOffset>,
     /// Partitions that were released or lost while the user held records of them, or had finished some that are not
     /// committed: the next owner reads these again, so a transaction that has them must abort.
@@ -62,7 +59,6 @@ pub(super) type Returned = BTreeMap<TopicPartition, VecDeque<(BatchId, ReturnedR
 
 /// The meaning of a commit for one partition.
 enum ToCommit {
-    /// This offset is to be sent.
     Send(CommitOffset),
     /// As much is committed already: nothing is to be sent.
     Committed(CommitOffset),
@@ -91,7 +87,6 @@ impl HandedOut {
         }
     }
 
-    /// `holder` asks for rows.
     pub(super) fn asks(&mut self, holder: Holder) {
         if self.ledger.is_some() {
             self.askers.insert(holder);
@@ -154,18 +149,18 @@ impl HandedOut {
         self.unaccepted.retain(|_, partitions| !partitions.is_empty());
     }
 
-    /// What a batch refused is in safe keeping, or nobody can put it there any more.
+    /// Records that a batch refused are in safe keeping, or nobody can put them there any more.
     fn forget_refused(&mut self, id: BatchId) {
         self.unaccepted.remove(&id);
     }
 
-    /// What was committed so far says nothing of what may be committed next.
+    /// Earlier commits say nothing of the next ones.
     fn forget_commits(&mut self, partition: &TopicPartition) {
         self.committing.remove(partition);
         self.committed.remove(partition);
     }
 
-    /// What committing a batch that ends at `next` means for a partition; `None` if nothing of it may be committed.
+    /// Offset to commit for a partition by a batch that ends at `next`; `None` if nothing of it may be committed.
     fn offset_to_commit(&mut self, partition: &TopicPartition, next: OffsetAndEpoch) -> Option<ToCommit> {
         let ledger = self.ledger.as_mut()?;
         let finished = ledger.finished(partition)?;
@@ -220,7 +215,6 @@ impl HandedOut {
         self.ledger.as_ref()?.finished(partition).map(|place| place.offset)
     }
 
-    /// A new id for a batch.
     fn new_batch(&mut self) -> BatchId {
         self.batch_ids.next()
     }
@@ -243,8 +237,8 @@ impl HandedOut {
             let mut spans = spans.iter();
             spans.any(|span| span.partition == partition.partition && span.topic == partition.topic)
         };
-        // Places of which the batch has no rows, only markers, aborted and dropped records, are nothing that the user could
-        // finish.
+        // Places of which the batch has no rows, only markers, aborted and dropped records, are nothing that the user
+        // could finish.
         let (rows, markers): (Vec<_>, Vec<_>) = places.iter().cloned().partition(|(partition, ..)| has_rows(partition));
         ledger.hand_out(id, holder, &rows);
         if columns.refused.is_some() {
@@ -334,11 +328,6 @@ impl HandedOut {
         self.ledger.as_ref().is_none_or(|ledger| ledger.is_quiet(partitions))
     }
 
-    /// The driver found where a partition starts that has no committed offset.
-    pub(super) fn starts_at(&mut self, partition: &TopicPartition, span: u64, offset: i64) {
-        self.starts(partition, span, OffsetAndEpoch { offset, leader_epoch: -1 }, false);
-    }
-
     /// The place where a partition starts, which is that of a commit or not.
     pub(super) fn starts(&mut self, partition: &TopicPartition, span: u64, at: OffsetAndEpoch, is_committed: bool) {
         if let Some(ledger) = &mut self.ledger {
@@ -380,7 +369,7 @@ impl HandedOut {
         batch.columns.record_batch.num_rows() == 0 || self.batch_ids.has(batch.id)
     }
 
-    /// What `holder` holds is finished. Returns all that is finished and not known to be committed.
+    /// Finishes everything that `holder` holds. Returns all that is finished and not known to be committed.
     pub(crate) fn finish_all(&mut self, holder: Holder) -> BTreeMap<TopicPartition, CommitOffset> {
         self.finish_held(holder);
         let mut offsets = self.committing.clone();
@@ -437,14 +426,13 @@ impl HandedOut {
         }
     }
 
-    /// The first rows of a part are finished; it stays out. Counts once all earlier parts of the partition are finished.
+    /// The first rows of a part are finished; it stays out. Counts once the partition's earlier parts are finished.
     pub(crate) fn finish_rows(&mut self, part: &HandedBatch, rows: usize) {
         if let Some(ledger) = &mut self.ledger {
             finish_up_to(&part.columns, rows, part.id, ledger);
         }
     }
 
-    /// Nobody will finish the rest of a part: it stays uncommitted, and no revocation waits for it.
     pub(crate) fn abandon(&mut self, part: &HandedBatch) {
         if let Some(ledger) = &mut self.ledger
             && ledger.keeper(part.id) == Some(Keeper::Name)
@@ -453,7 +441,6 @@ impl HandedOut {
         }
     }
 
-    /// The gate of a part of a batch, which has rows of one partition.
     pub(super) fn work_gate(&self, partitions: &Partitions, part: &HandedBatch) -> WorkGate {
         let gate = part.places.first().and_then(|(partition, span, _)| {
             let buffer = partitions.get(partition)?;
@@ -472,8 +459,7 @@ impl HandedOut {
         ledger.unfinished(id)
     }
 
-    /// A batch is finished and is to be committed: which offsets have to be sent for that, and the outcome of the
-    /// others.
+    /// Finishes a batch that is to be committed: returns the offsets to send for that, and the outcome of the others.
     pub(crate) fn finish(
         &mut self,
         partitions: &Partitions,
@@ -500,8 +486,8 @@ impl HandedOut {
         (send, known)
     }
 
-    /// The user commits offsets of its own choice. Those without a leader epoch get the one of the record before them, so
-    /// that whoever starts there learns whether that record was replaced.
+    /// The user commits offsets of its own choice. Those without a leader epoch get the one of the record before them,
+    /// so that whoever starts there learns whether that record was replaced.
     pub(crate) fn commits_own_offsets(&mut self, offsets: &mut BTreeMap<TopicPartition, CommitOffset>) {
         self.add_epochs(offsets);
         for partition in offsets.keys() {
@@ -517,7 +503,6 @@ impl HandedOut {
         std::mem::take(&mut self.revoked_unfinished)
     }
 
-    /// A transaction with these offsets was committed.
     pub(crate) fn transaction_committed(&mut self, offsets: &BTreeMap<TopicPartition, CommitOffset>) {
         if let Some(ledger) = &mut self.ledger {
             for (partition, at) in offsets {
@@ -670,8 +655,8 @@ impl HandedOut {
         self.rows.values().for_each(RowBatch::stop);
     }
 
-    /// True if rows of a partition were handed out that may be handed out again, or that somebody has in hand: its error
-    /// comes after them.
+    /// True if rows of a partition were handed out that may be handed out again, or that somebody has in hand: its
+    /// error comes after them.
     pub(super) fn owes_rows(&self, partition: &TopicPartition) -> bool {
         self.returned.contains_key(partition) || self.is_in_hand(partition)
     }

@@ -1,5 +1,5 @@
-//! Under which leader epoch the records were written that were handed out: an offset that is committed with the epoch of
-//! the record before it is checked by its next reader, who learns then that the record was replaced (KIP-320).
+//! Leader epochs of the records that were handed out: an offset that is committed with the epoch of the record before
+//! it is checked by its next reader, who learns then that the record was replaced (KIP-320).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -9,11 +9,10 @@ use monedula_engine::TopicPartition;
 /// Most epochs of a partition that are kept: the oldest are of records that were read long ago.
 const MAX_EPOCHS: usize = 100;
 
-/// The leader epochs of what was read, by partition.
 #[derive(Default)]
 pub(super) struct LeaderEpochs(BTreeMap<TopicPartition, Read>);
 
-/// What was read of a partition without a gap.
+/// Offsets read of a partition without a gap.
 #[derive(Default)]
 struct Read {
     /// The epochs, each with its first offset.
@@ -41,8 +40,8 @@ impl LeaderEpochs {
         read.end = offsets.end;
     }
 
-    /// The leader epoch of the record before `offset`, -1 if it was not read. One that is too low would make the next reader
-    /// believe that records were replaced.
+    /// The leader epoch of the record before `offset`, -1 if it was not read. One that is too low would make the next
+    /// reader believe that records were replaced.
     pub(super) fn before(&self, partition: &TopicPartition, offset: i64) -> i32 {
         let read = self.0.get(partition).filter(|read| offset <= read.end);
         let first = |read: &&Read| read.epochs.iter().rev().find(|(first, _)| *first < offset).map(|(_, epoch)| *epoch);

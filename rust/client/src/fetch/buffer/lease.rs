@@ -1,17 +1,14 @@
-//! The lease: until when a group member may hand records out. The machine of the group renews it with heartbeats.
+//! The time until which a group member may hand records out. The machine of the group renews it by heartbeats.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Until when records may be handed out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Lease {
-    /// For ever: the consumer is in no group.
+    /// No end: the consumer is in no group.
     #[default]
     Unlimited,
-    /// Until then.
     Until(Instant),
-    /// Not now.
     Expired,
 }
 
@@ -54,7 +51,7 @@ impl LeaseClock {
         self.until_ns.store(until_ns, Ordering::Release);
     }
 
-    /// When a row was last wanted, in a group.
+    /// Time at which a row was last wanted, in a group.
     pub(super) fn row_wanted_at(&self) -> Option<Instant> {
         let at_ns = self.row_wanted_ns.load(Ordering::Acquire);
         (at_ns > 0).then(|| self.started + Duration::from_nanos(at_ns))
@@ -66,7 +63,7 @@ impl LeaseClock {
         until_ns == Self::UNLIMITED || nanos(self.started.elapsed()) < until_ns
     }
 
-    /// The user wants a row; whether the lease holds.
+    /// Notes that the user wants a row; returns false if the lease is over.
     #[inline]
     pub(super) fn row_wanted(&self) -> bool {
         let until_ns = self.until_ns.load(Ordering::Acquire);

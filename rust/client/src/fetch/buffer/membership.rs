@@ -26,15 +26,13 @@ pub(crate) struct MembershipGate {
     callbacks: Callbacks,
     /// Calls of the user's that wait now.
     waiting_calls: usize,
-    /// When the last call of the user's ended, or it said that it is alive.
+    /// Time at which the last call of the user's ended, or it said that it is alive.
     polled_at: Option<Instant>,
-    /// For how long the process had been stopped by then.
+    /// Time for which the process had been stopped by then.
     stopped_before: Duration,
     /// True if the group's task is to be notified of the next poll: the member left for want of one.
     awaits_poll: bool,
-    /// When partitions were last released.
     released_at: Option<Instant>,
-    /// Errors to be raised once.
     raise: VecDeque<ClientError>,
     /// The error that ended the membership, raised on every call.
     fatal: Option<ClientError>,
@@ -54,7 +52,6 @@ struct PendingRevocation {
 }
 
 impl MembershipGate {
-    /// The lease for rows that are handed out one by one.
     pub(super) fn clock(&self) -> Arc<LeaseClock> {
         Arc::clone(&self.clock)
     }
@@ -97,7 +94,6 @@ impl MembershipGate {
         }
     }
 
-    /// Sets the lease, and returns the one before.
     pub(super) fn set_lease(&mut self, lease: Lease) -> Lease {
         self.clock.set(lease);
         std::mem::replace(&mut self.lease, lease)
@@ -107,7 +103,6 @@ impl MembershipGate {
         self.leaving
     }
 
-    /// The group is being left; or it is left, and a new membership may begin.
     pub(super) fn set_leaving(&mut self, leaving: bool) {
         self.leaving = leaving;
         self.callbacks.forget_all_repeated();
@@ -118,7 +113,6 @@ impl MembershipGate {
         }
     }
 
-    /// As if the user had polled.
     pub(super) fn poll_now(&mut self) {
         (self.polled_at, self.stopped_before) = (Some(Instant::now()), run_time::stopped());
     }
@@ -139,7 +133,7 @@ impl MembershipGate {
         self.poll_now();
     }
 
-    /// When the user last polled: now, while a call waits.
+    /// Time of the user's last poll: now, while a call waits.
     pub(crate) fn polled(&self) -> Instant {
         let now = Instant::now();
         match self.waiting_calls {
@@ -167,12 +161,10 @@ impl MembershipGate {
         self.commit_calls -= 1;
     }
 
-    /// Callbacks of the user's.
     pub(super) fn callbacks(&mut self) -> &mut Callbacks {
         &mut self.callbacks
     }
 
-    /// The next callback to be run, if none is running.
     pub(crate) fn next_callback(&mut self) -> Option<PendingCallback> {
         self.callbacks.next()
     }
@@ -201,7 +193,7 @@ impl MembershipGate {
     /// True if the user holds nothing unfinished of these partitions.
     fn is_finished(&self, revocation: &PendingRevocation, handed_out: &HandedOut) -> bool {
         let quiet = handed_out.is_quiet(&revocation.partitions);
-        // What a call finishes is to be committed by it: released before that, the next owner would read it again.
+        // Rows that a call finishes are to be committed by it: released before, the next owner would read them again.
         self.commit_calls == 0 && (self.leaving || (quiet && !revocation.wait_for_user))
     }
 
@@ -214,7 +206,6 @@ impl MembershipGate {
         done.into_iter().map(|revocation| (revocation.ticket, revocation.partitions)).collect()
     }
 
-    /// The member does not own these any more.
     pub(super) fn released(&mut self, partitions: &BTreeSet<TopicPartition>) {
         self.released_at = Some(Instant::now());
         // Their revocations need no answer any more: the machine has released them without waiting for it.
@@ -222,7 +213,6 @@ impl MembershipGate {
         self.revocations.retain(|revocation| revocation.partitions.iter().any(is_open));
     }
 
-    /// How long ago the member last released partitions.
     pub(crate) fn since_release(&self) -> Option<Duration> {
         self.released_at.map(|at| at.elapsed())
     }

@@ -68,8 +68,7 @@ use crate::lock::lock;
 use crate::log::Log;
 use crate::metrics::Metrics;
 
-/// What was fetched and is not handed out yet, between the driver that fetches and the user's threads that take
-/// batches.
+/// Records fetched and not handed out yet, between the driver and the user's threads that take batches.
 pub(crate) struct FetchBuffer {
     shared: Arc<Shared>,
     assembler: Mutex<Assembler>,
@@ -77,7 +76,6 @@ pub(crate) struct FetchBuffer {
     metrics: Metrics,
 }
 
-/// How waiting ended.
 enum Waited {
     Enough,
     Callback(PendingCallback),
@@ -131,22 +129,18 @@ impl FetchBuffer {
         }
     }
 
-    /// Changes of the partitions that are read.
     pub(crate) fn assignment(&self) -> Assignment<'_> {
         Assignment::new(&self.shared, &self.assembler)
     }
 
-    /// Changes that a group membership makes.
     pub(crate) fn group(&self) -> GroupSide<'_> {
         GroupSide::new(&self.shared, self.assignment())
     }
 
-    /// Changes that the driver makes.
     pub(crate) fn driver(&self) -> DriverSide<'_> {
         DriverSide::new(&self.shared, self.assignment(), &self.inflater)
     }
 
-    /// Looks at the state.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&BufferState) -> R) -> R {
         look(&self.shared.lock())
     }
@@ -190,7 +184,7 @@ impl FetchBuffer {
         }
     }
 
-    /// True if [`Self::next`] would return at once; waits for that until `until`. Takes nothing.
+    /// Waits until [`Self::next`] would return at once, at most until `until`; returns whether it would. Takes nothing.
     pub(crate) fn ready(&self, limits: &BatchLimits, until: Instant) -> bool {
         let mut state = self.shared.lock();
         loop {
@@ -218,7 +212,6 @@ impl FetchBuffer {
         Ok(Waited::Enough)
     }
 
-    /// Raises the next error that is due.
     fn raise_pending(&self, state: &mut BufferState) -> Result<(), ClientError> {
         state.raise_pending().inspect_err(|error| {
             if is_unavailable(error) {
@@ -228,7 +221,6 @@ impl FetchBuffer {
         })
     }
 
-    /// A batch of what is ready; `None` if that has no rows, or may not be handed out any more.
     fn build(&self, limits: &BatchLimits, holder: Holder) -> Option<HandedBatch> {
         let batch = lock(&self.assembler).assemble(&self.shared, limits, holder);
         // Without the lock on building, which the driver takes next.
@@ -255,7 +247,7 @@ impl FetchBuffer {
         }
     }
 
-    /// How far leaving the group is; waits for a change until `until`.
+    /// Progress of leaving the group; waits for a change until `until`.
     pub(crate) fn leaving(&self, until: Instant) -> Leaving {
         let _waiting = WaitingCall::begin(&*self.shared);
         let mut state = self.shared.lock();
@@ -278,8 +270,6 @@ impl FetchBuffer {
         WaitingCall::begin(Arc::clone(&self.shared))
     }
 
-    /// The user commits: no revocation is finished before the group's task has the commit, or there is nothing to
-    /// commit.
     pub(crate) fn begin_commit(&self) -> CommitCall {
         self.shared.lock().membership.begin_commit();
         CommitCall(Arc::clone(&self.shared))
@@ -305,7 +295,6 @@ impl FetchBuffer {
         unfinished
     }
 
-    /// The batch's rows are handed out one by one, each after it was taken from the cursor.
     pub(crate) fn by_rows(&self, batch: &HandedBatch, holder: Holder) -> Arc<RowCursor> {
         let mut state = self.shared.lock();
         let comes_first = state.must_return_first();
@@ -313,8 +302,6 @@ impl FetchBuffer {
         handed_out.by_rows(partitions, batch, holder, comes_first)
     }
 
-    /// The records that a batch refused are in safe keeping: from now on `holder` holds the batch. False if some of its
-    /// partitions were sought, paused or lost since; the rows of the others are handed out again.
     pub(crate) fn claim(&self, batch: &HandedBatch, holder: Holder) -> bool {
         let is_current = self.finishing(|handed_out, partitions| handed_out.claim(partitions, batch, holder));
         if !is_current {
@@ -324,20 +311,16 @@ impl FetchBuffer {
         is_current
     }
 
-    /// Rows of a batch that were not taken are handed out again, unless the partition was sought or lost since. The row
-    /// taken last stays in the hands of `holder`; if left out, of whoever took it.
     pub(crate) fn give_back(&self, id: BatchId, holder: Option<Holder>) {
         self.finishing(|handed_out, partitions| handed_out.give_back(partitions, id, holder));
         self.shared.notify_calls();
     }
 
-    /// Ends the current wait of a call, or the next one.
     pub(crate) fn wake(&self) {
         self.shared.lock().wake();
         self.shared.notify_calls();
     }
 
-    /// Ends every wait, now and from now on, and drops what was fetched.
     pub(crate) fn close(&self) {
         let fetched = self.shared.lock().close();
         drop(fetched);
@@ -345,7 +328,6 @@ impl FetchBuffer {
         self.shared.notify_calls();
     }
 
-    /// The status of each partition.
     pub(crate) fn status(&self) -> BTreeMap<TopicPartition, PartitionStatus> {
         let state = self.synced();
         let partitions = state.partitions.iter();
@@ -365,7 +347,6 @@ impl FetchBuffer {
         state
     }
 
-    /// A batch without rows, of the same schema.
     pub(crate) fn empty(&self) -> ColumnBatch {
         lock(&self.assembler).empty()
     }

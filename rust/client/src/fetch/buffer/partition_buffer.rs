@@ -1,4 +1,4 @@
-//! The queue of one partition: what was fetched and not yet handed out, where handing out stands, and why it holds back.
+//! The queue of one partition: records fetched and not handed out, the position, and reasons that hold it back.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -33,14 +33,13 @@ pub struct PartitionStatus {
     pub queued_bytes: usize,
     /// Offset before which everything is finished, where there is a `group.id` and that is known.
     pub finished: Option<i64>,
-    /// Why it stopped.
+    /// Reason that it stopped.
     pub fault: Option<ClientError>,
 }
 
-/// Why nothing of a partition is to be handed out or fetched, whatever there is. Several reasons may hold at once.
+/// Reason that nothing of a partition is to be handed out or fetched, whatever there is. Several may hold at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum HoldReason {
-    /// The user paused it.
     Paused,
     /// It is being revoked: released once the user has finished what it holds of it.
     Revoked,
@@ -61,10 +60,9 @@ impl HoldReason {
     }
 }
 
-/// Where a loop with `until` stops in a partition.
+/// End of a partition for a loop with `until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
-    /// There is no such loop.
     None,
     /// It is being looked up.
     Unknown,
@@ -82,7 +80,7 @@ pub(super) enum Piece {
     Fault(ClientError),
 }
 
-/// How a walk of the partition ended.
+/// End of a walk of the partition.
 pub(super) enum WalkEnd {
     /// All that it had is walked.
     Drained,
@@ -92,7 +90,6 @@ pub(super) enum WalkEnd {
     Failed(ClientError),
 }
 
-/// The queue of one partition.
 pub(super) struct PartitionBuffer {
     fetched: FetchedData,
     /// Exclusive end of a bounded read.
@@ -111,7 +108,7 @@ pub(super) struct PartitionBuffer {
     gate: PartitionGate,
 }
 
-/// Everything that goes when the partition is fetched anew.
+/// Data that goes when the partition is fetched anew.
 #[derive(Default)]
 struct FetchedData {
     /// Changes with each assignment and seek: what was fetched for another span is dropped.
@@ -131,7 +128,7 @@ struct FetchedData {
     /// The offset that the user asked for, shown as the position until the driver has found that.
     target: Option<i64>,
     log: LogEnds,
-    /// Why the partition stopped, until a seek.
+    /// Reason that the partition stopped, until a seek.
     fault: Option<ClientError>,
 }
 
@@ -237,7 +234,7 @@ impl PartitionBuffer {
         self.fetched.fault.as_ref()
     }
 
-    /// Forgets why it stopped. False if it had not.
+    /// Forgets the reason of the stop. False if there was none.
     pub(super) fn forget_fault(&mut self) -> bool {
         self.fetched.fault.take().is_some()
     }
@@ -247,7 +244,7 @@ impl PartitionBuffer {
         (self.fetched.queued_records, self.fetched.queued_bytes)
     }
 
-    /// Puts it into the ready queue; whether it stood there already.
+    /// Puts it into the ready queue; returns whether it stood there already.
     pub(super) fn enter_ready_queue(&mut self) -> bool {
         std::mem::replace(&mut self.in_ready_queue, true)
     }
@@ -280,7 +277,7 @@ impl PartitionBuffer {
         self.fetched.target = Some(offset);
     }
 
-    /// The driver found where it starts, or where it goes on because the log lost the position. Whether it starts now.
+    /// Goes on where the driver found the start, or the place after a lost position. Returns whether it starts now.
     pub(super) fn positioned(&mut self, partition: &TopicPartition, offset: i64, options: &WalkOptions) -> bool {
         let starts = self.fetched.position.is_none();
         match starts {
@@ -290,7 +287,7 @@ impl PartitionBuffer {
         starts
     }
 
-    /// Takes what a fetch brought. Whether there is anything that may be handed out some time.
+    /// Takes the records of a fetch. Returns whether any may be handed out some time.
     pub(super) fn push(&mut self, fetched: &Fetched, bytes: usize, pieces: impl Iterator<Item = Piece>) -> bool {
         self.fetched.log = LogEnds {
             high_watermark: Some(fetched.high_watermark),
@@ -409,7 +406,7 @@ impl PartitionBuffer {
         Some(position)
     }
 
-    /// Where walking stops: at the end of a bounded read, or of a loop with `until`.
+    /// End of walking: of a bounded read, or of a loop with `until`.
     fn walk_end(&self) -> Option<i64> {
         match self.bound {
             Bound::At(end) => Some(self.end.map_or(end, |own| own.min(end))),

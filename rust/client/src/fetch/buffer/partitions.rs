@@ -1,4 +1,4 @@
-//! The partitions' queues together: which has something to hand out, how much that is, and what the driver is told.
+//! The partitions' queues together: the ready ones, the amount in them, and commands for the driver.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,25 +17,24 @@ use crate::fetch::command::FetchCommand;
 use crate::fetch::inflate::Segment;
 use crate::fetch::polled::HandedBatch;
 
-/// What a batch should be.
+/// Limits of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchLimits {
     /// Most rows.
     pub max_rows: usize,
     /// Most bytes of its columns; one larger record makes a batch of its own.
     pub max_bytes: usize,
-    /// How long rows wait for more to fill the batch.
+    /// Longest wait of rows for more to fill the batch.
     pub max_wait: Duration,
-    /// When the rows so far are handed out whatever `max_wait` says.
+    /// Time at which the rows so far are handed out whatever `max_wait` says.
     pub deadline: Option<Instant>,
 }
 
-/// The partitions' queues.
 pub(crate) struct Partitions {
     buffers: BTreeMap<TopicPartition, PartitionBuffer>,
     /// Partitions with something to hand out, each once.
     ready: VecDeque<TopicPartition>,
-    /// When the oldest of what is ready came.
+    /// Arrival of the oldest rows that are ready.
     ready_since: Option<Instant>,
     /// Records and bytes that may be handed out.
     queued_records: u64,
@@ -49,8 +48,6 @@ pub(crate) struct Partitions {
     /// The loop with `until`, if one goes on; and the number of the last one.
     until: Option<UntilLoop>,
     last_until: u64,
-    /// Partitions held by an unavailable schema, whose error was raised, and the time of the next lookup.
-    lookup_retries: BTreeMap<TopicPartition, Instant>,
     options: WalkOptions,
     commands: mpsc::UnboundedSender<FetchCommand>,
 }
@@ -68,7 +65,6 @@ impl Partitions {
             next_span: 0,
             until: None,
             last_until: 0,
-            lookup_retries: BTreeMap::new(),
             options,
             commands,
         }
@@ -105,7 +101,6 @@ impl Partitions {
         self.buffers.is_empty()
     }
 
-    /// True if the partition is assigned.
     pub(crate) fn owns(&self, partition: &TopicPartition) -> bool {
         self.buffers.contains_key(partition)
     }
@@ -134,8 +129,6 @@ impl Partitions {
         places.all(|(partition, span, _)| self.buffers.get(partition).is_some_and(|buffer| is_open(buffer, *span)))
     }
 
-    /// The partitions of a batch whose rows will never be handed out: they were sought or lost since, or are being
-    /// revoked.
     pub(crate) fn revoked_partitions(&self, batch: &HandedBatch) -> Vec<TopicPartition> {
         let stays = |buffer: &PartitionBuffer, span| buffer.counts(span) && !buffer.is_held_by(HoldReason::Revoked);
         let is_gone = |partition: &TopicPartition, span: u64| {
@@ -171,7 +164,6 @@ impl Partitions {
     /// Drops everything of a partition. False if it was not assigned.
     pub(super) fn remove(&mut self, partition: &TopicPartition) -> bool {
         self.forget_queued(partition);
-        self.lookup_retries.remove(partition);
         self.ready.retain(|ready| ready != partition);
         self.buffers.remove(partition).is_some()
     }
@@ -190,7 +182,6 @@ impl Partitions {
         Some(span)
     }
 
-    /// Drops what was fetched of a partition and gives it a new span, to be fetched again from an offset on.
     pub(super) fn read_again(&mut self, partition: &TopicPartition, from: i64) -> Option<u64> {
         self.forget_queued(partition);
         let span = self.new_span();
@@ -271,7 +262,6 @@ impl Partitions {
         }
     }
 
-    /// True if a partition stands in the ready queue.
     pub(super) fn is_any_queued(&self) -> bool {
         !self.ready.is_empty()
     }
@@ -354,14 +344,12 @@ impl Partitions {
         true
     }
 
-    /// Takes the next piece of a partition.
     pub(super) fn next_piece(&mut self, partition: &TopicPartition, span: u64) -> Option<Piece> {
         let (piece, bytes) = self.current(partition, span)?.next_piece()?;
         self.uncount(0, bytes);
         Some(piece)
     }
 
-    /// A walker in place of the one that is taken: it goes on at `offset`.
     pub(super) fn walker_at(&mut self, partition: &TopicPartition, span: u64, offset: i64) -> Option<PartitionWalker> {
         let options = self.options;
         Some(self.current(partition, span)?.walker_at(partition, offset, &options))
@@ -378,7 +366,6 @@ impl Partitions {
         self.is_cut = is_cut && !self.ready.is_empty();
     }
 
-    /// True if what is ready is to be handed out at once.
     pub(super) fn set_flush(&mut self, flush: bool) {
         self.flush = flush;
     }
@@ -406,7 +393,7 @@ impl Partitions {
         evicted
     }
 
-    /// When what is ready makes a batch; `None` if it does now.
+    /// Time at which a batch of the ready rows is due; `None` if it is now.
     pub(super) fn batch_due(&self, limits: &BatchLimits, now: Instant) -> Option<Instant> {
         let due = self.ready_since.unwrap_or(now) + limits.max_wait;
         let due = limits.deadline.map_or(due, |deadline| due.min(deadline));
@@ -420,34 +407,12 @@ impl Partitions {
             || self.queued_bytes >= limits.max_bytes
     }
 
-    /// Repeats the lookup of a partition at this time.
-    pub(super) fn retry_lookup(&mut self, partition: &TopicPartition, at: Instant) {
-        self.lookup_retries.insert(partition.clone(), at);
-    }
-
-    /// Ends the repetition of a partition's lookup.
-    pub(super) fn forget_retry(&mut self, partition: &TopicPartition) {
-        self.lookup_retries.remove(partition);
-    }
-
-    /// Partition whose lookup is due.
-    pub(super) fn retry_due(&self, now: Instant) -> Option<TopicPartition> {
-        self.lookup_retries.iter().find(|(_, at)| **at <= now).map(|(partition, _)| partition.clone())
-    }
-
-    /// Time of the next repeated lookup.
-    pub(super) fn next_retry(&self) -> Option<Instant> {
-        self.lookup_retries.values().min().copied()
-    }
-
-    /// Begins a loop with `until`, and returns its number.
     pub(super) fn begin_until(&mut self) -> u64 {
         self.last_until += 1;
         self.until = Some(UntilLoop::new(self.last_until));
         self.last_until
     }
 
-    /// Ends the loop with `until`. False if there is none.
     pub(super) fn end_until(&mut self) -> bool {
         self.until.take().is_some()
     }
@@ -457,7 +422,6 @@ impl Partitions {
         self.until.as_mut().filter(|until| until.number() == number)
     }
 
-    /// Partitions whose bound nobody looks up yet, and the number of the loop. The caller does so now.
     pub(super) fn take_unbounded(&mut self) -> Option<(u64, Vec<TopicPartition>)> {
         let until = self.until.as_mut()?;
         let unknown = self.buffers.iter().filter(|(_, buffer)| buffer.bound() == Bound::Unknown);

@@ -32,12 +32,11 @@ impl RowBatch {
         self.holder
     }
 
-    /// Who took the last row, as far as that is known.
+    /// Holder of the last row, as far as it is known.
     pub(super) fn taker(&self) -> Holder {
         self.cursor.taker().unwrap_or(self.holder)
     }
 
-    /// No more rows are taken.
     pub(super) fn stop(&self) {
         self.cursor.stop();
     }

@@ -1,7 +1,6 @@
 //! The counter of rows that are handed out one by one. It is also what stops them: a stop bit in the same number, set
-//! under the lock of the fetch buffer, or by `take` itself once the lease is over. From then on no row is counted, and a
-//! row that is not counted is not handed out.
-//! So taking a row needs no lock, and none slips through.
+//! under the lock of the fetch buffer, or by `take` itself once the lease is over. From then on no row is counted, and
+//! a row that is not counted is not handed out. So taking a row needs no lock, and none slips through.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,9 +14,9 @@ const STOPPED: u64 = 1 << 63;
 /// Counts the rows of one batch that the user took.
 #[derive(Debug)]
 pub struct RowCursor {
-    /// How many rows, and [`STOPPED`] as the highest bit.
+    /// Number of rows taken, and [`STOPPED`] as the highest bit.
     taken: AtomicU64,
-    /// Who took the last row, as far as takers have named themselves; 0 if nobody has.
+    /// Holder of the last row, as far as takers have named themselves; 0 if nobody has.
     taker: AtomicU64,
     clock: Arc<LeaseClock>,
 }
@@ -46,12 +45,11 @@ impl RowCursor {
         Some(taken)
     }
 
-    /// Who took the last row, if it has named itself.
     pub(super) fn taker(&self) -> Option<Holder> {
         Some(self.taker.load(Ordering::Acquire)).filter(|taker| *taker != 0)
     }
 
-    /// How many rows were taken; more than there are once the batch is used up.
+    /// Number of rows taken; more than there are once the batch is used up.
     pub fn taken(&self) -> usize {
         (self.taken.load(Ordering::Acquire) & !STOPPED) as usize
     }

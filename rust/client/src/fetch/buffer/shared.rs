@@ -11,7 +11,7 @@ use crate::lock::lock;
 /// The lock `state`, and who is notified of changes.
 pub(crate) struct Shared {
     state: Mutex<BufferState>,
-    /// Notified of whatever a call may wait for.
+    /// Notified of every event that a call may wait for.
     arrived: Condvar,
     /// Notified when all that was ready is handed out, and the driver waits for budget.
     drained: Notify,
@@ -29,7 +29,7 @@ impl Shared {
         lock(&self.state)
     }
 
-    /// Waits until something arrives, or until then.
+    /// Waits until something arrives, at most until `until`.
     pub(super) fn wait<'s>(&self, state: MutexGuard<'s, BufferState>, until: Instant) -> MutexGuard<'s, BufferState> {
         let left = until.saturating_duration_since(Instant::now());
         self.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
@@ -40,7 +40,7 @@ impl Shared {
         self.arrived.notify_all();
     }
 
-    /// The group's task has something to do, if the state says so.
+    /// Notifies the group's task, if the state has something for it.
     pub(super) fn notify_group(&self, state: MutexGuard<'_, BufferState>) {
         let wanted = state.membership.has_work_for_group(&state.handed_out);
         if !state.errors.is_empty() {

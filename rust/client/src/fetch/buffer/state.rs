@@ -20,11 +20,11 @@ use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
 use crate::fetch::polled::HandedBatch;
 
-/// How long a partition is held back after its error was raised: a loop that catches errors and polls again would else
-/// do nothing but raise the same one.
+/// Time for which a partition is held back after its error was raised: a loop that catches errors and polls again would
+/// only raise the same one.
 const RETRIED_AFTER: Duration = Duration::from_secs(1);
 
-/// How long a call waits at most before it looks again.
+/// Longest wait of a call before it looks again.
 const FOREVER: Duration = Duration::from_secs(3600);
 
 /// Data guarded by the lock `state`.
@@ -33,6 +33,8 @@ pub(crate) struct BufferState {
     pub(super) handed_out: HandedOut,
     pub(super) membership: MembershipGate,
     pub(super) errors: PendingErrors,
+    /// Partitions held by an unavailable schema, whose error was raised, and the time of the next lookup.
+    lookup_retries: BTreeMap<TopicPartition, Instant>,
     woken: bool,
     closed: bool,
 }
@@ -45,22 +47,21 @@ impl BufferState {
             handed_out: HandedOut::new(membership.clock()),
             membership,
             errors: PendingErrors::default(),
+            lookup_retries: BTreeMap::new(),
             woken: false,
             closed: false,
         }
     }
 
-    /// Drops everything of a partition. False if it was not assigned.
     pub(super) fn remove(&mut self, partition: &TopicPartition) -> bool {
         self.errors.forget(partition);
         self.handed_out.forget_returned(partition);
         self.handed_out.stop_rows_of(partition);
         self.handed_out.released(partition);
+        self.lookup_retries.remove(partition);
         self.partitions.remove(partition)
     }
 
-    /// Drops what was fetched of a partition, which is read elsewhere, and gives it a new span. `None` if it is not
-    /// assigned.
     pub(super) fn seek(&mut self, partition: &TopicPartition) -> Option<u64> {
         self.go_on(partition);
         self.errors.forget(partition);
@@ -72,7 +73,6 @@ impl BufferState {
         Some(span)
     }
 
-    /// Notes the offset that the user asked for: it is shown as the position until the driver has found that.
     pub(super) fn aim(&mut self, partition: &TopicPartition, span: u64, start: Start) {
         let Start::Offset(offset, leader_epoch) = start else { return };
         let Some(buffer) = self.partitions.current(partition, span) else { return };
@@ -80,7 +80,7 @@ impl BufferState {
         self.handed_out.restart(partition, span, Some(OffsetAndEpoch { offset, leader_epoch }));
     }
 
-    /// Reads a partition again from the next offset to be handed out on: what was fetched is dropped. It gets a new span.
+    /// Drops what was fetched of a partition, and reads it again, in a new span, from the next offset to be handed out.
     pub(super) fn read_again(&mut self, partition: &TopicPartition, from: OffsetAndEpoch) {
         self.go_on(partition);
         self.errors.forget(partition);
@@ -101,25 +101,22 @@ impl BufferState {
         self.partitions.follow(partition);
     }
 
-    /// Lets `reason` hold a partition back from now on, or no more.
     pub(super) fn set_held(&mut self, partition: &TopicPartition, reason: HoldReason, holds: bool) {
         self.change(partition, |buffer| buffer.set_held(reason, holds));
     }
 
     /// A partition waits for nothing any more.
     pub(super) fn go_on(&mut self, partition: &TopicPartition) {
-        self.partitions.forget_retry(partition);
+        self.lookup_retries.remove(partition);
         if self.partitions.get(partition).is_some_and(|buffer| buffer.is_held_by(HoldReason::Lookup)) {
             self.set_held(partition, HoldReason::Lookup, false);
         }
     }
 
-    /// Sets where a loop with `until` stops in a partition.
     pub(super) fn set_bound(&mut self, partition: &TopicPartition, bound: Bound) {
         self.change(partition, |buffer| buffer.set_bound(bound));
     }
 
-    /// The position of a partition changed: holds it back if it is at the bound now, and no more if it is not.
     pub(super) fn hold_at_bound(&mut self, partition: &TopicPartition) {
         if self.partitions.get(partition).is_some_and(PartitionBuffer::crossed_bound) {
             self.change(partition, PartitionBuffer::hold_at_bound);
@@ -133,7 +130,7 @@ impl BufferState {
         }
         for partition in self.partitions.names() {
             let Some(buffer) = self.partitions.get(&partition) else { continue };
-            // What was walked past the bound was dropped: it is fetched again.
+            // Records that were walked past the bound were dropped: they are fetched again.
             let from = buffer.walked_to().filter(|_| buffer.is_read_to_bound());
             self.set_bound(&partition, Bound::None);
             if let Some(from) = from {
@@ -166,7 +163,6 @@ impl BufferState {
         &self.partitions
     }
 
-    /// The gate of a part of a batch, which has rows of one partition.
     pub(crate) fn work_gate(&self, part: &HandedBatch) -> WorkGate {
         self.handed_out.work_gate(&self.partitions, part)
     }
@@ -177,7 +173,7 @@ impl BufferState {
         PartitionStatus { position: returned.or(status.position), finished, ..status }
     }
 
-    /// The next call returns, or the one that waits.
+    /// Ends the wait of a call, or of the next one.
     pub(super) fn wake(&mut self) {
         self.woken = true;
         self.handed_out.stop_all_rows();
@@ -190,7 +186,6 @@ impl BufferState {
         (self.partitions.take_all(), self.handed_out.take_returned())
     }
 
-    /// Rows that were given back, if there are any that may be handed out.
     pub(super) fn next_returned(&mut self, limits: &BatchLimits, holder: Holder) -> Option<HandedBatch> {
         if self.membership.withholds(Instant::now()) {
             return None;
@@ -206,8 +201,8 @@ impl BufferState {
             || self.membership.withholds(Instant::now())
     }
 
-    /// Raises an error for want of something, such as a schema. The partition is held back until it is raised, and tries
-    /// again some time after.
+    /// Raises an error for want of something, such as a schema. The partition is held back until it is raised, and
+    /// tries again some time after.
     pub(super) fn raise_unavailable(&mut self, error: ClientError) {
         let Some(partition) = error.partition().cloned() else { return };
         self.set_held(&partition, HoldReason::Lookup, true);
@@ -216,10 +211,11 @@ impl BufferState {
 
     /// Lets partitions go on whose errors were raised long enough ago. Returns when the next one does.
     pub(super) fn retry_lookups(&mut self, now: Instant) -> Option<Instant> {
-        while let Some(partition) = self.partitions.retry_due(now) {
+        let due = self.lookup_retries.iter().filter(|(_, at)| **at <= now).map(|(partition, _)| partition.clone());
+        for partition in due.collect::<Vec<_>>() {
             self.go_on(&partition);
         }
-        self.partitions.next_retry()
+        self.lookup_retries.values().min().copied()
     }
 
     /// Raises the next error that is due. A partition that it stopped for want of something tries again later.
@@ -232,7 +228,7 @@ impl BufferState {
         }
         let Some(error) = self.membership.take_error().or_else(|| self.take_error()) else { return Ok(()) };
         if let Some(partition) = error.partition().filter(|_| is_unavailable(&error)) {
-            self.partitions.retry_lookup(partition, Instant::now() + RETRIED_AFTER);
+            self.lookup_retries.insert(partition.clone(), Instant::now() + RETRIED_AFTER);
         }
         Err(error)
     }
@@ -288,7 +284,7 @@ impl BufferState {
         self.partitions.is_any_queued() || self.handed_out.has_returned(&self.partitions)
     }
 
-    /// When to look again; `None` if there is something to hand out or to raise now.
+    /// Time of the next look; `None` if there is something to hand out or to raise now.
     pub(super) fn wake_at(&self, limits: &BatchLimits, now: Instant) -> Option<Instant> {
         if self.closed || self.woken || self.membership.has_callback_or_error() {
             return None;
@@ -309,8 +305,6 @@ impl BufferState {
         self.partitions.batch_due(limits, now)
     }
 
-    /// Takes the tickets of revocations of which the user holds nothing unfinished, with the offsets that are to be
-    /// committed for each.
     pub(super) fn take_finished_revocations(&mut self) -> Vec<(u64, BTreeMap<TopicPartition, CommitOffset>)> {
         self.handed_out.sync_rows(None, false);
         let done = self.membership.take_finished(&self.handed_out).into_iter();

@@ -14,7 +14,6 @@ use crate::budget::Budget;
 
 /// Records of one answer.
 const ANSWER_RECORDS: i64 = 5;
-/// The end of every log.
 const LOG_END: i64 = 60;
 
 pub(super) fn p(index: i32) -> TopicPartition {
@@ -25,13 +24,13 @@ pub(super) fn want(max_rows: usize) -> BatchLimits {
     BatchLimits { max_rows, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None }
 }
 
-/// What the driver knows of a partition.
+/// The driver's view of a partition.
 #[derive(Clone, Debug, Default)]
 struct Fetching {
     span: u64,
     offset: i64,
     paused: bool,
-    /// What was asked for, and is on its way.
+    /// The request that is on its way.
     asked: Option<(u64, i64)>,
 }
 
@@ -45,7 +44,6 @@ pub(super) struct World {
     expected: Vec<i64>,
     /// The number of the loop with `until` that goes on, and the partitions whose bound it asked for.
     until: Option<(u64, Vec<TopicPartition>)>,
-    /// The bounds of that loop, by partition.
     bounds: BTreeMap<TopicPartition, i64>,
 }
 
@@ -72,7 +70,6 @@ impl World {
         self.fetching[index].span
     }
 
-    /// A fetch of a partition is sent.
     fn ask(&mut self, index: usize) {
         let fetching = &mut self.fetching[index];
         if fetching.asked.is_none() && !fetching.paused && fetching.offset < LOG_END {
@@ -124,7 +121,6 @@ impl World {
         self.buffer.driver().push(&fetched, frame);
     }
 
-    /// The driver has time for one command.
     fn command(&mut self) {
         while let Ok(command) = self.commands.try_recv() {
             self.waiting.push_back(command);
@@ -143,7 +139,6 @@ impl World {
         }
     }
 
-    /// The driver has no budget.
     fn starve(&mut self) {
         for (partition, span, offset) in self.buffer.driver().evict_held_back() {
             let fetching = &mut self.fetching[partition.partition as usize];
@@ -172,7 +167,6 @@ impl World {
         }
     }
 
-    /// A loop with `until` begins, in place of the one before.
     fn begin_until(&mut self) {
         let number = self.buffer.assignment().begin_until();
         self.bounds.clear();

@@ -7,7 +7,6 @@ use monedula_engine::TopicPartition;
 
 use super::partition_buffer::Bound;
 
-/// A loop with `until`.
 #[derive(Debug)]
 pub(super) struct UntilLoop {
     number: u64,

@@ -27,7 +27,7 @@ impl Running {
             FetchCommand::Assign { partitions, is_owned } => {
                 // The assignment may have come with a cluster view, which metadata has by now: with that, nothing is
                 // looked up.
-                if self.adopt(&self.driver.metadata.cluster()) {
+                if self.adopt(&self.driver.base.metadata.cluster()) {
                     self.grow();
                 }
                 let cluster = &self.cluster.clone();
@@ -39,8 +39,8 @@ impl Running {
             FetchCommand::AssignTopic { topic, start } => {
                 self.topics.insert(topic, (start, false));
                 // The assignment had metadata forget earlier errors of the topic.
-                self.adopt(&self.driver.metadata.cluster());
-                self.driver.metadata.want();
+                self.adopt(&self.driver.base.metadata.cluster());
+                self.driver.base.metadata.want();
                 self.grow();
             }
             FetchCommand::Unassign { partitions, topics } => {
@@ -112,15 +112,15 @@ impl Running {
         let cluster = self.cluster.clone();
         let Some(topic) = cluster.topics.get(name) else { return };
         let first = TopicPartition::new(name.clone(), 0);
-        match crate::offsets::missing(&first, &cluster, self.driver.config.propagation) {
+        match crate::offsets::missing(&first, &cluster, self.driver.base.config.propagation) {
             // It stays of interest: a topic that is created later, or that brokers did not know for too long, is read.
             Err(error) if !known => {
                 if !self.driver.buffer.driver().errors(|errors| errors.has_failed_topic(name)) {
                     self.driver.buffer.driver().topic_failed(error);
                 }
-                return self.driver.metadata.want();
+                return self.driver.base.metadata.want();
             }
-            _ if topic.error != ErrorCode::None => return self.driver.metadata.want(),
+            _ if topic.error != ErrorCode::None => return self.driver.base.metadata.want(),
             _ => {}
         }
         self.driver.buffer.driver().errors(|errors| errors.topic_found(name));

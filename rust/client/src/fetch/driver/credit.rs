@@ -1,10 +1,9 @@
-//! How much of the byte budget a fetch may take.
+//! The share of the byte budget that a fetch may take.
 //!
 //! Fetches together stay below a ceiling of five eighths of the budget: the rest is for decompressing ahead, and for
-//! answers that are larger than asked (KIP-74). Below it every broker that there is something to fetch from has its
-//! share, so that none waits for what an idle long poll of another holds: brokers with a backlog divide half of
-//! what those that are caught up leave of the ceiling, the other half is for fetched bytes that are not read yet; for each broker that is caught up a little is
-//! kept.
+//! answers that are larger than asked (KIP-74). A little of the ceiling is kept for each broker that is caught up.
+//! Brokers with a backlog divide half of what that leaves, so that none waits for what an idle long poll of another
+//! holds; the other half is for fetched bytes that are not read yet.
 
 use monedula_engine::fetch::Demand;
 

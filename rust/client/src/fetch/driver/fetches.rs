@@ -43,7 +43,7 @@ impl Running {
         let mut starved = self.driver.budget.is_awaited();
         if !ready.is_empty() {
             let driver = &self.driver;
-            let mut credit = Credit::new(driver.budget.limit(), &driver.config, self.machine.demand());
+            let mut credit = Credit::new(driver.budget.limit(), &driver.base.config, self.machine.demand());
             for node in ready {
                 let Some(charge) = credit.take(&self.driver.budget, self.machine.is_behind(node)) else { continue };
                 let Some(plan) = self.machine.poll_fetch(now, node) else { continue };
@@ -58,7 +58,7 @@ impl Running {
             self.driver.buffer.driver().set_flush(flush);
         }
         if starved {
-            self.driver.metrics.budget_waits(u64::from(!self.starved));
+            self.driver.base.metrics.budget_waits(u64::from(!self.starved));
             // After `set_flush`: from then on the buffer notifies `drained` when nothing is left to hand out.
             for (partition, span, offset) in self.driver.buffer.driver().evict_held_back() {
                 self.handle(Input::Rewind { partition: &partition, span, offset });
@@ -68,9 +68,10 @@ impl Running {
     }
 
     fn send_fetch(&self, node: i32, plan: FetchPlan, charge: Charge) {
-        self.driver.metrics.fetches_sent(1);
+        self.driver.base.metrics.fetches_sent(1);
         self.driver.reach.asked(node);
-        let (network, config, events) = (self.driver.network.clone(), self.driver.config.clone(), self.events.clone());
+        let (network, config, events) =
+            (self.driver.base.network.clone(), self.driver.base.config.clone(), self.events.clone());
         let (budget, reach) = (self.driver.budget.clone(), self.driver.reach.clone());
         tokio::spawn(async move {
             let max_version = if plan.by_topic_id { *FetchRequest::VERSIONS.end() } else { 12 };
@@ -97,7 +98,7 @@ impl Running {
         let (frame, version) = match answer {
             Ok(answered) => answered,
             Err(error) => {
-                self.driver.reach.failed(node, error.to_string(), self.driver.config.fetch_max_wait);
+                self.driver.reach.failed(node, error.to_string(), self.driver.base.config.fetch_max_wait);
                 return self.fetch_failed(node, &error);
             }
         };
@@ -116,7 +117,7 @@ impl Running {
         };
         if !response.node_endpoints.is_empty() {
             let endpoints: Vec<Endpoint> = response.node_endpoints.iter().filter_map(Endpoint::new).collect();
-            self.driver.metadata.learn_endpoints(&endpoints);
+            self.driver.base.metadata.learn_endpoints(&endpoints);
         }
         self.note_errors(node, &response);
         self.machine.handle(self.now(), Input::FetchAnswer { node, answer: &response });
@@ -132,13 +133,13 @@ impl Running {
             }
         }
         if is_empty {
-            self.driver.metrics.fetches_empty(1);
+            self.driver.base.metrics.fetches_empty(1);
         }
     }
 
     /// Counts errors that the machine retries silently. Those that stop a partition are raised to the user instead.
     fn note_errors(&self, node: i32, response: &FetchResponse<'_>) {
-        let metrics = &self.driver.metrics;
+        let metrics = &self.driver.base.metrics;
         let failed = |code: i16| Some(ErrorCode::from_code(code)).filter(|&code| code != ErrorCode::None);
         if let Some(code) = failed(response.error_code) {
             metrics.failed_fetch(code.name(), format!("broker {node} answered {}", code.name()));
@@ -149,7 +150,7 @@ impl Running {
                 if matches!(code, ErrorCode::TopicAuthorizationFailed | ErrorCode::CorruptMessage) {
                     continue;
                 }
-                let cluster = self.driver.metadata.cluster();
+                let cluster = self.driver.base.metadata.cluster();
                 let mut topics = cluster.topics.iter();
                 let name: &str = match topic.topic {
                     "" => topics.find(|(_, known)| known.id == topic.topic_id).map_or("?", |(name, _)| &**name),
@@ -162,9 +163,9 @@ impl Running {
     }
 
     pub(super) fn fetch_failed(&mut self, node: i32, error: &RequestError) {
-        self.driver.metrics.failed_fetch("fetch", error.to_string());
-        self.driver.log.record(&kinds::FETCH_FAILED, || {
-            let broker = self.driver.network.name_of(NodeId::Broker(node));
+        self.driver.base.metrics.failed_fetch("fetch", error.to_string());
+        self.driver.base.log.record(&kinds::FETCH_FAILED, || {
+            let broker = self.driver.base.network.name_of(NodeId::Broker(node));
             Entry::new(format!("fetch from broker {node} failed: {error}")).broker(broker)
         });
         if let RequestError::Fatal(error) = error {
@@ -175,7 +176,6 @@ impl Running {
     }
 }
 
-/// The plan as a request in `version`.
 fn fetch_request<'p>(
     plan: &'p FetchPlan,
     config: &'p ClientConfig,

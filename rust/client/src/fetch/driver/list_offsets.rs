@@ -13,7 +13,6 @@ use crate::offsets::{Answer, EARLIEST, LATEST, MAX_TIMESTAMP, OfLeader, Offsets,
 use crate::reach::Reach;
 use crate::tasks::caught;
 
-/// The answers to a lookup, with the spans of the partitions.
 type Answers<X> = Vec<(TopicPartition, u64, Result<X, ErrorCode>)>;
 
 impl Running {
@@ -38,7 +37,7 @@ impl Running {
         self.ask_leaders(lookups.collect(), epoch_ends, |answers| Event::EpochEnds { answers });
     }
 
-    /// `lookups` has the span of each partition, and what is asked for. The machine waits for exactly one answer of each.
+    /// `lookups` has the span of each partition, and the question. The machine waits for exactly one answer of each.
     fn ask_leaders<X, T>(
         &self,
         lookups: BTreeMap<TopicPartition, (u64, i64)>,
@@ -50,12 +49,12 @@ impl Running {
     {
         let questions =
             lookups.iter().map(|(partition, (_, what))| Question { partition: partition.clone(), what: *what });
-        for asked in self.driver.offsets.by_leader(questions.collect()) {
+        for asked in self.driver.base.offsets.by_leader(questions.collect()) {
             let of_leader = asked.questions.iter().map(|question| &question.partition);
             let spans: BTreeMap<TopicPartition, u64> =
                 of_leader.map(|partition| (partition.clone(), lookups[partition].0)).collect();
-            let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
-            let (reach, due) = (self.driver.reach.clone(), self.driver.config.fetch_max_wait);
+            let (offsets, events) = (self.driver.base.offsets.clone(), self.events.clone());
+            let (reach, due) = (self.driver.reach.clone(), self.driver.base.config.fetch_max_wait);
             reach.lookup_began();
             tokio::spawn(async move {
                 let answers = caught(ask(offsets.clone(), asked)).await.unwrap_or_default();

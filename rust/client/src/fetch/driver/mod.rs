@@ -15,46 +15,38 @@ use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::mpsc;
 
+use crate::base::ClientBase;
 use crate::budget::{Budget, Charge};
 use crate::committed_starts::CommittedStarts;
-use crate::config::ClientConfig;
 use crate::error::{ClientError, RequestError};
 use crate::fetch::buffer::FetchBuffer;
 use crate::fetch::command::{FetchCommand, Position};
-use crate::log::{Entry, Log, kinds};
-use crate::metrics::Metrics;
+use crate::log::{Entry, kinds};
 use crate::net::connection::Frame;
-use crate::net::metadata::{Metadata, View};
-use crate::net::network::Network;
-use crate::offsets::Offsets;
+use crate::net::metadata::View;
 use crate::reach::Reach;
 use crate::run_time::{self, RunInstant};
 use crate::tasks::caught;
 
-/// What comes back from the tasks that wait for answers.
+/// Outcome of a task that waits for an answer.
 enum Event {
     Fetched { node: i32, answer: Result<(Frame, i16), RequestError>, charge: Charge },
     ListedOffsets { answers: Vec<(TopicPartition, u64, Result<Option<ListedOffset>, ErrorCode>)> },
     EpochEnds { answers: Vec<(TopicPartition, u64, Result<EpochEnd, ErrorCode>)> },
 }
 
-/// The driver before it runs: what it works with.
+/// The parts that the driver works with.
 pub(crate) struct Driver {
-    pub(crate) config: Arc<ClientConfig>,
-    pub(crate) network: Arc<Network>,
-    pub(crate) metadata: Arc<Metadata>,
-    pub(crate) offsets: Offsets,
+    pub(crate) base: ClientBase,
     pub(crate) starts: CommittedStarts,
     pub(crate) buffer: Arc<FetchBuffer>,
     pub(crate) budget: Budget,
-    pub(crate) log: Log,
-    pub(crate) metrics: Metrics,
     pub(crate) reach: Reach,
 }
 
-/// What the machine asked for, gathered over many inputs and then sent together. By partition: of two in a row, such as
-/// an assignment and a seek right after it, only the later is asked. Brokers answer INVALID_REQUEST for a partition
-/// that stands twice in a ListOffsets.
+/// Lookups that the machine asked for, gathered over many inputs and then sent together, by partition: of two in a row,
+/// such as an assignment and a seek right after it, only the later is asked. Brokers answer INVALID_REQUEST for a
+/// partition that stands twice in a ListOffsets.
 #[derive(Default)]
 struct PendingLookups {
     metadata: bool,
@@ -71,7 +63,7 @@ struct Running {
     cluster: Arc<Cluster>,
     events: mpsc::UnboundedSender<Event>,
     asked: PendingLookups,
-    /// Topics assigned as a whole: where they start, and whether their first partitions are assigned.
+    /// Topics assigned as a whole: their start, and true if their first partitions are assigned.
     topics: BTreeMap<Arc<str>, (Position, bool)>,
     /// Partitions of such topics that the driver added, with their spans.
     grown: BTreeMap<TopicPartition, u64>,
@@ -79,7 +71,7 @@ struct Running {
     starved: bool,
     /// True if the buffer was last told to hand out what is ready at once.
     flush: bool,
-    /// When a cluster that was not reached yet counts as unreachable.
+    /// Time at which a cluster that was not reached yet counts as unreachable.
     bootstrap_deadline: Option<RunInstant>,
     /// Nodes whose last fetch failed in a way that no repetition mends, until one succeeds or the user reads on
     /// elsewhere.
@@ -89,7 +81,7 @@ struct Running {
 impl Driver {
     /// Runs until all senders of commands are gone. A panic is an error for every call from then on.
     pub(crate) async fn run(self, commands: mpsc::UnboundedReceiver<FetchCommand>, seed: u64) {
-        let (buffer, log) = (self.buffer.clone(), self.log.clone());
+        let (buffer, log) = (self.buffer.clone(), self.base.log.clone());
         if let Err(reason) = caught(self.run_until_closed(commands, seed)).await {
             let error = ClientError::Internal(format!("the task that fetches ended: {reason}"));
             log.record(&kinds::FETCH_TASK_ENDED, || error.to_string());
@@ -100,14 +92,14 @@ impl Driver {
     async fn run_until_closed(self, mut commands: mpsc::UnboundedReceiver<FetchCommand>, seed: u64) {
         let (events, mut inbox) = mpsc::unbounded_channel();
         let config = FetchConfig {
-            reset: self.config.reset,
-            max_wait: self.config.fetch_max_wait,
-            max_partition_bytes: self.config.max_partition_fetch_bytes,
-            preferred_replica_ttl: self.config.metadata_max_age,
-            backoff: self.config.retry_backoff,
-            propagation: self.config.propagation,
+            reset: self.base.config.reset,
+            max_wait: self.base.config.fetch_max_wait,
+            max_partition_bytes: self.base.config.max_partition_fetch_bytes,
+            preferred_replica_ttl: self.base.config.metadata_max_age,
+            backoff: self.base.config.retry_backoff,
+            propagation: self.base.config.propagation,
         };
-        let mut view = self.metadata.watch();
+        let mut view = self.base.metadata.watch();
         let (budget, buffer) = (self.budget.clone(), self.buffer.clone());
         let mut running = Running {
             driver: self,
@@ -190,7 +182,7 @@ impl Running {
 
     fn view(&mut self, view: &View) {
         let failing = view.failing.as_ref().filter(|_| view.answers == 0);
-        self.bootstrap_deadline = failing.map(|(since, _)| *since + self.driver.config.bootstrap_timeout);
+        self.bootstrap_deadline = failing.map(|(since, _)| *since + self.driver.base.config.bootstrap_timeout);
         self.update_fatal();
         if self.adopt(&view.cluster) {
             self.grow();
@@ -219,10 +211,9 @@ impl Running {
         self.driver.reach.set_leaderless(leaderless);
     }
 
-    /// Gives the buffer the error that keeps all rows from coming, if there is one.
     fn update_fatal(&self) {
-        let unreachable = self.driver.metadata.unreachable(&self.driver.metadata.view());
-        let refused = || self.refusing.values().next().cloned().or_else(|| self.driver.network.refusal());
+        let unreachable = self.driver.base.metadata.unreachable(&self.driver.base.metadata.view());
+        let refused = || self.refusing.values().next().cloned().or_else(|| self.driver.base.network.refusal());
         self.driver.buffer.driver().set_fatal(unreachable.or_else(refused));
     }
 
@@ -249,7 +240,7 @@ impl Running {
             Output::RefreshMetadata => self.asked.metadata = true,
             // It comes back as a metadata update, through the watch on the cluster view.
             Output::LeaderHint { partition, leader, leader_epoch } => {
-                self.driver.metadata.hint(&partition, leader, leader_epoch);
+                self.driver.base.metadata.hint(&partition, leader, leader_epoch);
             }
             Output::Positioned { partition, span, offset, moved_from } => {
                 self.positioned(&partition, span, offset, moved_from);
@@ -263,7 +254,7 @@ impl Running {
     fn send_asked(&mut self) {
         let PendingLookups { metadata, offsets, log_ranges, epoch_ends } = std::mem::take(&mut self.asked);
         if metadata {
-            self.driver.metadata.want();
+            self.driver.base.metadata.want();
         }
         self.list_offsets(offsets);
         self.list_log_ranges(log_ranges);
@@ -272,8 +263,8 @@ impl Running {
 
     fn positioned(&self, partition: &TopicPartition, span: u64, offset: i64, moved_from: Option<i64>) {
         if let Some(lost) = moved_from {
-            self.driver.metrics.positions_lost(1);
-            self.driver.log.record(&kinds::POSITION_RESET, || {
+            self.driver.base.metrics.positions_lost(1);
+            self.driver.base.log.record(&kinds::POSITION_RESET, || {
                 let text = format!("{partition}: the log no longer holds offset {lost}; reading goes on at {offset}");
                 Entry::new(text).partition(partition)
             });
@@ -282,7 +273,7 @@ impl Running {
     }
 
     fn stopped(&self, span: u64, fault: Fault) {
-        self.driver.log.record(&kinds::PARTITION_STOPPED, || {
+        self.driver.base.log.record(&kinds::PARTITION_STOPPED, || {
             Entry::new(format!("stopped: {fault}")).partition(fault.partition()).code(fault.code())
         });
         let partition = fault.partition().clone();

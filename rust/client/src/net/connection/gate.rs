@@ -1,8 +1,8 @@
 //! The gate before a connection: while the client authenticates again (KIP-368), requests wait here.
 //!
-//! A broker takes nothing but SASL between SaslHandshake and the end of the exchange. Requests that were sent before stay
-//! in flight, so a JoinGroup that is answered after minutes only delays the exchange. Those that come meanwhile are sent
-//! in their order once the gate opens; their deadlines begin then.
+//! A broker takes nothing but SASL between SaslHandshake and the end of the exchange. Requests that were sent before
+//! stay in flight, so a JoinGroup that is answered after minutes only delays the exchange. Those that come meanwhile
+//! are sent in their order once the gate opens; their deadlines begin then.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use crate::run_time::RunInstant;
 pub(super) struct HeldRequest {
     pub(super) pending: Pending,
     pub(super) outgoing: Outgoing,
-    /// How long its answer may take.
+    /// Longest time for its answer.
     pub(super) patience: Duration,
 }
 
-/// The closed gate of a connection. If it is dropped without [`Self::open`], the connection is closed: nobody would ever
-/// send what waits.
+/// The closed gate of a connection. If it is dropped without [`Self::open`], the connection is closed: nobody would
+/// ever send what waits.
 pub(crate) struct Gate<'c> {
     connection: &'c Connection,
     opened: bool,
 }
 
 impl Connection {
-    /// Requests wait from now on, but for those of the login. Returns how long the ones before may still take.
+    /// Lets requests wait from now on, but for those of the login. Returns how long the ones before may still take.
     pub(crate) fn close_gate(&self) -> (Gate<'_>, Duration) {
         let pending = self.shared.pending();
         self.shared.held().get_or_insert_default();
@@ -44,7 +44,6 @@ impl Connection {
 }
 
 impl Gate<'_> {
-    /// Sends what has waited.
     pub(crate) fn open(mut self) {
         self.opened = true;
         let shared = &self.connection.shared;

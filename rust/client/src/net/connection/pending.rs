@@ -1,10 +1,10 @@
-//! Requests in flight on one connection, in their order on the wire, and what ends them: an answer, a deadline, the end
-//! of the connection.
+//! Requests in flight on one connection, in their order on the wire, and their ends: an answer, a deadline, the end of
+//! the connection.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use monedula_protocol::api::ApiKey;
 use monedula_protocol::frame;
@@ -18,6 +18,10 @@ use crate::error::{ClientError, RequestError};
 use crate::lock::lock;
 use crate::log::{Entry, kinds};
 use crate::run_time::RunInstant;
+
+/// Longest wait for a broker. Quotas that are far exceeded, and garbage, ask for hours: the next request is sent after
+/// this time all the same. If the broker delays its answer, the request times out.
+pub(super) const LONGEST_THROTTLE: Duration = Duration::from_secs(60);
 
 /// A request that waits for its answer or, where none comes, to be written.
 pub(super) struct Pending {
@@ -35,8 +39,8 @@ pub(super) struct SharedConnection {
     pub(super) broker: String,
     pub(super) limits: Limits,
     pub(super) pending: Mutex<VecDeque<Pending>>,
-    /// Requests that wait until the client has authenticated again; `None` while the gate is open. Locked only by who has
-    /// locked `pending`.
+    /// Requests that wait until the client has authenticated again; `None` while the gate is open. Locked only by who
+    /// has locked `pending`.
     pub(super) held: Mutex<Option<VecDeque<HeldRequest>>>,
     pub(super) answer_max_bytes: AtomicUsize,
     pub(super) closed: AtomicBool,
@@ -52,14 +56,12 @@ pub(super) struct SharedConnection {
     pub(super) times: Mutex<Times>,
 }
 
-/// When what happened on the connection.
 pub(super) struct Times {
-    /// When something was last sent or received.
     pub(super) used_at: Instant,
-    /// Until when the broker wants no request (KIP-219).
+    /// End of the time for which the broker wants no request (KIP-219).
     pub(super) throttled_until: Option<Instant>,
     pub(super) ended_at: Option<Instant>,
-    /// Why the client closes it, if there is more to say than that it does.
+    /// Reason that the client closes it, if there is more to say than that it does.
     pub(super) close_reason: Option<String>,
 }
 
@@ -68,8 +70,8 @@ pub(super) fn is_set_up(api: ApiKey) -> bool {
     matches!(api, ApiKey::ApiVersions | ApiKey::SaslHandshake | ApiKey::SaslAuthenticate)
 }
 
-/// True if the size of an answer depends on what brokers have, and not only on what was asked. The answers to all others
-/// are small beside any limit.
+/// True if the size of an answer depends on what brokers have, and not only on what was asked. The answers to all
+/// others are small beside any limit.
 fn may_be_large(api: ApiKey) -> bool {
     !matches!(
         api,
@@ -188,9 +190,9 @@ impl SharedConnection {
         bytes > 0 && self.pending().front().is_some_and(|first| !is_set_up(first.api))
     }
 
-    /// An answer whose length is beyond the limit. If it may be large at all, and was too large the last time too, it would
-    /// be so again: its waiter gets an error that names the setting to change. Otherwise the length may be damaged, and the
-    /// request is to be sent again, as those behind it are.
+    /// An answer whose length is beyond the limit. If it may be large at all, and was too large the last time too, it
+    /// would be so again: its waiter gets an error that names the setting to change. Otherwise the length may be
+    /// damaged, and the request is to be sent again, as those behind it are.
     pub(super) fn fail_too_large(&self, bytes: i32, correlation_id: i32) {
         let oversized = &self.limits.oversized;
         let is_again = |api: ApiKey| may_be_large(api) && !lock(oversized).insert((self.broker.clone(), api.code()));
@@ -236,6 +238,24 @@ impl SharedConnection {
         // A waiter that is gone was cancelled: its answer is discarded, and the connection goes on.
         let _ = pending.reply.send(Ok(frame));
         Ok(())
+    }
+
+    /// Sends no request for the `throttle_time_ms` of an answer (KIP-219).
+    pub(super) fn throttle(&self, throttle_time_ms: i32) {
+        let Some(wait) = u64::try_from(throttle_time_ms).ok().filter(|&ms| ms > 0).map(Duration::from_millis) else {
+            return;
+        };
+        self.throttle_until(Some(Instant::now() + wait.min(LONGEST_THROTTLE)));
+        self.limits.metrics.throttled(1);
+        self.limits.log.record(&kinds::THROTTLED, || {
+            let (broker, wait_ms) = (&self.broker, wait.as_millis());
+            Entry::new(format!("{broker}: a quota is exceeded; the next request goes in {wait_ms} ms")).broker(broker)
+        });
+    }
+
+    pub(super) fn throttle_until(&self, until: Option<Instant>) {
+        let mut times = self.times();
+        times.throttled_until = times.throttled_until.max(until);
     }
 
     pub(super) fn overdue(&self) -> Option<RequestError> {

@@ -50,7 +50,7 @@ impl From<Duration> for Expected {
     }
 }
 
-/// The answer to a request, or why there is none.
+/// The answer to a request, or the reason that there is none.
 pub(crate) type Reply = Result<Frame, RequestError>;
 
 /// A request in pieces, written in their order without being put together.

@@ -1,5 +1,5 @@
-//! The client's side of any mechanism, with what it needs besides the broker's messages: keys that are derived on another
-//! thread, and the library of Kerberos.
+//! The client's side of any mechanism, with what it needs besides the broker's messages: keys that are derived on
+//! another thread, and the library of Kerberos.
 
 use monedula_protocol::sasl::{ClientExchange, ExchangeStep, NONCE_BYTES, SaslError};
 use monedula_protocol::secret::Secret;
@@ -7,21 +7,19 @@ use monedula_protocol::secret::Secret;
 use super::keys::DerivedKeys;
 use crate::sasl::{KerberosLogin, NoCredentials, Obtained, UsedToken};
 
-/// An exchange that has begun.
 #[derive(Debug)]
 pub(super) enum Exchange {
     Own { exchange: ClientExchange, token: Option<UsedToken> },
     Kerberos(KerberosLogin),
 }
 
-/// Next step of the exchange.
 pub(super) enum Next {
     Send(Secret),
     /// The exchange has succeeded on this side.
     Done,
 }
 
-/// Why it cannot go on.
+/// Reason that it cannot go on.
 pub(super) enum ExchangeError {
     Sasl(SaslError),
     Credentials(NoCredentials),

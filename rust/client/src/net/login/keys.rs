@@ -1,5 +1,5 @@
-//! Keys that were derived from the password. A derivation takes milliseconds to half a second of a core, and every broker
-//! of a cluster has the same salt, so it is worth keeping what came out.
+//! Keys derived from the password. A derivation takes milliseconds to half a second of a core, and every broker of a
+//! cluster has the same salt, so they are kept.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use monedula_protocol::sasl::scram::{KeyDerivation, ScramHash, ScramKeys};
 
 use crate::blocking;
 
-/// Keys of so many salts are kept. A cluster has one for each user; a new one comes with a new password.
+/// Number of salts whose keys are kept. A cluster has one for each user; a new one comes with a new password.
 const KEPT: usize = 8;
 
 #[derive(Clone, PartialEq, Eq)]
@@ -17,13 +17,11 @@ struct Parameters {
     iterations: u32,
 }
 
-/// The keys of one password.
 #[derive(Default)]
 pub(super) struct DerivedKeys(tokio::sync::Mutex<Vec<(Parameters, Arc<ScramKeys>)>>);
 
 impl DerivedKeys {
-    /// The keys: known ones, or new ones, which a thread derives that no connection needs. Logins that come meanwhile wait
-    /// for these.
+    /// The keys: known ones, or new ones, which a blocking thread derives. Logins that come meanwhile wait for these.
     ///
     /// # Errors
     /// If the derivation could not be run.

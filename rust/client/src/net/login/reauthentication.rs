@@ -1,6 +1,6 @@
 //! The session that a login begins: it ends unless the client logs in again over the same connection (KIP-368).
 //!
-//! The broker closes a connection whose session has ended when the next request comes; a login after the end still works.
+//! The broker closes a connection whose session has ended at the next request; a login after the end still works.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -17,14 +17,14 @@ const SHORTEST_BETWEEN: Duration = Duration::from_millis(1_100);
 /// Longer sessions are as good as this one, and do not leave the range of the clock.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// When a session began, and how long it lasts.
+/// Beginning and length of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Session {
     began_at: Instant,
     lifetime: Duration,
 }
 
-/// When to do what.
+/// Times of the next login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Due {
     /// No request is sent from here on.
@@ -34,8 +34,8 @@ struct Due {
 }
 
 impl Session {
-    /// A session of this many milliseconds; `None` if it does not end. It counts from before the login, since the broker's
-    /// clock starts somewhere in it.
+    /// A session of this many milliseconds; `None` if it does not end. It counts from before the login, since the
+    /// broker's clock starts somewhere in it.
     pub(super) fn of(began_at: Instant, lifetime_ms: i64) -> Option<Self> {
         let lifetime_ms = u64::try_from(lifetime_ms).ok().filter(|&ms| ms > 0)?;
         Some(Self { began_at, lifetime: Duration::from_millis(lifetime_ms).min(LONGEST) })

@@ -1,4 +1,4 @@
-//! The first request on a connection: which versions the broker offers, and which features the cluster has agreed on.
+//! The first request on a connection: the versions that the broker offers, and the features of the cluster.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -9,13 +9,13 @@ use std::time::Duration;
 use super::{Network, NodeId};
 use crate::run_time;
 
-/// A node that has said nothing for so long is waited for together with the next one.
+/// Time after which a silent node is waited for together with the next one.
 const SLOW: Duration = Duration::from_secs(1);
 
 type PendingAnswer<'a, T> = (NodeId, Pin<Box<dyn Future<Output = T> + Send + 'a>>);
 
-/// Nodes of which any may answer. The next is asked when one has failed, or has been silent for [`SLOW`]: none keeps the
-/// caller waiting for its whole time-out while others could answer.
+/// Nodes of which any may answer. The next is asked when one has failed, or has been silent for [`SLOW`]: none keeps
+/// the caller waiting for its whole time-out while others could answer.
 pub(crate) struct InTurn<'a, T> {
     waiting: VecDeque<NodeId>,
     asked: Vec<PendingAnswer<'a, T>>,

@@ -18,7 +18,6 @@ pub(crate) struct Link {
     pub(super) offered: Arc<Offered>,
 }
 
-/// A request that was sent.
 pub(crate) struct Awaited {
     pub(super) link: Link,
     pub(super) version: i16,
@@ -26,12 +25,10 @@ pub(crate) struct Awaited {
 }
 
 impl Awaited {
-    /// Where it was sent.
     pub(crate) fn connection(&self) -> &Arc<Connection> {
         &self.link.connection
     }
 
-    /// Its answer, with the version.
     pub(crate) async fn answer(self) -> Result<(Frame, i16), RequestError> {
         Ok((self.link.connection.reply(self.reply).await?, self.version))
     }

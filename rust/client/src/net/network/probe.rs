@@ -1,8 +1,8 @@
 //! Probe of a port that ends connections without a word: the protocol that it speaks.
 //!
-//! A broker drops what it does not understand: a TLS handshake on a port without TLS, a request on one that wants a login.
-//! A broker that is starting, or a proxy without one behind it, does the same. So the client asks over a connection of its
-//! own: an answer shows that a setting is wrong, which it says at once instead of after `bootstrap.timeout.ms`.
+//! A broker drops what it does not understand: a TLS handshake on a port without TLS, a request where it wants a login.
+//! So does one that is starting, or a proxy without a broker behind it. The client asks over a connection of its own:
+//! an answer shows that a setting is wrong, which it says at once instead of after `bootstrap.timeout.ms`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -42,8 +42,8 @@ impl Network {
         RequestError::OtherProtocol { broker: deadline.broker.clone(), key: "security.protocol", reason }
     }
 
-    /// Connects where the connection before was closed before anything was answered on it. Brokers do that to clients that
-    /// have not logged in.
+    /// Connects where the connection before was closed before anything was answered on it. Brokers do that to clients
+    /// that have not logged in.
     pub(super) async fn connect_again(
         &self,
         node: NodeId,

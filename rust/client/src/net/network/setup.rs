@@ -47,7 +47,6 @@ impl Network {
         Ok(Link { connection, offered: Arc::new(offered) })
     }
 
-    /// When a connection that is begun now has to be ready.
     pub(super) fn deadline(&self, (host, port): &Address, purpose: Purpose) -> Deadline {
         let after = match purpose {
             Purpose::Heartbeat => self.config.connection_setup_timeout.min(self.limits_of(purpose).request_timeout),
@@ -104,7 +103,7 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// One step of making the connection. `lacking` is what is missing when the time is over.
+    /// One step of making the connection; `lacking` is named when the time is over.
     pub(super) async fn of<T>(
         &self,
         lacking: &str,

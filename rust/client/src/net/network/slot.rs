@@ -1,5 +1,4 @@
-//! The place of the connection to one node for one purpose: which connection stands there, and when a new one may be
-//! made.
+//! The place of the connection to one node for one purpose: the one that stands, and the time of the next attempt.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,16 +14,16 @@ use crate::lock::lock;
 use crate::log::{Entry, kinds};
 use crate::net::connection::Connection;
 
-/// The connection to one node for one purpose, if it stands, and when the next attempt to connect may be.
+/// The connection to one node for one purpose, if it stands, and the time of the next attempt to connect.
 #[derive(Default)]
 pub(super) struct ConnectionSlot {
     pub(super) link: Option<Link>,
-    /// Where the link goes to. What follows is about this address.
+    /// Address of the link. All below is about it.
     address: Address,
     /// Failures in a row: no connection, or one that ended before it was of any use.
     pub(super) failures: u32,
     retry_at: Option<Instant>,
-    /// Until when the broker wanted no request, on the connection before (KIP-219).
+    /// End of the time for which the broker wanted no request, on the connection before (KIP-219).
     throttled_until: Option<Instant>,
 }
 
@@ -41,7 +40,7 @@ impl Network {
     }
 
     /// The connection that stands, if a request can be sent over it without a wait. Most requests find one, so only the
-    /// others watch for the end of the client. A caller that waits for the slot is not overtaken: the slot is locked then.
+    /// others watch for the end of the client. Nobody overtakes a caller that waits for the slot: it is locked then.
     fn ready_link(&self, node: NodeId, purpose: Purpose) -> Option<Link> {
         let address = self.address(node).ok()?;
         let slot = lock(&self.slots).get(&(node, purpose))?.clone();

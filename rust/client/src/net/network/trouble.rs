@@ -10,7 +10,7 @@ use crate::error::{ClientError, RequestError};
 use crate::lock::lock;
 use crate::run_time::{self, RunInstant};
 
-/// A broker that has not answered for so long owes the answer, and one that is not connected to is told of.
+/// Time after which a silent broker owes the answer, and one that is not connected to is told of.
 const OWED: Duration = Duration::from_secs(1);
 
 /// Trouble with brokers, or requests that they owe, when a wait was over.
@@ -29,7 +29,7 @@ impl Owed {
     }
 }
 
-/// So many reasons are told; others are counted.
+/// Number of reasons that are told; others are counted.
 const TOLD: usize = 3;
 
 /// Reasons as one text; `None` if there are none.
@@ -69,7 +69,7 @@ impl Network {
         self.unreachable_or(after, "no attempt has ended yet")
     }
 
-    /// As [`Self::unreachable`]; `otherwise` is what happened where every address could be connected to.
+    /// As [`Self::unreachable`]; `otherwise` is the reason where every address could be connected to.
     pub(crate) fn unreachable_or(&self, after: Duration, otherwise: &str) -> ClientError {
         if let Some(error) = lock(&self.no_credentials).clone() {
             return ClientError::Authentication(error);
@@ -111,14 +111,14 @@ impl Network {
         Owed(self.trouble().or_else(|| self.trouble_within(Duration::ZERO)))
     }
 
-    /// The last error of a wait that is over, with what is wrong with the brokers where the error does not say it. If
-    /// nothing is, with what was waited for just now.
+    /// The last error of a wait that is over, with the brokers' trouble where the error does not have it, or else with
+    /// the requests that were waited for just now.
     pub(crate) fn explain(&self, last_error: Option<String>) -> Option<String> {
         self.owed().explain(last_error)
     }
 
-    /// The outcome of `work`. Past `timeout`, what brokers owe it, which is asked before the work is dropped: its
-    /// requests and connections are gone then.
+    /// The outcome of `work`. Past `timeout`, the answers that brokers owe it, asked before the work is dropped with
+    /// its requests and connections.
     pub(crate) async fn within<T>(&self, timeout: Duration, work: impl Future<Output = T>) -> Result<T, Owed> {
         let mut work = std::pin::pin!(work);
         run_time::timeout(timeout, work.as_mut()).await.ok_or_else(|| self.owed())

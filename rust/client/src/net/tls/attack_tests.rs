@@ -1,4 +1,4 @@
-//! Connections that are cut, altered, or drawn to something weaker, by a server in the test or by who stands in between.
+//! Connections that are cut, altered, or drawn to something weaker, by a server in the test or by one in between.
 
 use std::net::Ipv4Addr;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ use crate::net::transport::Transport;
 const PATIENCE: Duration = Duration::from_secs(60);
 const TLS12: &[&SupportedProtocolVersion] = &[&rustls::version::TLS12];
 
-/// The server's socket, and what somebody does to the bytes on their way.
+/// The server's socket, with changes of the bytes on their way.
 struct Meddling {
     stream: TcpStream,
     /// Changes what the client has sent.
@@ -123,7 +123,6 @@ async fn called(connection: &Arc<Connection>, server: &mut Server) -> (Call, i32
     (call, i32::from_be_bytes(frame[4..8].try_into().expect("four bytes")))
 }
 
-/// An answer of so many bytes.
 fn answer(id: i32, bytes: usize) -> Vec<u8> {
     let mut frame = i32::try_from(4 + bytes).expect("short").to_be_bytes().to_vec();
     frame.extend(id.to_be_bytes());
@@ -191,7 +190,7 @@ async fn an_end_in_the_middle_of_a_record_is_told_from_one_in_an_answer_and_from
     }
 }
 
-/// How the server's side ends.
+/// End of the server's side.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
     /// After some bytes of a record's body.
@@ -342,8 +341,8 @@ impl AsyncRead for Refusing {
         if this.has_written
             && let Some(stream) = this.stream.take()
         {
-            // The alert certificate_unknown; and a reset, as of one who has closed when more comes. The client, on the same
-            // thread, has read nothing yet.
+            // The alert certificate_unknown; and a reset, as of one who has closed when more comes. The client, on the
+            // same thread, has read nothing yet.
             let written = stream.try_write(&[0x15, 3, 3, 0, 2, 2, 46]).expect("there is room");
             assert_eq!(written, 7);
             socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("it can be");
@@ -374,8 +373,8 @@ impl AsyncWrite for Refusing {
     }
 }
 
-/// A broker that refuses the client's certificate may have closed before the client has sent its last message: what is said
-/// of the refusal is what the broker sent, not that nothing could be sent.
+/// A broker that refuses the client's certificate may have closed before the client has sent its last message: its
+/// refusal is told, not that nothing could be sent.
 #[tokio::test]
 async fn a_refusal_that_has_come_counts_before_a_message_that_cannot_be_sent() {
     let authority = Authority::new();

@@ -117,7 +117,7 @@ fn incompatible(reason: &PeerIncompatible) -> String {
     )
 }
 
-/// Says what is wrong with the broker's certificate, and what to do about it.
+/// The fault of the broker's certificate, and advice about it.
 fn of_certificate(error: &CertificateError) -> String {
     match error {
         CertificateError::NotValidForNameContext { expected, presented } => of_names(expected, presented),

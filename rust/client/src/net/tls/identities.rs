@@ -10,13 +10,13 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// The client's certificates: one, or all those of a keystore.
 ///
-/// The broker gets the first that an authority has issued which it names, as from Java's clients. Where none is, or it names
-/// none, it gets the first all the same: brokers name their authorities, but need not name all (librdkafka#4900).
+/// The broker gets the first that an authority has issued which it names, as from Java's clients. Where none is, or it
+/// names none, it gets the first all the same: brokers name their authorities, but need not name all (librdkafka#4900).
 #[derive(Debug)]
 pub(super) struct Identities(pub(super) Vec<Arc<CertifiedKey>>);
 
 impl Identities {
-    /// When the first of them expires; those that cannot be read as X.509 are left out.
+    /// Expiry of the first of them to expire; those that cannot be read as X.509 are left out.
     pub(super) fn first_expiry(&self) -> Option<SystemTime> {
         let own = self.0.iter().filter_map(|certified| certified.cert.first());
         own.filter_map(|certificate| {

@@ -1,8 +1,8 @@
 //! JKS, the format of Java's keystores until PKCS#12 became the default with Java 9.
 //!
 //! Big-endian: magic, version (1 or 2), the number of entries; each is a private key with its chain, or a certificate;
-//! then a SHA-1 over the password, a constant phrase and all of this. Private keys are encrypted by Sun's own algorithm:
-//! an exclusive-or with a stream of SHA-1 hashes of the password, and a SHA-1 of the key at the end.
+//! then a SHA-1 over the password, a constant phrase and all of this. Private keys are encrypted by Sun's own
+//! algorithm: an exclusive-or with a stream of SHA-1 hashes of the password, and a SHA-1 of the key at the end.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest;
@@ -58,8 +58,8 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// The private keys with their chains, and the certificates that stand alone. Keys with another password than the first that
-/// can be opened are left out.
+/// The private keys with their chains, and the certificates that stand alone. Keys with another password than the first
+/// that can be opened are left out.
 pub(super) fn read(store: &[u8], passwords: Passwords<'_>) -> Result<Material, Problem> {
     let mut reader = Reader(store);
     reader.take(4)?;
@@ -112,7 +112,6 @@ fn sha1(parts: &[&[u8]]) -> digest::Digest {
     context.finish()
 }
 
-/// Checks the hash at the end of the store.
 fn check(store: &[u8], password: &[u8]) -> Result<(), Problem> {
     let cut = || Problem::new("the JKS keystore is cut or damaged");
     let (content, hash) = store.len().checked_sub(HASH).map(|at| store.split_at(at)).ok_or_else(cut)?;

@@ -48,14 +48,13 @@ fn truststores_of_java_have_their_certificates() {
     }
 }
 
-/// Whose certificate it is, by its common name.
+/// Common name of the certificate's owner.
 fn owner_of(entry: &Entry) -> String {
     let (_, parsed) = X509Certificate::from_der(&entry.chain[0]).expect("a certificate");
     let name = parsed.subject().iter_common_name().next().expect("a common name");
     name.as_str().expect("text").to_owned()
 }
 
-/// The entries by their owners' names.
 fn entries(name: &str, key: &str) -> Vec<(String, Entry)> {
     let found = open(name, Some("hunter2"), Some(key)).unwrap_or_else(|what| panic!("{name}: {what}"));
     let mut entries: Vec<(String, Entry)> =

@@ -23,7 +23,7 @@ use crate::config_values::ConfigError;
 use crate::files;
 
 /// Largest file with certificates or keys, in bytes. A bundle of all public authorities has a quarter of a megabyte.
-const MOST_BYTES: u64 = 16 << 20;
+pub(super) const MOST_BYTES: u64 = 16 << 20;
 
 /// A text that is longer is no path of a file, in bytes.
 const LONGEST_PATH: usize = 255;
@@ -34,7 +34,7 @@ pub(super) struct Loaded {
     /// The files that it is made from, as they were before they were read.
     pub(super) seen: Seen,
     pub(super) warnings: Vec<String>,
-    /// When the first of the client's own certificates expires.
+    /// Expiry of the first of the client's own certificates to expire.
     pub(super) certificate_expires: Option<SystemTime>,
 }
 
@@ -88,7 +88,6 @@ impl Print {
     }
 }
 
-/// Makes a text about a setting an error.
 fn error(key: &str, what: impl std::fmt::Display) -> ConfigError {
     ConfigError { key: key.into(), message: format!("{key}: {what}") }
 }
@@ -285,7 +284,6 @@ fn files_of(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Reads a source, or one of its files.
 fn read(source: &LocatedMaterial, file: Option<&Path>, passwords: Passwords<'_>) -> Result<Material, ConfigError> {
     let bytes = match (&source.location, file) {
         (MaterialLocation::Inline(text), _) if is_path(text) => {
@@ -303,8 +301,8 @@ fn read(source: &LocatedMaterial, file: Option<&Path>, passwords: Passwords<'_>)
     material::read(&bytes, source.format, passwords).map_err(|Problem(what)| wrong(source, file, what))
 }
 
-/// A key with its chain, whose first certificate must be that of the key. `CertifiedKey::from_der` would refuse certificates of
-/// X.509 version 1, which brokers take.
+/// A key with its chain, whose first certificate must be that of the key. `CertifiedKey::from_der` would refuse
+/// certificates of X.509 version 1, which brokers take.
 fn certified_key(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,

@@ -4,7 +4,6 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKey
 
 use super::{jks, pem, pkcs12};
 
-/// A format of certificates and keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Pem,
@@ -42,8 +41,7 @@ impl Format {
     }
 }
 
-/// Says what is wrong with certificates or keys. The text has none of their bytes; the caller adds the setting and the
-/// file.
+/// Fault of certificates or keys. The text has none of their bytes; the caller adds the setting and the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem(pub(super) String);
 
@@ -98,7 +96,6 @@ impl Material {
         self.key.or_else(|| (!self.entries.is_empty()).then(|| self.entries.swap_remove(0).key))
     }
 
-    /// The private keys, each with its chain.
     pub(super) fn into_entries(self) -> Vec<Entry> {
         match self.key {
             Some(key) => vec![Entry { chain: self.certificates, key }],

@@ -1,10 +1,10 @@
-//! TLS: settings (`settings`), certificates and keys from what they name (`load`, `material` and the formats), how a
-//! broker's certificate is verified (`verifier`), which of the client's it is shown (`identities`), the encrypted connection
-//! (`stream`), and what went wrong (`failure`).
+//! TLS: settings (`settings`), certificates and keys from the places that they name (`load`, `material` and the
+//! formats), verification of a broker's certificate (`verifier`), choice of the client's (`identities`), the encrypted
+//! connection (`stream`), and its errors (`failure`).
 //!
 //! Files are read when the client is created, and for a new connection again if they have changed since. A certificate
 //! and its key are two files, which cannot be replaced at the same moment. If they do not belong together, or cannot be
-//! read, new connections use what was read before.
+//! read, new connections use the ones that were read before.
 
 mod failure;
 mod identities;
@@ -18,6 +18,7 @@ mod settings;
 mod stream;
 mod verifier;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -34,10 +35,10 @@ pub(crate) use self::stream::{CutRecord, TlsReadHalf, TlsWriteHalf, split};
 use crate::blocking;
 use crate::config_values::{ConfigError, Values};
 use crate::error::RequestError;
+use crate::files;
 use crate::lock::lock;
 use crate::log::{Log, kinds};
 
-/// An encrypted connection.
 pub(crate) type TlsStream = tokio_rustls::client::TlsStream<Wire>;
 
 /// The settings of a client's TLS connections, and the certificates and keys that were read from their files.
@@ -47,7 +48,7 @@ pub struct Tls {
     state: Mutex<TlsState>,
     /// Held by the thread that looks at the files: where a file system does not answer, one thread waits for it.
     reading: Arc<tokio::sync::Mutex<()>>,
-    /// How long a new connection waits for that thread, before it takes what was read before.
+    /// Time for which a new connection waits for that thread, before it takes what was read before.
     patience: Duration,
 }
 
@@ -113,7 +114,7 @@ impl Tls {
         handshake.map_err(|(error, wire)| failure::of_handshake(&broker, &error, wire.first_bytes()))
     }
 
-    /// When the client's own certificate expires, as of the last connection: files are read again for each.
+    /// Expiry of the client's own certificate, as of the last connection: files are read again for each.
     pub(crate) fn certificate_expires(&self) -> Option<SystemTime> {
         lock(&self.state).loaded.certificate_expires
     }
@@ -200,8 +201,17 @@ pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, S
     if certificates.is_empty() { Err("there is no certificate in it".into()) } else { Ok(certificates) }
 }
 
-/// Name or address that a broker's certificate must be for. A name is sent to the broker as well (SNI), an address is not; the dot at
-/// the end of a fully qualified name is in neither.
+/// As [`certificates`], of a file.
+///
+/// # Errors
+/// Problem, with the path.
+pub(crate) fn certificates_in(path: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read = files::read(Path::new(path), load::MOST_BYTES).and_then(|pem| certificates(&pem));
+    read.map_err(|reason| format!("{path}: {reason}"))
+}
+
+/// Name or address that a broker's certificate must be for. A name is sent to the broker as well (SNI), an address is
+/// not; the dot at the end of a fully qualified name is in neither.
 fn server_name(host: &str) -> Option<ServerName<'static>> {
     ServerName::try_from(host.strip_suffix('.').unwrap_or(host).to_owned()).ok()
 }
@@ -211,6 +221,6 @@ mod attack_tests;
 #[cfg(test)]
 mod keystore_tests;
 #[cfg(test)]
-mod test_support;
+pub(in crate::net) mod test_support;
 #[cfg(test)]
 mod tests;

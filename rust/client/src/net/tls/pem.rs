@@ -22,7 +22,6 @@ pub(super) fn is_one(bytes: &[u8]) -> bool {
     bytes.windows(BEGIN.len()).any(|window| window == BEGIN.as_bytes())
 }
 
-/// A block: its label and its text.
 struct Block<'t> {
     label: &'t str,
     body: &'t str,

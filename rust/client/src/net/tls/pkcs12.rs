@@ -7,8 +7,8 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::material::{Entry, Material, Passwords, Problem};
 
-/// More private keys than any client has, and longer chains than any server takes: what is beyond is left out, since looking
-/// for issuers takes time for each certificate that there is.
+/// More private keys than any client has, and longer chains than any server takes: what is beyond is left out, since
+/// looking for issuers takes time for each certificate that there is.
 const MOST_KEYS: usize = 64;
 const LONGEST_CHAIN: usize = 16;
 

@@ -14,7 +14,6 @@ const MOST_ROUNDS: u32 = 10_000_000;
 /// Highest accepted memory of scrypt.
 const MOST_SCRYPT_BYTES: u64 = 256 << 20;
 
-/// Decrypts a private key.
 pub(super) fn decrypt(der: &[u8], password: Option<&[u8]>) -> Result<PrivateKeyDer<'static>, Problem> {
     let damaged = |_| Problem::new("the encrypted private key is damaged");
     let encrypted = EncryptedPrivateKeyInfoRef::try_from(der).map_err(damaged)?;

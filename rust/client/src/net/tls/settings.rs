@@ -9,7 +9,7 @@ use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 use super::material::Format;
 use crate::config_values::{ConfigError, Values};
 
-/// Where certificates or a key are.
+/// Place of certificates or of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MaterialLocation {
     /// A file, or a directory of files.
@@ -56,11 +56,9 @@ pub(super) enum Verification {
     Full,
     /// Its chain and its dates.
     AnyName,
-    /// Nothing.
     Off,
 }
 
-/// The settings of TLS.
 #[derive(Debug)]
 pub(super) struct TlsSettings {
     /// `None` for the system's authorities.

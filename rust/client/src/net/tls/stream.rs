@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use super::TlsStream;
 use crate::lock::lock;
 
-/// How many of the first bytes are kept. They show which protocol a peer without TLS speaks.
+/// Number of the first bytes that are kept. They show which protocol a peer without TLS speaks.
 const FIRST: usize = 8;
 
 /// The socket below rustls. rustls reads 4 KiB at a time; here each system call reads all that is there.
@@ -25,7 +25,7 @@ pub(crate) struct Wire {
     first: [u8; FIRST],
     first_count: usize,
     records: Records,
-    /// Why nothing can be written any more; not told before all was read that the broker has sent.
+    /// Reason that nothing can be written any more; not told before everything is read that the broker has sent.
     write_error: Option<io::Error>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Wire {
 #[error("the connection was cut in the middle of a record of TLS")]
 pub(crate) struct CutRecord;
 
-/// Where the records of TLS end in the bytes that come.
+/// Ends of TLS records in the bytes that come.
 #[derive(Default)]
 struct Records {
     header: [u8; 5],
@@ -74,7 +74,6 @@ impl Wire {
         Self { stream, buffer, start: 0, end: 0, first: [0; FIRST], first_count: 0, records, write_error }
     }
 
-    /// The first bytes that were received.
     pub(super) fn first_bytes(&self) -> &[u8] {
         &self.first[..self.first_count]
     }
@@ -99,9 +98,9 @@ impl Wire {
         Poll::Ready(Ok(()))
     }
 
-    /// A broker that refuses a certificate says so and closes. What it said may still be unread when a write fails, and
-    /// counts first. So `bytes` that cannot be written are dropped, as if they were lost on their way, and the reader tells
-    /// the error once there is nothing more to read. (rustls reads nothing during a handshake while a write is due.)
+    /// A broker that refuses a certificate says so and closes. Its words may still be unread when a write fails, and
+    /// count first. So `bytes` that cannot be written are dropped, as if lost on their way, and the reader tells the
+    /// error once there is nothing more to read. (rustls reads nothing during a handshake while a write is due.)
     fn dropped(
         &mut self,
         written: Poll<io::Result<usize>>,
@@ -179,10 +178,8 @@ impl AsyncWrite for Wire {
 /// Both halves belong to one task, so nobody ever waits for this lock.
 type SharedTlsStream = Arc<Mutex<TlsStream>>;
 
-/// The half that is read from.
 pub(crate) struct TlsReadHalf(SharedTlsStream);
 
-/// The half that is written to.
 pub(crate) struct TlsWriteHalf(SharedTlsStream);
 
 /// The two halves of a connection, for one task.

@@ -17,10 +17,8 @@ use super::*;
 use crate::config::ClientConfig;
 use crate::error::ClientError;
 
-/// An authority that signs certificates.
 pub(super) struct Authority(pub(super) CertifiedIssuer<'static, KeyPair>);
 
-/// A certificate with its key.
 pub(super) struct Certified {
     pub(super) chain: String,
     pub(super) key: String,
@@ -137,6 +135,20 @@ pub(super) async fn serve(config: ServerConfig) -> u16 {
     port
 }
 
+/// A server that answers whatever comes with these bytes.
+pub(in crate::net) async fn answering(bytes: &'static [u8]) -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("binds");
+    let port = listener.local_addr().expect("bound").port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = [0; 16];
+            let _ = stream.read(&mut request).await;
+            let _ = stream.write_all(bytes).await;
+        }
+    });
+    port
+}
+
 pub(super) fn parse(settings: &[(&str, &str)]) -> Result<ClientConfig, ConfigError> {
     let needed = [("bootstrap.servers", "localhost:1"), ("security.protocol", "SSL")];
     ClientConfig::parse(needed.iter().chain(settings).copied())
@@ -146,7 +158,6 @@ pub(super) fn tls(settings: &[(&str, &str)]) -> Arc<Tls> {
     parse(settings).expect("settings").tls.expect("TLS")
 }
 
-/// Connects, and has a byte echoed.
 pub(super) async fn reach(tls: &Arc<Tls>, host: &str, port: u16) -> Result<(), String> {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.expect("connects");
     let log = Log::default();

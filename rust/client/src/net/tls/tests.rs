@@ -1,7 +1,5 @@
 //! TLS against a server in the test, which has certificates made on the spot.
 
-use std::net::Ipv4Addr;
-
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, ExtendedKeyUsagePurpose, IsCa, KeyIdMethod,
     RevokedCertParams, SerialNumber, date_time_ymd,
@@ -9,12 +7,12 @@ use rcgen::{
 use rustls::SignatureScheme;
 use rustls::client::ResolvesClientCert;
 use rustls::crypto::aws_lc_rs;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 
 use super::identities::Identities;
 use super::material::Passwords;
-use super::test_support::{Authority, BOTH, Certified, Folder, parse, reach, self_signed, serve, server_config, tls};
+use super::test_support::{
+    Authority, BOTH, Certified, Folder, answering, parse, reach, self_signed, serve, server_config, tls,
+};
 use super::*;
 
 /// The error of a client that trusts the authority and is refused, or refuses.
@@ -230,16 +228,7 @@ async fn a_directory_of_authorities_is_read_whole() {
 
 /// Reaction of a listener that is not TLS at all.
 async fn reach_other(answer: &'static [u8]) -> String {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("binds");
-    let port = listener.local_addr().expect("bound").port();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let mut hello = [0; 16];
-            let _ = stream.read(&mut hello).await;
-            let _ = stream.write_all(answer).await;
-        }
-    });
-    let authority = Authority::new();
+    let (authority, port) = (Authority::new(), answering(answer).await);
     reach(&tls(&[("ssl.ca.pem", &authority.pem())]), "localhost", port).await.expect_err("no TLS")
 }
 

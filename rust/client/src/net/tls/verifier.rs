@@ -15,7 +15,6 @@ use super::load::roots;
 use super::material::Problem;
 use super::settings::Verification;
 
-/// Verifies certificates of brokers.
 #[derive(Debug)]
 pub(super) struct Verifier {
     /// `None` if nothing is verified.

@@ -13,10 +13,9 @@ use super::topic::{KnownTopic, Partition, Topic};
 use super::{Accumulator, now_ms};
 use crate::error::ClientError;
 
-/// How many rows of a table may wait for their topics' metadata: a row that waits costs more memory than its bytes.
+/// Number of a table's rows that may wait for their topics' metadata: such a row costs more memory than its bytes.
 const MAX_ROWS_AWAITING_METADATA: u64 = 16 << 10;
 
-/// Columns and defaults of all rows of a chunk.
 struct RowSource<'a, 'b> {
     values: &'a Values<'b>,
     report: &'a Arc<Report>,
@@ -38,7 +37,7 @@ impl Accumulator {
     /// Sends the rows of a chunk. Rows that were taken, or that failed, are removed from it.
     ///
     /// # Errors
-    /// Why rows are left.
+    /// Reason that rows are left.
     pub(in crate::producer) fn send_rows(
         &self,
         values: &Values<'_>,
@@ -73,7 +72,7 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Sends rows of a topic whose partitions are known. Returns the rows that were not taken, and why.
+    /// Sends rows of a topic whose partitions are known. Returns the rows that were not taken, and the reason.
     fn rows_to_known(
         &self,
         topic: &KnownTopic,
@@ -190,8 +189,8 @@ impl Accumulator {
         (Vec::new(), None)
     }
 
-    /// Appends rows to one partition, until they have `max_bytes` or more. Returns how many were taken, about how many
-    /// bytes they have, and why not all were taken.
+    /// Appends rows to one partition, until they have `max_bytes` or more. Returns the number of rows taken, their size
+    /// in bytes, approximately, and the reason that not all were taken.
     fn append_rows(
         &self,
         topic: &KnownTopic,
@@ -291,7 +290,7 @@ fn fails_all(error: &ClientError) -> bool {
     matches!(error, ClientError::ProducerClosed | ClientError::Transaction(_) | ClientError::Delivery(_))
 }
 
-/// About how many bytes a record has besides its key and value.
+/// Bytes of a record besides its key and value, approximately.
 const RECORD_OVERHEAD_BYTES: usize = 8;
 
 fn bytes_of(key: Option<&[u8]>, value: Option<&[u8]>) -> usize {

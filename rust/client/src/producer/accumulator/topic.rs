@@ -14,7 +14,6 @@ use super::super::pending_topics::TopicPartitions;
 use crate::error::ClientError;
 use crate::lock::lock;
 
-/// Topic as the accumulator knows it.
 pub(super) enum Topic {
     /// Its partitions are not known yet.
     Unknown(Mutex<AwaitingMetadata>),
@@ -25,14 +24,14 @@ pub(super) enum Topic {
 pub(super) struct KnownTopic {
     pub(super) name: Arc<str>,
     pub(super) partitions: Vec<Partition>,
-    /// How many of `partitions` exist: a recreated topic may have fewer than before.
+    /// Number of `partitions` that exist: a recreated topic may have fewer than before.
     pub(super) partition_count: u32,
     /// The partitions that have a leader. Records without a key go to these, if there are any.
     pub(super) led: Vec<u32>,
     pub(super) usage: TopicUsage,
     /// Records for partitions beyond the known ones, which may have been added: they wait for new metadata.
     awaiting_partitions: Mutex<AwaitingMetadata>,
-    /// When a batch was opened last, in milliseconds since the producer was created.
+    /// Time of the last opening of a batch, in milliseconds since the producer was created.
     pub(super) used_ms: AtomicU64,
     /// The partition that records without a key go to (KIP-480), until `batch.size` bytes went there (KIP-794).
     pub(super) sticky: AtomicUsize,

@@ -1,4 +1,4 @@
-//! The end of the driver: every record that is not done fails, with what held it back.
+//! The end of the driver: every record that is not done fails, with its obstacle.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::net::network::{Owed, joined};
 /// Reason that held back the records that the end finds.
 struct Obstacles {
     owed: Owed,
-    /// Why metadata is not to be had.
+    /// Reason that metadata is not to be had.
     failing: Option<String>,
     found: BTreeSet<String>,
 }
@@ -30,7 +30,7 @@ impl Obstacles {
 
 impl Running {
     fn end_topic(&self, topic: &str, obstacles: &mut Obstacles) {
-        let error = ClientError::from(obstacles.fault(self.driver.metadata.trouble_of(topic)));
+        let error = ClientError::from(obstacles.fault(self.driver.base.metadata.trouble_of(topic)));
         let failed = self.driver.accumulator.topic_failed(topic, &error);
         self.driver.count_failed(failed, &error);
     }
@@ -45,12 +45,12 @@ impl Running {
     }
 }
 
-/// Whatever ends the driver, also the end of the runtime: every record gets an outcome, so that no caller waits for ever.
+/// Whatever ends the driver, such as the end of the runtime: every record gets an outcome, so no caller waits for ever.
 impl Drop for Running {
     fn drop(&mut self) {
         self.driver.accumulator.close();
-        let failing = self.driver.metadata.view().failing.map(|(_, error)| error);
-        let mut obstacles = Obstacles { owed: self.driver.network.owed(), failing, found: BTreeSet::new() };
+        let failing = self.driver.base.metadata.view().failing.map(|(_, error)| error);
+        let mut obstacles = Obstacles { owed: self.driver.base.network.owed(), failing, found: BTreeSet::new() };
         let (_, lost) = self.driver.accumulator.counts();
         for topic in self.pending_topics.topics() {
             self.end_topic(&topic, &mut obstacles);
@@ -78,10 +78,10 @@ impl Drop for Running {
             self.driver.count_failed(records.into(), &fault.clone().into());
             receipt.complete(first, records, &Err(fault));
         }
-        self.driver.network.close();
+        self.driver.base.network.close();
         if lost > 0 {
             let because = joined(obstacles.found).map(|found| format!("; the last error: {found}")).unwrap_or_default();
-            self.driver.log.record(&kinds::RECORDS_LOST, || {
+            self.driver.base.log.record(&kinds::RECORDS_LOST, || {
                 let records = if lost == 1 { "a record was".into() } else { format!("{lost} records were") };
                 format!("{records} not delivered before the producer ended{because}")
             });

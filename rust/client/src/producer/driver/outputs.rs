@@ -30,7 +30,6 @@ impl Running {
         })
     }
 
-    /// Carries out the machine's outputs until there are none.
     pub(super) fn act(&mut self) {
         self.relieve();
         while let Some(output) = self.next_output() {
@@ -40,12 +39,15 @@ impl Running {
                 Output::Send { request, broker, batches } => self.send(request, broker, &batches),
                 Output::Split { batch } => self.split(batch),
                 Output::Done { batch, outcome } => self.done(batch, outcome),
-                Output::RefreshMetadata => self.driver.metadata.want(),
+                Output::RefreshMetadata => self.driver.base.metadata.want(),
                 Output::LeaderHint { partition, leader, leader_epoch } => {
-                    self.driver.metadata.hint(&partition, leader, leader_epoch);
+                    self.driver.base.metadata.hint(&partition, leader, leader_epoch);
                 }
                 Output::NewIdentity { old, reason } => {
-                    self.driver.log.record(&kinds::IDENTITY_NEEDED, || format!("a producer id is needed: {reason}"));
+                    self.driver
+                        .base
+                        .log
+                        .record(&kinds::IDENTITY_NEEDED, || format!("a producer id is needed: {reason}"));
                     let inputs = self.driver.session.need_identity(now, old);
                     self.handle_inputs(inputs);
                 }
@@ -85,11 +87,11 @@ impl Running {
             let header = batch.header(*sequence, transactional_id.is_some());
             let topic_id = self.cluster.topics.get(&partition.topic).map_or(Uuid::ZERO, |topic| topic.id);
             bytes += header.len() + batch.payload.len();
-            self.driver.log.record(&kinds::BATCH_SENT, || {
+            self.driver.base.log.record(&kinds::BATCH_SENT, || {
                 let sequence = sequence.map_or_else(String::new, |(_, sequence)| format!(" from #{sequence}"));
                 let (records, bytes) = (batch.records, batch.payload.len());
                 let text = format!("{partition}: {records} records{sequence}, {bytes} bytes, to broker {broker}");
-                let name = self.driver.network.name_of(NodeId::Broker(broker));
+                let name = self.driver.base.network.name_of(NodeId::Broker(broker));
                 Entry::new(text).partition(partition).broker(name)
             });
             let (partition, payload) = (partition.clone(), batch.payload.clone());
@@ -97,8 +99,8 @@ impl Running {
         }
         self.driver.reach.asked(broker);
         self.driver.in_flight.sent(request, broker, outgoing.len());
-        self.driver.metrics.batches_sent(outgoing.len() as u64);
-        self.driver.metrics.bytes_sent(bytes as u64);
+        self.driver.base.metrics.batches_sent(outgoing.len() as u64);
+        self.driver.base.metrics.bytes_sent(bytes as u64);
         let request = OutgoingRequest {
             id: request,
             acks: match config.acks {
@@ -116,7 +118,7 @@ impl Running {
 
     fn split(&mut self, batch: BatchId) {
         let Some(packed) = self.packed.remove(&batch) else { return };
-        self.driver.log.record(&kinds::BATCH_SPLIT, || {
+        self.driver.base.log.record(&kinds::BATCH_SPLIT, || {
             let (partition, records) = (&packed.partition, packed.records);
             let text = format!("{partition}: a batch of {records} records is too large for the broker, and is divided");
             Entry::new(text).partition(partition)
@@ -150,7 +152,7 @@ impl Running {
     fn explained(&self, fault: &SendFault) -> SendFault {
         let mut fault = fault.clone();
         if let SendFault::TimedOut { last_error, .. } = &mut fault {
-            *last_error = self.driver.network.explain(self.driver.session.explain(last_error.take()));
+            *last_error = self.driver.base.network.explain(self.driver.session.explain(last_error.take()));
         }
         fault
     }
@@ -159,10 +161,11 @@ impl Running {
         let PackedBatch { receipt, first, records, partition, .. } = &batch;
         let (receipt, first, records) = (receipt.clone(), *first, *records);
         let error = outcome.as_ref().err().map(|fault| {
-            self.driver.log.record(&kinds::RECORDS_FAILED, || {
+            self.driver.base.log.record(&kinds::RECORDS_FAILED, || {
                 Entry::new(format!("{records} records to {partition} failed: {fault}")).partition(partition)
             });
-            let refusal = matches!(fault, SendFault::Fatal { .. }).then(|| self.driver.network.refusal()).flatten();
+            let refusal =
+                matches!(fault, SendFault::Fatal { .. }).then(|| self.driver.base.network.refusal()).flatten();
             if let Some(refusal) = &refusal {
                 // Before the outcome is reported: whoever has seen it must not get a further record admitted.
                 self.driver.session.refuse_client(refusal.clone());
@@ -174,10 +177,10 @@ impl Running {
         match (&error, outcome) {
             (Some(error), _) => {
                 self.driver.count_failed(records.into(), error);
-                receipt.fail_part(first, records, error);
+                receipt.fail(first, records, error);
             }
             (None, outcome) => {
-                self.driver.metrics.records_acknowledged(records.into());
+                self.driver.base.metrics.records_acknowledged(records.into());
                 receipt.complete(first, records, outcome);
             }
         }

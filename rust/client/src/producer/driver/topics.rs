@@ -18,16 +18,16 @@ impl Running {
         if self.pending_topics.is_empty() {
             return;
         }
-        let (now, view) = (self.now(), self.driver.metadata.view());
+        let (now, view) = (self.now(), self.driver.base.metadata.view());
         for topic in self.pending_topics.topics() {
             match self.pending_topics.check(&topic, &view, now) {
                 TopicStatus::Waiting => {}
                 TopicStatus::Retry(attempts) => {
-                    self.driver.log.record(&kinds::TOPIC_UNKNOWN, || {
+                    self.driver.base.log.record(&kinds::TOPIC_UNKNOWN, || {
                         let text = format!("no partitions of {topic} after {attempts} lookups; it is looked up again");
                         Entry::new(text).topic(&topic)
                     });
-                    self.driver.metadata.want();
+                    self.driver.base.metadata.want();
                 }
                 TopicStatus::Known(partitions) => {
                     let failed = self.driver.accumulator.topic_known(&topic, partitions);
@@ -41,7 +41,7 @@ impl Running {
                 }
                 TopicStatus::Failed(error) => self.topic_missing(&topic, &error),
                 TopicStatus::Expired(after) => {
-                    let error = self.driver.network.unreachable(after);
+                    let error = self.driver.base.network.unreachable(after);
                     self.topic_missing(&topic, &error);
                 }
             }
@@ -60,18 +60,18 @@ impl Running {
     /// Records that waited for metadata failed, because their partition does not exist.
     pub(super) fn records_failed(&mut self, failed: &FailedRecords) {
         let FailedRecords { records, error } = failed;
-        self.driver.log.record(&kinds::RECORDS_FAILED, || format!("{records} records failed: {error}"));
+        self.driver.base.log.record(&kinds::RECORDS_FAILED, || format!("{records} records failed: {error}"));
         self.driver.count_failed(*records, error);
         self.driver.accumulator.fail_transaction(error);
     }
 
     /// Fails the records that wait for a topic. Returns their number.
     pub(super) fn topic_failed(&mut self, topic: &Arc<str>, error: &ClientError) -> u64 {
-        self.driver.log.record(&kinds::RECORDS_FAILED, || Entry::new(error.to_string()).topic(topic));
+        self.driver.base.log.record(&kinds::RECORDS_FAILED, || Entry::new(error.to_string()).topic(topic));
         let failed = self.driver.accumulator.topic_failed(topic, error);
         self.driver.count_failed(failed, error);
         if !self.pending_topics.is_known(topic) {
-            self.driver.metadata.release([topic.clone()]);
+            self.driver.base.metadata.release([topic.clone()]);
         }
         self.topic_resolved(topic);
         failed
@@ -94,8 +94,8 @@ impl Running {
         }
     }
 
-    /// Forgets topics that nothing was sent to for `metadata.max.idle.ms`. The machine keeps their sequence numbers, as the brokers
-    /// do.
+    /// Forgets topics that nothing was sent to for `metadata.max.idle.ms`. The machine keeps their sequence numbers, as
+    /// the brokers do.
     pub(super) fn forget_idle_topics(&mut self) {
         let (now, max_idle) = (self.now(), self.driver.config.max_idle);
         if now < self.sweep_at {
@@ -104,11 +104,11 @@ impl Running {
         self.sweep_at = now + max_idle / SWEEPS;
         let dropped = self.driver.accumulator.forget_idle_topics(max_idle);
         for topic in &dropped {
-            self.driver.log.record(&kinds::TOPIC_FORGOTTEN, || {
+            self.driver.base.log.record(&kinds::TOPIC_FORGOTTEN, || {
                 let idle_ms = max_idle.as_millis();
                 Entry::new(format!("{topic} is forgotten: nothing was sent to it for {idle_ms} ms")).topic(topic)
             });
         }
-        self.driver.metadata.release(dropped);
+        self.driver.base.metadata.release(dropped);
     }
 }

@@ -92,7 +92,6 @@ impl Columns {
         self.partition.is_some()
     }
 
-    /// The values of a record batch of this table.
     pub(crate) fn values<'b>(&'b self, batch: &'b RecordBatch) -> Values<'b> {
         let column = |index: Option<usize>| index.map(|index| batch.column(index));
         let bytes = |index| column(index).map_or(Bytes::Null, Bytes::of);
@@ -124,7 +123,7 @@ fn unknown(name: &str) -> String {
     )
 }
 
-/// True if pandas wrote this column for an index without a name that only numbers the rows, as that of a filtered frame.
+/// True if pandas wrote this column for an index without a name that only numbers rows, as that of a filtered frame.
 ///
 /// # Errors
 /// It is one of several levels, or has other labels than whole numbers: these would be lost.
@@ -229,7 +228,7 @@ impl<'b> Values<'b> {
         own.chain(self.topic.iter().map(|column| ("topic", column, "")))
     }
 
-    /// Why a row is not a valid record, for whatever topic.
+    /// Reason that a row is not a valid record, for any topic.
     pub(crate) fn refusal(&self, row: usize) -> Option<ClientError> {
         let partition = self.partition.as_ref().and_then(|partitions| partitions.refusal(row));
         let time = || self.timestamp.as_ref()?.refusal(row);
@@ -244,9 +243,7 @@ impl<'b> Values<'b> {
     }
 }
 
-/// A column of bytes or of text.
 pub(crate) enum Bytes<'b> {
-    /// Only nulls.
     Null,
     Short(Offsets<'b, i32>),
     Long(Offsets<'b, i64>),
@@ -442,7 +439,7 @@ impl<'b> Headers<'b> {
         self.keys.are_texts(&pairs) && (!self.values.is_text() || self.values.are_texts(&pairs))
     }
 
-    /// Why a row's headers are invalid: Kafka has no header without a key, and no key that is not UTF-8, which readers replace.
+    /// Reason that a row's headers are invalid: one has no key, or a key that is not UTF-8, which readers replace.
     fn refusal(&self, row: usize) -> Option<String> {
         self.range(row).enumerate().find_map(|(number, at)| {
             if self.pairs.is_some_and(|pairs| pairs.is_null(at)) {
@@ -469,7 +466,6 @@ impl<'b> Headers<'b> {
     }
 }
 
-/// A column of partitions.
 pub(crate) enum Partitions<'b> {
     Int(&'b PrimitiveArray<Int32Type>),
     Long(&'b PrimitiveArray<Int64Type>),
@@ -494,7 +490,7 @@ impl<'b> Partitions<'b> {
         }
     }
 
-    /// Why a row's number cannot be a partition of any topic.
+    /// Reason that a row's number cannot be a partition of any topic.
     fn refusal(&self, row: usize) -> Option<String> {
         let given = match self {
             Self::Int(array) => (!array.is_null(row)).then(|| array.value(row).into()),
@@ -505,7 +501,6 @@ impl<'b> Partitions<'b> {
     }
 }
 
-/// A column of times.
 pub(crate) struct Times<'b> {
     values: &'b [i64],
     nulls: Option<&'b NullBuffer>,
@@ -537,7 +532,7 @@ impl<'b> Times<'b> {
         Some(Self { values, nulls: present(array.nulls()), divisor, factor, has_early })
     }
 
-    /// Why a row's time is none of a record.
+    /// Reason that a row's time is not that of a record.
     #[inline]
     fn refusal(&self, row: usize) -> Option<String> {
         let given = self.get(row).filter(|milliseconds| *milliseconds < 0)?;

@@ -1,13 +1,11 @@
 //! Arrow tables as records, without an object for each row: columns, chunks of rows, and the report of their outcomes.
 
 mod columns;
-mod plan;
 mod progress;
 mod report;
 
 pub(super) use columns::Values;
 pub use columns::{Columns, is_row_number};
-pub(super) use plan::plan;
 pub(super) use progress::{Chunk, Stopped};
 pub(super) use report::{BatchRows, Rows};
 pub use report::{Report, Summary};

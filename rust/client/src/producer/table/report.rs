@@ -30,7 +30,7 @@ struct ReportState {
     summary: Summary,
     /// The first error of a row that is in no batch.
     refusal: Option<ClientError>,
-    /// How many rows are in no batch.
+    /// Number of rows that are in no batch.
     refused: u64,
 }
 
@@ -129,7 +129,6 @@ impl Report {
         lock(&self.progress)
     }
 
-    /// Consecutive rows failed.
     pub(crate) fn failed(&self, row: u64, count: u64, error: ClientError) {
         self.change(|state| {
             state.summary.failed += count;
@@ -146,7 +145,7 @@ impl Report {
         self.failed(row, count, error);
     }
 
-    /// How many rows failed that are in no batch, and the first error of one.
+    /// Number of failed rows that are in no batch, and the first error of one.
     pub fn refused_rows(&self) -> Option<(u64, ClientError)> {
         let state = self.state();
         state.refusal.clone().map(|error| (state.refused, error))

@@ -6,7 +6,7 @@ use monedula_gssapi::Cause;
 pub(super) const OF_A_STRANGE_BROKER: &str =
     "The broker does not speak GSSAPI as Kafka does; check what is listening there";
 
-/// `has_keytab`: whether the settings have one.
+/// Advice about `cause`, which depends on whether the settings have a keytab.
 pub(super) fn of(cause: Cause, has_keytab: bool) -> &'static str {
     match cause {
         Cause::NoLibrary => {

@@ -24,12 +24,11 @@ impl SecurityContext for Context {
     }
 }
 
-/// Why an exchange cannot go on.
+/// Reason that an exchange cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ExchangeError {
-    /// The library says no.
     Library(GssError),
-    /// The broker sent what has no place here.
+    /// Message of the broker that has no place here.
     Broker(&'static str),
 }
 
@@ -39,7 +38,6 @@ impl From<GssError> for ExchangeError {
     }
 }
 
-/// Next step of the exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Send(Vec<u8>),
@@ -53,7 +51,7 @@ const MAX_MESSAGE_BYTES: usize = 64 << 10;
 const NO_LAYER: u8 = 1;
 
 /// Choice from the offer: no protection, and so no size of protected messages. No authorization id follows, so the
-/// broker takes the principal of the ticket (RFC 4752, 3.1), as it would the same name, which is what Java's client sends.
+/// broker takes the principal of the ticket (RFC 4752, 3.1), the name that Java's client sends.
 const CHOICE: [u8; 4] = [NO_LAYER, 0, 0, 0];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +65,6 @@ enum ExchangeState {
     Ended,
 }
 
-/// The client's side of a login.
 pub(super) struct Exchange<C> {
     context: C,
     state: ExchangeState,
@@ -114,8 +111,8 @@ impl<C: SecurityContext> Exchange<C> {
     }
 }
 
-/// The offer is a byte of bits and three of the size of protected messages. RFC 4752 wants a size of 0 where no protection
-/// is offered, but Java's brokers name 65,536 all the same, so the size is not looked at.
+/// The offer is a byte of bits and three of the size of protected messages. RFC 4752 wants a size of 0 where no
+/// protection is offered, but Java's brokers name 65,536 all the same, so the size is not looked at.
 fn check_offer(offer: &[u8]) -> Result<(), ExchangeError> {
     match offer {
         [layers, _, _, _] if layers & NO_LAYER != 0 => Ok(()),

@@ -6,7 +6,7 @@ use monedula_gssapi::Failure;
 
 use super::*;
 
-/// One call that is expected, and what comes of it.
+/// One call that is expected, and its result.
 #[derive(Clone, Debug)]
 enum Call {
     Initiate(Vec<u8>, Result<Initiated, GssError>),

@@ -32,7 +32,6 @@ const OPTIONS: [&str; 15] = [
     "clearPass",
 ];
 
-/// Settings of Kerberos.
 pub(in crate::sasl) fn kerberos(
     values: &Values,
     jaas: Option<&Jaas>,

@@ -13,9 +13,9 @@ const FRESH_MS: i64 = 10_000;
 pub(super) struct Renewal {
     /// New tickets are got for the first login after this share of their life.
     pub(super) window_factor: f64,
-    /// Up to this share later, at random.
+    /// Largest share that is added to it at random.
     pub(super) jitter: f64,
-    /// How long a failed attempt is not repeated while the tickets are valid.
+    /// Time for which a failed attempt is not repeated while the tickets are valid.
     pub(super) pause: Duration,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Tickets<C> {
     renewal: Renewal,
     jitter: Jitter,
     held: Option<HeldTickets<C>>,
-    /// Grows with each that were got.
+    /// Grows with each renewal.
     number: u64,
 }
 
@@ -74,7 +74,7 @@ impl<C> Tickets<C> {
         }
     }
 
-    /// A broker refused the tickets of this number. Returns whether there are newer ones, or will be for the next login.
+    /// A broker refused the tickets of this number. Returns true if there are newer ones, or will be at the next login.
     pub(super) fn refused(&mut self, number: u64, now_ms: i64) -> bool {
         if self.number > number || self.held.is_none() {
             return true;
