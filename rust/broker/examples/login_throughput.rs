@@ -18,7 +18,7 @@ use monedula_protocol::frame::{decode_response, encode_request};
 use monedula_protocol::messages::sasl_authenticate::SaslAuthenticateRequest;
 use monedula_protocol::messages::sasl_handshake::SaslHandshakeRequest;
 use monedula_protocol::sasl::scram::{ScramHash, ScramKeys};
-use monedula_protocol::sasl::{ClientExchange, Credentials, Step};
+use monedula_protocol::sasl::{ClientExchange, Credentials, ExchangeStep};
 use monedula_protocol::types::SecretBytes;
 
 const DURATION: Duration = Duration::from_secs(5);
@@ -75,11 +75,13 @@ fn log_in(address: SocketAddr, credentials: &Credentials, keys: &mut Option<Arc<
         let answer = decode_response::<SaslAuthenticateRequest<'_>>(&frame, 2).unwrap();
         assert_eq!(answer.error_code, 0, "{answer:?}");
         let step = match client.step(answer.auth_bytes.expose()).unwrap() {
-            Step::Derive(work) => client.derived(Arc::clone(keys.get_or_insert_with(|| Arc::new(work.run())))).unwrap(),
+            ExchangeStep::Derive(work) => {
+                client.derived(Arc::clone(keys.get_or_insert_with(|| Arc::new(work.run())))).unwrap()
+            }
             step => step,
         };
         match step {
-            Step::Send(next) => message = next,
+            ExchangeStep::Send(next) => message = next,
             _ => return,
         }
     }

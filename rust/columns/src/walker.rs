@@ -183,7 +183,6 @@ impl PartitionWalker {
             chunks: VecDeque::new(),
             open: None,
             markers: AbortMarkers::default(),
-            awaited: None,
         }
     }
 

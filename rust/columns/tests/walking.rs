@@ -402,7 +402,7 @@ fn a_record_beyond_the_limit_gets_a_batch_of_its_own() {
     walker.feed(Bytes::from(encode(&encoder)), vec![]);
     let mut scratch = Scratch::new();
     for (expected, end) in [(0, Walked::Full), (1, Walked::Full), (2, Walked::Drained)] {
-        assert_eq!(walker.walk(&mut builder, &mut scratch), Ok(end));
+        assert_eq!(walker.walk(&mut builder, &mut scratch), Ok(end.clone()));
         assert_eq!(builder.is_full(), end == Walked::Full);
         assert_eq!(offsets(&builder.finish()), [expected]);
     }

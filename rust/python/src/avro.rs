@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use monedula_client::registry::{NewReference, NewSchema, SchemaKind};
-use monedula_columns::{BufferPool, MakeTyped};
+use monedula_columns::{BufferPool, Lookup, MakeTyped};
 use monedula_formats::{
     AvroDecoder, AvroOptions, AvroPlan, AvroSchema, BadSchema, Framing, NoSchema, SchemaSource, WriterKey,
 };

@@ -21,7 +21,7 @@ use crate::avro::{AvroGiven, make_avro};
 use crate::encoder::Encoder;
 use crate::error::argument_error;
 use crate::json::{JsonGiven, JsonSchemaGiven, json_options};
-use crate::protobuf::{ProtobufGiven, Source, Writer};
+use crate::protobuf::{ProtobufGiven, SchemaFiles, Writer};
 use crate::registered::{SubjectLookup, new_references};
 use crate::registry::RegistryCore;
 use crate::registry_source::Registry;
@@ -144,7 +144,7 @@ impl ColumnSpec {
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn protobuf(
         py: Python<'_>,
-        schema: Source,
+        schema: SchemaFiles,
         message: Option<&str>,
         writers: Vec<Writer>,
         framing: &str,

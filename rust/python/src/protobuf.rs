@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_schema::DataType;
 use monedula_client::registry::{NewReference, NewSchema, SchemaKind, SchemaRegistry};
-use monedula_columns::{BufferPool, MakeTyped, TypedColumn};
+use monedula_columns::{BufferPool, Lookup, MakeTyped, TypedColumn};
 use monedula_formats::{
     BadSchema, Framing, NoSchema, ProtobufDecoder, ProtobufEncoder, ProtobufFile, ProtobufOptions, ProtobufPlan,
     ProtobufSchema, SchemaSource, WriterKey,

@@ -14,7 +14,7 @@ use monedula_protocol::messages::metadata::MetadataRequest;
 use monedula_protocol::messages::sasl_authenticate::{SaslAuthenticateRequest, SaslAuthenticateResponse};
 use monedula_protocol::messages::sasl_handshake::{SaslHandshakeRequest, SaslHandshakeResponse};
 use monedula_protocol::sasl::scram::ScramHash;
-use monedula_protocol::sasl::{ClientExchange, Credentials, Step};
+use monedula_protocol::sasl::{ClientExchange, Credentials, ExchangeStep};
 use monedula_protocol::secret::Secret;
 use monedula_protocol::types::SecretBytes;
 use serde_json::json;
@@ -80,13 +80,13 @@ fn login(world: &mut World, connection: ConnectionId, credentials: &Credentials)
             return answer;
         }
         let mut step = client.step(answer.auth_bytes.expose()).unwrap();
-        if let Step::Derive(work) = &step {
+        if let ExchangeStep::Derive(work) = &step {
             step = client.derived(Arc::new(work.run())).unwrap();
         }
         match step {
-            Step::Send(next) => message = next,
-            Step::Done => return answer,
-            Step::Derive(_) => unreachable!("keys are derived once"),
+            ExchangeStep::Send(next) => message = next,
+            ExchangeStep::Done => return answer,
+            ExchangeStep::Derive(_) => unreachable!("keys are derived once"),
         }
     }
 }
@@ -328,10 +328,10 @@ fn lied_to(what: &serde_json::Value) -> Vec<String> {
         let answer = authenticate(&mut world, connection, &message);
         told.push(std::str::from_utf8(answer.auth_bytes.expose()).unwrap().to_owned());
         let Ok(mut step) = client.step(answer.auth_bytes.expose()) else { return told };
-        if let Step::Derive(work) = &step {
+        if let ExchangeStep::Derive(work) = &step {
             step = client.derived(Arc::new(work.run())).unwrap();
         }
-        let Step::Send(next) = step else { panic!("the client has not noticed: {told:?}") };
+        let ExchangeStep::Send(next) = step else { panic!("the client has not noticed: {told:?}") };
         message = next;
     }
 }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use super::{Answer, SchemaKey, SchemaKind, SchemaRegistry, registry};
+use monedula_columns::Lookup;
+
+use super::{Registered, SchemaKey, SchemaKind, SchemaRegistry, registry};
 use crate::config_keys::Role;
 use crate::config_values::{ConfigError, Values};
 
