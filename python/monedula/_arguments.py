@@ -25,11 +25,7 @@ RawOffset = tuple[tuple[str, int], int, int, str]
 
 
 def raw_position(position: Position) -> RawPosition:
-    """`position` in the core's form.
-
-    Raises:
-        ArgumentError: if it is neither an offset nor a known name nor a time.
-    """
+    """`position` in the core's form."""
     offset = whole_number(position)
     if offset is not None:
         if offset < 0:
@@ -47,11 +43,7 @@ def raw_position(position: Position) -> RawPosition:
 
 
 def timestamp_ms(time: datetime | int | str) -> int:
-    """`time` in milliseconds since 1970, UTC.
-
-    Raises:
-        ArgumentError: if it is a datetime without a time zone, before 1970, or no time.
-    """
+    """`time` in milliseconds since 1970, UTC."""
     if isinstance(time, str):
         time = time_of(time) or time
     if isinstance(time, datetime):
@@ -68,11 +60,7 @@ def timestamp_ms(time: datetime | int | str) -> int:
 
 
 def raw_partition(partition: object) -> tuple[str, int]:
-    """`partition`, checked.
-
-    Raises:
-        ArgumentError: if it is not a tuple of a topic name and a partition number.
-    """
+    """`partition`, checked."""
     if not isinstance(partition, tuple) or len(partition) != 2:
         if hasattr(partition, "topic") and hasattr(partition, "partition"):  # of confluent-kafka
             parts = f"({partition.topic!r}, {partition.partition!r})"
@@ -101,11 +89,7 @@ def raw_partitions(partitions: Iterable[tuple[str, int]] | tuple[str, int]) -> l
 
 
 def one_by_one(name: str, partitions: tuple[object, ...]) -> list[tuple[str, int]]:
-    """The partitions that were given to a method as its arguments, checked; `name` is the method's.
-
-    Raises:
-        ArgumentError: if one of them is not a partition, such as a list of partitions.
-    """
+    """The partitions that were given to a method as its arguments, checked; `name` is the method's."""
     for given in partitions:
         if not isinstance(given, (tuple, str, bytes)) and isinstance(given, Iterable):
             raise ArgumentError(f"{name}({given!r}): partitions are given one by one, such as {name}(*partitions)")
@@ -115,11 +99,7 @@ def one_by_one(name: str, partitions: tuple[object, ...]) -> list[tuple[str, int
 def split_assignment(
     assignment: Assignment, default: RawPosition
 ) -> tuple[list[str], list[tuple[tuple[str, int], RawPosition]]]:
-    """The argument of `assign` as a list of whole topics and a list of partitions with positions; one of them is empty.
-
-    Raises:
-        ArgumentError: if it contains neither, or both.
-    """
+    """The argument of `assign`: whole topics, and partitions with positions. One of the lists is empty."""
     if isinstance(assignment, str):
         assignment = [assignment]
     if isinstance(assignment, Mapping):
@@ -141,11 +121,7 @@ def split_assignment(
 
 
 def seconds(name: str, value: object) -> float:
-    """A duration in seconds, checked; `name` is the argument's name in the error.
-
-    Raises:
-        ArgumentError: if it is not a number, or less than 0.
-    """
+    """A duration in seconds, checked; `name` is the argument's name in the error."""
     if isinstance(value, (str, bytes)) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
         kind = type(value).__name__
         raise ArgumentError(f"{name}={value!r} ({kind}): expected seconds, a number such as 1.5")
@@ -165,9 +141,6 @@ def topic_names(topics: Iterable[object], instead: str, instead_of_pattern: str 
     """Topic names, checked; `instead` is the end of the error message, which says what to write.
 
     `instead_of_pattern` is what it ends with if the name looks like a pattern, where `subscribe` is not meant.
-
-    Raises:
-        ArgumentError: if one of them is not a valid topic name.
     """
     names = []
     for name in topics:
@@ -218,12 +191,7 @@ def whole_number(value: object) -> int | None:
 
 
 def check_callable(name: str, function: object, awaits: bool) -> None:
-    """Refuse a callback that cannot be called, and a coroutine function where its coroutine would not be awaited.
-
-    Raises:
-        ArgumentError: if `function` is not `None` and cannot be called, or if it is a coroutine function and `awaits`
-            is false.
-    """
+    """Refuse a callback that cannot be called, and a coroutine function where its coroutine would not be awaited."""
     if function is None:
         return
     if not callable(function):
@@ -240,11 +208,7 @@ def check_callable(name: str, function: object, awaits: bool) -> None:
 
 
 def raw_commit(what: object) -> Batch | list[RawOffset] | None:
-    """The argument of `commit` in the core's form.
-
-    Raises:
-        ArgumentError: if it is neither a batch nor offsets nor `None`.
-    """
+    """The argument of `commit` in the core's form."""
     if what is None or isinstance(what, Batch):
         return what
     if isinstance(what, Mapping):

@@ -83,10 +83,6 @@ def raw_settings(
         settings: the keywords.
         example: a dict that would do, for the error.
         in_place_of_text: what the error says if `config` is a text, which was meant for something else.
-
-    Raises:
-        ConfigError: if `config` is not a dict, a value is of a type that no setting has, or a config provider has no
-            value for a variable.
     """
     if isinstance(config, RawSettings) and not settings:
         return config

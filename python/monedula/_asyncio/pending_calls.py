@@ -70,11 +70,7 @@ class PendingCalls:
         return call
 
     def check(self, call: PendingCall) -> None:
-        """Refuse a call that would otherwise become part of the next transaction.
-
-        Raises:
-            TransactionAbortedError: if the transaction has ended.
-        """
+        """Refuse a call that would otherwise become part of the next transaction."""
         if self._has_ended:
             raise TransactionAbortedError(f"the transaction in which {call.name}() was called is over: call it anew")
 

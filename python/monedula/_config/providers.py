@@ -81,11 +81,7 @@ class _Provider:
         self._paths = None if allowed is None else [_absolute(each) for each in allowed.split(",") if each.strip()]
 
     def value(self, path: str, key: str) -> str:
-        """Look up the value of a variable.
-
-        Raises:
-            LookupError: it has no value; the message says why.
-        """
+        """Look up the value of a variable."""
         match self.kind:
             case "env":
                 return self._of_environment(f"{path}:{key}" if path else key)

@@ -34,9 +34,6 @@ def refuse_settings(names: Iterable[str]) -> None:
 
     Args:
         names: settings that are not known here, as the user wrote them.
-
-    Raises:
-        ConfigError: with the replacement.
     """
     for name in names:
         if name in _ARGUMENTS:

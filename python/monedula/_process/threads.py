@@ -15,9 +15,6 @@ def start(function: Callable[..., object], *arguments: object, name: str) -> Non
     """Call `function` in a daemon thread of the system, even if `threading` starts greenlets.
 
     Greenlets cannot be used: the core blocks in the call, which would stop all of them.
-
-    Raises:
-        NoThreadError: if the system grants none.
     """
     original = start_new_thread()
     try:
@@ -30,11 +27,7 @@ def start(function: Callable[..., object], *arguments: object, name: str) -> Non
 
 
 def in_executor(call: Callable[[], Any]) -> "asyncio.Future[Any]":
-    """Call `call` in the executor of the running loop.
-
-    Raises:
-        NoThreadError: if the system grants it no thread.
-    """
+    """Call `call` in the executor of the running loop."""
     import asyncio
 
     is_refused = False

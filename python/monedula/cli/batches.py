@@ -71,11 +71,7 @@ class Batches:
         raise NotImplementedError
 
     def _send(self, batch: Any, topic: str | None, numbers: Sequence[int]) -> None:
-        """Send a batch, or its rows up to the first that cannot be written.
-
-        Raises:
-            Failure: if there is such a row, or the batch cannot be written.
-        """
+        """Send a batch, or its rows up to the first that cannot be written."""
         try:
             self._sent.append((numbers, self._producer.send_batch(batch, topic, **self._forms)))
         except SchemaRegistryError as error:

@@ -158,11 +158,7 @@ _ENDINGS = (".avsc", ".json", ".ddl", ".sql", ".txt", ".proto", ".pb", ".desc", 
 
 
 def proto_of(schema: str, option: str = "--schema") -> str | bytes | dict[str, str]:
-    """The text of a schema, or what the file of that name has: text or descriptors.
-
-    Raises:
-        Failure: if the file cannot be read.
-    """
+    """The text of a schema, or what the file of that name has: text or descriptors."""
     path = Path(schema)
     try:
         if "{" not in schema and _is_file(path):
@@ -176,11 +172,7 @@ def proto_of(schema: str, option: str = "--schema") -> str | bytes | dict[str, s
 
 
 def text_of(schema: str, option: str = "--schema") -> str:
-    """The schema itself, or what the file of that name has.
-
-    Raises:
-        Failure: if the file cannot be read.
-    """
+    """The schema itself, or what the file of that name has."""
     path = Path(schema)
     try:
         if _is_file(path):

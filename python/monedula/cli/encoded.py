@@ -1,4 +1,4 @@
-"""Columns of JSON values, for the inputs of `monedula produce` that are text: what `consume --decode` writes is read."""
+"""Columns of JSON values, for inputs of `monedula produce` that are text: it reads what `consume --decode` writes."""
 
 import base64
 import binascii
@@ -87,11 +87,7 @@ class Apart(Exception):
 
 
 def joined(one: Shape, other: Shape) -> Shape:
-    """The fields of both values.
-
-    Raises:
-        Apart: if they have not the same ones.
-    """
+    """The fields of both values."""
     if one is None or other is None:
         return one if other is None else other
     if one.keys() != other.keys():

@@ -71,11 +71,7 @@ def prepare_streams() -> None:
 
 
 def standard_input(hint: str = "") -> TextIO:
-    """Standard input.
-
-    Raises:
-        StreamClosedError: if the parent process closed it; `hint` says what may be done instead.
-    """
+    """Standard input."""
     if sys.__stdin__ is None:
         raise StreamClosedError("standard input", hint)
     return sys.stdin

@@ -40,11 +40,7 @@ _ENDINGS = {
 
 
 def offsets_format(chosen: OffsetsFormat | None, file: Path | None) -> OffsetsFormat:
-    """The chosen format, or that of the file's name.
-
-    Raises:
-        UsageError: if the name of the file says no format.
-    """
+    """The chosen format, or that of the file's name."""
     if chosen is not None:
         return chosen
     if file is None or file == Path("-"):

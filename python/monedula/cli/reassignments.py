@@ -260,11 +260,7 @@ def _as_text(moves: Mapping[TopicPartition, Sequence[int]]) -> str:
 
 
 def _read(file: Path) -> Assignment:
-    """The plan in a file, or on standard input for `-`.
-
-    Raises:
-        Failure: if it is no plan, or names directories, which this command does not choose.
-    """
+    """The plan in a file, or on standard input for `-`."""
     text = text_in(file)
     try:
         entries: list[dict[str, Any]] = json.loads(text)["partitions"]

@@ -126,11 +126,7 @@ class Lines:
 
 
 def report(acknowledged: int, failure: Failure | None) -> None:
-    """Say how many records were acknowledged.
-
-    Raises:
-        Failure: if one was not, or what was to be sent could not be read.
-    """
+    """Say how many records were acknowledged."""
     records = "1 record was" if acknowledged == 1 else f"{acknowledged} records were"
     if failure is not None:
         raise Failure(f"{failure}; {records} acknowledged", failure.cause)

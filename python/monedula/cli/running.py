@@ -136,12 +136,7 @@ def say(message: str) -> None:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask for confirmation before something that cannot be undone; `yes` skips the question.
-
-    Raises:
-        UsageError: if standard input is not a terminal.
-        Failure: if the answer is no.
-    """
+    """Ask for confirmation before something that cannot be undone; `yes` skips the question."""
     if yes:
         return
     if not sys.stdin.isatty():

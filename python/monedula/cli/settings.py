@@ -42,11 +42,7 @@ _PROPAGATION_MS = "2000"
 
 
 def settings_of(servers: str | None, pairs: list[str] | None, file: Path | None) -> dict[str, str]:
-    """The settings from the options: `-b` overrides `-X`, `-X` the file, and the file the environment.
-
-    Raises:
-        UsageError: if a `-X` or a line of the file is not a setting, or a `-X` is a password.
-    """
+    """The settings from the options: `-b` overrides `-X`, `-X` the file, and the file the environment."""
     settings = {} if file is None else read_properties(file)
     for key, value in (pair(text, "-X") for text in pairs or ()):
         if (is_secret(key) or _PASSWORD_IN_URL.search(value)) and not has_variables(value):
@@ -93,11 +89,7 @@ def names_registry(settings: dict[str, str], is_typed: bool) -> bool:
 
 
 def pair(text: str, option: str) -> tuple[str, str]:
-    """Key and value of `key=value`.
-
-    Raises:
-        UsageError: if the text has another form.
-    """
+    """Key and value of `key=value`."""
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
         raise UsageError(f"{option} {text}: expected key=value")

@@ -122,9 +122,6 @@ def text_lines(
         null: the text that stands for a null key or value; without it there are none.
         first: the number of the first line.
         typed: of `key` and `value` those that are JSON, which is read.
-
-    Raises:
-        Failure: if a line lacks the separator, or what is to be read is no JSON.
     """
     mark = None if separator is None else separator.encode()
     nothing = None if null is None else null.encode()
@@ -158,9 +155,6 @@ def json_lines(lines: Iterable[bytes], first: int = 1, typed: Container[str] = (
         lines: the input.
         first: the number of the first line.
         typed: of `key` and `value` those that stay what JSON has.
-
-    Raises:
-        Failure: if a line is not such an object.
     """
     for number, raw in enumerate(lines, first):
         if not raw.strip():
@@ -172,11 +166,7 @@ def json_lines(lines: Iterable[bytes], first: int = 1, typed: Container[str] = (
 
 
 def tables(stream: BufferedReader, file: Path | None, kind: Input) -> tuple[int | None, Iterator[Any]]:
-    """The number of rows, if it is known, and the record batches of a Parquet file, an Arrow file or an Arrow stream.
-
-    Raises:
-        Failure: if the input has another format, or pyarrow is not installed.
-    """
+    """The number of rows, if known, and the batches of a Parquet file, an Arrow file or an Arrow stream."""
     require("pyarrow", "arrow", f"--format {kind}")
     import pyarrow
 
@@ -214,11 +204,7 @@ def _each(batches: Iterator[Any], name: str, kind: Input) -> Iterator[Any]:
 
 
 def named(batch: Any, key_column: str | None, value_column: str | None) -> Any:
-    """The batch with its key and value columns renamed to `key` and `value`, and without unknown columns.
-
-    Raises:
-        Failure: if a given column does not exist, or there is no column `value`.
-    """
+    """The batch with its key and value columns renamed to `key` and `value`, and without unknown columns."""
     names = _renamed(batch.schema.names, key_column, value_column)
     if "value" not in names:
         raise Failure(f"there is no column 'value'; name it with --value-column; there are {', '.join(names)}")

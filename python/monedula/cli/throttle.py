@@ -17,11 +17,7 @@ Replicas = Mapping[TopicPartition, Sequence[int]]
 
 
 def rate_of(text: str) -> int:
-    """Bytes a second of a text such as `10485760` or `10m`.
-
-    Raises:
-        UsageError: if it is no rate.
-    """
+    """Bytes a second of a text such as `10485760` or `10m`."""
     found = re.fullmatch(r"([0-9]{1,15})([kmg]?)", text.strip().lower())
     rate = 0 if found is None else int(found[1]) * _UNITS[found[2]]
     if not 0 < rate < 1 << 63:

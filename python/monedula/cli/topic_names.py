@@ -29,11 +29,7 @@ def is_pattern(name: str) -> bool:
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern, compiled. It matches a name if it is found in it.
-
-    Raises:
-        UsageError: if it is no regular expression.
-    """
+    """The pattern, compiled. It matches a name if it is found in it."""
     try:
         return re.compile(pattern)
     except re.error as error:
@@ -59,9 +55,6 @@ def check_name(name: str, instead: str = "") -> None:
     Args:
         name: the name.
         instead: what to write if several topics or a pattern are meant, which are not possible here.
-
-    Raises:
-        UsageError: if no topic can have it.
     """
     if is_name(name) and name:
         return

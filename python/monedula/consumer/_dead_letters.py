@@ -214,11 +214,7 @@ class RefusedRecords:
         return bool(self._waiting)
 
     def check_written(self, timeout: float) -> None:
-        """Raise if a batch waits for its dead letters, and a loop ends without a record for `timeout` seconds.
-
-        Raises:
-            KafkaTimeoutError: its rows were not returned, so the topic is not drained.
-        """
+        """Raise if a batch waits for its dead letters, and a loop ends without a record for `timeout` seconds."""
         producer = self.producer
         if producer is None or not self.is_waiting():
             return

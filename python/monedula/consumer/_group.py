@@ -267,11 +267,7 @@ class GroupVerbs(Unpicklable):
 
 
 def regular_expression(pattern: object) -> str:
-    """The text of a pattern for the core; flags of a compiled pattern become a prefix such as `(?i)`.
-
-    Raises:
-        ArgumentError: if `pattern` is neither a text nor compiled from a text.
-    """
+    """The text of a pattern for the core; flags of a compiled pattern become a prefix such as `(?i)`."""
     if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
         flags = "".join(letter for letter, flag in _FLAGS.items() if pattern.flags & flag)
         return f"(?{flags}){pattern.pattern}" if flags else pattern.pattern

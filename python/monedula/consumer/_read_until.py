@@ -80,9 +80,6 @@ def check_topics(group: Mapping[str, Any] | None) -> None:
 
     Args:
         group: the membership, as in `health()`.
-
-    Raises:
-        UnknownTopicError: with the topics.
     """
     if group is None:
         return

@@ -187,11 +187,7 @@ def check_framing(framing: object) -> None:
 
 
 def framing_of_subject(framing: RegistryFraming | None) -> RegistryFraming:
-    """Return the framing of values if a subject has the reader's schema.
-
-    Raises:
-        ArgumentError: if values of this framing do not name their schema by an id that a registry knows.
-    """
+    """Return the framing of values if a subject has the reader's schema."""
     if framing not in (None, "confluent", "apicurio"):
         raise no_subject(framing)
     return framing or "confluent"
@@ -208,11 +204,7 @@ def no_subject(framing: object) -> ArgumentError:
 
 
 def check_subject(subject: object, version: object, schema: object) -> None:
-    """Refuse an invalid subject or version.
-
-    Raises:
-        ArgumentError: if either is invalid, or a schema is given with a version.
-    """
+    """Refuse an invalid subject or version."""
     if not isinstance(subject, str) or not subject.strip():
         expected = "expected the name of a subject, such as 'orders-value'"
         if subject is None:
@@ -227,11 +219,7 @@ def check_subject(subject: object, version: object, schema: object) -> None:
 
 
 def schema_key(key: object, framing: object = "confluent") -> tuple[int, bytes | None]:
-    """Convert the id or GUID by which values of a framing name their schema.
-
-    Raises:
-        ArgumentError: if it is neither, or not supported by this framing.
-    """
+    """Convert the id or GUID by which values of a framing name their schema."""
     if framing == "apicurio":
         if type(key) is int and 0 <= key < 1 << 63:
             return key, None
@@ -263,11 +251,7 @@ def option_texts(options: Mapping[str, str | bool | int] | None) -> dict[str, st
 
 
 def option_pairs(options: Mapping[str, Any] | None) -> Iterable[tuple[str, Any]]:
-    """Check the options, given by name.
-
-    Raises:
-        ArgumentError: if they are no dict, or a name is no text.
-    """
+    """Check the options, given by name."""
     if options is None:
         return ()
     if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
@@ -322,11 +306,7 @@ def _hint(given: object) -> str | None:
 
 
 def spec_of(name: str, given: object) -> ColumnSpec | None:
-    """Convert `key=` or `value=` to the core's form.
-
-    Raises:
-        ArgumentError: if it is neither `None` nor a `Typed`, or the fields of keys are to be flattened.
-    """
+    """Convert `key=` or `value=` to the core's form."""
     if given is None:
         return None
     if not isinstance(given, Typed):

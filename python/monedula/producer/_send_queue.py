@@ -96,11 +96,7 @@ def enqueue_behind(
 
 
 def refuse_in_partitioner(queued: QueuedSendsCore, verb: str) -> None:
-    """Refuse a call that would wait for the very record that this thread sends.
-
-    Raises:
-        ArgumentError: if a partitioner calls, in the thread of a queue.
-    """
+    """Refuse a call that would wait for the very record that this thread sends."""
     if getattr(_SERVED, "queued", None) is queued:
         raise ArgumentError(
             f"{verb}() cannot be called by a partitioner: it would wait for the partitioner's own record"

@@ -491,11 +491,7 @@ def _read_again(consumer: Consumer | None) -> None:
 
 
 def member_of(consumer: object) -> MemberCore:
-    """The core object of a consumer's group membership.
-
-    Raises:
-        ArgumentError: if it is not a consumer.
-    """
+    """The core object of a consumer's group membership."""
     member = getattr(consumer, "_member", None)
     if not isinstance(member, MemberCore):
         raise ArgumentError(f"{consumer!r} is no consumer of monedula's")

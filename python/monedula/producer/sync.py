@@ -152,11 +152,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         return record._replace(partition=index)
 
     def _raise_unseen(self, raised: BaseException | None) -> None:
-        """Raise if records failed and nobody asked for their outcome. An exception that was raised already gets a note.
-
-        Raises:
-            UndeliveredRecordsError: with their number, and the first error.
-        """
+        """Raise if records failed and nobody asked for their outcome. An exception raised before gets a note."""
         unseen = self._unseen_failures()
         if unseen is None:
             return
@@ -194,11 +190,7 @@ class ProducerBase(Unpicklable, ProducerCore):
             self._tables.discard(call)
 
     def _check_open(self) -> None:
-        """Raise if it was closed: the block of a `with` would only fail later.
-
-        Raises:
-            ClosedError: if it is closed.
-        """
+        """Raise if it was closed: the block of a `with` would only fail later."""
         if self._is_closed:
             raise ClosedError("the producer is closed")
 
@@ -225,11 +217,7 @@ class ProducerBase(Unpicklable, ProducerCore):
 
 
 def _check_no_objects(data: Any) -> None:
-    """Refuse Python objects in a polars frame, such as UUIDs: it exports their addresses in memory as bytes.
-
-    Raises:
-        ArgumentError: if a column has them.
-    """
+    """Refuse Python objects in a polars frame, such as UUIDs: it exports their addresses in memory as bytes."""
     frame: Any = getattr(modules.get("polars"), "DataFrame", ())  # another thread may just be importing it
     if not isinstance(data, frame):
         return
@@ -357,11 +345,7 @@ def written_as(key: Typed | None, value: Typed | None) -> "tuple[ColumnSpec | No
 
 
 def check_name(topic: object) -> None:
-    """Refuse a topic that is not a str. The core checks its characters.
-
-    Raises:
-        ArgumentError: if it is not a str.
-    """
+    """Refuse a topic that is not a str. The core checks its characters."""
     if not isinstance(topic, str):
         raise ArgumentError(f"topic={topic!r} ({type(topic).__name__}): expected its name, a str")
 

@@ -204,11 +204,7 @@ def _is_lag_listener(client: object) -> bool:
 
 
 def role_of(client: object) -> Role:
-    """Return the role of a client: it consumes, produces or administers.
-
-    Raises:
-        ArgumentError: if it is not a client of monedula.
-    """
+    """Return the role of a client: it consumes, produces or administers."""
     if isinstance(client, ConsumerBase):
         return "consumer"
     if isinstance(client, ProducerBase):

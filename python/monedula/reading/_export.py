@@ -44,11 +44,7 @@ def no_array(data: object) -> TypeError:
 
 
 def installed(name: str, extra: str) -> Any:
-    """Import the module `name`.
-
-    Raises:
-        ModuleNotFoundError: if it is not installed; says which extra brings it.
-    """
+    """Import the module `name`."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

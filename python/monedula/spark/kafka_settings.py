@@ -101,9 +101,6 @@ def given_settings(options: Mapping[str, str], refused: Mapping[str, str], clien
         options: all options, names in lower case.
         refused: the settings that are not allowed, with the error message of each.
         client: the client that they configure, consumer or producer, for the messages.
-
-    Raises:
-        ConfigError: if a setting is in `refused`, or if `bootstrap.servers` is missing.
     """
     # The client accepts underscores for dots, so a refused setting must be found in that spelling too.
     given = HiddenValues(
@@ -138,9 +135,6 @@ def check(settings: Mapping[str, str], of_client: Callable[[list[tuple[str, str]
     Args:
         settings: by dotted name.
         of_client: checks those of a consumer or of a producer.
-
-    Raises:
-        ConfigError: a name is not known, or a value is not allowed.
     """
     try:
         found = resolved(settings.items(), shipped)

@@ -17,9 +17,6 @@ def check_names(options: Mapping[str, str], names: Collection[str], passed_along
         options: the given options, names in lower case.
         names: all options, except those that begin with `kafka.`.
         passed_along: names, in lower case, that are ignored without a warning.
-
-    Raises:
-        ConfigError: if a name looks like a misspelled option.
     """
     known = {name.lower(): name for name in names}
     ignored = []

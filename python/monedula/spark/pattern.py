@@ -37,10 +37,6 @@ def topic_pattern(java_pattern: str) -> re.Pattern[str]:
 
     Use it with `search`, not `fullmatch`: Spark's JVM source subscribes to topics whose name has a match anywhere.
     (With its deprecated way of fetching offsets, the whole name has to match.)
-
-    Raises:
-        ConfigError: if it is not a regular expression of Java, or contains something that Python lacks or interprets
-            differently; the message says what, and where.
     """
     ignores_case = java_pattern.startswith(_IGNORE_CASE)
     try:

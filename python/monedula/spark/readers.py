@@ -97,11 +97,7 @@ def _plain(schema: Any) -> Any:
 
 
 def avro_text(schema: str, option: str = "schemas") -> str:
-    """The text of an Avro schema, or what the file of that name has.
-
-    Raises:
-        ArgumentError: if it is neither.
-    """
+    """The text of an Avro schema, or what the file of that name has."""
     if schema.lstrip().startswith(("{", "[", '"')) or schema.strip() in PRIMITIVES:
         return schema
     try:

@@ -37,11 +37,7 @@ _NAMES = frozenset(field.name for field in _FIELDS)
 
 
 def source_schema(columns: Collection[str], typed: Sequence[TypedColumn] = ()) -> StructType:
-    """The schema of Spark's own Kafka source, including nullability, reduced to `columns`, with those that are decoded.
-
-    Raises:
-        ConfigError: if a field that is a column has the name of one of Kafka's.
-    """
+    """The schema of Spark's Kafka source, with its nullability, reduced to `columns`, and the decoded ones."""
     fields = {field.name: [field] for field in _FIELDS if field.name in columns}
     for each in typed:
         if each.reader is None or each.column not in fields:
@@ -83,10 +79,6 @@ def check_projection(requested: StructType, typed: Sequence[TypedColumn] = ()) -
 
     A column that is decoded is a struct of any fields; with `flatten`, every column that the source does not have is a
     field of the value.
-
-    Raises:
-        ConfigError: if a column does not exist, is requested twice, with another type, or as NOT NULL; or if a column
-            that is to be decoded is missing.
     """
     _check_fields(requested, {each.column: each for each in typed}, any(each.flatten for each in typed))
     names = tuple(requested.fieldNames())

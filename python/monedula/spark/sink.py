@@ -141,9 +141,6 @@ def _columns(
     """The columns to send, each with its index; unknown columns are ignored, as in Spark's own sink.
 
     A column that is written in a format may have any type; without values' own column, other columns are their fields.
-
-    Raises:
-        ConfigError: if a required column is missing, or a column has another type; with the messages of Spark's sink.
     """
     places: dict[str, int] = {}
     for place, name in enumerate(schema.fieldNames()):

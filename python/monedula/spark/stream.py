@@ -321,9 +321,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The start of a first batch that another source planned: the offset log does not have it.
 
         Earliest offsets and offsets in the options are the same in both sources; latest ones and times are not.
-
-        Raises:
-            DataLossError: if they are not the same.
         """
         bound = self._start_bound
         if isinstance(bound, Earliest):

@@ -143,11 +143,7 @@ class TypedColumn:
         return replace(self, reader=self.reader.narrowed(wanted))
 
     def with_schema(self, schema_json: str) -> "TypedColumn":
-        """The same, with the schema of a query.
-
-        Raises:
-            ConfigError: if it has a type that no value is decoded to.
-        """
+        """The same, with the schema of a query."""
         typed = replace(self, schema_json=schema_json)
         try:
             typed.decoder()
@@ -183,11 +179,7 @@ class TypedColumn:
 
 
 def typed_columns(options: Mapping[str, str]) -> tuple[TypedColumn, ...]:
-    """The columns that options ask to decode, without their schema.
-
-    Raises:
-        ConfigError: if an option has no such value, or says nothing without the format.
-    """
+    """The columns that options ask to decode, without their schema."""
     _check_unknown(options)
     typed = []
     for column in ("key", "value"):
@@ -294,11 +286,7 @@ def _reader(
 
 
 def check_part(path: str, wanted: "DataType", whole: "DataType", form: str) -> None:
-    """Check that a type has nothing but what another has.
-
-    Raises:
-        ConfigError: if it has, with the first place.
-    """
+    """Check that a type has nothing but what another has."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(wanted, StructType) and isinstance(whole, StructType):

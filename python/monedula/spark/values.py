@@ -24,11 +24,7 @@ LONG_MAX = (1 << 63) - 1
 
 
 def whole_number(name: str, text: str, minimum: int, maximum: int = LONG_MAX) -> int:
-    """`text` as a whole number from `minimum` to `maximum`, both included.
-
-    Raises:
-        ConfigError: if it is not such a number.
-    """
+    """`text` as a whole number from `minimum` to `maximum`, both included."""
     stripped = text.strip()
     if not _WHOLE.fullmatch(stripped) or len(stripped) > 20 or not minimum <= int(stripped) <= maximum:
         raise bad_value(name, text, f"a whole number from {minimum} to {maximum}")
@@ -36,11 +32,7 @@ def whole_number(name: str, text: str, minimum: int, maximum: int = LONG_MAX) ->
 
 
 def boolean(name: str, text: str) -> bool:
-    """`text` as a boolean.
-
-    Raises:
-        ConfigError: if it is neither true nor false, in any case.
-    """
+    """`text` as a boolean."""
     value = {"true": True, "false": False}.get(text.strip().lower())
     if value is None:
         raise bad_value(name, text, "true or false")
@@ -48,11 +40,7 @@ def boolean(name: str, text: str) -> bool:
 
 
 def time_ms(name: str, text: str) -> int:
-    """Milliseconds from a time in Spark's form, such as `100ms`, `10s`, `15m`, `1h`; a bare number is milliseconds.
-
-    Raises:
-        ConfigError: if it has another form, or is negative.
-    """
+    """Milliseconds from a time in Spark's form, such as `100ms`, `10s`, `15m`, `1h`; a bare number is milliseconds."""
     expected = "a time such as 100ms, 10s, 15m (or 15min), 1h or 1d; a bare number is milliseconds"
     match = _TIME.fullmatch(text.strip().lower())
     factor_us = _MICROSECONDS.get(match[2] or "ms") if match else None
@@ -65,11 +53,7 @@ def time_ms(name: str, text: str) -> int:
 
 
 def size_bytes(name: str, text: str) -> int:
-    """Bytes from a size in Spark's form, such as `512k`, `64m`, `1g`; a bare number is bytes.
-
-    Raises:
-        ConfigError: if it has another form, or is less than 1 byte.
-    """
+    """Bytes from a size in Spark's form, such as `512k`, `64m`, `1g`; a bare number is bytes."""
     expected = "a size such as 512k, 64m or 1g, of at least 1 byte; a bare number is bytes"
     match = _SIZE.fullmatch(text.strip().lower())
     factor_bytes = _BYTES.get(match[2] or "b") if match else None

@@ -147,11 +147,7 @@ def _after_loss(left: list[OffsetRange], loss: PartitionError, fail: bool) -> li
 
 
 def report_data_loss(what: str, fail: bool, cause: Exception | None = None) -> None:
-    """Report data loss: raise an error or log a warning, depending on the option `failOnDataLoss` (`fail`).
-
-    Raises:
-        DataLossError: if `fail` is true.
-    """
+    """Report data loss: raise an error or log a warning, depending on the option `failOnDataLoss` (`fail`)."""
     lost = (
         "Some data may have been lost because they are not available in Kafka any more; either the data was aged out "
         "by Kafka or the topic may have been deleted before all the data in the topic was processed."

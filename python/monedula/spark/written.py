@@ -138,11 +138,7 @@ class WrittenColumn:
         return replace(self, options=(*self.options, ("timeZone", session_zone() or self.driver_time_zone)))
 
     def of(self, schema: "StructType", topic: str | None) -> "WrittenColumn":
-        """The same for the columns of a frame, whose rows all go to `topic`, if there is one.
-
-        Raises:
-            ConfigError: if the columns cannot be written.
-        """
+        """The same for the columns of a frame, whose rows all go to `topic`, if there is one."""
         names = schema.fieldNames()
         if self.column in names and not self.flatten:
             return self._checked(self._type(schema))
@@ -270,9 +266,6 @@ def written_columns(options: Mapping[str, str]) -> tuple[WrittenColumn, ...]:
 
     Args:
         options: by their names in lower case.
-
-    Raises:
-        ConfigError: if an option has no such value, or says nothing for the format.
     """
     written = []
     for column in ("key", "value"):

@@ -269,9 +269,6 @@ def one_effect(
     Args:
         effects: all that there are; `None` for those that are not given.
         names: the arguments that are not named as their effect.
-
-    Raises:
-        ArgumentError: if not exactly one is given.
     """
     given = [(effect, arguments) for effect, arguments in effects.items() if arguments is not None]
     if len(given) != 1:

@@ -25,11 +25,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def records_of(records: Iterable[RecordLike] | object, timestamps: Timestamps, headers: Headers) -> list[Row]:
-    """The records, or the rows of a table, in the core's form.
-
-    Raises:
-        ArgumentError: a record has an invalid type, or the number of timestamps differs from that of the records.
-    """
+    """The records, or the rows of a table, in the core's form."""
     common = [(name, _data(value)) for name, value in _pairs(headers)]
     if hasattr(records, "__arrow_c_stream__"):
         rows = _rows_of_table(records)

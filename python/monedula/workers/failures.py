@@ -95,11 +95,7 @@ class Failures:
         self._has_dead_letters = has_dead_letters
 
     def verdict(self, task: Task, error: Exception, said: object) -> Verdict:
-        """Decide; `said` is the result of `on_error`.
-
-        Raises:
-            ArgumentError: if that is no verdict, or a dead letter without a topic for it.
-        """
+        """Decide; `said` is the result of `on_error`."""
         if said is not None:
             expected = f"expected None or one of {_VERDICTS}; 'dead_letter' needs dead_letter="
             if said not in _VERDICTS or (said == "dead_letter" and not self._has_dead_letters):

@@ -31,9 +31,6 @@ def fields_of(document: Mapping[str, Any]) -> "list[pa.Field[Any]]":
     narrows numbers, and Kafka Connect's decimals are decimals. An object with `additionalProperties` alone becomes a
     map. What `oneOf`, `anyOf` or a list of types has beside null becomes a nullable field. `$ref` is followed within
     the document.
-
-    Raises:
-        ArgumentError: for a schema that has no Arrow type, with the path of its field and the reason.
     """
     import pyarrow as pa
 

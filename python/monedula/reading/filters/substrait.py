@@ -29,9 +29,6 @@ def of_pyarrow(expression: Any, schema: Any, *, naive_times: bool = True) -> tup
     Times without a zone are in UTC for pyarrow. With `naive_times=False` they are not understood.
 
     The columns are `None` if pyarrow has no Substrait form of the expression; then no part of it is understood.
-
-    Raises:
-        pyarrow.ArrowInvalid: if the expression names a column that the schema does not have.
     """
     import pyarrow as pa
 
@@ -205,11 +202,7 @@ def _is_message(data: bytes) -> bool:
 
 
 def _decoded(data: bytes) -> Message:
-    """Return the fields of a protobuf message: numbers, and bytes for length-delimited fields.
-
-    Raises:
-        ValueError: if it is no such message.
-    """
+    """Return the fields of a protobuf message: numbers, and bytes for length-delimited fields."""
     fields: Message = []
     at = 0
     fixed: dict[int, Callable[[int], int]] = {1: lambda at: at + 8, 5: lambda at: at + 4}

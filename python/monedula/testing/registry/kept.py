@@ -40,11 +40,7 @@ def _version(version: Version) -> dict[str, Any]:
 
 
 def load(file: Path) -> Store:
-    """What a file has; an empty store if there is none.
-
-    Raises:
-        BrokerStartError: the file cannot be read, or is not the registry's.
-    """
+    """What a file has; an empty store if there is none."""
     store = Store()
     try:
         told = json.loads(file.read_text())

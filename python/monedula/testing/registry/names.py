@@ -23,11 +23,7 @@ def joined(context: str, name: str) -> str:
 
 
 def checked(subject: str) -> str:
-    """A subject that may be registered, written as all write it.
-
-    Raises:
-        ApiError: nothing can have this name.
-    """
+    """A subject that may be registered, written as all write it."""
     context, name = split(subject)
     if not name or any(ord(letter) < 32 for letter in subject) or name in ("__GLOBAL", "__EMPTY"):
         raise ApiError(42208, f"The specified subject '{subject}' is not a valid.")

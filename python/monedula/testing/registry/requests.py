@@ -60,11 +60,7 @@ class Request:
 
     @property
     def version(self) -> int:
-        """The version of the path; `LATEST` for `latest` and -1.
-
-        Raises:
-            ApiError: it is no version.
-        """
+        """The version of the path; `LATEST` for `latest` and -1."""
         text = self.parts[1]
         if text in ("latest", "-1"):
             return LATEST
@@ -75,11 +71,7 @@ class Request:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The body, which is an object.
-
-        Raises:
-            ApiError: it is none.
-        """
+        """The body, which is an object."""
         if not isinstance(self.body, dict):
             raise ApiError(422, f"the body is a JSON object; given: {json.dumps(self.body)[:200]}")
         return self.body

@@ -29,9 +29,6 @@ def define(store: Store, subject: str, body: Mapping[str, Any], *, normalize: bo
         subject: the subject for which it is; references mean its context.
         body: the body of the request.
         normalize: whether schemas that say the same in another order are the same.
-
-    Raises:
-        ApiError: the schema cannot be read, or refers to something that is not there.
     """
     text = body.get("schema")
     if not isinstance(text, str):

@@ -202,11 +202,7 @@ class Handler(BaseHTTPRequestHandler):
         _LOG.debug("%s %s: %s in %.1f ms", self.command, self.path, status, took_ms)
 
     def _read_body(self) -> bytes:
-        """What was sent. A body that is too large is read to its end too, since its sender reads no answer before.
-
-        Raises:
-            ApiError: it is too large, or there is no telling where it ends.
-        """
+        """What was sent. A body that is too large is read to its end too, since its sender reads no answer before."""
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
             pieces = self._chunks()
         else:

@@ -81,22 +81,14 @@ class Store:
         return [found[number] for number in sorted(found) if deleted or not found[number].is_deleted]
 
     def known(self, subject: str, *, deleted: bool = False) -> list[Version]:
-        """As `versions`.
-
-        Raises:
-            ApiError: there is no such subject.
-        """
+        """As `versions`."""
         found = self.versions(subject, deleted=deleted)
         if not found:
             raise no_subject(subject)
         return found
 
     def version(self, subject: str, number: int, *, deleted: bool = False) -> Version:
-        """A version of a subject.
-
-        Raises:
-            ApiError: there is no such subject or version.
-        """
+        """A version of a subject."""
         found = self.known(subject, deleted=deleted)
         if number == LATEST:
             return found[-1]

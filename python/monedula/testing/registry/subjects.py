@@ -202,11 +202,7 @@ def _of_format(version: Version, request: Request) -> dict[str, Any]:
 
 
 def formatted(definition: Definition, request: Request) -> str:
-    """The text of a schema in the format of the query.
-
-    Raises:
-        ApiError: there is no such format of this kind of schema.
-    """
+    """The text of a schema in the format of the query."""
     wanted = request.query.get("format", "")
     if not wanted:
         return definition.text
