@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Callable, Iterable
 from time import monotonic
-from types import TracebackType
 from typing import Self, cast
 
 from monedula._monedula import Batch, ConsumerCore, MemberCore, PendingCallback, Record, SendFuture
@@ -128,9 +127,7 @@ class LettersWait:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if not self._is_done:
             self._refused.put_back(self._waiting)
             self._member.abandon(self._waiting.batch)

@@ -1,7 +1,6 @@
 """`AsyncProducer`, the producer for asyncio: the methods of `Producer`, awaited."""
 
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from monedula._health import late_flush
@@ -43,9 +42,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         self._check_open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         interrupted = kind is not None and not issubclass(kind, Exception)
         await self.close(LAST_WORDS_SECONDS if interrupted else None)
         self._raise_unseen(error)

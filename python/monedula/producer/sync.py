@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from sys import modules
 from time import monotonic
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from monedula._arguments import seconds, whole_number
@@ -257,9 +256,7 @@ class Producer(ProducerBase, Transactions):
         self._check_open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         # After Ctrl-C, do not wait for delivery.timeout.ms.
         interrupted = kind is not None and not issubclass(kind, Exception)
         self.close(LAST_WORDS_SECONDS if interrupted else None)

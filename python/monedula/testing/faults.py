@@ -1,7 +1,6 @@
 """Faults that a test sets in the broker, and observers, with which a test waits for requests instead of sleeping."""
 
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
 from monedula._arguments import whole_number
@@ -80,9 +79,7 @@ class Fault:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.remove()
 
     def __repr__(self) -> str:
