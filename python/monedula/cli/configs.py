@@ -234,11 +234,7 @@ def _add(changes: dict[str, Any], key: str, change: Any) -> None:
     changes[key] = change
 
 
-app = typer.Typer(
-    help="Show and change settings of topics, brokers and others.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+HELP = "Show and change settings of topics, brokers and others."
 COMMANDS = (
     ("list", list_configs, LIST_EXAMPLES),
     ("describe", describe, DESCRIBE_EXAMPLES),

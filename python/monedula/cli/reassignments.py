@@ -279,11 +279,7 @@ def _read(file: Path) -> Assignment:
     return plan
 
 
-app = typer.Typer(
-    help="Plan, start, follow and cancel moves of partitions.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+HELP = "Plan, start, follow and cancel moves of partitions."
 COMMANDS = (
     ("plan", plan, PLAN_EXAMPLES),
     ("start", start, START_EXAMPLES),

@@ -73,5 +73,5 @@ def infer(
             sys.stdout.write(found.ddl + "\n")
 
 
-app = typer.Typer(help="Infer the schemas of JSON records.", no_args_is_help=True, rich_markup_mode=None)
+HELP = "Infer the schemas of JSON records."
 COMMANDS = (("infer", infer, INFER_EXAMPLES),)
