@@ -1,14 +1,11 @@
 """Names in the cluster that are like one which it does not have: what was probably meant."""
 
-import logging
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from monedula.errors import GroupNotFoundError, KafkaError, UnknownTopicError
+from monedula.errors import GroupNotFoundError, UnknownTopicError
 
-# The command has failed already: its user waits for nothing but the message.
-_PATIENCE_SECONDS = 2.0
 _MOST = 3
 
 
@@ -39,17 +36,11 @@ def similar(wanted: str, names: Iterable[str]) -> list[str]:
 
 
 def _names(options: Mapping[str, Any], *, of_groups: bool) -> list[str]:
-    from monedula.admin import Admin
-    from monedula.cli.failures import Failure, UsageError
-    from monedula.cli.settings import admin_settings, settings_of
+    from monedula.cli.completing import PATIENCE_SECONDS, names_in_cluster
+    from monedula.cli.settings import admin_settings
 
-    given = (options.get(name) for name in ("bootstrap_servers", "setting", "settings_file"))
-    # The log has nothing to add to the error that there is.
-    logging.disable()
-    try:
-        with Admin(admin_settings(settings_of(*given))) as admin:
-            return list((admin.list_groups if of_groups else admin.list_topics)(timeout=_PATIENCE_SECONDS))
-    except (KafkaError, Failure, UsageError, OSError):
-        return []
-    finally:
-        logging.disable(logging.NOTSET)
+    return names_in_cluster(
+        options,
+        lambda admin: (admin.list_groups if of_groups else admin.list_topics)(timeout=PATIENCE_SECONDS),
+        admin_settings,
+    )
