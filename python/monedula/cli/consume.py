@@ -13,6 +13,7 @@ from typing import Any
 
 import monedula
 from monedula import Admin, Batch, TopicPartition
+from monedula.cli.administration import Partitions
 from monedula.cli.consume_options import (
     BadValues,
     Columns,
@@ -33,7 +34,6 @@ from monedula.cli.consume_options import (
     MaxRows,
     Null,
     Output,
-    Partitions,
     Start,
     Timeout,
     ValueAs,
