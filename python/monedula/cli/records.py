@@ -4,6 +4,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from monedula.cli.failures import Failure
@@ -18,30 +19,22 @@ LAST_WORDS_SECONDS = 5.0
 """How long the command still delivers records after Ctrl-C."""
 
 
+@dataclass(frozen=True)
 class Common:
     """The topic, partition, key and headers from the command line, for all records."""
 
-    def __init__(
-        self,
-        topic: str | None,
-        partition: int | None,
-        any_partition: bool,
-        key: Any,
-        headers: Headers,
-        placing: Placing,
-    ) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.any_partition = any_partition
-        self.key = key
-        self.headers = headers
-        self._placing = placing
+    topic: str | None
+    partition: int | None
+    any_partition: bool
+    key: Any
+    headers: Headers
+    placing: Placing
 
     def partition_of(self, line: Line, topic: str) -> int | None:
         """The partition of a record, if one is said, and its topic has it."""
         if self.partition is not None or self.any_partition or line.partition is None:
             return self.partition
-        return self._placing.placed(topic, line.partition)
+        return self.placing.placed(topic, line.partition)
 
 
 class Lines:
