@@ -1,10 +1,10 @@
 """What `Broker` has about security: settings for clients, users, tokens, certificates, and rights."""
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 from monedula.errors import ArgumentError
 
@@ -65,14 +65,10 @@ class ClientCertificate:
     key_file: Path
 
 
-class _Control(Protocol):
-    def __call__(self, command: str, **arguments: object) -> Any: ...
-
-
 class SecurityControl:
     """The part of `Broker` about security. Not for use on its own."""
 
-    _control: _Control
+    _control: Callable[..., Any]
     _protocol: Protocols
     _client_auth: str
     _passwords: dict[str, str]
@@ -422,15 +418,7 @@ def principal_of(user: str) -> str:
 
 def acl_json(acl: Acl) -> dict[str, str]:
     """An ACL as the broker's core reads it."""
-    return {
-        "principal": acl.principal,
-        "operation": acl.operation,
-        "resource_type": acl.resource_type,
-        "name": acl.name,
-        "pattern_type": acl.pattern_type,
-        "permission": acl.permission,
-        "host": acl.host,
-    }
+    return asdict(acl)
 
 
 def _resource(topic: str | None, group: str | None, transactional_id: str | None, cluster: bool) -> tuple[str, str]:

@@ -255,7 +255,7 @@ class Handler(BaseHTTPRequestHandler):
             _LOG.exception("%s %s", self.command, self.path)
             return 500, _told(50001, f"{type(error).__name__}: {error}"), {}
         if isinstance(found, RawText):
-            return 200, found.text.encode(), {}
+            return 200, found.encode(), {}
         return 200, json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode(errors="replace"), {}
 
     # Faults
