@@ -167,14 +167,6 @@ class Telemetry:
         for topic, count in rows.items():
             self._consumed_messages.add(count, self._namer.named({**measured, c.DESTINATION: topic}))
 
-    def _failed(self, operation: c.Operation, names: ClientNames, error: BaseException, began: "Began") -> None:
-        """Record that an operation of a consumer failed."""
-        self._record(operation, names, error, began)
-
-    def _committed(self, names: ClientNames, began: "Began") -> None:
-        """Record that offsets were committed."""
-        self._record(c.COMMIT, names, None, began)
-
     def _record(self, operation: c.Operation, names: ClientNames, error: BaseException | None, began: "Began") -> None:
         values = _common(operation, names)
         named = self._namer.named(values)
