@@ -84,7 +84,9 @@ class AclMethods(AdminBase):
         raw = [_raw_filter(each) for each in given]
         return Call(
             self._security.delete_acls(timeout, raw),
-            of_items(Results[AclFilter, tuple[AclBinding, ...]], _filter, _bindings, errors),
+            of_items(
+                Results[AclFilter, tuple[AclBinding, ...]], _filter, lambda _, raw: tuple(map(_binding, raw)), errors
+            ),
         )
 
 
@@ -133,7 +135,3 @@ def _binding(raw: Any) -> AclBinding:
 def _filter(raw: Any) -> AclFilter:
     resource_type, resource_name, pattern_type, principal, host, operation, permission_type = raw
     return AclFilter(principal, operation, resource_type, resource_name, pattern_type, permission_type, host)
-
-
-def _bindings(_: object, raw: Any) -> tuple[AclBinding, ...]:
-    return tuple(map(_binding, raw))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from monedula.admin.arguments import RESOURCE_TYPES
 from monedula.admin.types import (
     ClusterDescription,
     ConfigEntry,
@@ -22,7 +23,6 @@ from monedula.admin.types import (
     QuorumDescription,
     QuorumReplica,
     Reassignment,
-    ResourceType,
     TopicDescription,
     TopicListing,
     TopicPartitionReplica,
@@ -46,13 +46,7 @@ _SOURCES = {
     7: "client_metrics",
     8: "group",
 }
-_RESOURCE_TYPES: dict[int, ResourceType] = {
-    2: "topic",
-    4: "broker",
-    8: "broker_logger",
-    16: "client_metrics",
-    32: "group",
-}
+_RESOURCE_TYPES: dict[int, Any] = {number: name for name, number in RESOURCE_TYPES.items()}
 _SET_HERE = {1, 2, 6, 7, 8}
 _TYPES = {
     1: "boolean",
