@@ -25,7 +25,6 @@ RawOffset = tuple[tuple[str, int], int, int, str]
 
 
 def raw_position(position: Position) -> RawPosition:
-    """`position` in the core's form."""
     offset = whole_number(position)
     if offset is not None:
         if offset < 0:
@@ -60,7 +59,6 @@ def timestamp_ms(time: datetime | int | str) -> int:
 
 
 def raw_partition(partition: object) -> tuple[str, int]:
-    """`partition`, checked."""
     if not isinstance(partition, tuple) or len(partition) != 2:
         if hasattr(partition, "topic") and hasattr(partition, "partition"):  # of confluent-kafka
             parts = f"({partition.topic!r}, {partition.partition!r})"
@@ -167,7 +165,6 @@ def loses_values(topics: object) -> bool:
 
 
 def is_name(topic: str) -> bool:
-    """Return true if a topic may have this name."""
     return len(topic) <= _LONGEST_NAME and _CHARACTERS.issuperset(topic) and topic not in (".", "..")
 
 
@@ -208,7 +205,6 @@ def check_callable(name: str, function: object, awaits: bool) -> None:
 
 
 def raw_commit(what: object) -> Batch | list[RawOffset] | None:
-    """The argument of `commit` in the core's form."""
     if what is None or isinstance(what, Batch):
         return what
     if isinstance(what, Mapping):

@@ -64,7 +64,6 @@ class PendingCalls:
         self._has_ended = False
 
     def add(self, name: str) -> PendingCall:
-        """A new call of the method `name`."""
         call = PendingCall(self, name)
         self._calls[call] = None
         return call
@@ -75,11 +74,9 @@ class PendingCalls:
             raise TransactionAbortedError(f"the transaction in which {call.name}() was called is over: call it anew")
 
     def discard(self, call: PendingCall) -> None:
-        """Forget a call."""
         self._calls.pop(call, None)
 
     def end(self) -> None:
-        """Note that the transaction has ended."""
         self._has_ended = True
         self._calls.clear()
 

@@ -9,8 +9,6 @@ _UNICODE_DIGITS = 4
 
 
 class Property(NamedTuple):
-    """An entry of a file."""
-
     line: int
     """The number of its first line."""
     key: str

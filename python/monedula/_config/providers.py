@@ -61,8 +61,6 @@ def has_variables(value: str) -> bool:
 
 
 class _Provider:
-    """Provider that `config.providers` names."""
-
     def __init__(self, name: str, kind: str, parameters: Mapping[str, str], find: Callable[[str], str]) -> None:
         self.name = name
         self.kind = kind
@@ -81,7 +79,6 @@ class _Provider:
         self._paths = None if allowed is None else [_absolute(each) for each in allowed.split(",") if each.strip()]
 
     def value(self, path: str, key: str) -> str:
-        """Look up the value of a variable."""
         match self.kind:
             case "env":
                 return self._of_environment(f"{path}:{key}" if path else key)

@@ -183,7 +183,6 @@ class _Column:
         return None if self._nulls is None else shape_of(data, self._kind, self._nulls)
 
     def array(self, data: list[Any], shape: Shape) -> Any:
-        """The column of rows that all have this shape."""
         import pyarrow
 
         return pyarrow.array(data, narrowed(self._kind, shape))

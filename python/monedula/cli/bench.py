@@ -92,7 +92,6 @@ def bench(
 
 @contextmanager
 def _topic(admin: Admin, partitions: int, replication_factor: int | None) -> Iterator[str]:
-    """A new topic, which is deleted at the end of the block."""
     name = f"monedula-bench-{os.urandom(4).hex()}"
     admin.create_topics(name, partitions=partitions, replication_factor=replication_factor)
     try:

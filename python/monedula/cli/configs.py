@@ -205,7 +205,6 @@ def _is_of_all_brokers(resource: ConfigResource, entry: ConfigEntry) -> bool:
 
 
 def _resource(kind: Kind, name: str) -> ConfigResource:
-    """The resource of this type and name."""
     if kind in (Kind.broker, Kind.broker_logger) and not name.isdecimal():
         if kind is Kind.broker and name == _ALL_BROKERS:
             return ConfigResource("broker", "")

@@ -392,7 +392,6 @@ def _next(consumer: monedula.Consumer, max_rows: int, silence: Silence) -> Batch
 
 
 def _named(settings: dict[str, str], names: list[str]) -> list[str]:
-    """The topics that are named or match a pattern."""
     if not any(map(is_pattern, names)):
         return names
     with Admin(settings) as admin:
@@ -427,7 +426,6 @@ def _told(place: Place) -> str:
 
 
 def _is_file(stream: Any) -> bool:
-    """Whether a stream goes to a file, not to a terminal or a pipe."""
     try:
         return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
     except (AttributeError, OSError, ValueError):

@@ -75,7 +75,6 @@ def _written(given: Options, encode: Encode, where: Where) -> Typed:
 
 
 def _check_source(given: Options, where: Where) -> None:
-    """Refuse what does not say which schema is meant."""
     named, encode = given.named, given.encode
     if given.subject is not None and not where.has_registry:
         raise UsageError(f"{named('subject')} is that of a registry: give -X schema.registry.url=http://...")

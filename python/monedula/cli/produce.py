@@ -149,7 +149,6 @@ def produce(
 
 
 def _key(key: str | None, is_typed: bool) -> Any:
-    """The key that all records have."""
     if key is None or not is_typed:
         return None if key is None else key.encode()
     try:

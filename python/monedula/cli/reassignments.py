@@ -210,7 +210,6 @@ def _move_throttled(admin: Admin, rate: int, current: Replicas, moves: Replicas)
 
 
 def _current(admin: Admin, topics: list[str] | None) -> dict[TopicPartition, Sequence[int]]:
-    """The brokers of each partition of these topics, or of all."""
     found = described(admin) if topics is None else admin.describe_topics(topics).values()
     return {TopicPartition(topic.name, part.partition): part.replicas for topic in found for part in topic.partitions}
 
@@ -252,7 +251,6 @@ def _listed(brokers: Sequence[int]) -> str:
 
 
 def _as_text(moves: Mapping[TopicPartition, Sequence[int]]) -> str:
-    """A plan in the JSON of Kafka's own tool."""
     partitions = [
         {"topic": at.topic, "partition": at.partition, "replicas": list(replicas)} for at, replicas in moves.items()
     ]
@@ -260,7 +258,6 @@ def _as_text(moves: Mapping[TopicPartition, Sequence[int]]) -> str:
 
 
 def _read(file: Path) -> Assignment:
-    """The plan in a file, or on standard input for `-`."""
     text = text_in(file)
     try:
         entries: list[dict[str, Any]] = json.loads(text)["partitions"]

@@ -159,7 +159,6 @@ class _Calm(logging.Filter):
         self._next = monotonic() + _CALM_SECONDS
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is shown."""
         if logging.getLogger("monedula").isEnabledFor(logging.DEBUG) or record.levelno > logging.WARNING:
             return True
         if monotonic() < self._next or getattr(record, "event", None) in _RAISED:
@@ -201,8 +200,6 @@ class Interrupts:
 
 @contextmanager
 def _terminated() -> Iterator[None]:
-    """Make SIGTERM end a command by an exception, as Ctrl-C does."""
-
     def stop(number: int, _frame: FrameType | None) -> None:
         raise Stopped(number)
 

@@ -159,7 +159,6 @@ class TemplateSink(LineSink):
 
 
 def _records(batch: Batch, rows: Sequence[int]) -> Iterator[Record]:
-    """The records of these rows."""
     if isinstance(rows, range):
         return islice(batch.records(), len(rows))
     wanted = iter(rows)

@@ -342,7 +342,6 @@ class _Given:
 
     @cached_property
     def texts(self) -> dict[str, str]:
-        """The text of each member, as it stands."""
         return member_texts(self._whole())
 
 
@@ -401,7 +400,6 @@ def _bytes_of(given: _Given, member: str, name: str) -> bytes | None:
 
 
 def _whole(text: str, name: str, hint: str = "") -> bytes:
-    """The text in UTF-8."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:

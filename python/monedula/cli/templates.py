@@ -75,8 +75,6 @@ class Template:
 
 
 class _Bytes:
-    """How keys, values and headers become bytes of the output."""
-
     def __init__(self, key_form: Form, value_form: Form, null: bytes, for_terminal: bool) -> None:
         self._key_form, self._value_form, self._null = key_form, value_form, null
         self._for_terminal = for_terminal

@@ -32,11 +32,9 @@ class Letter:
 
     @property
     def partition(self) -> TopicPartition:
-        """Topic and partition of the record."""
         return TopicPartition(cast("str", self.record.topic), cast("int", self.record.partition))
 
     def advice(self) -> str:
-        """Advice for the case that it cannot be written."""
         next_offset = cast("int", self.record.offset) + 1
         return (
             f"this is about the dead letter of {self.record.topic} [{self.record.partition}] at offset "
@@ -203,7 +201,6 @@ class RefusedRecords:
         return LettersWait(self, waiting, timeout, holder)
 
     def put_back(self, waiting: WaitingBatch) -> None:
-        """Leave a batch to the next call of any thread or task."""
         self._waiting.appendleft(waiting)
 
     def is_waiting(self) -> bool:

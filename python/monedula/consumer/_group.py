@@ -37,11 +37,9 @@ class Listeners(NamedTuple):
     lost: Listener | None = None
 
     def kinds(self) -> tuple[bool, bool, bool]:
-        """Presence of a callback for assigned, for revoked and for lost partitions."""
         return self.assigned is not None, self.revoked is not None, self.lost is not None
 
     def of(self, pending: PendingCallback) -> Callable[[], object]:
-        """The call of the listener for a pending callback; does nothing if there is no listener."""
         listener: Listener | None = getattr(self, pending.kind)
         if listener is None and pending.kind == "lost":
             listener = self.revoked  # as onPartitionsLost in Java, which calls onPartitionsRevoked by default
@@ -246,7 +244,6 @@ class GroupVerbs(Unpicklable):
         self._member.enforce_rebalance(reason, seconds("after", after))
 
     def _is_calling_back(self) -> bool:
-        """Return true if a rebalance callback makes this call."""
         raise NotImplementedError
 
     def _refuse_in_callback(self, name: str) -> None:

@@ -31,7 +31,6 @@ class UntilLoop:
         self._number: int | None = None
 
     def reached(self) -> bool:
-        """Return true once everything is read."""
         if self._number is None:
             self._number = self._core.begin_until(self._timestamp)
         # The positions are behind a batch that waits for its dead letters, and nobody has its rows yet.
@@ -71,7 +70,6 @@ class Slices:
         return self._wait
 
     def is_over(self) -> bool:
-        """Return true if the loop ends because that wait brought no record."""
         return self._is_last or (self._wait == 0.0 and self._loop.reached())
 
 

@@ -172,7 +172,6 @@ def registry_core(settings: RawSettings) -> RegistryCore:
 
 
 def pinned(settings: RawSettings, given: Typed | None) -> Typed | None:
-    """Return the decoding of keys or values, with the schema of its subject if it names one."""
     return given.pinned(settings) if isinstance(given, Typed) else given
 
 
@@ -204,7 +203,6 @@ def no_subject(framing: object) -> ArgumentError:
 
 
 def check_subject(subject: object, version: object, schema: object) -> None:
-    """Refuse an invalid subject or version."""
     if not isinstance(subject, str) or not subject.strip():
         expected = "expected the name of a subject, such as 'orders-value'"
         if subject is None:
@@ -219,7 +217,6 @@ def check_subject(subject: object, version: object, schema: object) -> None:
 
 
 def schema_key(key: object, framing: object = "confluent") -> tuple[int, bytes | None]:
-    """Convert the id or GUID by which values of a framing name their schema."""
     if framing == "apicurio":
         if type(key) is int and 0 <= key < 1 << 63:
             return key, None
@@ -244,14 +241,12 @@ def _id_or_guid(key: object) -> tuple[int, bytes | None]:
 
 
 def option_texts(options: Mapping[str, str | bool | int] | None) -> dict[str, str]:
-    """Convert options, some of which are numbers, to texts for the core."""
     return {
         name: str(value) if type(value) is int else option_text(name, value) for name, value in option_pairs(options)
     }
 
 
 def option_pairs(options: Mapping[str, Any] | None) -> Iterable[tuple[str, Any]]:
-    """Check the options, given by name."""
     if options is None:
         return ()
     if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
@@ -306,7 +301,6 @@ def _hint(given: object) -> str | None:
 
 
 def spec_of(name: str, given: object) -> ColumnSpec | None:
-    """Convert `key=` or `value=` to the core's form."""
     if given is None:
         return None
     if not isinstance(given, Typed):

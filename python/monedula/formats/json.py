@@ -159,7 +159,6 @@ def registered_columns(text: str, references: list[tuple[str, str]]) -> Any:
 
 
 def _json_schema(schema: Any) -> dict[str, Any] | None:
-    """Return the given JSON Schema, or `None` for a schema of another kind."""
     from monedula.formats.schemas.sources import document_of
 
     return document_of(schema)

@@ -33,7 +33,6 @@ class _TracedProducer(ProducerBase):
         partitioner: Partitioner | str | None = None,
         **settings: Any,
     ) -> Self:
-        """Parse the settings; see the class for the arguments."""
         try:
             made = super().__new__(cls, config, partitioner=partitioner, **settings)
         finally:

@@ -478,7 +478,6 @@ def _seconds_to_abort(error: BaseException) -> float | None:
 
 
 def _is_refused(failure: KafkaError | None) -> bool:
-    """Return true if an abort failed because the transaction is being committed, or is over."""
     return isinstance(failure, TransactionError) and not isinstance(failure, ProducerFencedError)
 
 
@@ -491,7 +490,6 @@ def _read_again(consumer: Consumer | None) -> None:
 
 
 def member_of(consumer: object) -> MemberCore:
-    """The core object of a consumer's group membership."""
     member = getattr(consumer, "_member", None)
     if not isinstance(member, MemberCore):
         raise ArgumentError(f"{consumer!r} is no consumer of monedula's")

@@ -140,8 +140,6 @@ class Collector(PrometheusCollector):
 
 
 class _Figures:
-    """Figures of one client."""
-
     def __init__(self, client: Any, detail: Detail) -> None:
         role = role_of(client)
         metrics: Mapping[str, float] = client.metrics()

@@ -44,7 +44,6 @@ def no_array(data: object) -> TypeError:
 
 
 def installed(name: str, extra: str) -> Any:
-    """Import the module `name`."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

@@ -127,8 +127,6 @@ def _comparison(column: str, operator: str, value: Any, filter_: Any) -> Conditi
 
 
 class _Lookups:
-    """The lookups by time of the driver."""
-
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 

@@ -70,7 +70,6 @@ class Reader(ABC):
         return kind
 
     def _framed(self) -> dict[str, Any]:
-        """The arguments about what stands before values."""
         framing = self.framing or (None if self.subject is None else "confluent")
         given: dict[str, Any] = {"framing": framing}
         if self.writers is not None:
@@ -215,7 +214,6 @@ def _source(schema: str) -> bytes | dict[str, str]:
 
 
 def _paths(kind: "DataType", before: str = "") -> Iterator[str]:
-    """The paths of the fields of a type, in their order."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(kind, ArrayType):

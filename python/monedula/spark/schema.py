@@ -137,7 +137,6 @@ def _check_fields(requested: StructType, decoded: Mapping[str, TypedColumn], fla
 
 
 def _hint(decoded: Collection[str]) -> str:
-    """What to write for fields of JSON."""
     if "value" in decoded:
         return "Fields of the value stand in 'value struct<...>', or are columns with .option('value.flatten', 'true')"
     return "Fields of JSON come with .option('value.format', 'json') and 'value struct<...>'"

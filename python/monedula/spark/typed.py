@@ -236,7 +236,6 @@ def _check_format(column: str, known: str, given: Mapping[str, str]) -> None:
 
 
 def _framing(column: str, known: str, given: Mapping[str, str]) -> str | None:
-    """What stands before values, if an option says it."""
     if "framing" not in given:
         return None
     framings = [each for each in _FRAMINGS if known == "avro" or each != "single_object"]

@@ -180,7 +180,6 @@ class WrittenColumn:
             )
 
     def _type(self, schema: "StructType") -> "DataType":
-        """The type of the column in a frame, which may be made of several ones."""
         if not self.fields:
             return schema[schema.fieldNames().index(self.column)].dataType
         from pyspark.sql.types import StructType
@@ -202,7 +201,6 @@ class WrittenColumn:
         return self
 
     def _refused(self, error: ArgumentError) -> ConfigError:
-        """The error in terms of the options that say how the column is written."""
         wording = OptionWording(self.column)
         if error.argument == "options":
             return wording.refused(error, "format")
@@ -215,7 +213,6 @@ _AS_TO_PROTOBUF = {"unsigned.as.signed": "true"}
 
 
 def _table(kind: "DataType") -> Any:
-    """A table without rows, with a column of this type."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_type
 
@@ -233,7 +230,6 @@ def _is_latest(setting: tuple[str, Any]) -> bool:
 
 
 def _variant(kind: "DataType", path: str) -> str | None:
-    """The path of the first variant in a type; none if it has none."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if kind.typeName() == "variant":
@@ -249,7 +245,6 @@ def _variant(kind: "DataType", path: str) -> str | None:
 
 
 def _number(column: str, given: Mapping[str, str]) -> int | None:
-    """The version of a subject that is wanted."""
     version, name = given.get("version"), f"{column}.version"
     if version is None:
         return None

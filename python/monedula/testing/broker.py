@@ -553,5 +553,4 @@ def _texts(settings: Mapping[str, object] | None) -> dict[str, str]:
 
 
 def _address(host: str, port: int) -> str:
-    """`host:port`, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -445,6 +445,5 @@ def _acls(
 
 
 def _quoted(text: str) -> str:
-    """A text as a value of a JAAS configuration."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -249,7 +249,6 @@ class TaskRun:
                     _finish(reader)
 
     async def _handle(self, task: Task) -> None:
-        """Call the handler, and apply the result."""
         run, lanes = self._run, self._run.lanes
         admission = task.part.gate.ask()
         if admission is None:
@@ -312,7 +311,6 @@ class TaskRun:
 
 
 def _is_cancelled() -> bool:
-    """Return true if the current task itself was cancelled."""
     current = asyncio.current_task()
     return current is not None and current.cancelling() > 0
 

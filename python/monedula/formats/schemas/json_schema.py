@@ -127,7 +127,6 @@ class _Reader:
         return found
 
     def _all_of(self, schema: Mapping[str, Any], path: str, seen: tuple[str, ...]) -> dict[str, Any]:
-        """Merge a schema with its `allOf` parts."""
         merged: dict[str, Any] = {}
         parts = [{name: value for name, value in schema.items() if name != "allOf"}, *schema["allOf"]]
         for part in parts:

@@ -115,8 +115,6 @@ def _possible(core: ReaderCore, ranges: Iterable[Range], condition: Condition) -
 
 
 class _Lookups:
-    """Time lookups by a reader."""
-
     def __init__(self, core: ReaderCore) -> None:
         self._core = core
 

@@ -189,7 +189,6 @@ def _names_columns(node: Any) -> bool:
 
 
 def _plain(series: Any) -> Any:
-    """Return the only value of a series as a number, a text, a time or `None`."""
     import polars as pl
 
     kind = series.dtype

@@ -100,7 +100,6 @@ def narrowed(condition: Condition, bounds: Bounds, lookups: Lookups, max_latenes
 
 
 def _joined(pieces: list[Span]) -> list[Span]:
-    """Merge pieces that overlap or are near each other to spans."""
     spans: list[Span] = []
     for first, last in sorted(pieces):
         if spans and first - spans[-1][1] < _NEAR_OFFSETS:

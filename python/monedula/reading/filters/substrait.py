@@ -73,7 +73,6 @@ class _Reader:
         return Unknown(self._text)
 
     def name_columns(self, data: bytes) -> None:
-        """Collect all columns that the expression names."""
         for field, value in _decoded(data):
             if field == 2 and isinstance(value, bytes) and (name := self._column(value)) is not None:
                 self.columns.add(name)

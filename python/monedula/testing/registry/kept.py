@@ -73,7 +73,6 @@ def _add(store: Store, told: dict[str, Any]) -> None:
 
 
 def _parse_all(store: Store, told: list[dict[str, Any]]) -> None:
-    """Read the schemas, once all that they may refer to is there."""
     for each in told:
         version = store.subjects[each["subject"]][each["version"]]
         definition = version.definition

@@ -69,7 +69,6 @@ _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "m
 
 
 def _check(node: Node, path: str, depth: int) -> None:
-    """Check that keywords have what they are to have."""
     if isinstance(node.value, bool):
         return
     if not isinstance(node.value, dict):
