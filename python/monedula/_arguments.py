@@ -76,11 +76,7 @@ def raw_partition(partition: object) -> tuple[str, int]:
 
 
 def raw_partitions(partitions: Iterable[tuple[str, int]] | tuple[str, int]) -> list[tuple[str, int]]:
-    """One partition or several, checked, as a list.
-
-    Raises:
-        ArgumentError: if one of them is not a partition.
-    """
+    """One partition or several, checked, as a list."""
     if is_pair(partitions) or isinstance(partitions, str) or not isinstance(partitions, Iterable):
         return [raw_partition(partitions)]
     return [raw_partition(partition) for partition in partitions]

@@ -134,11 +134,7 @@ def split_strategy(assignors: Strategy) -> tuple[RawStrategy, dict[str, Assignor
 
 
 def serve(desk: AssignorDesk, own: Mapping[str, Assignor]) -> None:
-    """Start a thread that runs the core's calls of these assignors, for as long as the consumer lives.
-
-    Raises:
-        NoThreadError: the system grants none.
-    """
+    """Start a thread that runs the core's calls of these assignors, for as long as the consumer lives."""
     start_thread(_serve, desk, own, name="monedula-assignor")
 
 

@@ -138,11 +138,7 @@ def _token_source(providers: list[tuple[Any, Any]], raw: RawSettings) -> TokenSo
 
 
 def refuse_foreign(names: Iterable[str]) -> None:
-    """Refuse settings that only other clients have, with what to use instead.
-
-    Raises:
-        ConfigError: if there is one.
-    """
+    """Refuse settings that only other clients have, with what to use instead."""
     unknown = {name for name in names if _dotted(name) not in _known_names()}
     if unknown:
         refuse_settings(unknown)
@@ -154,11 +150,7 @@ def _known_names() -> frozenset[str]:
 
 
 def raw_columns(columns: Sequence[str] | None) -> list[str] | None:
-    """The names of columns as a list. The core checks that they exist.
-
-    Raises:
-        ArgumentError: if `columns` is not a list of `str`, such as a single name.
-    """
+    """The names of columns as a list. The core checks that they exist."""
     if columns is None:
         return None
     if not isinstance(columns, (str, bytes, Mapping)) and isinstance(columns, Iterable):

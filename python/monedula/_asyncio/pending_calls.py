@@ -24,20 +24,12 @@ class PendingCall:
         """Future of the thread's work, once the coroutine has started."""
 
     def begin(self) -> None:
-        """Note that the coroutine has started, which is all that the transaction waits for.
-
-        Raises:
-            TransactionAbortedError: if the transaction has ended.
-        """
+        """Note that the coroutine has started, which is all that the transaction waits for."""
         self._pending.check(self)
         self._pending.discard(self)
 
     async def in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Run `call` in a thread, for whose end the transaction waits. A wait that is cancelled does not end it.
-
-        Raises:
-            TransactionAbortedError: if the transaction has ended.
-        """
+        """Run `call` in a thread, for whose end the transaction waits. A wait that is cancelled does not end it."""
         self._pending.check(self)
 
         def run() -> Any:

@@ -166,11 +166,7 @@ class _Column:
                 self._nulls = nulls_of(form.reader)
 
     def converted(self, data: Any) -> Any:
-        """What pyarrow takes for a value.
-
-        Raises:
-            BadValue: if it is no value of the schema.
-        """
+        """What pyarrow takes for a value."""
         if self._convert is None:
             return data
         try:

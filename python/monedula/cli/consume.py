@@ -351,10 +351,6 @@ def _look_up(
     """Check that topics and partitions exist.
 
     A consumer waits for those that do not, so that a short `--timeout` would end without an error.
-
-    Raises:
-        UnknownTopicError: if a topic does not.
-        Failure: if a partition does not.
     """
     if not topics:
         return

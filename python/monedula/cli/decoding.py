@@ -70,12 +70,7 @@ Mode = Literal["fail", "null", "drop"]
 def decoder(
     decode: Decode | None, schema: Schema, bad: Bad | None, flatten: bool, kind: Format | Template
 ) -> Typed | None:
-    """How values are decoded; `None` for bytes.
-
-    Raises:
-        Failure: if a file cannot be read.
-        UsageError: if the options contradict each other, or the schema makes no sense.
-    """
+    """How values are decoded; `None` for bytes."""
     if decode is None:
         told = (schema.given, schema.message, schema.subject, schema.framing, schema.schemas, bad)
         if any(given is not None for given in told) or flatten:

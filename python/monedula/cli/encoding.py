@@ -37,12 +37,7 @@ class Where(NamedTuple):
 
 
 def encoder(given: Options, where: Where) -> Typed | None:
-    """How keys or values are written; `None` for bytes.
-
-    Raises:
-        Failure: if a file cannot be read.
-        UsageError: if the options contradict each other, or the schema makes no sense.
-    """
+    """How keys or values are written; `None` for bytes."""
     named, encode = given.named, given.encode
     if encode is None:
         if any(each is not None for each in (given.schema, given.message, given.subject)) or given.flatten:

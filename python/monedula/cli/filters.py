@@ -27,9 +27,6 @@ class Filter:
         keys: conditions on the key; a text without an operator has to be contained.
         values: conditions on the value, likewise.
         headers: conditions on headers; `NAME` for records that have the header, `!NAME` for those that do not.
-
-    Raises:
-        UsageError: if a condition cannot be understood.
     """
 
     def __init__(self, keys: Sequence[str] | None, values: Sequence[str] | None, headers: Sequence[str] | None) -> None:

@@ -66,11 +66,6 @@ def read_offsets(file: Path, group: str | None) -> GroupedOffsets:
     Args:
         file: the file; what it contains says whether it is CSV or JSON.
         group: the group that they are for, in place of the one in the file.
-
-    Raises:
-        UsageError: if the file does not name the group and `group` does not either, or it names several and `group` is
-            given.
-        Failure: if a line is not an offset.
     """
     text = text_in(file)
     found: GroupedOffsets = {}

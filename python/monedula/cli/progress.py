@@ -12,13 +12,7 @@ _FREQUENCY = 8
 
 
 class Bar:
-    """Shows a command's progress, its rate and the remaining time. Draws nothing if standard error is not a terminal.
-
-    Args:
-        what: the text before the bar.
-        total: the total amount of work, if it is known.
-        wanted: whether to draw at all.
-    """
+    """Shows a command's progress, its rate and the remaining time, if standard error is a terminal."""
 
     def __init__(self, what: str, total: int | None = None, *, wanted: bool = True) -> None:
         self.records = 0

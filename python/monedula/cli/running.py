@@ -35,12 +35,7 @@ _REPEAT_SECONDS = 30.0
 
 
 def text_in(file: Path) -> str:
-    """The text of a file, or what comes from standard input for `-`.
-
-    Raises:
-        Failure: if it is not UTF-8.
-        StreamClosedError: if it is to come from standard input, which is closed.
-    """
+    """The text of a file, or what comes from standard input for `-`."""
     try:
         return standard_input().read() if file == Path("-") else file.read_text(encoding="utf-8")
     except UnicodeDecodeError:

@@ -10,13 +10,7 @@ _MOST = 3
 
 
 def with_similar(text: str, error: BaseException, options: Mapping[str, Any]) -> str:
-    """What is said of an error; if a topic or a group does not exist, with the names that may have been meant.
-
-    Args:
-        text: what is said so far.
-        error: the error.
-        options: of the command, with those that say where the cluster is.
-    """
+    """What is said of an error; if a topic or a group does not exist, with the names that may have been meant."""
     name = error.topic if isinstance(error, UnknownTopicError) else getattr(error, "group", None)
     if not isinstance(error, UnknownTopicError | GroupNotFoundError) or not isinstance(name, str):
         return text

@@ -82,11 +82,7 @@ def input_of(chosen: Input | None, file: Path | None) -> Input:
 
 @contextmanager
 def opened(file: Path | None) -> Iterator[BufferedReader]:
-    """The file, or standard input.
-
-    Raises:
-        StreamClosedError: if it is standard input, and that is closed.
-    """
+    """The file, or standard input."""
     if file is None:
         yield standard_input("; give a file with -i").buffer  # type: ignore[misc] # its type says BinaryIO, and it is buffered
         return
@@ -149,13 +145,7 @@ def text_lines(
 
 
 def json_lines(lines: Iterable[bytes], first: int = 1, typed: Container[str] = ()) -> Iterator[Line]:
-    """One record per line, a JSON object as `monedula consume --format json` writes it.
-
-    Args:
-        lines: the input.
-        first: the number of the first line.
-        typed: of `key` and `value` those that stay what JSON has.
-    """
+    """One record per line, a JSON object as `monedula consume --format json` writes it."""
     for number, raw in enumerate(lines, first):
         if not raw.strip():
             continue
@@ -219,9 +209,6 @@ def with_fields(batch: Any, key_column: str | None, known: Container[str] | None
         batch: the rows.
         key_column: the column that is the key; it stays a field if it is a known one.
         known: the fields; any, if it is not said.
-
-    Raises:
-        Failure: if the given column does not exist.
     """
     names = _renamed(batch.schema.names, key_column, None)
     renamed = batch.rename_columns(names)
@@ -244,11 +231,7 @@ def _renamed(given: list[str], key_column: str | None, value_column: str | None)
 
 
 def json_of(raw: bytes | str) -> Any:
-    """What a text of JSON has.
-
-    Raises:
-        ValueError: if it is none, or has what could only be sent as something else.
-    """
+    """What a text of JSON has."""
     return _parsed(raw, parse_float=_finite, object_pairs_hook=_named_once)
 
 
@@ -328,11 +311,7 @@ def _check_fields(fields: Any) -> None:
 
 
 class _Given:
-    """The members of an object of JSON, with their texts, which are looked up once they are needed.
-
-    Raises:
-        ValueError: if a name is there twice.
-    """
+    """The members of an object of JSON, with their texts, which are looked up once they are needed."""
 
     def __init__(self, fields: dict[str, Any], whole: Callable[[], str]) -> None:
         self.fields = fields

@@ -26,12 +26,9 @@ def rate_of(text: str) -> int:
 
 
 def throttle(admin: Admin, rate: int, before: Replicas, after: Replicas) -> "Lifting":
-    """Limit the copying for these moves: on the brokers that take part, and for the replicas that are read and made.
-
-    Returns:
-        What lifts the limit. It is made of what was there before: a broker hears of changes a moment later.
-    """
+    """Limit the copying for these moves: on the brokers that take part, and for the replicas that are read and made."""
     added = {topic: _entries(topic, before, after) for topic in sorted({at.topic for at in after})}
+    # Made of the settings before: a broker hears of changes a moment later.
     lifting = _lifting(admin, list(after), added)
     changes: dict[ConfigResource, dict[str, str | Append]] = {
         ConfigResource("broker", str(broker)): dict.fromkeys(_RATES, str(rate)) for broker in lifting.brokers
@@ -43,11 +40,7 @@ def throttle(admin: Admin, rate: int, before: Replicas, after: Replicas) -> "Lif
 
 
 def unthrottle(admin: Admin, moves: Collection[TopicPartition]) -> bool:
-    """Remove the limit of moves that an earlier command began.
-
-    Returns:
-        Whether there was one.
-    """
+    """Remove the limit of moves that an earlier command began; false if there was none."""
     lifting = _lifting(admin, moves, {})
     if lifting.topics:
         lifting.lift(admin)

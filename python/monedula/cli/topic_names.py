@@ -37,11 +37,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Check names and patterns before the cluster is asked.
-
-    Raises:
-        UsageError: if no topic can have such a name, or a pattern is no regular expression.
-    """
+    """Check names and patterns before the cluster is asked."""
     for name in names:
         if is_pattern(name):
             compiled(name)
@@ -67,12 +63,7 @@ def check_name(name: str, instead: str = "") -> None:
 
 
 def topics_of(names: Iterable[str], listed: Iterable[str]) -> list[str]:
-    """The topics that are named, and those of `listed` that match a pattern, each once.
-
-    Raises:
-        Failure: if no topic matches a pattern.
-        UsageError: if a pattern is no regular expression.
-    """
+    """The topics that are named, and those of `listed` that match a pattern, each once."""
     found: dict[str, None] = {}
     known = sorted(listed)
     for name in names:

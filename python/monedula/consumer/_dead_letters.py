@@ -131,12 +131,7 @@ class LettersWait:
             self._member.abandon(self._waiting.batch)
 
     def goes_on(self) -> bool:
-        """Do what is due, and say whether a letter is still to be waited for.
-
-        Raises:
-            KafkaError: a letter cannot be sent or failed; or the consumer was woken up or closed.
-            DecodeError: as `RefusedRecords.send`.
-        """
+        """Do what is due, and say whether a letter is still to be waited for."""
         core, waiting = self._core, self._waiting
         self.outcome = core.poll_callbacks(0.0, self._holder)
         if self.outcome is not None:
@@ -157,16 +152,7 @@ class LettersWait:
 
 
 class RefusedRecords:
-    """Dead letters of a consumer: records that cannot be decoded. The first of them has the producer opened.
-
-    Args:
-        core: the consumer's.
-        member: its membership.
-        settings: its settings.
-        open_producer: makes the producer of dead letters, with these settings.
-        key: how its keys are decoded.
-        value: how its values are decoded.
-    """
+    """Dead letters of a consumer: records that cannot be decoded. The first of them has the producer opened."""
 
     def __init__(
         self,

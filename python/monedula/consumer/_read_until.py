@@ -13,16 +13,7 @@ from monedula.types.times import EXPECTED_TIME, time_of
 
 
 class UntilLoop:
-    """A loop with `until`. It begins when it is first asked for its next step, and ends with `end()`.
-
-    Args:
-        core: the consumer's.
-        dead_letters: the batches that wait for theirs.
-        until: the argument of the user.
-
-    Raises:
-        ArgumentError: if `until` is neither `"latest"` nor a time.
-    """
+    """A loop with `until`. It begins when it is first asked for its next step, and ends with `end()`."""
 
     def __init__(self, core: ConsumerCore, dead_letters: RefusedRecords, until: Until) -> None:
         self._core = core
@@ -74,11 +65,7 @@ class Slices:
 
 
 def check_topics(group: Mapping[str, Any] | None) -> None:
-    """Raise if topics that were to be read do not exist: a job over a mistyped topic has not done its work.
-
-    Args:
-        group: the membership, as in `health()`.
-    """
+    """Raise if topics that were to be read do not exist: a job over a mistyped topic has not done its work."""
     if group is None:
         return
     unknown = group["unknown_topics"]

@@ -158,12 +158,7 @@ def behaviour_of(mode: object, dead_letter: str | None) -> str:
 
 
 def registry_core(settings: RawSettings) -> RegistryCore:
-    """Make the client of the schema registry in the settings.
-
-    Raises:
-        ConfigError: if a setting is wrong.
-        ArgumentError: if the settings name no registry.
-    """
+    """Make the client of the schema registry in the settings."""
     if not {name.replace("_", ".") for name, *_ in settings} & {*_BOOTSTRAP}:
         # Settings must name a broker, although none is contacted.
         given, settings = settings, RawSettings([*settings, (_BOOTSTRAP[0], "localhost:9092")])
@@ -176,11 +171,7 @@ def pinned(settings: RawSettings, given: Typed | None) -> Typed | None:
 
 
 def check_framing(framing: object) -> None:
-    """Refuse a framing that is not one of a registry's, for values of JSON and Protobuf.
-
-    Raises:
-        ArgumentError: if the framing is unknown.
-    """
+    """Refuse a framing that is not one of a registry's, for values of JSON and Protobuf."""
     if framing not in (None, *get_args(RegistryFraming)):
         raise ArgumentError.of("framing", framing, "expected 'bare', 'confluent', 'apicurio' or 'glue'")
 
@@ -267,11 +258,7 @@ def option_text(name: str, value: object) -> str:
 
 
 def check_columns(columns: Sequence[str] | None, key: object, value: object) -> None:
-    """Refuse fields of keys and values among the names of Kafka's columns, with advice.
-
-    Raises:
-        ArgumentError: if there is such a name.
-    """
+    """Refuse fields of keys and values among the names of Kafka's columns, with advice."""
     for name, given in (("key", key), ("value", value)):
         if isinstance(given, Typed) and columns is not None:
             fields = {field.partition(": ")[0] for field in given.spec.fields}

@@ -53,11 +53,7 @@ Bound = Earliest | Latest | Offsets | Timestamps | Timestamp
 
 
 def start_bound(options: Mapping[str, str], default: Bound) -> Bound:
-    """The start that `options` (names in lower case) give, or `default`.
-
-    Raises:
-        ConfigError: if the option that decides cannot be parsed.
-    """
+    """The start that `options` (names in lower case) give, or `default`."""
     return _bound(options, ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets"), default)
 
 

@@ -70,16 +70,7 @@ _DEFAULTS = {"isolation.level": "read_uncommitted", "queued.max.bytes": "3355443
 
 
 def kafka_settings(options: Mapping[str, str], client_id: str) -> dict[str, str]:
-    """The settings of our consumer, by dotted name, from `options` (names in lower case).
-
-    Args:
-        options: all options of the source.
-        client_id: the `client.id` if `kafka.client.id` is not given.
-
-    Raises:
-        ConfigError: if there is a setting that the user of the source must not set, or that the client refuses, or if
-            `bootstrap.servers` is missing.
-    """
+    """The settings of our consumer, by dotted name, from `options` (names in lower case)."""
     given = given_settings(options, _REFUSED, "consumer")
     left_out = {name for name in given if name in _LEFT_OUT or name.startswith(_LEFT_OUT_PREFIXES)}
     if "group.id" in given:
@@ -131,10 +122,6 @@ def check(settings: Mapping[str, str], of_client: Callable[[list[tuple[str, str]
     """Check settings, those from config providers with the values that they have in this process.
 
     If one has no value here, nothing is checked: an executor may have it. The client that is made of them checks all.
-
-    Args:
-        settings: by dotted name.
-        of_client: checks those of a consumer or of a producer.
     """
     try:
         found = resolved(settings.items(), shipped)

@@ -157,14 +157,7 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> "SourceOptions":
-        """Parse the options that batch and streaming queries share; warns of options that have no effect.
-
-        Args:
-            raw: the options as Spark passes them, names in upper or lower case.
-
-        Raises:
-            ConfigError: if an option is missing, cannot be parsed, contradicts another one, or looks misspelled.
-        """
+        """Parse the options that batch and streaming queries share; warns of options that have no effect."""
         options = HiddenValues((name.lower(), str(value)) for name, value in raw.items())
         check_names(options, (*OPTIONS, *FROM_OPTIONS), _PASSED_ALONG)
         selection = _selection(options)
@@ -197,11 +190,7 @@ class SourceOptions:
         return parsed
 
     def batch_bounds(self) -> tuple[Bound, Bound]:
-        """The start and end of a batch query; earliest and latest if not given.
-
-        Raises:
-            ConfigError: if they cannot be parsed, contradict each other, or are not allowed for a batch query.
-        """
+        """The start and end of a batch query; earliest and latest if not given."""
         start, end = bounds.batch_bounds(self.raw)
         for name in _BATCH_IGNORES:
             if name.lower() in self.raw:
@@ -209,11 +198,7 @@ class SourceOptions:
         return start, end
 
     def stream_start(self) -> Bound:
-        """The start of a new streaming query; latest if not given.
-
-        Raises:
-            ConfigError: if it cannot be parsed, or if an option of batch queries alone is given.
-        """
+        """The start of a new streaming query; latest if not given."""
         for name, message in _STREAM_REFUSES.items():
             if name.lower() in self.raw:
                 raise ConfigError(f"{name}: {message}", key=name)

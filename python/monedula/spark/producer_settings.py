@@ -47,12 +47,7 @@ _DEFAULTS = {"buffer.memory": "33554432", "client.id": CLIENT_ID}
 
 
 def producer_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """The settings of our producer, by dotted name, from `options` (names in lower case).
-
-    Raises:
-        ConfigError: if there is a setting that the user of the sink must not set, or that the producer refuses, or if
-            `bootstrap.servers` is missing.
-    """
+    """The settings of our producer, by dotted name, from `options` (names in lower case)."""
     given = given_settings(options, _REFUSED, "producer")
     left_out = {name for name in given if name in _LEFT_OUT or name.startswith(_LEFT_OUT_PREFIXES)}
     if left_out:

@@ -41,12 +41,7 @@ class Reader(ABC):
 
     @abstractmethod
     def pinned(self, settings: RawSettings) -> Self:
-        """The same with the schema of its subject, or of its file.
-
-        Raises:
-            ArgumentError: if the schema cannot be read.
-            SchemaRegistryError: if the registry does not have it, or cannot be asked.
-        """
+        """The same with the schema of its subject, or of its file."""
 
     @abstractmethod
     def narrowed(self, wanted: "DataType | None" = None) -> Self:
@@ -54,11 +49,7 @@ class Reader(ABC):
 
     @abstractmethod
     def decoder(self, mode: Mode = "fail", flatten: bool = False) -> Avro | Protobuf:
-        """How values are decoded.
-
-        Raises:
-            ArgumentError: if the schema cannot be read.
-        """
+        """How values are decoded."""
 
     def data_type(self) -> "DataType":
         """The column's type in Spark."""

@@ -37,14 +37,7 @@ class SinkOptions:
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> "SinkOptions":
-        """Parse the options; warns of options that have no effect.
-
-        Args:
-            raw: the options as Spark passes them, names in upper or lower case.
-
-        Raises:
-            ConfigError: if an option is missing, cannot be parsed, contradicts another one, or looks misspelled.
-        """
+        """Parse the options; warns of options that have no effect."""
         options = HiddenValues((name.lower(), str(value)) for name, value in raw.items())
         check_names(options, OPTIONS, _PASSED_ALONG)
         # Only checked: as in Spark's own sink it has no effect, a column of headers is always written.

@@ -115,12 +115,7 @@ class TypedColumn:
         return "JSON" if self.reader is None else self.reader.NAME
 
     def pinned(self, settings: Callable[[], RawSettings]) -> "TypedColumn":
-        """The same with the reader's schema, which a registry may be asked for.
-
-        Raises:
-            ConfigError: if the schema cannot be read, or the settings name no registry.
-            SchemaRegistryError: if the registry does not have it, or cannot be asked.
-        """
+        """The same with the reader's schema, which a registry may be asked for."""
         if self.reader is None:
             return self
         given = "subject" if self.reader.subject is not None else "schema"
@@ -132,11 +127,7 @@ class TypedColumn:
         return replace(self, reader=reader)
 
     def with_type(self, wanted: "DataType") -> "TypedColumn":
-        """The same, with the type that a query asks for.
-
-        Raises:
-            ConfigError: if no value is decoded to it.
-        """
+        """The same, with the type that a query asks for."""
         if self.reader is None:
             return self.with_schema(wanted.json())
         check_part(self.column, wanted, self.reader.data_type(), self.format)

@@ -84,12 +84,7 @@ class WrittenColumn:
         return form.of_version(number, text, [*references])
 
     def pinned(self, settings: Callable[[], RawSettings]) -> "WrittenColumn":
-        """The same with the schema of its file, or that of its subject if none is given, for all tasks.
-
-        Raises:
-            ConfigError: if an option is wrong, or the settings name no registry.
-            SchemaRegistryError: if the registry does not have it, or cannot be asked.
-        """
+        """The same with the schema of its file, or that of its subject if none is given, for all tasks."""
         if self.framing == "confluent" and not any(_is_url(name) for name, _ in settings()):
             name = f"{self.column}.framing"
             raise ConfigError(
@@ -113,12 +108,7 @@ class WrittenColumn:
     def registered(
         self, schema: "StructType", settings: Callable[[], RawSettings], topic: str | None
     ) -> "WrittenColumn":
-        """The same with the id of its schema, which is registered or looked up once, and not by each task.
-
-        Raises:
-            ConfigError: if nothing says under which subject.
-            SchemaRegistryError: if the registry refuses it, or cannot be asked.
-        """
+        """The same with the id of its schema, which is registered or looked up once, and not by each task."""
         raw = settings()
         # The newest schema may be another than the given one: each client asks for it.
         if self.version is not None or not any(_is_url(name) for name, _ in raw) or any(map(_is_latest, raw)):
@@ -257,11 +247,7 @@ def _number(column: str, given: Mapping[str, str]) -> int | None:
 
 
 def written_columns(options: Mapping[str, str]) -> tuple[WrittenColumn, ...]:
-    """The columns that options say how to write.
-
-    Args:
-        options: by their names in lower case.
-    """
+    """The columns that options say how to write."""
     written = []
     for column in ("key", "value"):
         given = {

@@ -70,11 +70,7 @@ class Retry:
 
 
 def as_retry(retries: "int | Retry | None") -> Retry:
-    """Check the argument `retries`.
-
-    Raises:
-        ArgumentError: if it is neither a number nor a `Retry`, or out of range.
-    """
+    """Check the argument `retries`."""
     if isinstance(retries, Retry):
         return retries
     if isinstance(retries, bool) or not isinstance(retries, (int, type(None))):
@@ -83,12 +79,7 @@ def as_retry(retries: "int | Retry | None") -> Retry:
 
 
 class Failures:
-    """Decides about tasks whose handler raised.
-
-    Args:
-        retry: the retries.
-        has_dead_letters: whether there is a topic for dead letters.
-    """
+    """Decides about tasks whose handler raised."""
 
     def __init__(self, retry: Retry, has_dead_letters: bool) -> None:
         self.retry = retry

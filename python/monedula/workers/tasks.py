@@ -33,13 +33,7 @@ class TaskConsumer(RunConsumer, Protocol):
 
 
 class TaskRun:
-    """A run whose handlers are called in tasks.
-
-    Args:
-        consumer: the consumer whose records are handled.
-        run: the run.
-        letters: the destination of dead letters, or `None`.
-    """
+    """A run whose handlers are called in tasks."""
 
     def __init__(self, consumer: TaskConsumer, run: Run, letters: DeadLetters | None) -> None:
         self._consumer = consumer

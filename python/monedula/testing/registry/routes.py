@@ -60,17 +60,7 @@ _ROUTES: list[tuple[str, str, Route]] = [
 
 
 def answer(store: Store, method: str, target: str, body: Any) -> Any:
-    """What is answered to a request.
-
-    Args:
-        store: what is registered.
-        method: the request's method.
-        target: its path with its query, as it was sent.
-        body: the JSON that was sent.
-
-    Raises:
-        ApiError: the answer is an error.
-    """
+    """What is answered to a request."""
     path, _, query = target.partition("?")
     parts = [unquote(part) for part in path.strip("/").split("/")]
     request = Request(method, path, dict(parse_qsl(query, keep_blank_values=True)), body)

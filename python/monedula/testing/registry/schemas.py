@@ -53,11 +53,7 @@ def define(store: Store, subject: str, body: Mapping[str, Any], *, normalize: bo
 
 
 def parsed(store: Store, subject: str, kind: str, text: str, references: Sequence[Reference]) -> Parsed:
-    """What a text says, with what it refers to.
-
-    Raises:
-        ApiError: the schema cannot be read, or refers to something that is not there.
-    """
+    """What a text says, with what it refers to."""
     return parse(kind, text, referred_texts(store, subject, references))
 
 
@@ -68,9 +64,6 @@ def parse(kind: str, text: str, references: Sequence[tuple[str, str]]) -> Parsed
         kind: one of `KINDS`.
         text: the text.
         references: names and texts of what it refers to, each behind what that refers to itself.
-
-    Raises:
-        ApiError: the text is no schema.
     """
     try:
         return _PARSERS[kind](text, references)

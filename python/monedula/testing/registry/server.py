@@ -78,11 +78,7 @@ class Server(ThreadingHTTPServer):
         self._is_stopped = False
 
     def answer(self, method: str, target: str, body: Any) -> Any:
-        """What is answered to a request; what it has changed is in the file then, if there is one.
-
-        Raises:
-            ApiError: the answer is an error.
-        """
+        """What is answered to a request; what it has changed is in the file then, if there is one."""
         with self.lock:
             found = answer(self.store, method, target, body)
             if self.file is not None and method != "GET":

@@ -79,11 +79,7 @@ class Document:
         return found
 
     def find(self, reference: str) -> "Node":
-        """What a `$ref` in this document means.
-
-        Raises:
-            SchemaError: it means nothing.
-        """
+        """What a `$ref` in this document means."""
         uri, _, fragment = reference.partition("#")
         document: Document | None = self
         if uri and uri != self.id:

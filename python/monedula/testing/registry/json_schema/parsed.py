@@ -26,15 +26,7 @@ class JsonSchema:
 
 
 def parse(text: str, references: Sequence[tuple[str, str]]) -> JsonSchema:
-    """The schema of a text.
-
-    Args:
-        text: the text.
-        references: names and texts of what it refers to, each behind what that refers to itself.
-
-    Raises:
-        ApiError: the text is no schema.
-    """
+    """The schema of a text."""
     others: dict[str, Document] = {}
     try:
         for name, referred in references:
