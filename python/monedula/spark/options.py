@@ -4,7 +4,7 @@ Parsing them sends no requests: what depends on the cluster is checked when the 
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -12,32 +12,14 @@ from monedula._arguments import is_name
 from monedula.config import HiddenValues
 from monedula.errors import ConfigError
 from monedula.spark import bounds
-from monedula.spark.bounds import Bound, Earliest, Latest, Offsets, Timestamp, Timestamps
-from monedula.spark.kafka_settings import kafka_error, kafka_settings
-from monedula.spark.names import check_names
+from monedula.spark.bounds import Bound, Latest
+from monedula.spark.kafka_settings import PREFIX, client_keys, kafka_settings
 from monedula.spark.offsets import parse_assign
 from monedula.spark.pattern import topic_pattern
 from monedula.spark.typed import FROM_OPTIONS, TypedColumn, typed_columns
 from monedula.spark.typed import OPTIONS as TYPED_OPTIONS
-from monedula.spark.values import INT_MAX, boolean, size_bytes, time_ms, whole_number
+from monedula.spark.values import INT_MAX, boolean, edit_distance, size_bytes, time_ms, whole_number
 from monedula.types.partitions import TopicPartition
-
-__all__ = [
-    "COLUMNS",
-    "OPTIONS",
-    "Assign",
-    "Bound",
-    "Earliest",
-    "Latest",
-    "Offsets",
-    "Selection",
-    "SourceOptions",
-    "Subscribe",
-    "SubscribePattern",
-    "Timestamp",
-    "Timestamps",
-    "kafka_error",
-]
 
 _LOGGER = logging.getLogger("monedula.spark")
 
@@ -329,3 +311,25 @@ def _columns(options: Mapping[str, str]) -> tuple[str, ...] | None:
             raise ConfigError(message, key="columns")
         wanted.add(canonical[name.lower()])
     return tuple(column for column in COLUMNS if column in wanted)
+
+
+def check_names(options: Mapping[str, str], names: Collection[str], passed_along: Collection[str]) -> None:
+    """Refuse names that look like misspelled options, and warn of unknown ones.
+
+    Args:
+        options: the given options, names in lower case.
+        names: all options, except those that begin with `kafka.`.
+        passed_along: names, in lower case, that are ignored without a warning.
+    """
+    known = {name.lower(): name for name in names}
+    ignored = []
+    for name in options:
+        if name in known or name in passed_along or name.startswith((PREFIX, "_")):
+            continue
+        distance, nearest = min((edit_distance(name, candidate), candidate) for candidate in known)
+        if distance <= min(2, len(nearest) // 4):
+            message = f"option '{name}' is not known; did you mean '{known[nearest]}'?"
+            raise ConfigError(message, key=name)
+        ignored.append(f"{name} (did you mean {PREFIX}{name}?)" if name in client_keys() else name)
+    if ignored:
+        _LOGGER.warning("options that are not known are ignored: %s", ", ".join(ignored))

@@ -25,6 +25,7 @@ _OPERATORS = {
     "LessThan": "<",
     "LessThanOrEqual": "<=",
 }
+_TEXTS = {"StringStartsWith": str.startswith, "StringEndsWith": str.endswith, "StringContains": str.__contains__}
 _COLUMNS = ("topic", "partition", "offset", "timestamp")
 
 
@@ -45,15 +46,9 @@ def condition_of(filter_: Any) -> Condition:
         if len(exact) == len(parts) and exact:
             return Numbers(column, normal(interval for part in exact for interval in part.allowed))
         return Or(tuple(parts))
-    if kind == "StringStartsWith" and column == "topic":
-        prefix = filter_.value
-        return Topic(lambda topic: topic.startswith(prefix))
-    if kind == "StringEndsWith" and column == "topic":
-        suffix = filter_.value
-        return Topic(lambda topic: topic.endswith(suffix))
-    if kind == "StringContains" and column == "topic":
-        part = filter_.value
-        return Topic(lambda topic: part in topic)
+    if kind in _TEXTS and column == "topic":
+        holds, part = _TEXTS[kind], filter_.value
+        return Topic(lambda topic: holds(topic, part))
     if kind not in _OPERATORS:
         return Unknown(str(filter_))
     if kind == "EqualNullSafe" and filter_.value is None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from monedula.config import HiddenValues
 from monedula.spark import options as source
-from monedula.spark.names import check_names
 from monedula.spark.producer_settings import producer_settings
 from monedula.spark.typed import FROM_OPTIONS
 from monedula.spark.values import boolean
@@ -39,7 +38,7 @@ class SinkOptions:
     def parse(cls, raw: Mapping[str, str]) -> "SinkOptions":
         """Parse the options; warns of options that have no effect."""
         options = HiddenValues((name.lower(), str(value)) for name, value in raw.items())
-        check_names(options, OPTIONS, _PASSED_ALONG)
+        source.check_names(options, OPTIONS, _PASSED_ALONG)
         # Only checked: as in Spark's own sink it has no effect, a column of headers is always written.
         boolean("includeHeaders", options.get("includeheaders", "false"))
         return cls(kafka=producer_settings(options), topic=options.get("topic"), written=written_columns(options))
