@@ -135,7 +135,7 @@ def broker(
         # Flushed, because scripts wait for this line on a pipe.
         print(f"bootstrap.servers={running.bootstrap_servers}", flush=True)
         for protocol in listener or ():
-            # Which listeners there are was checked at the start.
+            # Checked at the start: there is a listener for each protocol.
             servers = running.bootstrap_servers_of(protocol.upper())  # type: ignore[arg-type]
             print(f"bootstrap.servers.{protocol.upper()}={servers}", flush=True)
         if running.control_address is not None:

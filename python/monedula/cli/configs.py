@@ -222,7 +222,7 @@ def _title(kind: Kind, name: str) -> str:
 
 
 def _is_secret(key: str) -> bool:
-    """Whether a broker's setting is a secret: under its own name, or behind the prefix of a listener."""
+    """Return true if a broker's setting is a secret: under its own name, or behind the prefix of a listener."""
     parts = key.split(".")
     return bool(_SECRET.search(key)) or any(is_secret(".".join(parts[first:])) for first in range(len(parts)))
 

@@ -177,13 +177,13 @@ class _Target:
         self.left = max_rows
         self.max_rows = max_rows
         self.read = 0
-        """How many records were read."""
+        """Number of records read."""
         self.written = 0
         self.is_file = output is not None or _is_file(sys.__stdout__)
         self._is_kept = False
-        """Whether a file that cannot be written completely keeps the batches that were."""
+        """True if a file that cannot be written completely keeps the batches that were."""
         self._is_broken = False
-        """Whether the output could not be written completely."""
+        """True if the output could not be written completely."""
         self._whole_bytes = 0
         """The size of the output after the last batch that was written completely."""
         self.filter = wanted
@@ -395,7 +395,7 @@ def _named(settings: dict[str, str], names: list[str]) -> list[str]:
 
 
 def _subscription(names: list[str]) -> list[str] | re.Pattern[str]:
-    """What a member subscribes to; it finds topics that match a pattern also when they are created later."""
+    """The subscription of a member, which finds topics that match a pattern also when they are created later."""
     if not any(map(is_pattern, names)):
         return names
     parts = [f".*(?:{compiled(name).pattern}).*" if is_pattern(name) else re.escape(name) for name in names]

@@ -21,7 +21,7 @@ from monedula.formats.protobuf import Protobuf
 
 
 class Decode(StrEnum):
-    """What values are decoded from."""
+    """Format of encoded values."""
 
     json = "json"
     avro = "avro"
@@ -32,7 +32,7 @@ FORMATS: dict[Decode, Callable[..., Typed]] = {Decode.json: Json, Decode.avro: A
 
 
 class Framing(StrEnum):
-    """What stands before values."""
+    """Frame before values."""
 
     bare = "bare"
     confluent = "confluent"
@@ -42,7 +42,7 @@ class Framing(StrEnum):
 
 
 class Bad(StrEnum):
-    """What becomes of records that cannot be decoded."""
+    """Fate of records that cannot be decoded."""
 
     fail = "fail"
     null = "null"
@@ -50,7 +50,7 @@ class Bad(StrEnum):
 
 
 class Schema(NamedTuple):
-    """What is said about the fields."""
+    """Options about the fields."""
 
     given: str | None
     message: str | None
@@ -58,10 +58,10 @@ class Schema(NamedTuple):
     topics: Sequence[str]
     """The topics that are read."""
     has_registry: bool
-    """Whether the settings name a registry."""
+    """True if the settings name a registry."""
     framing: Framing | None = None
     schemas: str | None = None
-    """Those that values were written with."""
+    """The writers' schemas."""
 
 
 Mode = Literal["fail", "null", "drop"]
@@ -70,7 +70,7 @@ Mode = Literal["fail", "null", "drop"]
 def decoder(
     decode: Decode | None, schema: Schema, bad: Bad | None, flatten: bool, kind: Format | Template
 ) -> Typed | None:
-    """How values are decoded; `None` for bytes."""
+    """The decoder of values; `None` for bytes."""
     if decode is None:
         told = (schema.given, schema.message, schema.subject, schema.framing, schema.schemas, bad)
         if any(given is not None for given in told) or flatten:

@@ -12,7 +12,7 @@ Encode = Decode
 
 
 class Options(NamedTuple):
-    """What the command line says about keys, or about values."""
+    """Options about keys, or about values."""
 
     column: str
     """`key` or `value`."""
@@ -28,16 +28,16 @@ class Options(NamedTuple):
 
 
 class Where(NamedTuple):
-    """What else counts for what is written."""
+    """Circumstances of an encoding."""
 
     topic: str | None
     has_registry: bool
     is_table: bool
-    """Whether the input has columns with types of their own."""
+    """True if the input has columns with types of their own."""
 
 
 def encoder(given: Options, where: Where) -> Typed | None:
-    """How keys or values are written; `None` for bytes."""
+    """The form of keys or values; `None` for bytes."""
     named, encode = given.named, given.encode
     if encode is None:
         if any(each is not None for each in (given.schema, given.message, given.subject)) or given.flatten:

@@ -1,4 +1,4 @@
-"""How a command fails: `UsageError` and `Failure`, which `running` turns into one line and an exit code."""
+"""Errors of commands: `UsageError` and `Failure`, which `running` turns into one line and an exit code."""
 
 
 class UsageError(Exception):

@@ -71,7 +71,7 @@ def _of_header(text: str) -> Condition:
 
 
 def _of_operator(option: str, text: str, operator: str, operand: str) -> Callable[[bytes], bool]:
-    # What the shell passed as bytes that are not UTF-8 stays those bytes.
+    # Bytes that are not UTF-8, as the shell passed them, stay those bytes.
     wanted = operand.encode(errors="surrogateescape")
     if operator == "=":
         return lambda data: data == wanted

@@ -215,7 +215,7 @@ def _current(admin: Admin, topics: list[str] | None) -> dict[TopicPartition, Seq
 
 
 def _copied(admin: Admin, moves: Mapping[TopicPartition, Reassignment]) -> dict[TopicPartition, float]:
-    """How much of each partition the slowest of its new replicas has, in percent of the largest old one."""
+    """Progress of the slowest new replica of each partition, in percent of the largest old one."""
     if not moves:
         return {}
     directories = admin.describe_log_dirs(partitions=list(moves), errors="return")

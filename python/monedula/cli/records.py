@@ -1,4 +1,4 @@
-"""What `monedula produce` sends one by one: records whose keys and values are bytes."""
+"""Records that `monedula produce` sends one by one: their keys and values are bytes."""
 
 import sys
 from collections import deque
@@ -16,7 +16,7 @@ from monedula.errors import KafkaError, KafkaTimeoutError
 from monedula.producer.sync import Producer
 
 LAST_WORDS_SECONDS = 5.0
-"""How long the command still delivers records after Ctrl-C."""
+"""Time to deliver records after Ctrl-C."""
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 from monedula.cli.similar import with_similar
 
                 cause = getattr(error, "cause", None) or error
-                # What a command says itself may quote data.
+                # A text of the command itself may quote data, so no word of it is replaced.
                 told = str(error) if isinstance(error, Failure) else CommandWording().told(error)
                 _end(name, with_similar(told, cause, options), FAILED)
             except BrokenPipeError:
@@ -167,7 +167,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.torn = False
-        """Whether a batch was begun and not written completely."""
+        """True if a batch was begun and not written completely."""
         self._pending: Stopped | None = None
 
     def __enter__(self) -> "Interrupts":
@@ -220,7 +220,7 @@ def _end(name: str, problem: str, code: int) -> NoReturn:
 
 
 def _told(error: OSError) -> str:
-    """What an error of the system says, with the file that it is about."""
+    """The text of an error of the system, with its file."""
     if error.filename == STANDARD_OUTPUT:
         _forget_stdout()
     return f"{'' if error.filename is None else f'{error.filename}: '}{error.strerror or error}"

@@ -14,7 +14,7 @@ from monedula.cli.tables import show
 
 
 class Form(StrEnum):
-    """How a schema is written."""
+    """Form of a schema."""
 
     TABLE = "table"
     JSON = "json"

@@ -63,7 +63,7 @@ def settings_of(servers: str | None, pairs: list[str] | None, file: Path | None)
 
 
 def admin_settings(settings: dict[str, str]) -> dict[str, str]:
-    """Those of the settings of another client that an admin client has too."""
+    """The settings of another client that an admin client has too."""
     keys = (key for key in config_keys() if key.role in ("all", "admin"))
     known = {name for key in keys for name in (key.name, *key.aliases)}
 
@@ -75,7 +75,7 @@ def admin_settings(settings: dict[str, str]) -> dict[str, str]:
 
 
 def names_registry(settings: dict[str, str], is_typed: bool) -> bool:
-    """Whether the settings name a schema registry.
+    """Return true if the settings name a schema registry.
 
     Raises:
         UsageError: if its URL is empty, and keys or values are typed: they would be without a frame.

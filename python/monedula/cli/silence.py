@@ -1,4 +1,4 @@
-"""What a command that runs until Ctrl-C says while no broker answers: "no answer for 12 s"."""
+"""Messages of a command that runs until Ctrl-C, while no broker answers: "no answer for 12 s"."""
 
 from time import monotonic
 from typing import Any

@@ -10,7 +10,7 @@ _MOST = 3
 
 
 def with_similar(text: str, error: BaseException, options: Mapping[str, Any]) -> str:
-    """What is said of an error; if a topic or a group does not exist, with the names that may have been meant."""
+    """Add the names that may have been meant, if the error is that a topic or a group does not exist."""
     name = error.topic if isinstance(error, UnknownTopicError) else getattr(error, "group", None)
     if not isinstance(error, UnknownTopicError | GroupNotFoundError) or not isinstance(name, str):
         return text
@@ -19,7 +19,7 @@ def with_similar(text: str, error: BaseException, options: Mapping[str, Any]) ->
 
 
 def similar(wanted: str, names: Iterable[str]) -> list[str]:
-    """Those of the names that are like it, whatever their case, the most similar ones first; none if it is one."""
+    """Names that are like it, whatever their case, the most similar ones first; none if it is one of them."""
     by_lower: dict[str, list[str]] = {}
     for name in names:
         by_lower.setdefault(name.lower(), []).append(name)

@@ -15,7 +15,7 @@ from monedula.cli.templates import Template
 
 @dataclass(frozen=True)
 class Look:
-    """How records are written as text, CSV or JSON."""
+    """Form of records as text, CSV or JSON."""
 
     key_separator: str | None = None
     key_form: Form = Form.auto
@@ -23,7 +23,7 @@ class Look:
     columns: tuple[str, ...] | None = None
     null: str = ""
     decodes: bool = False
-    """Whether values are decoded, and written as JSON."""
+    """True if values are decoded, and written as JSON."""
 
 
 class Sink(ABC):

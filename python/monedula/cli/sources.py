@@ -231,7 +231,7 @@ def _renamed(given: list[str], key_column: str | None, value_column: str | None)
 
 
 def json_of(raw: bytes | str) -> Any:
-    """What a text of JSON has."""
+    """Parse JSON; refuses all that could only be sent as something else."""
     return _parsed(raw, parse_float=_finite, object_pairs_hook=_named_once)
 
 

@@ -48,7 +48,7 @@ def unthrottle(admin: Admin, moves: Collection[TopicPartition]) -> bool:
 
 
 class Lifting(NamedTuple):
-    """What lifts a limit."""
+    """Changes that lift a limit."""
 
     brokers: list[int]
     topics: "dict[ConfigResource, dict[str, Subtract | None]]"
@@ -71,7 +71,7 @@ def _entries(topic: str, before: Replicas, after: Replicas) -> dict[str, list[st
 
 
 def _lifting(admin: Admin, moves: Collection[TopicPartition], added: Mapping[str, Mapping[str, list[str]]]) -> Lifting:
-    """What removes the entries of these partitions, those that are there and those that are added, from topics."""
+    """Changes that remove the entries of these partitions from topics, present ones and those that are added."""
     topics = [ConfigResource("topic", topic) for topic in sorted({at.topic for at in moves})]
     changes: dict[ConfigResource, dict[str, Subtract | None]] = {}
     brokers: set[str] = set()

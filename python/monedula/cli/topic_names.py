@@ -24,7 +24,7 @@ OnlyTopics = Annotated[
 
 
 def is_pattern(name: str) -> bool:
-    """Whether the name of a topic is a pattern: no topic has `^` in its name."""
+    """Return true if the name of a topic is a pattern: no topic has `^` in its name."""
     return name.startswith("^")
 
 

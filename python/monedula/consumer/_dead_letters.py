@@ -13,7 +13,7 @@ from monedula.types.partitions import TopicPartition
 from monedula.workers.dead_letters import DeadLetters, LetterProducer, producer_settings
 
 SLICE_SECONDS = 0.05
-"""How long a loop waits for records before it looks again whether it is at its end."""
+"""Time that a loop waits for records before it looks again for its end."""
 
 
 class Letter:

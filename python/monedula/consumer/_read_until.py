@@ -43,7 +43,7 @@ class UntilLoop:
 
 
 class Slices:
-    """How long a loop with `until` waits for its next batch: see `UntilLoop.slices`."""
+    """Waits of a loop with `until` for its next batch: see `UntilLoop.slices`."""
 
     def __init__(self, loop: UntilLoop, left: float | None) -> None:
         self._loop = loop
@@ -52,7 +52,7 @@ class Slices:
         self._wait = 0.0
 
     def next(self) -> float:
-        """How many seconds to wait now; 0 at the end too, where a call finishes the last batch and runs callbacks."""
+        """Seconds to wait now; 0 at the end too, where a call finishes the last batch and runs callbacks."""
         self._is_last = self._left is not None and self._left <= 0
         is_over = self._is_last or self._loop.reached()
         self._wait = 0.0 if is_over else min(SLICE_SECONDS, self._left or SLICE_SECONDS)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from monedula._asyncio.pending_calls import PendingCall, PendingCalls
 
 INTERRUPTED_SECONDS = 5.0
-"""How long to wait for an abort after Ctrl-C."""
+"""Time to wait for an abort after Ctrl-C."""
 
 DECIDED_SECONDS = 1.0
 """Within this time the core answers whether a commit can still be aborted: it asks no broker for that."""
@@ -46,7 +46,7 @@ class TransactionBase(ProducerCore):
     _core_of_transactions: TransactionCore | None = None
     _initialized = False
     _left: str | None = None
-    """How the last transaction ends, if the block was left before its end was confirmed: "commit" or "abort"."""
+    """End of the last transaction, if the block was left before it was confirmed: "commit" or "abort"."""
 
     @property
     def _transactions(self) -> TransactionCore:
@@ -472,7 +472,7 @@ class AsyncTransactions(TransactionBase, LoopClient):
 
 
 def _seconds_to_abort(error: BaseException) -> float | None:
-    """How long an abort because of `error` may take; `None` for as long as any other call."""
+    """Time for an abort because of `error`; `None` for as long as any other call."""
     is_interrupted = not isinstance(error, Exception) or is_of_signal_handler(error)
     return INTERRUPTED_SECONDS if is_interrupted else None
 

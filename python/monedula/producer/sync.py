@@ -30,7 +30,7 @@ Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 """Called with topic, key, value and the number of partitions. Returns the partition."""
 
 LAST_WORDS_SECONDS = 5.0
-"""How long a producer still delivers after Ctrl-C, or at exit."""
+"""Time of a producer to deliver after Ctrl-C, or at exit."""
 
 
 class ProducerBase(Unpicklable, ProducerCore):
@@ -165,7 +165,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         raise UndeliveredRecordsError(f"{message}. To go on without this error, {advice}", count=count, first=first)
 
     def _of_subject(self, given: Typed | None) -> Typed | None:
-        """How rows are written, with the schema of its subject if it names one, which a registry is asked for once."""
+        """The form of rows, with the schema of its subject if it names one, which a registry is asked for once."""
         if not isinstance(given, Typed) or not given.is_of_registry:
             return given
         wanted = given.identity

@@ -178,7 +178,7 @@ class Cluster:
         return None
 
     def _selects(self, name: str, is_internal: bool) -> bool:
-        """Whether the options select a topic. As in Spark's source: no internal topics; a pattern may match a part."""
+        """Return true if the options select a topic: as in Spark, no internal one; a pattern may match a part."""
         selection = self._options.selection
         if is_internal:
             return False

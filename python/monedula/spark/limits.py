@@ -89,7 +89,7 @@ class TriggerDelay:
         latest: Mapping[TopicPartition, int],
         now_ms: int,
     ) -> bool:
-        """Whether to delay the micro-batch; if not, the next delay counts from now.
+        """Return true to delay the micro-batch; if not, the next delay counts from now.
 
         Args:
             min_offsets: the least number of new offsets for a micro-batch.

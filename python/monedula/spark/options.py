@@ -101,15 +101,15 @@ class SourceOptions:
     selection: Selection
     """The topics or partitions to read."""
     no_match: Literal["error", "latest"] = "error"
-    """Where to start in a partition without a record at or after the time (startingOffsetsByTimestampStrategy)."""
+    """Start in a partition without a record at or after the time (startingOffsetsByTimestampStrategy)."""
     fail_on_data_loss: bool = True
-    """Whether it is an error, not a warning, if records are gone before they were read."""
+    """True if it is an error, not a warning, that records are gone before they were read."""
     max_offsets_per_trigger: int | None = None
     """The most offsets of a micro-batch, over all partitions; `None` for no limit."""
     min_offsets_per_trigger: int | None = None
     """The least number of new offsets for a micro-batch; `None` for no minimum."""
     max_trigger_delay_ms: int = 15 * 60 * 1000
-    """How long `min_offsets_per_trigger` may delay a micro-batch."""
+    """Longest delay of a micro-batch by `min_offsets_per_trigger`."""
     max_bytes_per_trigger: int | None = None
     """The most bytes of a micro-batch, estimated (decoded key, value and headers); `None` for no limit."""
     min_partitions: int | None = None
@@ -119,17 +119,17 @@ class SourceOptions:
     max_records_per_partition: int | None = None
     """The most offsets of a Spark partition: larger ranges are split; `None` for no limit."""
     include_headers: bool = False
-    """Whether there is a column `headers`."""
+    """True if there is a column `headers`."""
     columns: tuple[str, ...] | None = None
     """The columns named by the option `columns`, in the schema's order; `None` for all."""
     max_lateness_ms: int | None = None
     """By how much a record may be older than one before it: then a filter `timestamp < ...` ends the read early."""
     fetch_offset_num_retries: int = 3
-    """How often a request of the driver for topics or offsets is tried."""
+    """Number of tries of a request of the driver for topics or offsets."""
     fetch_offset_retry_interval_ms: int = 1000
     """The wait between two of these tries."""
     poll_timeout_ms: int = 120_000
-    """How long a task waits for data of a broker (kafkaConsumer.pollTimeoutMs)."""
+    """Time that a task waits for data of a broker (kafkaConsumer.pollTimeoutMs)."""
     group_id_prefix: str = "spark-kafka-source"
     """The `client.id` of this source, unless `kafka.client.id` is given."""
     typed: tuple[TypedColumn, ...] = ()

@@ -25,7 +25,11 @@ _OPERATORS = {
     "LessThan": "<",
     "LessThanOrEqual": "<=",
 }
-_TEXTS = {"StringStartsWith": str.startswith, "StringEndsWith": str.endswith, "StringContains": str.__contains__}
+_TEXTS: dict[str, Callable[[str, str], bool]] = {
+    "StringStartsWith": str.startswith,
+    "StringEndsWith": str.endswith,
+    "StringContains": str.__contains__,
+}
 _COLUMNS = ("topic", "partition", "offset", "timestamp")
 
 
@@ -57,7 +61,7 @@ def condition_of(filter_: Any) -> Condition:
 
 
 def is_settled(condition: Condition) -> bool:
-    """Whether no row has to be compared any more once the offsets are chosen."""
+    """Return true if no row has to be compared any more once the offsets are chosen."""
     match condition:
         case Topic() | Constant():
             return True

@@ -49,7 +49,7 @@ class Reader(ABC):
 
     @abstractmethod
     def decoder(self, mode: Mode = "fail", flatten: bool = False) -> Avro | Protobuf:
-        """How values are decoded."""
+        """The decoder of values."""
 
     def data_type(self) -> "DataType":
         """The column's type in Spark."""
@@ -127,7 +127,7 @@ class AvroReader(Reader):
         return replace(self, text=narrowed(self.text, self.references, wanted), references=())
 
     def decoder(self, mode: Mode = "fail", flatten: bool = False) -> Avro:
-        """How values are decoded."""
+        """The decoder of values."""
         return Avro(
             self.text,
             references=self.references,
@@ -175,7 +175,7 @@ class ProtobufReader(Reader):
         return self if wanted is None else replace(self, fields=tuple(_paths(wanted)))
 
     def decoder(self, mode: Mode = "fail", flatten: bool = False) -> Protobuf:
-        """How values are decoded."""
+        """The decoder of values."""
         return Protobuf(
             self.source if isinstance(self.source, bytes) else dict(self.source),
             message=self.message,

@@ -75,7 +75,7 @@ class Projection(NamedTuple):
 
 
 def check_projection(requested: StructType, typed: Sequence[TypedColumn] = ()) -> Projection:
-    """What `.schema(...)` requests: any columns of the source, in any order, with their types.
+    """The request of `.schema(...)`: any columns of the source, in any order, with their types.
 
     A column that is decoded is a struct of any fields; with `flatten`, every column that the source does not have is a
     field of the value.

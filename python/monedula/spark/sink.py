@@ -41,7 +41,7 @@ _MAX_ROWS = 10_000
 # Spark 4.0 has no DataSourceStreamArrowWriter.
 _StreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
 TAKES_ARROW = _StreamWriter is not DataSourceStreamWriter
-"""Whether this version of Spark passes Arrow batches to a streaming sink, not rows."""
+"""True if this version of Spark passes Arrow batches to a streaming sink, not rows."""
 
 
 class Committed(WriterCommitMessage):

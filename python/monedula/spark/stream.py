@@ -296,11 +296,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return resolve(self._start_bound, True, self._options, self._cluster, self._layout)
 
     def _is_start(self, begun: StreamOffset) -> bool:
-        """Whether a batch that begins there is the first of its query: `begun` is from the options, not from a log."""
+        """Return true for the first batch of a query: its start `begun` is from the options, not from a log."""
         return self._initial is not None and begun == self._initial
 
     def _starts(self, begun: StreamOffset, until: StreamOffset, is_replay: bool) -> PartitionOffsets:
-        """Where the partitions of a batch begin. What the checkpoint itself has goes before the options.
+        """The starts of the partitions of a batch. The checkpoint goes before the options.
 
         Args:
             begun: the start that Spark passes.

@@ -27,7 +27,7 @@ SUFFIXES = (
     *("format", "mode", "columnNameOfCorruptRecord", "schema", "message", "subject", "version", "framing", "schemas"),
     "flatten",
 )
-"""What stands behind `value.` and `key.` in the names of the options."""
+"""Suffixes of `value.` and `key.` in the names of the options."""
 
 _OF_JSON = ("columnNameOfCorruptRecord",)
 
@@ -92,7 +92,7 @@ _MODES: Mapping[str, Mode] = {
 
 @dataclass(frozen=True)
 class TypedColumn:
-    """How a column is decoded. It is part of what identifies a client, so it is made of texts."""
+    """Decoding of a column. It is part of what identifies a client, so it is made of texts."""
 
     column: str
     mode: Mode
@@ -105,13 +105,13 @@ class TypedColumn:
     driver_time_zone: str = "UTC"
     """The zone of timestamps that name none, if neither an option nor the session says it."""
     reader: AvroReader | ProtobufReader | None = None
-    """How Avro or Protobuf is read; `None` for JSON."""
+    """The reader of Avro or Protobuf; `None` for JSON."""
     framing: str | None = None
-    """What stands before JSON."""
+    """Frame before JSON."""
 
     @property
     def format(self) -> str:
-        """What values are decoded from, for messages."""
+        """Format of values, for messages."""
         return "JSON" if self.reader is None else self.reader.NAME
 
     def pinned(self, settings: Callable[[], RawSettings]) -> "TypedColumn":

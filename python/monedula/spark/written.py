@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 SUFFIXES = ("format", "schema", "message", "subject", "version", "framing", "flatten")
-"""What stands behind `value.` and `key.` in the names of the options."""
+"""Suffixes of `value.` and `key.` in the names of the options."""
 
 TO_JSON = ("timeZone", "timestampFormat", "timestampNTZFormat", "dateFormat", "ignoreNullFields")
 """Options of `to_json`, which stand behind `value.` and `key.` as well."""
@@ -41,7 +41,7 @@ _READ_ONLY = ("offset", "timestamp", "timestampType")
 
 @dataclass(frozen=True)
 class WrittenColumn:
-    """How a column is written. It is part of what a task is sent, so it is made of texts."""
+    """Encoding of a column. It is part of what a task is sent, so it is made of texts."""
 
     column: str
     format: str
@@ -58,7 +58,7 @@ class WrittenColumn:
     source: bytes | tuple[tuple[str, str], ...] = b""
     """The schema of Protobuf, once it is read: descriptors, or texts with the names of their files."""
     flatten: bool = False
-    """Whether the columns of the frame are the fields of values, also if there is a column `value`."""
+    """True if the columns of the frame are the fields of values, also if there is a column `value`."""
     options: tuple[tuple[str, str], ...] = ()
     driver_time_zone: str = "UTC"
     """The zone that times are written in, if neither an option nor the session says it."""
@@ -66,7 +66,7 @@ class WrittenColumn:
     """The columns that are the fields of values, each with its index; none if there is one column of values."""
 
     def form(self) -> "Json | Avro | Protobuf":
-        """How rows are written, on the driver or in a task."""
+        """The form of rows, on the driver or in a task."""
         given: dict[str, Any] = {"subject": self.subject, "version": self.number, "framing": self.framing}
         form: Json | Avro | Protobuf
         if self.format == "json":

@@ -1,4 +1,4 @@
-"""What `Broker` has about security: settings for clients, users, tokens, certificates, and rights."""
+"""Security of `Broker`: settings for clients, users, tokens, certificates, and rights."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ Mechanisms = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 _DEFAULT_MECHANISM = "SCRAM-SHA-512"
 
 Flaw = Literal["none", "expired", "not_yet_valid", "wrong_host", "unknown_ca", "self_signed", "wrong_usage"]
-"""What is wrong with a certificate that the broker shows."""
+"""A fault of the certificate that the broker shows."""
 
 Names = Literal["librdkafka", "java"]
 """Whose names settings have. monedula's own clients take both."""
@@ -75,7 +75,7 @@ class SecurityControl:
     _mechanisms: tuple[str, ...]
     _files: "tempfile.TemporaryDirectory[str] | None" = None
 
-    # What clients need
+    # Settings of clients
 
     def bootstrap_servers_of(self, security: Protocols) -> str:
         """The addresses of all nodes for clients with this security protocol, as a value for `bootstrap.servers`.

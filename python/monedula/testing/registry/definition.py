@@ -14,7 +14,7 @@ KINDS = ("JSON", "PROTOBUF", "AVRO")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What a schema calls a version of a subject."""
+    """A schema's name for a version of a subject."""
 
     name: str
     subject: str

@@ -40,7 +40,7 @@ def _version(version: Version) -> dict[str, Any]:
 
 
 def load(file: Path) -> Store:
-    """What a file has; an empty store if there is none."""
+    """Read a file; an empty store if there is none."""
     store = Store()
     try:
         told = json.loads(file.read_text())

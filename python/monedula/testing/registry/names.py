@@ -31,5 +31,5 @@ def checked(subject: str) -> str:
 
 
 def within(context: str, subject: str) -> str:
-    """What a subject means that is named by something in a context: one without a context is in the same."""
+    """Resolve a subject that something in a context names: one without a context is in the same."""
     return subject if subject.startswith(":.") else joined(context, subject)

@@ -130,7 +130,7 @@ class Registry(RegistryFaults):
         self.ask("PUT", f"/config{scope}", {"compatibility": level})
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """What the registry answers to a request, without HTTP, credentials and faults.
+        """The answer of the registry to a request, without HTTP, credentials and faults.
 
         Args:
             method: such as `"GET"`.

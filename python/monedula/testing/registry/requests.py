@@ -15,7 +15,7 @@ _MAX_DIGITS = 10
 
 
 def is_number(text: str) -> bool:
-    """Whether a part of a path is a number that an id or a version may be."""
+    """Return true if a part of a path is a number that an id or a version may be."""
     return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
 
 
@@ -38,7 +38,7 @@ class Request:
     parts: tuple[str, ...] = ()
 
     def flag(self, name: str) -> bool:
-        """Whether the query says `true`."""
+        """Return true if the query says `true`."""
         return self.query.get(name, "").lower() == "true"
 
     def qualified(self, subject: str) -> str:

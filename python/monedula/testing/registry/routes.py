@@ -1,4 +1,4 @@
-"""Which path is answered by what."""
+"""Routes of the registry."""
 
 from collections.abc import Callable
 from typing import Any
@@ -60,7 +60,7 @@ _ROUTES: list[tuple[str, str, Route]] = [
 
 
 def answer(store: Store, method: str, target: str, body: Any) -> Any:
-    """What is answered to a request."""
+    """Answer a request."""
     path, _, query = target.partition("?")
     parts = [unquote(part) for part in path.strip("/").split("/")]
     request = Request(method, path, dict(parse_qsl(query, keep_blank_values=True)), body)

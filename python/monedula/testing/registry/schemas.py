@@ -53,7 +53,7 @@ def define(store: Store, subject: str, body: Mapping[str, Any], *, normalize: bo
 
 
 def parsed(store: Store, subject: str, kind: str, text: str, references: Sequence[Reference]) -> Parsed:
-    """What a text says, with what it refers to."""
+    """Parse a text, with the schemas that it refers to."""
     return parse(kind, text, referred_texts(store, subject, references))
 
 

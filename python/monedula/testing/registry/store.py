@@ -57,7 +57,7 @@ class Context:
 
 
 class Store:
-    """What was registered. Every call comes with the registry's lock held."""
+    """Everything registered. Every call comes with the registry's lock held."""
 
     def __init__(self) -> None:
         self.contexts: dict[str, Context] = {names.DEFAULT: Context()}
@@ -143,7 +143,7 @@ class Store:
     # Levels and modes
 
     def inherited(self, subject: str, of: Callable[[str], Any]) -> Any:
-        """What is set for a subject, for its context, or for all."""
+        """The value that is set for a subject, for its context, or for all."""
         context, _ = names.split(subject)
         for scope in (subject, f":{context}:", ""):
             found = of(scope)
@@ -156,5 +156,5 @@ class Store:
         return str(self.inherited(subject, self.modes.get))
 
     def config(self, subject: str, name: str) -> Any:
-        """What a subject's configuration says, or that which it inherits."""
+        """The value of a subject's configuration, or the inherited one."""
         return self.inherited(subject, lambda scope: self.configs.get(scope, {}).get(name))

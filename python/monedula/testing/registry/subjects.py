@@ -18,7 +18,7 @@ def list_subjects(store: Store, request: Request) -> list[str]:
 
 
 def begins(request: Request, subject: str) -> bool:
-    """Whether a subject is among those that `subjectPrefix` asks for."""
+    """Return true if `subjectPrefix` asks for a subject."""
     if request.context != names.DEFAULT and names.split(subject)[0] != request.context:
         return False
     prefix = request.query.get("subjectPrefix", names.EVERY)

@@ -1,4 +1,4 @@
-"""Whether all that one JSON Schema has taken is taken by another: changes are judged as Confluent's registry does."""
+"""Values that one JSON Schema has taken and another does not: changes are judged as Confluent's registry does."""
 
 import json
 import re
@@ -24,7 +24,7 @@ Difference = tuple[str, str, str]
 
 
 class _Comparison:
-    """What is being compared counts as equal: a schema in itself adds nothing to why it is not."""
+    """Takes a pair that is being compared for equal: a schema within itself adds no difference."""
 
     def __init__(self) -> None:
         self.within: set[tuple[int, int]] = set()
@@ -198,7 +198,7 @@ class _Comparison:
 
 
 def _combined(node: Node) -> tuple[str, list[Node]]:
-    """What a combination is made of; several keywords in one schema are an `allOf` of them."""
+    """The parts of a combination; several keywords in one schema are an `allOf` of them."""
     parts = node.parts
     if len(parts) == 1:
         name, branches = parts[0][1]
@@ -217,7 +217,7 @@ def _combined(node: Node) -> tuple[str, list[Node]]:
 
 
 def _covering(node: Node, name: str) -> "Node | bool | None":
-    """What a property may be that is not named: `True` for anything, `None` for nothing, or a schema."""
+    """The values of a property that is not named: `True` for anything, `None` for nothing, or a schema."""
     for pattern, schema in node.keywords.get("patternProperties", {}).items():
         try:
             if re.search(pattern, name):
