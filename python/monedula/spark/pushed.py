@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from monedula.reading.filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown
-from monedula.reading.filters.intervals import compared, normal
+from monedula.reading.filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown, any_of
+from monedula.reading.filters.intervals import compared
 from monedula.reading.filters.ranges import Bounds, Found, Plan, narrowed
 from monedula.reading.filters.tuples import compare_texts
 from monedula.spark.cluster import Cluster
@@ -45,11 +45,7 @@ def condition_of(filter_: Any) -> Condition:
     if kind in ("IsNull", "IsNotNull"):
         return Constant(kind == "IsNotNull")  # none of these columns is ever null
     if kind == "In":
-        parts = [_comparison(column, "==", value, filter_) for value in filter_.value]
-        exact = [part for part in parts if isinstance(part, Numbers)]
-        if len(exact) == len(parts) and exact:
-            return Numbers(column, normal(interval for part in exact for interval in part.allowed))
-        return Or(tuple(parts))
+        return any_of(column, [_comparison(column, "==", value, filter_) for value in filter_.value])
     if kind in _TEXTS and column == "topic":
         holds, part = _TEXTS[kind], filter_.value
         return Topic(lambda topic: holds(topic, part))

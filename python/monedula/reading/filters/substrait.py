@@ -9,8 +9,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from monedula.reading.filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown
-from monedula.reading.filters.intervals import MIRRORED, compared, normal
+from monedula.reading.filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown, any_of
+from monedula.reading.filters.intervals import MIRRORED, compared
 from monedula.reading.filters.tuples import compare_texts
 
 _OPERATORS = {"equal": "==", "not_equal": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
@@ -135,12 +135,9 @@ class _Reader:
         if not isinstance(column, tuple):
             return Unknown(self._text)
         each = [self._comparison("==", column, value) for value in values]
-        exact = [part for part in each if isinstance(part, Numbers)]
-        if len(exact) == len(each) and exact:
-            return Numbers(column[0], normal(interval for part in exact for interval in part.allowed))
         # Leave nulls to the caller's filter: Substrait does not say how a null among the options, or its negation,
         # matches.
-        return Or(tuple(Unknown(self._text) if part == Constant(None) else part for part in each))
+        return any_of(column[0], [Unknown(self._text) if part == Constant(None) else part for part in each])
 
     def _operand(self, data: bytes) -> Any:
         """Return a column's name in a tuple, a literal's value, or `_NOT_UNDERSTOOD`."""
