@@ -116,14 +116,13 @@ def split_assignment(
 
 def seconds(name: str, value: object) -> float:
     """A duration in seconds, checked; `name` is the argument's name in the error."""
-    if isinstance(value, (str, bytes)) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
-        kind = type(value).__name__
-        raise ArgumentError(f"{name}={value!r} ({kind}): expected seconds, a number such as 1.5")
     try:
+        if isinstance(value, (str, bytes)) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+            raise TypeError
         duration = float(value)  # type: ignore[arg-type]
     except OverflowError:
         raise ArgumentError.of(name, value, "expected seconds, fewer of them") from None
-    except (TypeError, ValueError):  # an array of numpy, a decimal that is no number
+    except (TypeError, ValueError):  # a text, an array of numpy, a decimal that is no number
         kind = type(value).__name__
         raise ArgumentError(f"{name}={value!r} ({kind}): expected seconds, a number such as 1.5") from None
     if not duration >= 0:  # NaN is no duration either: what waits for it would wait forever

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from monedula.admin import Admin, Append, ConfigEntry, ConfigResource, Subtract
+from monedula.admin import Admin, Append, ConfigResource, Subtract
 from monedula.cli.administration import Connection, DryRun, Yes, administration
 from monedula.cli.completing import complete_pairs, complete_resources, complete_settings
 from monedula.cli.failures import Failure, UsageError
@@ -96,7 +96,7 @@ def show_settings(found: Any, everything: bool, with_help: bool, as_json: bool) 
         (resource.name or _ALL_BROKERS, entry.name, entry.value, entry.source, *([entry.documentation] * with_help))
         for resource, entries in found.items()
         for entry in sorted(entries.values(), key=lambda entry: entry.name)
-        if everything or not entry.is_default or _is_of_all_brokers(resource, entry)
+        if everything or not entry.is_default or (not resource.name and entry.source == "all brokers")
     ]
     names = ("resource", "setting", "value", "source", *(["documentation"] * with_help))
     show(names, rows, as_json, spare=("resource", "source") if len(found) == 1 else ("source",))
@@ -198,10 +198,6 @@ def _own(admin: Admin, kind: Kind, name: str) -> list[str]:
     (entries,) = admin.describe_configs(resource).values()
     own = resource.type if resource.name else "all brokers"
     return [entry.name for entry in entries.values() if entry.source == own]
-
-
-def _is_of_all_brokers(resource: ConfigResource, entry: ConfigEntry) -> bool:
-    return not resource.name and entry.source == "all brokers"
 
 
 def _resource(kind: Kind, name: str) -> ConfigResource:

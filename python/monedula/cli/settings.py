@@ -51,7 +51,7 @@ def settings_of(servers: str | None, pairs: list[str] | None, file: Path | None)
                 f"or give -X config.providers=env and -X '{key}=${{env:NAME}}' for an environment variable NAME"
             )
         settings[key] = value
-    names = _names_of_servers()
+    names = next({key.name, *key.aliases} for key in config_keys() if key.name == "bootstrap.servers")
     if servers is not None:
         settings = {key: value for key, value in settings.items() if key not in names}
         settings["bootstrap.servers"] = servers
@@ -114,7 +114,3 @@ def read_properties(file: Path) -> dict[str, str]:
     except ValueError as error:
         raise UsageError(f"{file}, {error}") from None
     return settings
-
-
-def _names_of_servers() -> set[str]:
-    return next({key.name, *key.aliases} for key in config_keys() if key.name == "bootstrap.servers")

@@ -15,7 +15,7 @@ from monedula.producer.sync import LAST_WORDS_SECONDS, ProducerBase, check_name,
 from monedula.types.reports import BatchReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
 
     from monedula._asyncio.pending_calls import PendingCall
 
@@ -122,7 +122,4 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
             return enqueue(self._queued, _ROOM_QUEUE, record, on_delivery, self._send_waited)
 
     async def _queued_sent(self, deadline: float | None) -> bool:
-        return not self._queued or await self._in_thread(self._queued.wait, seconds_left(deadline))
-
-    async def _in_thread(self, call: "Callable[..., Any]", *arguments: Any) -> Any:
-        return await in_executor(partial(call, *arguments))
+        return not self._queued or await in_executor(partial(self._queued.wait, seconds_left(deadline)))

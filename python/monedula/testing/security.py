@@ -120,7 +120,8 @@ class SecurityControl:
         if protocol.endswith("SSL"):
             settings |= self._tls_settings(user if protocol == "SSL" else None, names)
         if protocol.startswith("SASL"):
-            settings |= self._sasl_settings(user, mechanism or self._default_mechanism(), names)
+            default = _DEFAULT_MECHANISM if _DEFAULT_MECHANISM in self._mechanisms else self._mechanisms[0]
+            settings |= self._sasl_settings(user, mechanism or default, names)
         return settings
 
     def _tls_settings(self, user: str | None, names: Names) -> dict[str, str]:
@@ -137,9 +138,6 @@ class SecurityControl:
         if certificate is not None:
             settings |= {"ssl.certificate.pem": certificate.pem, "ssl.key.pem": certificate.key_pem}
         return settings
-
-    def _default_mechanism(self) -> str:
-        return _DEFAULT_MECHANISM if _DEFAULT_MECHANISM in self._mechanisms else self._mechanisms[0]
 
     def _sasl_settings(self, user: str | None, mechanism: str, names: Names) -> dict[str, str]:
         if mechanism == "OAUTHBEARER":
