@@ -10,7 +10,6 @@ _UNICODE_DIGITS = 4
 
 class Property(NamedTuple):
     line: int
-    """The number of its first line."""
     key: str
     value: str
     """The value. As in Java, blanks at its end are kept, because they may belong to a password."""

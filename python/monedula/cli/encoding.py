@@ -33,7 +33,6 @@ class Where(NamedTuple):
     topic: str | None
     has_registry: bool
     is_table: bool
-    """True if the input has columns with types of their own."""
 
 
 def encoder(given: Options, where: Where) -> Typed | None:

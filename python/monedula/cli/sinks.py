@@ -23,7 +23,6 @@ class Look:
     columns: tuple[str, ...] | None = None
     null: str = ""
     decodes: bool = False
-    """True if values are decoded, and written as JSON."""
 
 
 class Sink(ABC):

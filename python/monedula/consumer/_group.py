@@ -23,7 +23,6 @@ Listener = Callable[[set[TopicPartition]], object]
 """A rebalance callback; its argument is the partitions that change. `AsyncConsumer` also takes coroutine functions."""
 
 EventHook = Callable[["GroupEvent"], object]
-"""The type of `on_event`; see `monedula.events`."""
 
 
 _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}

@@ -10,10 +10,8 @@ from monedula.config import RawSettings
 from monedula.errors import ArgumentError
 
 Mode = Literal["fail", "null", "drop"]
-"""Treatment of records that cannot be decoded."""
 
 RegistryFraming = Literal["bare", "confluent", "apicurio", "glue"]
-"""Framing of JSON or Protobuf values."""
 
 _BOOTSTRAP = ("bootstrap.servers", "metadata.broker.list")
 

@@ -41,7 +41,6 @@ def _copied(data: Any) -> str | bytes | None:
 
 
 OnDelivery = Callable[[SendFuture], object] | None
-"""The callback of a record."""
 
 Send = Callable[[SendArguments, float, int], SendFuture]
 """Sends a record that has waited for so many seconds. It may be sent in this transaction only."""

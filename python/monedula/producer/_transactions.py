@@ -291,7 +291,6 @@ class AsyncTransactions(TransactionBase, LoopClient):
     """The transaction methods of `AsyncProducer`; each does what the method of `Producer` does."""
 
     _pending_calls: "PendingCalls | None" = None
-    """The unfinished calls of the open transaction."""
 
     async def flush(self, timeout: float | None = None) -> None:
         """See `AsyncProducer.flush`."""

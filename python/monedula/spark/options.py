@@ -99,41 +99,28 @@ class SourceOptions:
     kafka: dict[str, str] = field(repr=False)
     """The settings of our client, by dotted name and without `kafka.`; they may contain passwords."""
     selection: Selection
-    """The topics or partitions to read."""
     no_match: Literal["error", "latest"] = "error"
     """Start in a partition without a record at or after the time (startingOffsetsByTimestampStrategy)."""
     fail_on_data_loss: bool = True
-    """True if it is an error, not a warning, that records are gone before they were read."""
     max_offsets_per_trigger: int | None = None
-    """The most offsets of a micro-batch, over all partitions; `None` for no limit."""
     min_offsets_per_trigger: int | None = None
-    """The least number of new offsets for a micro-batch; `None` for no minimum."""
     max_trigger_delay_ms: int = 15 * 60 * 1000
     """Longest delay of a micro-batch by `min_offsets_per_trigger`."""
     max_bytes_per_trigger: int | None = None
     """The most bytes of a micro-batch, estimated (decoded key, value and headers); `None` for no limit."""
     min_partitions: int | None = None
-    """The least number of Spark partitions, approximately: ranges are split for it; `None` for no minimum."""
     max_partitions: int | None = None
-    """The most Spark partitions: small ranges are combined for it; `None` for no limit."""
     max_records_per_partition: int | None = None
-    """The most offsets of a Spark partition: larger ranges are split; `None` for no limit."""
     include_headers: bool = False
-    """True if there is a column `headers`."""
     columns: tuple[str, ...] | None = None
-    """The columns named by the option `columns`, in the schema's order; `None` for all."""
     max_lateness_ms: int | None = None
     """By how much a record may be older than one before it: then a filter `timestamp < ...` ends the read early."""
     fetch_offset_num_retries: int = 3
-    """Number of tries of a request of the driver for topics or offsets."""
     fetch_offset_retry_interval_ms: int = 1000
-    """The wait between two of these tries."""
     poll_timeout_ms: int = 120_000
-    """Time that a task waits for data of a broker (kafkaConsumer.pollTimeoutMs)."""
     group_id_prefix: str = "spark-kafka-source"
     """The `client.id` of this source, unless `kafka.client.id` is given."""
     typed: tuple[TypedColumn, ...] = ()
-    """The columns that are decoded, without the schema of the query."""
     raw: dict[str, str] = field(default_factory=dict, repr=False)
     """The given options, names in lower case."""
 

@@ -35,7 +35,6 @@ class Reader(ABC):
     options: tuple[tuple[str, str], ...] = ()
     framing: str | None = None
     schemas: str | None = None
-    """The writers' schemas, as the option has them."""
     writers: tuple[tuple[int | str | None, Any], ...] | None = None
     """The writers' schemas by their ids, once they are known; those of a list have none."""
 
@@ -106,9 +105,7 @@ class AvroReader(Reader):
     NAME = "Avro"
 
     text: str = ""
-    """The schema, once it is known."""
     references: tuple[str, ...] = ()
-    """The schemas that it refers to."""
 
     def pinned(self, settings: RawSettings) -> Self:
         """The same with the schema of its subject, or of its file."""

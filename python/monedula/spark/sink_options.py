@@ -30,9 +30,7 @@ class SinkOptions:
     kafka: dict[str, str] = field(repr=False)
     """The settings of our producer, by dotted name and without `kafka.`; they may contain passwords."""
     topic: str | None = None
-    """The topic of all rows, overriding the column `topic`; `None` for the column."""
     written: tuple[WrittenColumn, ...] = ()
-    """The columns that are not written as the bytes that they have."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> "SinkOptions":

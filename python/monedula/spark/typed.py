@@ -99,15 +99,11 @@ class TypedColumn:
     corrupt_record: str
     flatten: bool
     schema_json: str = ""
-    """The Spark schema of its fields, as JSON."""
     from_json: tuple[tuple[str, str], ...] = ()
-    """The options of `from_json`."""
     driver_time_zone: str = "UTC"
     """The zone of timestamps that name none, if neither an option nor the session says it."""
     reader: AvroReader | ProtobufReader | None = None
-    """The reader of Avro or Protobuf; `None` for JSON."""
     framing: str | None = None
-    """Frame before JSON."""
 
     @property
     def format(self) -> str:

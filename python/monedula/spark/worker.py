@@ -39,11 +39,9 @@ class ReadSettings:
 
     kafka: ClientSettings
     columns: tuple[str, ...]
-    """Kafka's columns."""
     output: tuple[str, ...] = ()
     """The columns of the rows, in their order, if the fields of the value are among them."""
     typed: tuple[TypedColumn, ...] = ()
-    """The columns that are decoded."""
 
 
 @dataclass(frozen=True)

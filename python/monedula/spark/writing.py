@@ -36,7 +36,6 @@ class WriteSettings:
     columns: tuple[tuple[str, int], ...]
     """The columns to send, each with its index in Spark's batches."""
     written: tuple[WrittenColumn, ...] = ()
-    """The columns that are not sent as the bytes that they have."""
 
 
 @dataclass(frozen=True)

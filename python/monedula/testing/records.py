@@ -16,7 +16,6 @@ Timestamps = int | datetime | Sequence[int | datetime] | None
 """One timestamp for all records, or one for each: milliseconds since the Unix epoch, or `datetime`."""
 
 Headers = Mapping[str, Data] | Sequence[tuple[str, Data]]
-"""Headers that every record gets."""
 
 Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]
 """A record in the core's form: key, value, headers, timestamp in milliseconds or `None`."""

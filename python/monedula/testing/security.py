@@ -9,10 +9,8 @@ from typing import Any, Literal, get_args
 from monedula.errors import ArgumentError
 
 Protocols = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-"""The security protocols."""
 
 Mechanisms = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
-"""The SASL mechanisms that the broker has."""
 
 _DEFAULT_MECHANISM = "SCRAM-SHA-512"
 
