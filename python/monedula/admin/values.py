@@ -99,8 +99,8 @@ def topic(name: str, raw: Any) -> TopicDescription:
     """An entry of `describe_topics`."""
     topic_id, internal, partitions = raw
     described = (
-        PartitionDescription(*numbers, tuple(replicas), tuple(isr), tuple(offline))
-        for *numbers, replicas, isr, offline in partitions
+        PartitionDescription(number, leader, epoch, tuple(replicas), tuple(isr), tuple(offline))
+        for number, leader, epoch, replicas, isr, offline in partitions
     )
     return TopicDescription(name, topic_id, internal, tuple(described))
 
@@ -236,6 +236,6 @@ def log_dirs(_: object, raw: Any) -> tuple[LogDir, ...]:
 
 
 def _log_dir(raw: Any) -> LogDir:
-    *volume, replicas = raw
+    path, error, total_bytes, usable_bytes, replicas = raw
     held = {TopicPartition(*partition): LogDirReplica(*replica) for partition, replica in replicas}
-    return LogDir(*volume, held)
+    return LogDir(path, error, total_bytes, usable_bytes, held)
