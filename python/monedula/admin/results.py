@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-from monedula._monedula import Table
+from monedula._monedula import Operation, Table
+from monedula.admin.calls import Call
 from monedula.admin.values import Items, items
 from monedula.errors import AdminErrors, ArgumentError, KafkaError
 
@@ -79,7 +80,11 @@ def answered(results: R, errors: str) -> R:
 
 
 def of_items(
-    results: type[R], key: Callable[[Any], Any], value: Callable[[Any, Any], Any], errors: str
-) -> Callable[[Items], R]:
-    """Convert the core's result for several items to `results`, by functions for the item and for its value."""
-    return lambda answer: answered(results(*items(answer, key, value)), errors)
+    operation: "Operation[Items]",
+    results: type[R],
+    key: Callable[[Any], Any],
+    value: Callable[[Any, Any], Any],
+    errors: str,
+) -> Call[R]:
+    """A call for several items, whose `results` are made by functions for the item and for its value."""
+    return Call(operation, lambda answer: answered(results(*items(answer, key, value)), errors))

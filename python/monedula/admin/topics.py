@@ -124,10 +124,8 @@ class TopicMethods(AdminBase):
             UnknownTopicError: if a topic does not exist.
         """
         names = raw_names(topics, "topic")
-        return Call(
-            self._core.describe_topics(timeout, names),
-            of_items(TopicsDescribed, str, values.topic, errors),
-        )
+        operation = self._core.describe_topics(timeout, names)
+        return of_items(operation, TopicsDescribed, str, values.topic, errors)
 
     @Method
     def create_partitions(
@@ -153,7 +151,5 @@ class TopicMethods(AdminBase):
                 None if new.assignments is None else [[raw_number(b, "broker") for b in one] for one in new.assignments]
             )
             raw.append((raw_name(topic, "topic"), raw_number(new.total, "number of partitions"), each))
-        return Call(
-            self._core.create_partitions(timeout, raw, validate_only),
-            of_items(Results[str, None], str, values.nothing, errors),
-        )
+        operation = self._core.create_partitions(timeout, raw, validate_only)
+        return of_items(operation, Results[str, None], str, values.nothing, errors)
