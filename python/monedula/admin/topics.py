@@ -16,7 +16,7 @@ from monedula.admin.arguments import (
     raw_topic,
 )
 from monedula.admin.calls import AdminBase, Call, Method
-from monedula.admin.results import Results, answered, left_out, of_items
+from monedula.admin.results import Results, of_items
 from monedula.admin.types import CreatedTopic, NewPartitions, NewTopic
 from monedula.admin.views import Topics, TopicsDescribed
 
@@ -58,12 +58,8 @@ class TopicMethods(AdminBase):
         raw = [raw_topic(topic) for topic in new]
         check_distinct([topic.name for topic in new], "topic")
         spared = ("TOPIC_ALREADY_EXISTS",) if exist_ok else ()
-        return Call(
-            self._core.create_topics(timeout, raw, validate_only),
-            lambda answer: answered(
-                left_out(Results[str, CreatedTopic](*values.items(answer, str, values.created)), spared), errors
-            ),
-        )
+        operation = self._core.create_topics(timeout, raw, validate_only)
+        return of_items(operation, Results[str, CreatedTopic], str, values.created, errors, spared)
 
     @Method
     def delete_topics(
@@ -87,12 +83,8 @@ class TopicMethods(AdminBase):
         """
         names = raw_names(topics, "topic")
         spared = ("UNKNOWN_TOPIC_OR_PARTITION",) if missing_ok else ()
-        return Call(
-            self._core.delete_topics(timeout, names),
-            lambda answer: answered(
-                left_out(Results[str, None](*values.items(answer, str, values.nothing)), spared), errors
-            ),
-        )
+        operation = self._core.delete_topics(timeout, names)
+        return of_items(operation, Results[str, None], str, values.nothing, errors, spared)
 
     @Method
     def list_topics(self, *, internal: bool = False, timeout: float | None = None) -> Call[Topics]:

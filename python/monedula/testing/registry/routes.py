@@ -12,17 +12,11 @@ from monedula.testing.registry.store import Store
 Route = Callable[[Store, Request], Any]
 
 
-def _root(_store: Store, _request: Request) -> dict[str, Any]:
-    return {}
-
-
-def _cluster(_store: Store, _request: Request) -> dict[str, Any]:
-    return {"scope": {"path": [], "clusters": {"kafka-cluster": "monedula", "schema-registry-cluster": "monedula"}}}
-
+_CLUSTERS = {"kafka-cluster": "monedula", "schema-registry-cluster": "monedula"}
 
 _ROUTES: list[tuple[str, str, Route]] = [
-    ("GET", "", _root),
-    ("GET", "v1/metadata/id", _cluster),
+    ("GET", "", lambda *_: {}),
+    ("GET", "v1/metadata/id", lambda *_: {"scope": {"path": [], "clusters": _CLUSTERS}}),
     ("GET", "contexts", by_id.list_contexts),
     ("GET", "schemas", by_id.list_schemas),
     ("GET", "schemas/types", by_id.list_kinds),
