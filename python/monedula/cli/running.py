@@ -89,7 +89,7 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         @wraps(function)
         def guarded(*arguments: Any, **options: Any) -> None:
             try:
-                with _terminated():
+                with handled(_stop, signal.SIGTERM):
                     function(*arguments, **options)
                     sys.stdout.flush()
             except UsageError as error:
@@ -193,16 +193,19 @@ class Interrupts:
         self._pending = Stopped(number)
 
 
-@contextmanager
-def _terminated() -> Iterator[None]:
-    def stop(number: int, _frame: FrameType | None) -> None:
-        raise Stopped(number)
+def _stop(number: int, _frame: FrameType | None) -> None:
+    raise Stopped(number)
 
-    before = signal.signal(signal.SIGTERM, stop)
+
+@contextmanager
+def handled(handler: Callable[[int, FrameType | None], object], *numbers: int) -> Iterator[None]:
+    """Handle signals until the end of the block; the process has its own handlers back then."""
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def _usage_problem(path: str, error: Any) -> str:
