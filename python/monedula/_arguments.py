@@ -25,11 +25,6 @@ RawOffset = tuple[tuple[str, int], int, int, str]
 
 
 def raw_position(position: Position) -> RawPosition:
-    """`position` in the core's form.
-
-    Raises:
-        ArgumentError: if it is neither an offset nor a known name nor a time.
-    """
     offset = whole_number(position)
     if offset is not None:
         if offset < 0:
@@ -47,11 +42,7 @@ def raw_position(position: Position) -> RawPosition:
 
 
 def timestamp_ms(time: datetime | int | str) -> int:
-    """`time` in milliseconds since 1970, UTC.
-
-    Raises:
-        ArgumentError: if it is a datetime without a time zone, before 1970, or no time.
-    """
+    """`time` in milliseconds since 1970, UTC."""
     if isinstance(time, str):
         time = time_of(time) or time
     if isinstance(time, datetime):
@@ -68,11 +59,6 @@ def timestamp_ms(time: datetime | int | str) -> int:
 
 
 def raw_partition(partition: object) -> tuple[str, int]:
-    """`partition`, checked.
-
-    Raises:
-        ArgumentError: if it is not a tuple of a topic name and a partition number.
-    """
     if not isinstance(partition, tuple) or len(partition) != 2:
         if hasattr(partition, "topic") and hasattr(partition, "partition"):  # of confluent-kafka
             parts = f"({partition.topic!r}, {partition.partition!r})"
@@ -90,22 +76,14 @@ def raw_partition(partition: object) -> tuple[str, int]:
 
 
 def raw_partitions(partitions: Iterable[tuple[str, int]] | tuple[str, int]) -> list[tuple[str, int]]:
-    """One partition or several, checked, as a list.
-
-    Raises:
-        ArgumentError: if one of them is not a partition.
-    """
+    """One partition or several, checked, as a list."""
     if is_pair(partitions) or isinstance(partitions, str) or not isinstance(partitions, Iterable):
         return [raw_partition(partitions)]
     return [raw_partition(partition) for partition in partitions]
 
 
 def one_by_one(name: str, partitions: tuple[object, ...]) -> list[tuple[str, int]]:
-    """The partitions that were given to a method as its arguments, checked; `name` is the method's.
-
-    Raises:
-        ArgumentError: if one of them is not a partition, such as a list of partitions.
-    """
+    """The partitions that were given to a method as its arguments, checked; `name` is the method's."""
     for given in partitions:
         if not isinstance(given, (tuple, str, bytes)) and isinstance(given, Iterable):
             raise ArgumentError(f"{name}({given!r}): partitions are given one by one, such as {name}(*partitions)")
@@ -115,11 +93,7 @@ def one_by_one(name: str, partitions: tuple[object, ...]) -> list[tuple[str, int
 def split_assignment(
     assignment: Assignment, default: RawPosition
 ) -> tuple[list[str], list[tuple[tuple[str, int], RawPosition]]]:
-    """The argument of `assign` as a list of whole topics and a list of partitions with positions; one of them is empty.
-
-    Raises:
-        ArgumentError: if it contains neither, or both.
-    """
+    """The argument of `assign`: whole topics, and partitions with positions. One of the lists is empty."""
     if isinstance(assignment, str):
         assignment = [assignment]
     if isinstance(assignment, Mapping):
@@ -141,19 +115,14 @@ def split_assignment(
 
 
 def seconds(name: str, value: object) -> float:
-    """A duration in seconds, checked; `name` is the argument's name in the error.
-
-    Raises:
-        ArgumentError: if it is not a number, or less than 0.
-    """
-    if isinstance(value, (str, bytes)) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
-        kind = type(value).__name__
-        raise ArgumentError(f"{name}={value!r} ({kind}): expected seconds, a number such as 1.5")
+    """A duration in seconds, checked; `name` is the argument's name in the error."""
     try:
+        if isinstance(value, (str, bytes)) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+            raise TypeError
         duration = float(value)  # type: ignore[arg-type]
     except OverflowError:
         raise ArgumentError.of(name, value, "expected seconds, fewer of them") from None
-    except (TypeError, ValueError):  # an array of numpy, a decimal that is no number
+    except (TypeError, ValueError):  # a text, an array of numpy, a decimal that is no number
         kind = type(value).__name__
         raise ArgumentError(f"{name}={value!r} ({kind}): expected seconds, a number such as 1.5") from None
     if not duration >= 0:  # NaN is no duration either: what waits for it would wait forever
@@ -165,9 +134,6 @@ def topic_names(topics: Iterable[object], instead: str, instead_of_pattern: str 
     """Topic names, checked; `instead` is the end of the error message, which says what to write.
 
     `instead_of_pattern` is what it ends with if the name looks like a pattern, where `subscribe` is not meant.
-
-    Raises:
-        ArgumentError: if one of them is not a valid topic name.
     """
     names = []
     for name in topics:
@@ -194,7 +160,6 @@ def loses_values(topics: object) -> bool:
 
 
 def is_name(topic: str) -> bool:
-    """Return true if a topic may have this name."""
     return len(topic) <= _LONGEST_NAME and _CHARACTERS.issuperset(topic) and topic not in (".", "..")
 
 
@@ -218,12 +183,7 @@ def whole_number(value: object) -> int | None:
 
 
 def check_callable(name: str, function: object, awaits: bool) -> None:
-    """Refuse a callback that cannot be called, and a coroutine function where its coroutine would not be awaited.
-
-    Raises:
-        ArgumentError: if `function` is not `None` and cannot be called, or if it is a coroutine function and `awaits`
-            is false.
-    """
+    """Refuse a callback that cannot be called, and a coroutine function where its coroutine would not be awaited."""
     if function is None:
         return
     if not callable(function):
@@ -240,11 +200,6 @@ def check_callable(name: str, function: object, awaits: bool) -> None:
 
 
 def raw_commit(what: object) -> Batch | list[RawOffset] | None:
-    """The argument of `commit` in the core's form.
-
-    Raises:
-        ArgumentError: if it is neither a batch nor offsets nor `None`.
-    """
     if what is None or isinstance(what, Batch):
         return what
     if isinstance(what, Mapping):

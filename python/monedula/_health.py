@@ -1,4 +1,4 @@
-"""When a wait without records raises because brokers do not answer, and since when they do not."""
+"""Failing brokers: the error of a wait without records, and the time since which they fail."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

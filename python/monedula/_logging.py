@@ -42,7 +42,7 @@ FOLLOWED: dict[str, tuple[logging.Logger, tuple[logging.Logger, ...]]] = {
 
 
 _ends_at: float | None = None
-"""When handlers get nothing more, on the clock of `monotonic`; `None` before the interpreter ends."""
+"""Time after which handlers get nothing more, by `monotonic`; `None` before the interpreter ends."""
 
 _LAST_WORDS = 1.0
 """For how many seconds handlers are called once the interpreter ends."""

@@ -20,7 +20,6 @@ class Wording:
         raise NotImplementedError
 
     def told(self, error: KafkaError) -> str:
-        """The message of an error in these words."""
         told = self.reason(error)
         if not isinstance(error, ArgumentError):
             return told

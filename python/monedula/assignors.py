@@ -111,11 +111,7 @@ RawStrategy = list[tuple[str, bool | None]]
 
 
 def split_strategy(assignors: Strategy) -> tuple[RawStrategy, dict[str, Assignor]]:
-    """Split assignors into the list for the core, and the user's own assignors by name.
-
-    Raises:
-        ArgumentError: if the list is empty, one item is not an assignor, or two have the same name.
-    """
+    """Split assignors into the list for the core, and the user's own assignors by name."""
     if isinstance(assignors, str) or not isinstance(assignors, Iterable):
         raise ArgumentError.of("assignors", assignors, "expected a list of assignors and names of built-in ones")
     names: RawStrategy = []
@@ -138,11 +134,7 @@ def split_strategy(assignors: Strategy) -> tuple[RawStrategy, dict[str, Assignor
 
 
 def serve(desk: AssignorDesk, own: Mapping[str, Assignor]) -> None:
-    """Start a thread that runs the core's calls of these assignors, for as long as the consumer lives.
-
-    Raises:
-        NoThreadError: the system grants none.
-    """
+    """Start a thread that runs the core's calls of these assignors, for as long as the consumer lives."""
     start_thread(_serve, desk, own, name="monedula-assignor")
 
 

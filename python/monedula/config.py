@@ -11,7 +11,7 @@ from monedula._config.msk_iam import MECHANISM as MSK_IAM
 from monedula._config.msk_iam import MskIam
 from monedula._config.oauth_tokens import NAMES, TokenSource
 from monedula._config.providers import resolved
-from monedula._config.texts import is_utf8
+from monedula._config.texts import dotted, is_utf8
 from monedula._migration_hints import refuse_settings
 from monedula.errors import ArgumentError, ConfigError
 
@@ -83,10 +83,6 @@ def raw_settings(
         settings: the keywords.
         example: a dict that would do, for the error.
         in_place_of_text: what the error says if `config` is a text, which was meant for something else.
-
-    Raises:
-        ConfigError: if `config` is not a dict, a value is of a type that no setting has, or a config provider has no
-            value for a variable.
     """
     if isinstance(config, RawSettings) and not settings:
         return config
@@ -111,30 +107,26 @@ def _raw(config: Settings | None, settings: Settings) -> RawSettings:
     )
     if providers:
         raw.token_source = _token_source(providers, raw)
-    elif any(_dotted(key) in ("sasl.mechanism", "sasl.mechanisms") and value == MSK_IAM for key, value in raw):
+    elif any(dotted(key) in ("sasl.mechanism", "sasl.mechanisms") and value == MSK_IAM for key, value in raw):
         raw.token_source = _msk_iam(raw)
     return raw
 
 
-def _dotted(key: str) -> str:
-    return key.strip().replace("_", ".")
-
-
 def _msk_iam(raw: RawSettings) -> TokenSource:
-    settings = {_dotted(key): value for key, value in raw}
+    settings = {dotted(key): value for key, value in raw}
     jaas = settings.get("sasl.jaas.config")
     return TokenSource(MskIam(settings, _monedula.jaas_options(jaas) if jaas else {}), "")
 
 
 def _is_token_provider(key: object, value: object) -> bool:
-    return _dotted(str(key)) in NAMES and not isinstance(value, str)
+    return dotted(str(key)) in NAMES and not isinstance(value, str)
 
 
 def _token_source(providers: list[tuple[Any, Any]], raw: RawSettings) -> TokenSource:
     (key, provider), *others = providers
     if others:
         raise ConfigError(f"{key} and {others[0][0]} are the same setting; give one of them", key=str(key))
-    config = next((value for name, value in raw if _dotted(name) == "sasl.oauthbearer.config"), "")
+    config = next((value for name, value in raw if dotted(name) == "sasl.oauthbearer.config"), "")
     try:
         return TokenSource(provider, config)
     except TypeError as error:
@@ -142,12 +134,8 @@ def _token_source(providers: list[tuple[Any, Any]], raw: RawSettings) -> TokenSo
 
 
 def refuse_foreign(names: Iterable[str]) -> None:
-    """Refuse settings that only other clients have, with what to use instead.
-
-    Raises:
-        ConfigError: if there is one.
-    """
-    unknown = {name for name in names if _dotted(name) not in _known_names()}
+    """Refuse settings that only other clients have, with what to use instead."""
+    unknown = {name for name in names if dotted(name) not in _known_names()}
     if unknown:
         refuse_settings(unknown)
 
@@ -158,11 +146,7 @@ def _known_names() -> frozenset[str]:
 
 
 def raw_columns(columns: Sequence[str] | None) -> list[str] | None:
-    """The names of columns as a list. The core checks that they exist.
-
-    Raises:
-        ArgumentError: if `columns` is not a list of `str`, such as a single name.
-    """
+    """The names of columns as a list. The core checks that they exist."""
     if columns is None:
         return None
     if not isinstance(columns, (str, bytes, Mapping)) and isinstance(columns, Iterable):
@@ -189,7 +173,7 @@ def _text(key: str, value: object) -> str:
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
         return ",".join(value)
     kind = type(value).__name__
-    if _dotted(str(key)) not in _known_names():
+    if dotted(str(key)) not in _known_names():
         return f"<{kind}>"  # an unknown key, such as `value_deserializer=json.loads`: the core's error explains it
     # Not the value: it may be a password, as bytes.
     raise ConfigError(f"{key}: expected a text, a whole number or a boolean, not a value of type {kind}", key=str(key))

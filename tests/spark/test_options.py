@@ -6,18 +6,8 @@ from typing import Any
 import monedula
 import pytest
 from monedula import ConfigError, TopicPartition
-from monedula.spark.options import (
-    COLUMNS,
-    Assign,
-    Earliest,
-    Latest,
-    Offsets,
-    SourceOptions,
-    Subscribe,
-    SubscribePattern,
-    Timestamp,
-    Timestamps,
-)
+from monedula.spark.bounds import Earliest, Latest, Offsets, Timestamp, Timestamps
+from monedula.spark.options import COLUMNS, Assign, SourceOptions, Subscribe, SubscribePattern
 from monedula.spark.schema import check_projection
 from pyspark.sql.types import LongType, StructField, StructType
 

@@ -32,13 +32,11 @@ class Callbacks:
                 task.result()
 
     def cancel(self) -> None:
-        """Cancel the running callback, if there is one."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
 
     def is_current(self) -> bool:
-        """Return true if the current task is that of the running callback."""
         return self._task is not None and asyncio.current_task() is self._task
 
     def has_started_this(self) -> bool:

@@ -23,11 +23,6 @@ class ClientLoop:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def check(self) -> None:
-        """Refuse a call in another loop.
-
-        Raises:
-            ArgumentError: if this is another loop.
-        """
         if asyncio.get_running_loop() is not self._loop:
             raise ArgumentError("this client belongs to another event loop; make one in each loop")
 

@@ -24,7 +24,6 @@ class LoopEnd:
             self._waiting.asend(None).send(None)
 
     def cancel(self) -> None:
-        """Call nothing."""
         self._is_over = True
         with suppress(StopIteration, RuntimeError):  # RuntimeError: it is just being closed
             self._waiting.aclose().send(None)

@@ -24,20 +24,12 @@ class PendingCall:
         """Future of the thread's work, once the coroutine has started."""
 
     def begin(self) -> None:
-        """Note that the coroutine has started, which is all that the transaction waits for.
-
-        Raises:
-            TransactionAbortedError: if the transaction has ended.
-        """
+        """Note that the coroutine has started, which is all that the transaction waits for."""
         self._pending.check(self)
         self._pending.discard(self)
 
     async def in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Run `call` in a thread, for whose end the transaction waits. A wait that is cancelled does not end it.
-
-        Raises:
-            TransactionAbortedError: if the transaction has ended.
-        """
+        """Run `call` in a thread, for whose end the transaction waits. A wait that is cancelled does not end it."""
         self._pending.check(self)
 
         def run() -> Any:
@@ -64,26 +56,19 @@ class PendingCalls:
         self._has_ended = False
 
     def add(self, name: str) -> PendingCall:
-        """A new call of the method `name`."""
         call = PendingCall(self, name)
         self._calls[call] = None
         return call
 
     def check(self, call: PendingCall) -> None:
-        """Refuse a call that would otherwise become part of the next transaction.
-
-        Raises:
-            TransactionAbortedError: if the transaction has ended.
-        """
+        """Refuse a call that would otherwise become part of the next transaction."""
         if self._has_ended:
             raise TransactionAbortedError(f"the transaction in which {call.name}() was called is over: call it anew")
 
     def discard(self, call: PendingCall) -> None:
-        """Forget a call."""
         self._calls.pop(call, None)
 
     def end(self) -> None:
-        """Note that the transaction has ended."""
         self._has_ended = True
         self._calls.clear()
 

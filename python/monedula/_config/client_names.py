@@ -14,7 +14,6 @@ class ClientNames(NamedTuple):
 
 
 def names_in(raw: Iterable[tuple[str, str]]) -> ClientNames:
-    """Extract the names from settings in the core's form."""
     settings = {key.strip().replace("_", "."): value for key, value in raw}
     servers = settings.get("bootstrap.servers", settings.get("metadata.broker.list", "")).split(",")
     return ClientNames(
@@ -32,6 +31,5 @@ def _address(server: str) -> tuple[str, int | None] | None:
 
 
 def names_of(client: object) -> ClientNames:
-    """Return the names of a consumer, a producer or an admin client."""
     names = getattr(client, "_names", None)
     return names if isinstance(names, ClientNames) else ClientNames()

@@ -84,11 +84,7 @@ class MskIam:
 
 
 def region_of(bootstrap_servers: str, session: Any) -> str:
-    """Return the region of the cluster, from the brokers' names, else from AWS's own settings.
-
-    Raises:
-        ConfigError: if neither names it.
-    """
+    """Return the region of the cluster, from the brokers' names, else from AWS's own settings."""
     for server in bootstrap_servers.split(","):
         if found := _ADDRESS.search(server.strip().rpartition(":")[0]):
             return found.group(1)

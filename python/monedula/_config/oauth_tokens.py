@@ -20,11 +20,7 @@ class TokenSource:
         return "<TokenSource>"  # the user's object may show its secrets
 
     def fetch(self) -> tuple[str, float | None, list[tuple[str, str]]]:
-        """Return a token, its expiry (seconds since 1970; `None` for its claim `exp`), and its SASL extensions.
-
-        Raises:
-            TypeError: if the user's code returned something else.
-        """
+        """Return a token, its expiry (seconds since 1970; `None` for its claim `exp`), and its SASL extensions."""
         answer = _awaited(self._ask())
         extensions: Any = None
         if hasattr(self._provider, "extensions"):

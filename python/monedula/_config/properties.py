@@ -9,10 +9,7 @@ _UNICODE_DIGITS = 4
 
 
 class Property(NamedTuple):
-    """An entry of a file."""
-
     line: int
-    """The number of its first line."""
     key: str
     value: str
     """The value. As in Java, blanks at its end are kept, because they may belong to a password."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from monedula._config.properties import properties
-from monedula._config.texts import is_utf8
+from monedula._config.texts import dotted, is_utf8
 from monedula.errors import ConfigError
 
 PROVIDERS = "config.providers"
@@ -47,9 +47,9 @@ def resolved(settings: Iterable[tuple[str, str]], find: Callable[[str], str] = s
             shown.
     """
     given = list(settings)
-    own = {_dotted(key): value for key, value in given if _dotted(key).startswith(PROVIDERS)}
+    own = {dotted(key): value for key, value in given if dotted(key).startswith(PROVIDERS)}
     providers = _providers(own, find) if own else {}
-    values = [(key, value) for key, value in given if _dotted(key) not in own]
+    values = [(key, value) for key, value in given if dotted(key) not in own]
     if not own or providers:
         _refuse_unnamed(values, providers)
     return [(key, _replaced(key, value, providers)) for key, value in values]
@@ -61,8 +61,6 @@ def has_variables(value: str) -> bool:
 
 
 class _Provider:
-    """Provider that `config.providers` names."""
-
     def __init__(self, name: str, kind: str, parameters: Mapping[str, str], find: Callable[[str], str]) -> None:
         self.name = name
         self.kind = kind
@@ -81,11 +79,6 @@ class _Provider:
         self._paths = None if allowed is None else [_absolute(each) for each in allowed.split(",") if each.strip()]
 
     def value(self, path: str, key: str) -> str:
-        """Look up the value of a variable.
-
-        Raises:
-            LookupError: it has no value; the message says why.
-        """
         match self.kind:
             case "env":
                 return self._of_environment(f"{path}:{key}" if path else key)
@@ -201,10 +194,6 @@ def _replaced(key: str, value: str, providers: Mapping[str, _Provider]) -> str:
         return _VARIABLE.sub(value_of, value)
     except LookupError as error:
         raise ConfigError(f"{key}: {error.args[0]}", key=key) from None
-
-
-def _dotted(key: str) -> str:
-    return key.strip().replace("_", ".")
 
 
 def _absolute(path: str) -> Path:

@@ -1,4 +1,4 @@
-"""Checks of texts from outside of Python."""
+"""Texts from outside of Python."""
 
 
 def is_utf8(text: str) -> bool:
@@ -8,3 +8,8 @@ def is_utf8(text: str) -> bool:
     for them contains the text, which may be a password.
     """
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def dotted(key: str) -> str:
+    """The name of a setting with dots, which may have underscores in their place."""
+    return key.strip().replace("_", ".")

@@ -30,14 +30,7 @@ _ARGUMENTS = {
 
 
 def refuse_settings(names: Iterable[str]) -> None:
-    """Refuse settings of other clients that this one does not have.
-
-    Args:
-        names: settings that are not known here, as the user wrote them.
-
-    Raises:
-        ConfigError: with the replacement.
-    """
+    """Refuse settings of other clients that this one does not have."""
     for name in names:
         if name in _ARGUMENTS:
             raise ConfigError(
@@ -56,13 +49,7 @@ def advice_for(name: str) -> str | None:
 
 
 def no_attribute(of: object, name: str, kind: type | None = None) -> AttributeError:
-    """Make the error of an attribute that our object does not have, with the replacement if another client has it.
-
-    Args:
-        of: the object.
-        name: the attribute.
-        kind: the class of ours that it belongs to, if that may be a subclass of the user's.
-    """
+    """Make the error of an attribute that our object does not have, with the replacement if another client has it."""
     kind = kind or type(of)
     plain = f"{type(of).__name__!r} object has no attribute {name!r}"
     advice = None if name.startswith("_") else _advice_on(kind, name)

@@ -40,14 +40,12 @@ class _Writing:
                 self._changed.notify_all()
 
     def before_fork(self) -> None:
-        """Wait until no other thread writes."""
         own = 1 if getattr(self._own, "depth", 0) else 0
         with self._changed:
             self._forks += 1
             self._changed.wait_for(lambda: self._writers <= own, _PATIENCE_SECONDS)
 
     def after_fork(self) -> None:
-        """Let other threads write."""
         with self._changed:
             self._forks -= 1
             self._changed.notify_all()

@@ -24,7 +24,6 @@ def has_hub() -> bool:
 
 
 def pause(seconds: float) -> None:
-    """Let other greenlets of this thread run."""
     package = sys.modules["gevent" if _gevent() is not None else "eventlet"]
     package.sleep(seconds)
 

@@ -15,9 +15,6 @@ def start(function: Callable[..., object], *arguments: object, name: str) -> Non
     """Call `function` in a daemon thread of the system, even if `threading` starts greenlets.
 
     Greenlets cannot be used: the core blocks in the call, which would stop all of them.
-
-    Raises:
-        NoThreadError: if the system grants none.
     """
     original = start_new_thread()
     try:
@@ -30,11 +27,6 @@ def start(function: Callable[..., object], *arguments: object, name: str) -> Non
 
 
 def in_executor(call: Callable[[], Any]) -> "asyncio.Future[Any]":
-    """Call `call` in the executor of the running loop.
-
-    Raises:
-        NoThreadError: if the system grants it no thread.
-    """
     import asyncio
 
     is_refused = False
@@ -53,7 +45,6 @@ def in_executor(call: Callable[[], Any]) -> "asyncio.Future[Any]":
 
 
 def no_thread(name: str, error: BaseException) -> NoThreadError:
-    """Make the error of a thread that could not be started."""
     limits = "a limit of threads (ulimit -u, pids.max of a container) or of memory (ulimit -v) is reached"
     why = f"the system grants no thread for {name} ({error}): {limits}. The same call may succeed later"
     return NoThreadError(why, retriable=True)

@@ -53,10 +53,8 @@ class AclMethods(AdminBase):
         """
         given = [acls] if isinstance(acls, AclBinding) else as_several(acls, "an AclBinding, or several")
         raw = [_raw(each) for each in given]
-        return Call(
-            self._security.create_acls(timeout, raw),
-            of_items(Results[AclBinding, None], _binding, values.nothing, errors),
-        )
+        operation = self._security.create_acls(timeout, raw)
+        return of_items(operation, Results[AclBinding, None], _binding, values.nothing, errors)
 
     @Method
     def delete_acls(
@@ -82,10 +80,8 @@ class AclMethods(AdminBase):
         single = isinstance(acls, AclFilter | AclBinding)
         given: list[object] = [acls] if single else as_several(acls, "an AclFilter, an AclBinding, or several")
         raw = [_raw_filter(each) for each in given]
-        return Call(
-            self._security.delete_acls(timeout, raw),
-            of_items(Results[AclFilter, tuple[AclBinding, ...]], _filter, _bindings, errors),
-        )
+        operation = self._security.delete_acls(timeout, raw)
+        return of_items(operation, Results[AclFilter, tuple[AclBinding, ...]], _filter, _bindings, errors)
 
 
 def _raw(acl: object) -> _Raw:

@@ -1,6 +1,5 @@
 """`Admin`, the synchronous admin client: topics, settings, groups and their offsets, the cluster."""
 
-from types import TracebackType
 from typing import Any, Self
 
 from monedula._migration_hints import tells
@@ -43,9 +42,7 @@ class Admin(AdminMethods, BlockingClient):
         self._check_open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self, timeout: float = 5.0) -> None:

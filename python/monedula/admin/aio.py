@@ -1,6 +1,5 @@
 """`AsyncAdmin`, the admin client for asyncio: the methods of `Admin`, awaited."""
 
-from types import TracebackType
 from typing import Any, Self
 
 from monedula._asyncio.loop_client import LoopClient
@@ -35,9 +34,7 @@ class AsyncAdmin(AdminMethods, AsyncioClient, LoopClient):
         self._check_open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -21,7 +21,6 @@ So a dict may have `TopicPartition`s or plain tuples as keys.
 """
 
 Q = TypeVar("Q", bound=tuple[str, int, int])
-"""A replica as a dict key: topic, partition and broker."""
 
 Errors = Literal["raise", "return"]
 """Errors of single items: raised, or returned with the results of the others."""
@@ -32,7 +31,6 @@ Resource = str | tuple[ResourceType, str]
 """A resource that has settings; a str is the name of a topic."""
 
 R = TypeVar("R", bound=Resource)
-"""A resource as a dict key."""
 
 Change = str | int | float | bool | None | Append | Subtract
 """A change of a setting: a new value, `None` for the default, or a change of a list."""

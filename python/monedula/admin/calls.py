@@ -93,11 +93,7 @@ class AdminBase(Unpicklable):
         return dict(self._core.metrics())
 
     def _check_open(self) -> None:
-        """Raise if the client is closed; else the block of a `with` would only fail later.
-
-        Raises:
-            ClosedError: if it is closed.
-        """
+        """Raise if the client is closed; else the block of a `with` would only fail later."""
         if self._is_closed:
             raise ClosedError("the admin is closed")
 

@@ -55,10 +55,8 @@ class ClusterMethods(AdminBase):
             contains only the partitions that changed.
         """
         raw = None if partitions is None else raw_partitions(partitions)
-        return Call(
-            self._core.elect_leaders(timeout, raw, unclean),
-            of_items(Results[TopicPartition, bool], values.partition, values.same, errors),
-        )
+        operation = self._core.elect_leaders(timeout, raw, unclean)
+        return of_items(operation, Results[TopicPartition, bool], values.partition, values.same, errors)
 
     @Method
     def alter_partition_reassignments(
@@ -80,10 +78,8 @@ class ClusterMethods(AdminBase):
         for partition, replicas in as_mapping(partitions, "{('orders', 0): [1, 2]}").items():
             brokers = None if replicas is None else raw_brokers(replicas)
             raw.append((raw_partition(partition), brokers))
-        return Call(
-            self._core.alter_partition_reassignments(timeout, raw),
-            of_items(Results[TopicPartition, None], values.partition, values.nothing, errors),
-        )
+        operation = self._core.alter_partition_reassignments(timeout, raw)
+        return of_items(operation, Results[TopicPartition, None], values.partition, values.nothing, errors)
 
     @Method
     def list_partition_reassignments(

@@ -48,10 +48,8 @@ class ConfigMethods(AdminBase):
         given = [resources] if single else as_several(resources, "the name of a topic, (type, name), or several")
         raw = [raw_resource(resource) for resource in given]
         chosen = None if names is None else raw_names(names, "setting")
-        return Call(
-            self._core.describe_configs(timeout, raw, chosen, documentation),
-            of_items(Configs, values.resource, values.configs, errors),
-        )
+        operation = self._core.describe_configs(timeout, raw, chosen, documentation)
+        return of_items(operation, Configs, values.resource, values.configs, errors)
 
     @Method
     def list_config_resources(
@@ -95,7 +93,5 @@ class ConfigMethods(AdminBase):
         for resource, settings in as_mapping(changes, "{'orders': {'retention.ms': 3600000}}").items():
             each = as_mapping(settings, "{'retention.ms': 3600000}")
             raw.append((raw_resource(resource), [raw_change(name, change) for name, change in each.items()]))
-        return Call(
-            self._core.alter_configs(timeout, raw, validate_only),
-            of_items(Results[ConfigResource, None], values.resource, values.nothing, errors),
-        )
+        operation = self._core.alter_configs(timeout, raw, validate_only)
+        return of_items(operation, Results[ConfigResource, None], values.resource, values.nothing, errors)

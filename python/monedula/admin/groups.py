@@ -63,10 +63,8 @@ class GroupMethods(AdminBase):
             GroupNotFoundError: if a group does not exist.
         """
         names = raw_names(groups, "group")
-        return Call(
-            self._core.describe_groups(timeout, names),
-            of_items(GroupsDescribed, str, values.group, errors),
-        )
+        operation = self._core.describe_groups(timeout, names)
+        return of_items(operation, GroupsDescribed, str, values.group, errors)
 
     @Method
     def delete_groups(
@@ -87,10 +85,8 @@ class GroupMethods(AdminBase):
             GroupNotFoundError: if a group does not exist.
         """
         names = raw_names(groups, "group")
-        return Call(
-            self._core.delete_groups(timeout, names),
-            of_items(Results[str, None], str, values.nothing, errors),
-        )
+        operation = self._core.delete_groups(timeout, names)
+        return of_items(operation, Results[str, None], str, values.nothing, errors)
 
     @Method
     def list_group_offsets(
@@ -110,10 +106,8 @@ class GroupMethods(AdminBase):
             errors: `"raise"` or `"return"`, see `Admin`.
         """
         name, raw = raw_name(group, "group"), None if partitions is None else raw_partitions(partitions)
-        return Call(
-            self._core.list_group_offsets(timeout, name, raw),
-            of_items(GroupOffsets, values.partition, values.committed, errors),
-        )
+        operation = self._core.list_group_offsets(timeout, name, raw)
+        return of_items(operation, GroupOffsets, values.partition, values.committed, errors)
 
     @Method
     def alter_group_offsets(
@@ -143,10 +137,8 @@ class GroupMethods(AdminBase):
             if not isinstance(metadata, str):
                 raise ArgumentError(f"{metadata!r}: the metadata of an offset must be a text")
             raw.append((raw_partition(partition), raw_offset(offset), metadata))
-        return Call(
-            self._core.alter_group_offsets(timeout, name, raw),
-            of_items(Results[TopicPartition, int], values.partition, values.same, errors),
-        )
+        operation = self._core.alter_group_offsets(timeout, name, raw)
+        return of_items(operation, Results[TopicPartition, int], values.partition, values.same, errors)
 
     @Method
     def reset_group_offsets(
@@ -182,10 +174,8 @@ class GroupMethods(AdminBase):
         raw_topics, raw = raw_which(topics, partitions)
         if target[0][0] == "offsets" and (raw_topics is not None or raw is not None):
             raise ArgumentError("the offsets name their partitions; leave topics and partitions out")
-        return Call(
-            self._core.reset_group_offsets(timeout, name, target, raw_topics, raw, dry_run),
-            of_items(Results[TopicPartition, OffsetReset], values.partition, values.reset, errors),
-        )
+        operation = self._core.reset_group_offsets(timeout, name, target, raw_topics, raw, dry_run)
+        return of_items(operation, Results[TopicPartition, OffsetReset], values.partition, values.reset, errors)
 
     @Method
     def delete_group_offsets(
@@ -212,10 +202,8 @@ class GroupMethods(AdminBase):
             GroupNotFoundError: if the group does not exist.
         """
         name, raw = raw_name(group, "group"), raw_partitions(partitions)
-        return Call(
-            self._core.delete_group_offsets(timeout, name, raw),
-            of_items(Results[TopicPartition, None], values.partition, values.nothing, errors),
-        )
+        operation = self._core.delete_group_offsets(timeout, name, raw)
+        return of_items(operation, Results[TopicPartition, None], values.partition, values.nothing, errors)
 
     @Method
     def group_lag(

@@ -63,10 +63,8 @@ class LogMethods(AdminBase):
         if isolation not in ("read_committed", "read_uncommitted"):
             raise ArgumentError.of("isolation", isolation, "expected 'read_committed' or 'read_uncommitted'")
         committed = isolation == "read_committed"
-        return Call(
-            self._core.list_offsets(timeout, (pairs, topics, spec), committed),
-            of_items(Offsets, values.partition, values.listed, errors),
-        )
+        operation = self._core.list_offsets(timeout, (pairs, topics, spec), committed)
+        return of_items(operation, Offsets, values.partition, values.listed, errors)
 
     @Method
     def delete_records(
@@ -95,10 +93,8 @@ class LogMethods(AdminBase):
             if number is None or number < -1:
                 raise ArgumentError(f"{offset!r} is no offset: expected a whole number, 0 or more, or -1 for the end")
             raw.append((raw_partition(partition), number))
-        return Call(
-            self._core.delete_records(timeout, raw),
-            of_items(Results[TopicPartition, int], values.partition, values.same, errors),
-        )
+        operation = self._core.delete_records(timeout, raw)
+        return of_items(operation, Results[TopicPartition, int], values.partition, values.same, errors)
 
     @Method
     def describe_log_dirs(
@@ -122,10 +118,8 @@ class LogMethods(AdminBase):
         given = brokers if isinstance(brokers, Iterable) or brokers is None else [brokers]
         ids = None if given is None else [raw_number(broker, "broker") for broker in given]
         raw_topics, raw = raw_which(topics, partitions)
-        return Call(
-            self._core.describe_log_dirs(timeout, ids, raw_topics, raw),
-            of_items(LogDirs, int, values.log_dirs, errors),
-        )
+        operation = self._core.describe_log_dirs(timeout, ids, raw_topics, raw)
+        return of_items(operation, LogDirs, int, values.log_dirs, errors)
 
     @Method
     def alter_replica_log_dirs(
@@ -154,7 +148,5 @@ class LogMethods(AdminBase):
             (raw_replica(replica), raw_name(path, "path of a directory"))
             for replica, path in as_mapping(replicas, example).items()
         ]
-        return Call(
-            self._core.alter_replica_log_dirs(timeout, raw),
-            of_items(Results[TopicPartitionReplica, None], values.replica, values.nothing, errors),
-        )
+        operation = self._core.alter_replica_log_dirs(timeout, raw)
+        return of_items(operation, Results[TopicPartitionReplica, None], values.replica, values.nothing, errors)

@@ -82,10 +82,8 @@ class QuotaMethods(AdminBase):
             raw.append(
                 (_raw_entity(entity), {raw_name(name, "quota"): _raw_quota(name, at) for name, at in named.items()})
             )
-        return Call(
-            self._security.alter_client_quotas(timeout, raw, validate_only),
-            of_items(Results[QuotaEntity, None], _entity, values.nothing, errors),
-        )
+        operation = self._security.alter_client_quotas(timeout, raw, validate_only)
+        return of_items(operation, Results[QuotaEntity, None], _entity, values.nothing, errors)
 
 
 def _raw_wanted(kind: str, name: object) -> tuple[str, str, str | None]:

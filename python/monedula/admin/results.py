@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-from monedula._monedula import Table
+from monedula._monedula import Operation, Table
+from monedula.admin.calls import Call
 from monedula.admin.values import Items, items
 from monedula.errors import AdminErrors, ArgumentError, KafkaError
 
@@ -56,12 +57,6 @@ class TableResults(Results[K, V], Tabular, Generic[K, V]):
 R = TypeVar("R", bound=Results[Any, Any])
 
 
-def left_out(results: R, codes: tuple[str, ...]) -> R:
-    """Return the results without errors of these codes, which the caller wants to ignore."""
-    results.errors = {key: error for key, error in results.errors.items() if error.code not in codes}
-    return results
-
-
 def answered(results: R, errors: str) -> R:
     """Return the results; with `errors="raise"`, raise their errors.
 
@@ -79,7 +74,17 @@ def answered(results: R, errors: str) -> R:
 
 
 def of_items(
-    results: type[R], key: Callable[[Any], Any], value: Callable[[Any, Any], Any], errors: str
-) -> Callable[[Items], R]:
-    """Convert the core's result for several items to `results`, by functions for the item and for its value."""
-    return lambda answer: answered(results(*items(answer, key, value)), errors)
+    operation: "Operation[Items]",
+    results: type[R],
+    key: Callable[[Any], Any],
+    value: Callable[[Any, Any], Any],
+    errors: str,
+    ignored: tuple[str, ...] = (),
+) -> Call[R]:
+    """A call for several items: `results` by functions for item and value, without errors of the `ignored` codes."""
+
+    def end(answer: Items) -> R:
+        made, failed = items(answer, key, value)
+        return answered(results(made, {at: each for at, each in failed.items() if each.code not in ignored}), errors)
+
+    return Call(operation, end)

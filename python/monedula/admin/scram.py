@@ -42,10 +42,8 @@ class ScramMethods(AdminBase):
             BrokerError: `RESOURCE_NOT_FOUND` for a user without credentials.
         """
         names = None if users is None else raw_names(users, "user")
-        return Call(
-            self._security.describe_user_scram_credentials(timeout, names),
-            of_items(ScramCredentials, str, _credentials, errors),
-        )
+        operation = self._security.describe_user_scram_credentials(timeout, names)
+        return of_items(operation, ScramCredentials, str, _credentials, errors)
 
     @Method
     def alter_user_scram_credentials(
@@ -73,10 +71,8 @@ class ScramMethods(AdminBase):
         expected = "a ScramUpsertion, a ScramDeletion, or several"
         raw = [_raw(each) for each in ([alterations] if single else as_several(alterations, expected))]
         check_distinct([f"{mechanism} of {user}" for user, mechanism, _ in raw], "credential")
-        return Call(
-            self._security.alter_user_scram_credentials(timeout, raw),
-            of_items(Results[tuple[str, str], None], tuple, values.nothing, errors),
-        )
+        operation = self._security.alter_user_scram_credentials(timeout, raw)
+        return of_items(operation, Results[tuple[str, str], None], tuple, values.nothing, errors)
 
 
 _Raw = tuple[str, str, tuple[int, bytes, Secret] | None]

@@ -12,10 +12,8 @@ from monedula.admin.views import DelegationTokens
 from monedula.errors import ArgumentError
 
 Period = float | timedelta
-"""Seconds, or a timedelta."""
 
 Token = DelegationToken | Secret | bytes
-"""A token, or its HMAC."""
 
 _BROKERS_CHOICE = -1
 _AT_ONCE = -1

@@ -16,7 +16,7 @@ from monedula.admin.arguments import (
     raw_topic,
 )
 from monedula.admin.calls import AdminBase, Call, Method
-from monedula.admin.results import Results, answered, left_out, of_items
+from monedula.admin.results import Results, of_items
 from monedula.admin.types import CreatedTopic, NewPartitions, NewTopic
 from monedula.admin.views import Topics, TopicsDescribed
 
@@ -58,12 +58,8 @@ class TopicMethods(AdminBase):
         raw = [raw_topic(topic) for topic in new]
         check_distinct([topic.name for topic in new], "topic")
         spared = ("TOPIC_ALREADY_EXISTS",) if exist_ok else ()
-        return Call(
-            self._core.create_topics(timeout, raw, validate_only),
-            lambda answer: answered(
-                left_out(Results[str, CreatedTopic](*values.items(answer, str, values.created)), spared), errors
-            ),
-        )
+        operation = self._core.create_topics(timeout, raw, validate_only)
+        return of_items(operation, Results[str, CreatedTopic], str, values.created, errors, spared)
 
     @Method
     def delete_topics(
@@ -87,12 +83,8 @@ class TopicMethods(AdminBase):
         """
         names = raw_names(topics, "topic")
         spared = ("UNKNOWN_TOPIC_OR_PARTITION",) if missing_ok else ()
-        return Call(
-            self._core.delete_topics(timeout, names),
-            lambda answer: answered(
-                left_out(Results[str, None](*values.items(answer, str, values.nothing)), spared), errors
-            ),
-        )
+        operation = self._core.delete_topics(timeout, names)
+        return of_items(operation, Results[str, None], str, values.nothing, errors, spared)
 
     @Method
     def list_topics(self, *, internal: bool = False, timeout: float | None = None) -> Call[Topics]:
@@ -124,10 +116,8 @@ class TopicMethods(AdminBase):
             UnknownTopicError: if a topic does not exist.
         """
         names = raw_names(topics, "topic")
-        return Call(
-            self._core.describe_topics(timeout, names),
-            of_items(TopicsDescribed, str, values.topic, errors),
-        )
+        operation = self._core.describe_topics(timeout, names)
+        return of_items(operation, TopicsDescribed, str, values.topic, errors)
 
     @Method
     def create_partitions(
@@ -153,7 +143,5 @@ class TopicMethods(AdminBase):
                 None if new.assignments is None else [[raw_number(b, "broker") for b in one] for one in new.assignments]
             )
             raw.append((raw_name(topic, "topic"), raw_number(new.total, "number of partitions"), each))
-        return Call(
-            self._core.create_partitions(timeout, raw, validate_only),
-            of_items(Results[str, None], str, values.nothing, errors),
-        )
+        operation = self._core.create_partitions(timeout, raw, validate_only)
+        return of_items(operation, Results[str, None], str, values.nothing, errors)

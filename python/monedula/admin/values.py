@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from monedula.admin.arguments import RESOURCE_TYPES
 from monedula.admin.types import (
     ClusterDescription,
     ConfigEntry,
@@ -22,7 +23,6 @@ from monedula.admin.types import (
     QuorumDescription,
     QuorumReplica,
     Reassignment,
-    ResourceType,
     TopicDescription,
     TopicListing,
     TopicPartitionReplica,
@@ -46,13 +46,7 @@ _SOURCES = {
     7: "client_metrics",
     8: "group",
 }
-_RESOURCE_TYPES: dict[int, ResourceType] = {
-    2: "topic",
-    4: "broker",
-    8: "broker_logger",
-    16: "client_metrics",
-    32: "group",
-}
+_RESOURCE_TYPES: dict[int, Any] = {number: name for name, number in RESOURCE_TYPES.items()}
 _SET_HERE = {1, 2, 6, 7, 8}
 _TYPES = {
     1: "boolean",
@@ -104,13 +98,11 @@ def created(name: str, raw: Any) -> CreatedTopic:
 def topic(name: str, raw: Any) -> TopicDescription:
     """An entry of `describe_topics`."""
     topic_id, internal, partitions = raw
-    return TopicDescription(name, topic_id, internal, tuple(_partition(*each) for each in partitions))
-
-
-def _partition(
-    partition: int, leader: int | None, epoch: int, replicas: list[int], isr: list[int], offline: list[int]
-) -> PartitionDescription:
-    return PartitionDescription(partition, leader, epoch, tuple(replicas), tuple(isr), tuple(offline))
+    described = (
+        PartitionDescription(number, leader, epoch, tuple(replicas), tuple(isr), tuple(offline))
+        for number, leader, epoch, replicas, isr, offline in partitions
+    )
+    return TopicDescription(name, topic_id, internal, tuple(described))
 
 
 def topic_listing(name: str, raw: Any) -> TopicListing:
@@ -122,20 +114,11 @@ def topic_listing(name: str, raw: Any) -> TopicListing:
 
 def configs(_: object, raw: Any) -> dict[str, ConfigEntry]:
     """Settings by name."""
-    entries = (_config(*each) for each in raw)
-    return {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.name)}
+    return {each[0]: _config(each) for each in sorted(raw, key=lambda each: each[0])}
 
 
-def _config(
-    name: str,
-    value: str | None,
-    source: int,
-    kind: int,
-    sensitive: bool,
-    read_only: bool,
-    synonyms: list[tuple[str, str | None, int]],
-    documentation: str | None,
-) -> ConfigEntry:
+def _config(raw: Any) -> ConfigEntry:
+    name, value, source, kind, sensitive, read_only, synonyms, documentation = raw
     return ConfigEntry(
         name=name,
         value=value,
@@ -159,21 +142,12 @@ def group(name: str, raw: Any) -> GroupDescription:
     """An entry of `describe_groups`."""
     state, kind, protocol_type, assignor, coordinator, epoch, members = raw
     node = None if coordinator is None else Node(*coordinator)
-    described = tuple(_member(*each) for each in members)
+    described = tuple(map(_member, members))
     return GroupDescription(name, state, kind, protocol_type, assignor, node, epoch, described)
 
 
-def _member(
-    member_id: str,
-    instance_id: str | None,
-    client_id: str,
-    host: str,
-    rack: str | None,
-    epoch: int | None,
-    topics: list[str],
-    assignment: list[tuple[str, int]],
-    target: list[tuple[str, int]] | None,
-) -> MemberDescription:
+def _member(raw: Any) -> MemberDescription:
+    member_id, instance_id, client_id, host, rack, epoch, topics, assignment, target = raw
     return MemberDescription(
         member_id=member_id,
         instance_id=instance_id,
@@ -258,15 +232,10 @@ def reassignment(raw: Any) -> Reassignment:
 
 def log_dirs(_: object, raw: Any) -> tuple[LogDir, ...]:
     """The log directories of a broker."""
-    return tuple(_log_dir(*each) for each in raw)
+    return tuple(map(_log_dir, raw))
 
 
-def _log_dir(
-    path: str,
-    error: str | None,
-    total_bytes: int | None,
-    usable_bytes: int | None,
-    replicas: list[tuple[tuple[str, int], tuple[int, int, bool]]],
-) -> LogDir:
+def _log_dir(raw: Any) -> LogDir:
+    path, error, total_bytes, usable_bytes, replicas = raw
     held = {TopicPartition(*partition): LogDirReplica(*replica) for partition, replica in replicas}
     return LogDir(path, error, total_bytes, usable_bytes, held)

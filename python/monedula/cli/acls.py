@@ -226,5 +226,5 @@ def _sentence(acl: AclBinding) -> str:
     return f"{acl.principal} {verb} {acl.operation.replace('_', ' ')} {kind}{begins} {acl.resource_name}{where}"
 
 
-app = typer.Typer(help="List, add and remove ACLs.", no_args_is_help=True, rich_markup_mode=None)
+HELP = "List, add and remove ACLs."
 COMMANDS = (("list", list_acls, LIST_EXAMPLES), ("add", add, ADD_EXAMPLES), ("remove", remove, REMOVE_EXAMPLES))

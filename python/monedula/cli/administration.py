@@ -1,4 +1,4 @@
-"""What the commands that administer a cluster share: the client, and options."""
+"""Client and options of the commands that administer a cluster."""
 
 from collections.abc import Callable
 from inspect import Parameter, signature
@@ -20,7 +20,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be
 
 
 class Connection(NamedTuple):
-    """How a command reaches the cluster: by its options -b, -X and -F."""
+    """The options -b, -X and -F, by which a command reaches the cluster."""
 
     bootstrap_servers: str | None
     setting: list[str] | None
@@ -64,7 +64,7 @@ def administration(name: str, headings_behind: str = "as_json") -> Callable[[Cal
         parameters += last
         made = command(name)(connected)
         made.__doc__ = function.__doc__
-        # What typer reads the options from.
+        # Typer reads the options from the signature.
         vars(made)["__signature__"] = signature(function).replace(parameters=parameters)
         made.__annotations__ = {each.name: each.annotation for each in parameters}
         return made

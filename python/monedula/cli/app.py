@@ -66,9 +66,10 @@ FAMILIES = {
     "tokens": tokens,
 }
 for name, family in FAMILIES.items():
+    group = typer.Typer(help=family.HELP, no_args_is_help=True, rich_markup_mode=None)
     for verb, function, lines in family.COMMANDS:
-        family.app.command(verb, epilog=examples(lines))(function)
-    app.add_typer(family.app, name=name)
+        group.command(verb, epilog=examples(lines))(function)
+    app.add_typer(group, name=name)
 app.command("bench", epilog=examples(bench.EXAMPLES))(bench.bench)
 app.command("completion", epilog=examples(completion.EXAMPLES))(completion.completion)
 app.command("broker", epilog=examples(broker.EXAMPLES))(broker.broker)

@@ -1,4 +1,4 @@
-"""What `monedula produce` sends as Arrow batches: tables, and lines of JSON that are written in a format."""
+"""Arrow batches that `monedula produce` sends: tables, and lines of JSON that are written in a format."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -71,11 +71,7 @@ class Batches:
         raise NotImplementedError
 
     def _send(self, batch: Any, topic: str | None, numbers: Sequence[int]) -> None:
-        """Send a batch, or its rows up to the first that cannot be written.
-
-        Raises:
-            Failure: if there is such a row, or the batch cannot be written.
-        """
+        """Send a batch, or its rows up to the first that cannot be written."""
         try:
             self._sent.append((numbers, self._producer.send_batch(batch, topic, **self._forms)))
         except SchemaRegistryError as error:
@@ -170,11 +166,7 @@ class _Column:
                 self._nulls = nulls_of(form.reader)
 
     def converted(self, data: Any) -> Any:
-        """What pyarrow takes for a value.
-
-        Raises:
-            BadValue: if it is no value of the schema.
-        """
+        """Convert a value for pyarrow."""
         if self._convert is None:
             return data
         try:
@@ -183,11 +175,10 @@ class _Column:
             raise bad.within(self.name) from None
 
     def shape_of(self, data: Any) -> Shape:
-        """Which fields are there, where that makes a difference: a field that is null has no default."""
+        """The fields that are there, where that makes a difference: a field that is null has no default."""
         return None if self._nulls is None else shape_of(data, self._kind, self._nulls)
 
     def array(self, data: list[Any], shape: Shape) -> Any:
-        """The column of rows that all have this shape."""
         import pyarrow
 
         return pyarrow.array(data, narrowed(self._kind, shape))
@@ -202,7 +193,7 @@ class _Run:
         self.shapes: dict[str, Shape] = {}
 
     def takes(self, topic: str, shapes: dict[str, Shape]) -> bool:
-        """Whether a line belongs to this batch; its shape becomes the batch's then."""
+        """Return true if a line belongs to this batch; its shape becomes the batch's then."""
         if topic != self.topic:
             return False
         try:
@@ -234,7 +225,7 @@ class TypedLines(Batches):
                     self._add(line)
                     passed += line.size
             except Failure:
-                # What stands before the line is sent.
+                # Lines before the failed one are sent.
                 self._flush()
                 raise
             self._flush()

@@ -67,11 +67,21 @@ def bench(
         topic = stack.enter_context(_topic(admin, partitions, replication_factor))
         values = [os.urandom(size // 2).hex().encode().ljust(size, b".") for _ in range(_VARIANTS)]
         sending = {**settings, "compression.type": compression}
-        rows = [_measure("send", records, size, lambda bar: _send(sending, topic, records, values, bar))]
+
+        def one_by_one(producer: Producer, count: int) -> list[Any]:
+            return [producer.send(topic, values[number % _VARIANTS]) for number in range(count)]
+
+        rows = [_measure("send", records, size, lambda bar: _send(sending, records, size, bar, one_by_one))]
         if find_spec("pyarrow") is not None:
-            rows.append(
-                _measure("send_batch", records, size, lambda bar: _send_batch(sending, topic, records, values, bar))
-            )
+            import pyarrow
+
+            pool = pyarrow.array(values * (_CHUNK // _VARIANTS), pyarrow.binary())
+            batch = pyarrow.record_batch([pool], names=["value"])
+
+            def batched(producer: Producer, count: int) -> list[Any]:
+                return [producer.send_batch(batch.slice(0, count), topic)]
+
+            rows.append(_measure("send_batch", records, size, lambda bar: _send(sending, records, size, bar, batched)))
         if singles:
             rows.append(_latency(sending, topic, singles, values))
         there = sum(at.offset or 0 for at in admin.list_offsets(topic, "latest").values())
@@ -82,7 +92,6 @@ def bench(
 
 @contextmanager
 def _topic(admin: Admin, partitions: int, replication_factor: int | None) -> Iterator[str]:
-    """A new topic, which is deleted at the end of the block."""
     name = f"monedula-bench-{os.urandom(4).hex()}"
     admin.create_topics(name, partitions=partitions, replication_factor=replication_factor)
     try:
@@ -96,40 +105,23 @@ def _measure(what: str, records: int, size: int, run: Callable[[Bar], None]) -> 
         begun = time.perf_counter()
         run(bar)
         seconds = time.perf_counter() - begun
-    return (
-        what,
-        records,
-        round(seconds, 3),
-        round(records / seconds),
-        round(records * size / seconds / 1e6, 1),
-        None,
-        None,
-    )
+    return _row(what, records, size, seconds)
 
 
-def _send(settings: dict[str, str], topic: str, records: int, values: list[bytes], bar: Bar) -> None:
+def _row(
+    what: str, records: int, size: int, seconds: float, median: float | None = None, high: float | None = None
+) -> Row:
+    rates = round(records / seconds), round(records * size / seconds / 1e6, 1)
+    return (what, records, round(seconds, 3), *rates, median, high)
+
+
+def _send(settings: dict[str, str], records: int, size: int, bar: Bar, send: Callable[[Producer, int], Any]) -> None:
     with Producer(settings) as producer:
         sent: list[Any] = []
         for begin in range(0, records, _CHUNK):
             count = min(_CHUNK, records - begin)
-            sent += [producer.send(topic, values[number % _VARIANTS]) for number in range(count)]
-            bar.count(count, count * len(values[0]))
-            bar.at(begin + count)
-        for future in sent:
-            future.result()
-
-
-def _send_batch(settings: dict[str, str], topic: str, records: int, values: list[bytes], bar: Bar) -> None:
-    import pyarrow
-
-    pool = pyarrow.array(values * (_CHUNK // _VARIANTS), pyarrow.binary())
-    batch = pyarrow.record_batch([pool], names=["value"])
-    with Producer(settings) as producer:
-        sent: list[Any] = []
-        for begin in range(0, records, _CHUNK):
-            count = min(_CHUNK, records - begin)
-            sent.append(producer.send_batch(batch.slice(0, count), topic))
-            bar.count(count, count * len(values[0]))
+            sent += send(producer, count)
+            bar.count(count, count * size)
             bar.at(begin + count)
         for future in sent:
             future.result()
@@ -147,17 +139,8 @@ def _latency(settings: dict[str, str], topic: str, singles: int, values: list[by
             took.append((time.perf_counter() - at) * 1000)
         seconds = time.perf_counter() - begun
     took.sort()
-    size = len(values[0])
     median, high = (round(took[min(int(share * singles), singles - 1)], 2) for share in (0.5, 0.99))
-    return (
-        "send, one at a time",
-        singles,
-        round(seconds, 3),
-        round(singles / seconds),
-        round(singles * size / seconds / 1e6, 1),
-        median,
-        high,
-    )
+    return _row("send, one at a time", singles, len(values[0]), seconds, median, high)
 
 
 def _consume(settings: dict[str, str], topic: str, there: int, bar: Bar) -> None:

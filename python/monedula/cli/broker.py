@@ -6,21 +6,18 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
 
 from monedula.cli.files import write_text
+from monedula.cli.running import FAILED, WRONG_ARGUMENTS, handled
 from monedula.errors import ArgumentError, ConfigError, KafkaError
 from monedula.testing import Broker
 
 _TRACE = 5
-_WRONG_ARGUMENTS = 2
-_FAILED = 1
 _REGISTRY_PORT = 8081
 
 EXAMPLES = """
@@ -126,16 +123,18 @@ def broker(
             else False,
         )
     except (ArgumentError, ConfigError) as error:
-        _give_up(str(error), _WRONG_ARGUMENTS)
+        _give_up(str(error), WRONG_ARGUMENTS)
     except KafkaError as error:
-        _give_up(str(error), _FAILED)
-    with _stopping() as stopped, running:
+        _give_up(str(error), FAILED)
+    # No threading.Event: a handler that sets it while this thread is in wait() waits for a lock that this thread has.
+    stopped: list[int] = []
+    with handled(lambda number, _: stopped.append(number), signal.SIGINT, signal.SIGTERM), running:
         if ca_file is not None:
             _write_ca(running, ca_file)
         # Flushed, because scripts wait for this line on a pipe.
         print(f"bootstrap.servers={running.bootstrap_servers}", flush=True)
         for protocol in listener or ():
-            # Which listeners there are was checked at the start.
+            # Checked at the start: there is a listener for each protocol.
             servers = running.bootstrap_servers_of(protocol.upper())  # type: ignore[arg-type]
             print(f"bootstrap.servers.{protocol.upper()}={servers}", flush=True)
         if running.control_address is not None:
@@ -147,27 +146,10 @@ def broker(
             time.sleep(_LOOK)
 
 
-@contextmanager
-def _stopping() -> Iterator[list[int]]:
-    """The signals that have asked for the end. The process has its own handlers back afterwards."""
-    # No threading.Event: a handler that sets it while this thread is in wait() waits for a lock that this thread has.
-    stopped: list[int] = []
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        stopped.append(number)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _pair(text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     if not separator:
-        _give_up(f"--setting {text}: a setting is written key=value", _WRONG_ARGUMENTS)
+        _give_up(f"--setting {text}: a setting is written key=value", WRONG_ARGUMENTS)
     return key, value
 
 
@@ -178,20 +160,20 @@ def _users(names: Iterable[str], file: Path | None) -> dict[str, str]:
         try:
             lines = file.read_text(encoding="utf-8").splitlines()
         except OSError as error:
-            _give_up(f"--users-file {file}: {error.strerror}", _FAILED)
+            _give_up(f"--users-file {file}: {error.strerror}", FAILED)
         except UnicodeDecodeError:
-            _give_up(f"--users-file {file} is not UTF-8", _FAILED)
+            _give_up(f"--users-file {file} is not UTF-8", FAILED)
         for number, line in enumerate(lines, 1):
             name, separator, password = line.partition("=")
             if line and not separator:
-                _give_up(f"--users-file {file}: line {number} is not name=password", _WRONG_ARGUMENTS)
+                _give_up(f"--users-file {file}: line {number} is not name=password", WRONG_ARGUMENTS)
             if line:
                 users[name] = password
     for name in names:
         variable = f"MONEDULA_BROKER_PASSWORD_{re.sub('[^A-Z0-9]', '_', name.upper())}"
         found = os.environ.get(variable, users.get(name))
         if not found:
-            _give_up(f"--user {name}: neither {variable} nor --users-file has a password", _WRONG_ARGUMENTS)
+            _give_up(f"--user {name}: neither {variable} nor --users-file has a password", WRONG_ARGUMENTS)
         users[name] = found
     return users
 
@@ -200,9 +182,9 @@ def _write_ca(running: Broker, file: Path) -> None:
     try:
         write_text(file, running.ca_pem)
     except OSError as error:
-        _give_up(f"--ca-file {file}: {error.strerror}", _FAILED)
+        _give_up(f"--ca-file {file}: {error.strerror}", FAILED)
     except KafkaError as error:
-        _give_up(f"--ca-file {file}: {error}", _FAILED)
+        _give_up(f"--ca-file {file}: {error}", FAILED)
 
 
 def _give_up(problem: str, code: int) -> NoReturn:

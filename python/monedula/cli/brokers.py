@@ -80,5 +80,5 @@ def describe(
     show(("topic", "partition", "leads", "in_sync", "bytes", "log_dir"), rows, as_json, spare=("log_dir", "bytes"))
 
 
-app = typer.Typer(help="List brokers, and describe what they keep.", no_args_is_help=True, rich_markup_mode=None)
+HELP = "List brokers, and describe what they keep."
 COMMANDS = (("list", list_brokers, LIST_EXAMPLES), ("describe", describe, DESCRIBE_EXAMPLES))

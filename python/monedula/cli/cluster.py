@@ -3,8 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable
 
-import typer
-
 from monedula.admin import Admin, PartitionDescription, QuorumReplica, TopicDescription
 from monedula.cli.administration import Connection, administration
 from monedula.cli.rendering import time_text
@@ -102,5 +100,5 @@ def quorum(connection: Connection, as_json: AsJson = False) -> None:
     show(names, rows, as_json, spare=("endpoints", "end_offset"))
 
 
-app = typer.Typer(help="Show the cluster, its health and its quorum.", no_args_is_help=True, rich_markup_mode=None)
+HELP = "Show the cluster, its health and its quorum."
 COMMANDS = (("describe", describe, DESCRIBE_EXAMPLES), ("quorum", quorum, QUORUM_EXAMPLES))

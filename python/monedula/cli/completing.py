@@ -1,7 +1,7 @@
 """Names in the cluster for a shell that completes: topics, groups, and what else has settings."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import typer
@@ -11,18 +11,35 @@ from monedula.cli.failures import Failure, UsageError
 from monedula.cli.settings import settings_of
 from monedula.errors import KafkaError
 
-# Somebody waits at the prompt.
-_PATIENCE_SECONDS = 2.0
+PATIENCE_SECONDS = 2.0
+"""Somebody waits at the prompt, or for the message of a command that has failed already."""
+
+
+def names_in_cluster(
+    options: Mapping[str, Any],
+    names: Callable[[Admin], Iterable[str]],
+    adapted: Callable[[dict[str, str]], dict[str, str]] = dict,
+) -> list[str]:
+    """The names of a cluster, if it answers: neither a prompt nor an error has a place for errors and the log."""
+    given = (options.get(name) for name in ("bootstrap_servers", "setting", "settings_file"))
+    logging.disable()
+    try:
+        with Admin(adapted(settings_of(*given))) as admin:
+            return list(names(admin))
+    except (KafkaError, Failure, UsageError, OSError):
+        return []
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def complete_topics(context: typer.Context, incomplete: str) -> list[str]:
     """The topics whose names begin like that."""
-    return _names(context, incomplete, lambda admin: admin.list_topics(timeout=_PATIENCE_SECONDS))
+    return _names(context, incomplete, lambda admin: admin.list_topics(timeout=PATIENCE_SECONDS))
 
 
 def complete_groups(context: typer.Context, incomplete: str) -> list[str]:
     """The groups whose ids begin like that."""
-    return _names(context, incomplete, lambda admin: admin.list_groups(timeout=_PATIENCE_SECONDS))
+    return _names(context, incomplete, lambda admin: admin.list_groups(timeout=PATIENCE_SECONDS))
 
 
 def complete_resources(context: typer.Context, incomplete: str) -> list[str]:
@@ -32,23 +49,14 @@ def complete_resources(context: typer.Context, incomplete: str) -> list[str]:
         return complete_topics(context, incomplete)
     if kind == "group":
         return complete_groups(context, incomplete)
-    if kind == "client_metrics":
-        return _names(
-            context,
-            incomplete,
-            lambda admin: [
-                each.name for each in admin.list_config_resources("client_metrics", timeout=_PATIENCE_SECONDS)
-            ],
-        )
-    everyone = ["all"] if kind == "broker" else []
-    return _names(
-        context,
-        incomplete,
-        lambda admin: [
-            *everyone,
-            *(str(node.id) for node in admin.describe_cluster(timeout=_PATIENCE_SECONDS).nodes),
-        ],
-    )
+
+    def names(admin: Admin) -> list[str]:
+        if kind == "client_metrics":
+            return [each.name for each in admin.list_config_resources(kind, timeout=PATIENCE_SECONDS)]
+        brokers = [str(node.id) for node in admin.describe_cluster(timeout=PATIENCE_SECONDS).nodes]
+        return ["all", *brokers] if kind == "broker" else brokers
+
+    return _names(context, incomplete, names)
 
 
 def complete_settings(context: typer.Context, incomplete: str) -> list[str]:
@@ -61,7 +69,7 @@ def complete_pairs(context: typer.Context, incomplete: str) -> list[str]:
     resource = ConfigResource(_kind(context), {"all": ""}.get(str(context.params["name"]), context.params["name"]))
 
     def names(admin: Admin) -> list[str]:
-        (entries,) = admin.describe_configs(resource, timeout=_PATIENCE_SECONDS).values()
+        (entries,) = admin.describe_configs(resource, timeout=PATIENCE_SECONDS).values()
         return [f"{name}=" for name in entries]
 
     return _names(context, incomplete, names)
@@ -72,13 +80,4 @@ def _kind(context: typer.Context) -> Any:
 
 
 def _names(context: typer.Context, incomplete: str, names: Callable[[Admin], Iterable[str]]) -> list[str]:
-    given = (context.params.get(name) for name in ("bootstrap_servers", "setting", "settings_file"))
-    # There is no place for an error in the middle of a line, nor for what the log has of a broker that does not answer.
-    logging.disable()
-    try:
-        with Admin(settings_of(*given)) as admin:
-            return sorted(name for name in names(admin) if name.startswith(incomplete))
-    except (KafkaError, Failure, UsageError, OSError):
-        return []
-    finally:
-        logging.disable(logging.NOTSET)
+    return sorted(name for name in names_in_cluster(context.params, names) if name.startswith(incomplete))

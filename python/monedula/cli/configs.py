@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from monedula.admin import Admin, Append, ConfigEntry, ConfigResource, Subtract
+from monedula.admin import Admin, Append, ConfigResource, Subtract
 from monedula.cli.administration import Connection, DryRun, Yes, administration
 from monedula.cli.completing import complete_pairs, complete_resources, complete_settings
 from monedula.cli.failures import Failure, UsageError
@@ -96,7 +96,7 @@ def show_settings(found: Any, everything: bool, with_help: bool, as_json: bool) 
         (resource.name or _ALL_BROKERS, entry.name, entry.value, entry.source, *([entry.documentation] * with_help))
         for resource, entries in found.items()
         for entry in sorted(entries.values(), key=lambda entry: entry.name)
-        if everything or not entry.is_default or _is_of_all_brokers(resource, entry)
+        if everything or not entry.is_default or (not resource.name and entry.source == "all brokers")
     ]
     names = ("resource", "setting", "value", "source", *(["documentation"] * with_help))
     show(names, rows, as_json, spare=("resource", "source") if len(found) == 1 else ("source",))
@@ -200,16 +200,7 @@ def _own(admin: Admin, kind: Kind, name: str) -> list[str]:
     return [entry.name for entry in entries.values() if entry.source == own]
 
 
-def _is_of_all_brokers(resource: ConfigResource, entry: ConfigEntry) -> bool:
-    return not resource.name and entry.source == "all brokers"
-
-
 def _resource(kind: Kind, name: str) -> ConfigResource:
-    """The resource of this type and name.
-
-    Raises:
-        UsageError: if it is a broker that is not named by its id.
-    """
     if kind in (Kind.broker, Kind.broker_logger) and not name.isdecimal():
         if kind is Kind.broker and name == _ALL_BROKERS:
             return ConfigResource("broker", "")
@@ -227,7 +218,7 @@ def _title(kind: Kind, name: str) -> str:
 
 
 def _is_secret(key: str) -> bool:
-    """Whether a broker's setting is a secret: under its own name, or behind the prefix of a listener."""
+    """Return true if a broker's setting is a secret: under its own name, or behind the prefix of a listener."""
     parts = key.split(".")
     return bool(_SECRET.search(key)) or any(is_secret(".".join(parts[first:])) for first in range(len(parts)))
 
@@ -238,11 +229,7 @@ def _add(changes: dict[str, Any], key: str, change: Any) -> None:
     changes[key] = change
 
 
-app = typer.Typer(
-    help="Show and change settings of topics, brokers and others.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+HELP = "Show and change settings of topics, brokers and others."
 COMMANDS = (
     ("list", list_configs, LIST_EXAMPLES),
     ("describe", describe, DESCRIBE_EXAMPLES),

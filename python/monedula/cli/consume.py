@@ -13,6 +13,7 @@ from typing import Any
 
 import monedula
 from monedula import Admin, Batch, TopicPartition
+from monedula.cli.administration import Partitions
 from monedula.cli.consume_options import (
     BadValues,
     Columns,
@@ -33,7 +34,6 @@ from monedula.cli.consume_options import (
     MaxRows,
     Null,
     Output,
-    Partitions,
     Start,
     Timeout,
     ValueAs,
@@ -177,13 +177,13 @@ class _Target:
         self.left = max_rows
         self.max_rows = max_rows
         self.read = 0
-        """How many records were read."""
+        """Number of records read."""
         self.written = 0
         self.is_file = output is not None or _is_file(sys.__stdout__)
         self._is_kept = False
-        """Whether a file that cannot be written completely keeps the batches that were."""
+        """True if a file that cannot be written completely keeps the batches that were."""
         self._is_broken = False
-        """Whether the output could not be written completely."""
+        """True if the output could not be written completely."""
         self._whole_bytes = 0
         """The size of the output after the last batch that was written completely."""
         self.filter = wanted
@@ -351,10 +351,6 @@ def _look_up(
     """Check that topics and partitions exist.
 
     A consumer waits for those that do not, so that a short `--timeout` would end without an error.
-
-    Raises:
-        UnknownTopicError: if a topic does not.
-        Failure: if a partition does not.
     """
     if not topics:
         return
@@ -392,7 +388,6 @@ def _next(consumer: monedula.Consumer, max_rows: int, silence: Silence) -> Batch
 
 
 def _named(settings: dict[str, str], names: list[str]) -> list[str]:
-    """The topics that are named or match a pattern."""
     if not any(map(is_pattern, names)):
         return names
     with Admin(settings) as admin:
@@ -400,7 +395,7 @@ def _named(settings: dict[str, str], names: list[str]) -> list[str]:
 
 
 def _subscription(names: list[str]) -> list[str] | re.Pattern[str]:
-    """What a member subscribes to; it finds topics that match a pattern also when they are created later."""
+    """The subscription of a member, which finds topics that match a pattern also when they are created later."""
     if not any(map(is_pattern, names)):
         return names
     parts = [f".*(?:{compiled(name).pattern}).*" if is_pattern(name) else re.escape(name) for name in names]
@@ -427,7 +422,6 @@ def _told(place: Place) -> str:
 
 
 def _is_file(stream: Any) -> bool:
-    """Whether a stream goes to a file, not to a terminal or a pipe."""
     try:
         return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
     except (AttributeError, OSError, ValueError):

@@ -12,9 +12,6 @@ from monedula.cli.formats import Format
 from monedula.cli.rendering import Form
 from monedula.cli.templates import LETTERS
 
-Partitions = Annotated[
-    list[str] | None, typer.Option("-p", "--partition", help="Only these partitions: 0, 0,2 or 0-3. Repeatable.")
-]
 Start = Annotated[
     str,
     typer.Option(

@@ -21,15 +21,18 @@ from monedula.formats.protobuf import Protobuf
 
 
 class Decode(StrEnum):
-    """What values are decoded from."""
+    """Format of encoded values."""
 
     json = "json"
     avro = "avro"
     protobuf = "protobuf"
 
 
+FORMATS: dict[Decode, Callable[..., Typed]] = {Decode.json: Json, Decode.avro: Avro, Decode.protobuf: Protobuf}
+
+
 class Framing(StrEnum):
-    """What stands before values."""
+    """Frame before values."""
 
     bare = "bare"
     confluent = "confluent"
@@ -39,7 +42,7 @@ class Framing(StrEnum):
 
 
 class Bad(StrEnum):
-    """What becomes of records that cannot be decoded."""
+    """Fate of records that cannot be decoded."""
 
     fail = "fail"
     null = "null"
@@ -47,7 +50,7 @@ class Bad(StrEnum):
 
 
 class Schema(NamedTuple):
-    """What is said about the fields."""
+    """Options about the fields."""
 
     given: str | None
     message: str | None
@@ -55,10 +58,10 @@ class Schema(NamedTuple):
     topics: Sequence[str]
     """The topics that are read."""
     has_registry: bool
-    """Whether the settings name a registry."""
+    """True if the settings name a registry."""
     framing: Framing | None = None
     schemas: str | None = None
-    """Those that values were written with."""
+    """The writers' schemas."""
 
 
 Mode = Literal["fail", "null", "drop"]
@@ -67,12 +70,7 @@ Mode = Literal["fail", "null", "drop"]
 def decoder(
     decode: Decode | None, schema: Schema, bad: Bad | None, flatten: bool, kind: Format | Template
 ) -> Typed | None:
-    """How values are decoded; `None` for bytes.
-
-    Raises:
-        Failure: if a file cannot be read.
-        UsageError: if the options contradict each other, or the schema makes no sense.
-    """
+    """The decoder of values; `None` for bytes."""
     if decode is None:
         told = (schema.given, schema.message, schema.subject, schema.framing, schema.schemas, bad)
         if any(given is not None for given in told) or flatten:
@@ -108,16 +106,11 @@ def _with_reader(decode: Decode, schema: Schema, mode: Mode, flatten: bool) -> T
         raise UsageError("--schema and --subject say two things about the fields; give one of them")
     given: dict[str, Any] = {"mode": mode, "flatten": flatten, "framing": schema.framing and schema.framing.value}
     if schema.schemas is not None:
-        read = text_of if decode is Decode.avro else proto_of
-        given["schemas"] = _by_id(schema.schemas, partial(read, option="--schemas"))
+        given["schemas"] = _by_id(schema.schemas, partial(source_of, decode, option="--schemas"))
     if decode is Decode.protobuf:
         given["message"] = schema.message
-    if schema.given is not None and decode is Decode.json:
-        return Json(text_of(schema.given), **given)
-    if schema.given is not None and decode is Decode.avro:
-        return Avro(text_of(schema.given), **given)
     if schema.given is not None:
-        return Protobuf(proto_of(schema.given), **given)
+        return FORMATS[decode](source_of(decode, schema.given), **given)
     if decode is Decode.avro and schema.schemas is not None and schema.subject is None:
         return Avro(**given)
     if not schema.has_registry and decode is Decode.json:
@@ -138,11 +131,7 @@ def _with_reader(decode: Decode, schema: Schema, mode: Mode, flatten: bool) -> T
                 f"--decode {decode} of several topics needs the subject whose schema is meant: --subject NAME"
             )
         subject = f"{schema.topics[0]}-value"
-    if decode is Decode.json:
-        return Json(subject=subject, **given)
-    if decode is Decode.avro:
-        return Avro(subject=subject, **given)
-    return Protobuf(subject=subject, **given)
+    return FORMATS[decode](subject=subject, **given)
 
 
 def _by_id(given: str, read: Callable[[str], Any]) -> Any:
@@ -157,47 +146,20 @@ def _by_id(given: str, read: Callable[[str], Any]) -> Any:
 _ENDINGS = (".avsc", ".json", ".ddl", ".sql", ".txt", ".proto", ".pb", ".desc", ".binpb")
 
 
-def proto_of(schema: str, option: str = "--schema") -> str | bytes | dict[str, str]:
-    """The text of a schema, or what the file of that name has: text or descriptors.
-
-    Raises:
-        Failure: if the file cannot be read.
-    """
+def source_of(kind: Decode, schema: str, option: str = "--schema") -> str | bytes | dict[str, str]:
+    """The schema itself, or what the file of that name has: for Protobuf a text, by its file's name, or descriptors."""
     path = Path(schema)
     try:
-        if "{" not in schema and _is_file(path):
+        if path.is_file():
+            if kind is not Decode.protobuf:
+                return path.read_text()
             found = path.read_bytes()
             return {path.name: found.decode()} if path.suffix == ".proto" else found
     except OSError as error:
-        raise Failure(f"{option} {schema}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Failure(f"{option} {schema}: the file is not UTF-8") from None
-    return text_of(schema, option)
-
-
-def text_of(schema: str, option: str = "--schema") -> str:
-    """The schema itself, or what the file of that name has.
-
-    Raises:
-        Failure: if the file cannot be read.
-    """
-    path = Path(schema)
-    try:
-        if _is_file(path):
-            return path.read_text()
-    except OSError as error:
-        raise Failure(f"{option} {schema}: {error.strerror}") from None
+        if error.errno != ENAMETOOLONG:  # before Python 3.14: a schema is longer than the name of any file
+            raise Failure(f"{option} {schema}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise Failure(f"{option} {schema}: the file is not UTF-8") from None
     if schema.endswith(_ENDINGS):
         raise Failure(f"{option} {schema}: there is no such file")
     return schema
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError as error:
-        if error.errno == ENAMETOOLONG:  # before Python 3.14: a schema is longer than the name of any file
-            return False
-        raise

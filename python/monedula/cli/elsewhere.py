@@ -1,4 +1,4 @@
-"""What the options of kcat, of Kafka's own tools and of rpk are called here, and where options stand."""
+"""Names here for the options of kcat, of Kafka's own tools and of rpk, and the place of options."""
 
 from typing import Any
 
@@ -73,11 +73,11 @@ _VERBOSE = ("-v", "--verbose")
 _OPTIONS: dict[str, dict[str, str]] = {"monedula consume": _CONSUME, "monedula produce": _PRODUCE}
 
 POSITIONS = ("beginning", "end", "start", "stored", "earliest", "latest")
-"""What other tools take for `-o`, which is an offset there and a file here."""
+"""Values of `-o` in other tools: it is an offset there and a file here."""
 
 
 def advice_on(path: str, error: Any) -> str | None:
-    """What to write instead of what a command line has, if another tool has it.
+    """Advice for a part of a command line that only another tool has.
 
     Args:
         path: the command, such as `monedula consume`.
@@ -88,7 +88,7 @@ def advice_on(path: str, error: Any) -> str | None:
         known = _EVERYWHERE.get(option) or _BEHIND.get(option)
         if known is None:
             return "the options of a command stand behind it"
-        # What stands behind a comma explains the option.
+        # The text behind a comma explains the option.
         return f"options stand behind the command: {_some_command(path, error.ctx)} {known.split(', ')[0]}"
     if option in _VERBOSE:
         return f"it stands before the command: monedula {option}{path.removeprefix('monedula')}"

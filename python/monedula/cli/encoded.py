@@ -1,4 +1,4 @@
-"""Columns of JSON values, for the inputs of `monedula produce` that are text: what `consume --decode` writes is read."""
+"""Columns of JSON values, for inputs of `monedula produce` that are text: it reads what `consume --decode` writes."""
 
 import base64
 import binascii
@@ -32,7 +32,7 @@ class BadValue(ValueError):
 
 
 def convert_to(kind: Any) -> Convert:
-    """What makes an object for pyarrow of a JSON value, for a type of Arrow.
+    """Make the function from a JSON value to an object that pyarrow takes for a type of Arrow.
 
     Nothing is rounded, cut or left out: the function raises `BadValue`.
     """
@@ -45,11 +45,11 @@ class Nulls(NamedTuple):
 
     names: frozenset[str] = frozenset()
     within: "Mapping[str, Nulls]" = MappingProxyType({})
-    """Those of the records that stand in fields."""
+    """The same for records that stand in fields."""
 
 
 def nulls_of(schema: str) -> Nulls:
-    """Those of a schema, as far as its records stand where they are used, and are not only named there."""
+    """Find them in a schema, as far as its records stand where they are used, and are not only named there."""
     try:
         return _nulls_of(json.loads(schema))
     except ValueError:
@@ -87,11 +87,7 @@ class Apart(Exception):
 
 
 def joined(one: Shape, other: Shape) -> Shape:
-    """The fields of both values.
-
-    Raises:
-        Apart: if they have not the same ones.
-    """
+    """The fields of both values."""
     if one is None or other is None:
         return one if other is None else other
     if one.keys() != other.keys():
@@ -111,7 +107,7 @@ def narrowed(kind: Any, shape: Shape) -> Any:
 
 
 def _is_union(kind: Any) -> bool:
-    """Whether a struct stands for a union of Avro, of whose members all but one are null."""
+    """Return true if a struct stands for a union of Avro, of whose members all but one are null."""
     names = [each.name for each in kind]
     return len(names) > 1 and names == [f"member{index}" for index in range(len(names))]
 
@@ -248,7 +244,7 @@ def _floating(kind: Any) -> Convert:
 
 
 def _binary_digits(number: int) -> int:
-    """How many binary digits a number has without the zeros at its end."""
+    """Number of binary digits without the zeros at the end."""
     return (abs(number) // ((number & -number) or 1)).bit_length()
 
 

@@ -2,20 +2,17 @@
 
 from typing import NamedTuple
 
-from monedula.cli.decoding import Decode, proto_of, text_of
+from monedula.cli.decoding import FORMATS, Decode, source_of
 from monedula.cli.failures import UsageError, require
 from monedula.cli.wording import CommandWording
 from monedula.errors import ArgumentError
 from monedula.formats._typed import Typed
-from monedula.formats.avro import Avro
-from monedula.formats.json import Json
-from monedula.formats.protobuf import Protobuf
 
 Encode = Decode
 
 
 class Options(NamedTuple):
-    """What the command line says about keys, or about values."""
+    """Options about keys, or about values."""
 
     column: str
     """`key` or `value`."""
@@ -31,21 +28,15 @@ class Options(NamedTuple):
 
 
 class Where(NamedTuple):
-    """What else counts for what is written."""
+    """Circumstances of an encoding."""
 
     topic: str | None
     has_registry: bool
     is_table: bool
-    """Whether the input has columns with types of their own."""
 
 
 def encoder(given: Options, where: Where) -> Typed | None:
-    """How keys or values are written; `None` for bytes.
-
-    Raises:
-        Failure: if a file cannot be read.
-        UsageError: if the options contradict each other, or the schema makes no sense.
-    """
+    """The form of keys or values; `None` for bytes."""
     named, encode = given.named, given.encode
     if encode is None:
         if any(each is not None for each in (given.schema, given.message, given.subject)) or given.flatten:
@@ -61,30 +52,23 @@ def encoder(given: Options, where: Where) -> Typed | None:
         raise UsageError("--flatten makes values of the columns of Arrow and Parquet; a line is a value already")
     require("pyarrow", "arrow", named("encode"))
     try:
-        return _written(given, where)
+        return _written(given, encode, where)
     except ArgumentError as error:
         raise UsageError(f"{named('schema')}: {CommandWording(given.column).reason(error)}") from None
 
 
-def _written(given: Options, where: Where) -> Typed:
-    encode, schema, flatten = given.encode, given.schema, given.flatten
+def _written(given: Options, encode: Encode, where: Where) -> Typed:
+    schema, flatten = given.schema, given.flatten
     _check_source(given, where)
-    if schema is None and given.subject is None and encode is Encode.json and not where.has_registry:
-        return Json(flatten=flatten)
     subject = given.subject
-    if schema is None and subject is None:
+    if schema is None and subject is None and (where.has_registry or encode is not Encode.json):
         subject = f"{where.topic}-{given.column}"
-    option = given.named("schema")
-    if encode is Encode.json:
-        return Json(None if schema is None else text_of(schema, option), subject=subject, flatten=flatten)
-    if encode is Encode.avro:
-        return Avro(None if schema is None else text_of(schema, option), subject=subject, flatten=flatten)
-    source = None if schema is None else proto_of(schema, option)
-    return Protobuf(source, message=given.message, subject=subject, flatten=flatten)
+    source = None if schema is None else source_of(encode, schema, given.named("schema"))
+    message = {"message": given.message} if encode is Encode.protobuf else {}
+    return FORMATS[encode](source, subject=subject, flatten=flatten, **message)
 
 
 def _check_source(given: Options, where: Where) -> None:
-    """Refuse what does not say which schema is meant."""
     named, encode = given.named, given.encode
     if given.subject is not None and not where.has_registry:
         raise UsageError(f"{named('subject')} is that of a registry: give -X schema.registry.url=http://...")

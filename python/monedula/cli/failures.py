@@ -1,4 +1,4 @@
-"""How a command fails: `UsageError` and `Failure`, which `running` turns into one line and an exit code."""
+"""Errors of commands: `UsageError` and `Failure`, which `running` turns into one line and an exit code."""
 
 
 class UsageError(Exception):
@@ -18,11 +18,7 @@ class Failure(Exception):
 
 
 def require(package: str, extra: str, purpose: str) -> None:
-    """Check that a package is installed.
-
-    Raises:
-        Failure: if it is not; the message says what to install.
-    """
+    """Check that a package is installed."""
     from importlib.util import find_spec
 
     if find_spec(package) is None:

@@ -19,7 +19,6 @@ class StreamClosedError(OSError):
         super().__init__(None, f"is closed{hint}", name)
 
     def __str__(self) -> str:
-        """What is closed, and what helps."""
         return f"{self.filename} {self.strerror}"
 
 
@@ -27,11 +26,9 @@ class _ClosedOutput(TextIOBase):
     """Takes the place of a standard output that is closed: whoever writes there is told."""
 
     def writable(self) -> bool:
-        """Whether it could be written to: so that it looks like an output."""
         return True
 
     def write(self, _text: str) -> NoReturn:
-        """Refuse."""
         raise StreamClosedError(STANDARD_OUTPUT)
 
 
@@ -44,12 +41,10 @@ class _NamedOutput(TextIOWrapper):
         super().__init__(output.buffer, output.encoding, output.errors, line_buffering=output.line_buffering)
 
     def write(self, text: str) -> int:
-        """Write a text."""
         with named(STANDARD_OUTPUT):
             return super().write(text)
 
     def flush(self) -> None:
-        """Let others see what was written."""
         with named(STANDARD_OUTPUT):
             super().flush()
 
@@ -71,11 +66,7 @@ def prepare_streams() -> None:
 
 
 def standard_input(hint: str = "") -> TextIO:
-    """Standard input.
-
-    Raises:
-        StreamClosedError: if the parent process closed it; `hint` says what may be done instead.
-    """
+    """Standard input."""
     if sys.__stdin__ is None:
         raise StreamClosedError("standard input", hint)
     return sys.stdin

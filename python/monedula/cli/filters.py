@@ -7,6 +7,7 @@ found in it), each with `!` before it for the opposite. A header's name stands b
 import re
 from collections.abc import Callable, Sequence
 from itertools import islice
+from operator import attrgetter
 
 from monedula import Batch, Record
 from monedula.cli.failures import UsageError
@@ -26,15 +27,12 @@ class Filter:
         keys: conditions on the key; a text without an operator has to be contained.
         values: conditions on the value, likewise.
         headers: conditions on headers; `NAME` for records that have the header, `!NAME` for those that do not.
-
-    Raises:
-        UsageError: if a condition cannot be understood.
     """
 
     def __init__(self, keys: Sequence[str] | None, values: Sequence[str] | None, headers: Sequence[str] | None) -> None:
         self.columns = [name for name, given in (("key", keys), ("value", values), ("headers", headers)) if given]
-        self._conditions: list[Condition] = [_of_key(text) for text in keys or ()]
-        self._conditions += [_of_value(text) for text in values or ()]
+        self._conditions: list[Condition] = [_of_field("key", text) for text in keys or ()]
+        self._conditions += [_of_field("value", text) for text in values or ()]
         self._conditions += [_of_header(text) for text in headers or ()]
 
     def __bool__(self) -> bool:
@@ -51,14 +49,11 @@ class Filter:
         return list(islice(found, most))
 
 
-def _of_key(text: str) -> Condition:
-    holds, negated = _test("--key", text)
-    return lambda record: (record.key is not None and holds(record.key)) != negated
-
-
-def _of_value(text: str) -> Condition:
-    holds, negated = _test("--value", text)
-    return lambda record: (record.value is not None and holds(record.value)) != negated
+def _of_field(name: str, text: str) -> Condition:
+    found = _CONDITION.fullmatch(text)
+    opposite, operator, operand = ("", ":", text) if found is None else found.groups()
+    holds, field = _of_operator(f"--{name}", text, operator, operand), attrgetter(name)
+    return lambda record: ((data := field(record)) is not None and holds(data)) != bool(opposite)
 
 
 def _of_header(text: str) -> Condition:
@@ -75,14 +70,8 @@ def _of_header(text: str) -> Condition:
     )
 
 
-def _test(option: str, text: str) -> tuple[Callable[[bytes], bool], bool]:
-    found = _CONDITION.fullmatch(text)
-    opposite, operator, operand = ("", ":", text) if found is None else found.groups()
-    return _of_operator(option, text, operator, operand), bool(opposite)
-
-
 def _of_operator(option: str, text: str, operator: str, operand: str) -> Callable[[bytes], bool]:
-    # What the shell passed as bytes that are not UTF-8 stays those bytes.
+    # Bytes that are not UTF-8, as the shell passed them, stay those bytes.
     wanted = operand.encode(errors="surrogateescape")
     if operator == "=":
         return lambda data: data == wanted

@@ -43,11 +43,7 @@ _ENDINGS = {
 
 
 def format_of(chosen: str | None, output: Path | None) -> Format | Template:
-    """The chosen format, or format string; or else the format of the file's extension.
-
-    Raises:
-        UsageError: if no format has that name, or no format has that extension.
-    """
+    """The chosen format, or format string; or else the format of the file's extension."""
     if chosen is not None and "%" in chosen:
         return Template(chosen)
     if chosen is not None:
@@ -65,12 +61,7 @@ def format_of(chosen: str | None, output: Path | None) -> Format | Template:
 
 
 def open_sink(kind: Format | Template, output: Path | None, look: Look, schema: Any) -> Sink:
-    """Open a sink to a file, or to standard output.
-
-    Raises:
-        UsageError: if a binary format would go to a terminal.
-        Failure: if the format needs a package that is not installed, or standard output is closed.
-    """
+    """Open a sink to a file, or to standard output."""
     if kind in BINARY:
         if output is None and sys.stdout.isatty():
             raise UsageError(f"{kind} is no text: give a file with -o, or pipe it into a program")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from monedula.admin import Admin
-from monedula.cli.administration import Connection, Partitions, Yes, administration
+from monedula.cli.administration import Connection, DryRun, Partitions, Yes, administration
 from monedula.cli.completing import complete_groups
 from monedula.cli.failures import Failure, UsageError
 from monedula.cli.files import write_text
@@ -74,7 +74,7 @@ def reset(
     ] = False,
     topic: OnlyTopics = None,
     partition: Partitions = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+    dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
@@ -215,7 +215,7 @@ def import_(
     clamp: Annotated[
         bool, typer.Option("--clamp", help="Move offsets that a log does not hold any more, or not yet, to its ends.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+    dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:

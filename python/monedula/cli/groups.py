@@ -253,7 +253,7 @@ def delete(
             say(f"deleted {group}")
 
 
-app = typer.Typer(help="List, describe, watch, reset and delete groups.", no_args_is_help=True, rich_markup_mode=None)
+HELP = "List, describe, watch, reset and delete groups."
 COMMANDS = (
     ("list", list_groups, LIST_EXAMPLES),
     ("describe", describe, DESCRIBE_EXAMPLES),

@@ -19,7 +19,7 @@ def element_texts(text: str) -> list[str]:
 
 
 def is_digits_limit(error: ValueError) -> bool:
-    """Whether Python refuses a whole number because it has thousands of digits."""
+    """Return true if Python refuses a whole number because it has thousands of digits."""
     return "set_int_max_str_digits" in str(error)
 
 

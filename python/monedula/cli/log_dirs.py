@@ -100,9 +100,7 @@ def move(
     say(f"moving to {to}: {', '.join(f'{topic}-{index}' for index in chosen)}")
 
 
-app = typer.Typer(
-    help="List log directories and their replicas, and move replicas.", no_args_is_help=True, rich_markup_mode=None
-)
+HELP = "List log directories and their replicas, and move replicas."
 COMMANDS = (
     ("list", list_log_dirs, LIST_EXAMPLES),
     ("replicas", replicas, REPLICAS_EXAMPLES),

@@ -40,11 +40,7 @@ _ENDINGS = {
 
 
 def offsets_format(chosen: OffsetsFormat | None, file: Path | None) -> OffsetsFormat:
-    """The chosen format, or that of the file's name.
-
-    Raises:
-        UsageError: if the name of the file says no format.
-    """
+    """The chosen format, or that of the file's name."""
     if chosen is not None:
         return chosen
     if file is None or file == Path("-"):
@@ -70,11 +66,6 @@ def read_offsets(file: Path, group: str | None) -> GroupedOffsets:
     Args:
         file: the file; what it contains says whether it is CSV or JSON.
         group: the group that they are for, in place of the one in the file.
-
-    Raises:
-        UsageError: if the file does not name the group and `group` does not either, or it names several and `group` is
-            given.
-        Failure: if a line is not an offset.
     """
     text = text_in(file)
     found: GroupedOffsets = {}

@@ -1,4 +1,4 @@
-"""Where `monedula produce` sends records whose data name a partition that their topic does not have."""
+"""Partitions for records of `monedula produce` whose data name one that their topic does not have."""
 
 from math import inf
 from typing import Any

@@ -19,11 +19,7 @@ _NAMES = {"earliest": "earliest", "beginning": "earliest", "latest": "latest", "
 
 
 def place_of(text: str, option: str) -> Place:
-    """The position that `--from` or `--to` gives.
-
-    Raises:
-        UsageError: if the text is not a position; the message lists the valid forms.
-    """
+    """The position that `--from` or `--to` gives."""
     if text in _NAMES:
         return _NAMES[text]
     if re.fullmatch(r"-?\d{1,19}", text):
@@ -38,11 +34,7 @@ def place_of(text: str, option: str) -> Place:
 
 
 def duration_of(text: str, option: str) -> timedelta:
-    """The duration that an option gives: `90m`, `7d`, or as in ISO 8601, `PT1H30M`.
-
-    Raises:
-        UsageError: if the text is not a duration, or the duration is too long.
-    """
+    """The duration that an option gives: `90m`, `7d`, or as in ISO 8601, `PT1H30M`."""
     found = _DURATION.fullmatch(text) or _ISO_DURATION.fullmatch(text)
     if found is None or not any(found.groups()):
         raise UsageError(f"{option} {text}: expected a time such as 30m, 12h, 7d (s, m, h, d, w) or PT1H30M")
@@ -55,11 +47,7 @@ def duration_of(text: str, option: str) -> timedelta:
 
 
 def partitions_of(texts: list[str] | None) -> list[int]:
-    """The partitions given as `0`, `0,2` or `0-3`.
-
-    Raises:
-        UsageError: if a part is neither a number nor a valid range.
-    """
+    """The partitions given as `0`, `0,2` or `0-3`."""
     found: list[int] = []
     for part in ",".join(texts or ()).split(",") if texts else ():
         span = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", part.strip())

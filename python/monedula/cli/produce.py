@@ -149,7 +149,6 @@ def produce(
 
 
 def _key(key: str | None, is_typed: bool) -> Any:
-    """The key that all records have."""
     if key is None or not is_typed:
         return None if key is None else key.encode()
     try:
@@ -159,7 +158,7 @@ def _key(key: str | None, is_typed: bool) -> Any:
 
 
 def _pinned(producer: Producer, name: str, form: Typed) -> Typed:
-    """How keys or values are written, with the schema of their subject if none is given."""
+    """The form of keys or values, with the schema of their subject if none is given."""
     try:
         pinned = producer._of_subject(form)
     except ArgumentError as error:

@@ -2,7 +2,6 @@
 
 import sys
 from time import monotonic
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -13,13 +12,7 @@ _FREQUENCY = 8
 
 
 class Bar:
-    """Shows a command's progress, its rate and the remaining time. Draws nothing if standard error is not a terminal.
-
-    Args:
-        what: the text before the bar.
-        total: the total amount of work, if it is known.
-        wanted: whether to draw at all.
-    """
+    """Shows a command's progress, its rate and the remaining time, if standard error is a terminal."""
 
     def __init__(self, what: str, total: int | None = None, *, wanted: bool = True) -> None:
         self.records = 0
@@ -37,9 +30,7 @@ class Bar:
             self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._progress is not None:
             self._progress.update(self._task, completed=self._done, total=self._total)
             self._progress.stop()

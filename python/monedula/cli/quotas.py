@@ -144,7 +144,7 @@ def _title(entity: QuotaEntity) -> str:
     )
 
 
-app = typer.Typer(help="List, set and remove client quotas.", no_args_is_help=True, rich_markup_mode=None)
+HELP = "List, set and remove client quotas."
 COMMANDS = (
     ("list", list_quotas, LIST_EXAMPLES),
     ("set", set_quotas, SET_EXAMPLES),

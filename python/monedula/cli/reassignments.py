@@ -210,13 +210,12 @@ def _move_throttled(admin: Admin, rate: int, current: Replicas, moves: Replicas)
 
 
 def _current(admin: Admin, topics: list[str] | None) -> dict[TopicPartition, Sequence[int]]:
-    """The brokers of each partition of these topics, or of all."""
     found = described(admin) if topics is None else admin.describe_topics(topics).values()
     return {TopicPartition(topic.name, part.partition): part.replicas for topic in found for part in topic.partitions}
 
 
 def _copied(admin: Admin, moves: Mapping[TopicPartition, Reassignment]) -> dict[TopicPartition, float]:
-    """How much of each partition the slowest of its new replicas has, in percent of the largest old one."""
+    """Progress of the slowest new replica of each partition, in percent of the largest old one."""
     if not moves:
         return {}
     directories = admin.describe_log_dirs(partitions=list(moves), errors="return")
@@ -252,7 +251,6 @@ def _listed(brokers: Sequence[int]) -> str:
 
 
 def _as_text(moves: Mapping[TopicPartition, Sequence[int]]) -> str:
-    """A plan in the JSON of Kafka's own tool."""
     partitions = [
         {"topic": at.topic, "partition": at.partition, "replicas": list(replicas)} for at, replicas in moves.items()
     ]
@@ -260,11 +258,6 @@ def _as_text(moves: Mapping[TopicPartition, Sequence[int]]) -> str:
 
 
 def _read(file: Path) -> Assignment:
-    """The plan in a file, or on standard input for `-`.
-
-    Raises:
-        Failure: if it is no plan, or names directories, which this command does not choose.
-    """
     text = text_in(file)
     try:
         entries: list[dict[str, Any]] = json.loads(text)["partitions"]
@@ -283,11 +276,7 @@ def _read(file: Path) -> Assignment:
     return plan
 
 
-app = typer.Typer(
-    help="Plan, start, follow and cancel moves of partitions.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+HELP = "Plan, start, follow and cancel moves of partitions."
 COMMANDS = (
     ("plan", plan, PLAN_EXAMPLES),
     ("start", start, START_EXAMPLES),

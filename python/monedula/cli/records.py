@@ -1,9 +1,10 @@
-"""What `monedula produce` sends one by one: records whose keys and values are bytes."""
+"""Records that `monedula produce` sends one by one: their keys and values are bytes."""
 
 import sys
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from monedula.cli.failures import Failure
@@ -15,33 +16,25 @@ from monedula.errors import KafkaError, KafkaTimeoutError
 from monedula.producer.sync import Producer
 
 LAST_WORDS_SECONDS = 5.0
-"""How long the command still delivers records after Ctrl-C."""
+"""Time to deliver records after Ctrl-C."""
 
 
+@dataclass(frozen=True)
 class Common:
     """The topic, partition, key and headers from the command line, for all records."""
 
-    def __init__(
-        self,
-        topic: str | None,
-        partition: int | None,
-        any_partition: bool,
-        key: Any,
-        headers: Headers,
-        placing: Placing,
-    ) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.any_partition = any_partition
-        self.key = key
-        self.headers = headers
-        self._placing = placing
+    topic: str | None
+    partition: int | None
+    any_partition: bool
+    key: Any
+    headers: Headers
+    placing: Placing
 
     def partition_of(self, line: Line, topic: str) -> int | None:
         """The partition of a record, if one is said, and its topic has it."""
         if self.partition is not None or self.any_partition or line.partition is None:
             return self.partition
-        return self._placing.placed(topic, line.partition)
+        return self.placing.placed(topic, line.partition)
 
 
 class Lines:
@@ -126,11 +119,7 @@ class Lines:
 
 
 def report(acknowledged: int, failure: Failure | None) -> None:
-    """Say how many records were acknowledged.
-
-    Raises:
-        Failure: if one was not, or what was to be sent could not be read.
-    """
+    """Say how many records were acknowledged."""
     records = "1 record was" if acknowledged == 1 else f"{acknowledged} records were"
     if failure is not None:
         raise Failure(f"{failure}; {records} acknowledged", failure.cause)

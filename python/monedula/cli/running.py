@@ -35,12 +35,7 @@ _REPEAT_SECONDS = 30.0
 
 
 def text_in(file: Path) -> str:
-    """The text of a file, or what comes from standard input for `-`.
-
-    Raises:
-        Failure: if it is not UTF-8.
-        StreamClosedError: if it is to come from standard input, which is closed.
-    """
+    """The text of a file, or what comes from standard input for `-`."""
     try:
         return standard_input().read() if file == Path("-") else file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -94,7 +89,7 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         @wraps(function)
         def guarded(*arguments: Any, **options: Any) -> None:
             try:
-                with _terminated():
+                with handled(_stop, signal.SIGTERM):
                     function(*arguments, **options)
                     sys.stdout.flush()
             except UsageError as error:
@@ -108,7 +103,7 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 from monedula.cli.similar import with_similar
 
                 cause = getattr(error, "cause", None) or error
-                # What a command says itself may quote data.
+                # A text of the command itself may quote data, so no word of it is replaced.
                 told = str(error) if isinstance(error, Failure) else CommandWording().told(error)
                 _end(name, with_similar(told, cause, options), FAILED)
             except BrokenPipeError:
@@ -136,12 +131,7 @@ def say(message: str) -> None:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask for confirmation before something that cannot be undone; `yes` skips the question.
-
-    Raises:
-        UsageError: if standard input is not a terminal.
-        Failure: if the answer is no.
-    """
+    """Ask for confirmation before something that cannot be undone; `yes` skips the question."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -164,7 +154,6 @@ class _Calm(logging.Filter):
         self._next = monotonic() + _CALM_SECONDS
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is shown."""
         if logging.getLogger("monedula").isEnabledFor(logging.DEBUG) or record.levelno > logging.WARNING:
             return True
         if monotonic() < self._next or getattr(record, "event", None) in _RAISED:
@@ -178,7 +167,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.torn = False
-        """Whether a batch was begun and not written completely."""
+        """True if a batch was begun and not written completely."""
         self._pending: Stopped | None = None
 
     def __enter__(self) -> "Interrupts":
@@ -204,18 +193,19 @@ class Interrupts:
         self._pending = Stopped(number)
 
 
+def _stop(number: int, _frame: FrameType | None) -> None:
+    raise Stopped(number)
+
+
 @contextmanager
-def _terminated() -> Iterator[None]:
-    """Make SIGTERM end a command by an exception, as Ctrl-C does."""
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        raise Stopped(number)
-
-    before = signal.signal(signal.SIGTERM, stop)
+def handled(handler: Callable[[int, FrameType | None], object], *numbers: int) -> Iterator[None]:
+    """Handle signals until the end of the block; the process has its own handlers back then."""
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def _usage_problem(path: str, error: Any) -> str:
@@ -233,7 +223,7 @@ def _end(name: str, problem: str, code: int) -> NoReturn:
 
 
 def _told(error: OSError) -> str:
-    """What an error of the system says, with the file that it is about."""
+    """The text of an error of the system, with its file."""
     if error.filename == STANDARD_OUTPUT:
         _forget_stdout()
     return f"{'' if error.filename is None else f'{error.filename}: '}{error.strerror or error}"

@@ -14,7 +14,7 @@ from monedula.cli.tables import show
 
 
 class Form(StrEnum):
-    """How a schema is written."""
+    """Form of a schema."""
 
     TABLE = "table"
     JSON = "json"
@@ -73,5 +73,5 @@ def infer(
             sys.stdout.write(found.ddl + "\n")
 
 
-app = typer.Typer(help="Infer the schemas of JSON records.", no_args_is_help=True, rich_markup_mode=None)
+HELP = "Infer the schemas of JSON records."
 COMMANDS = (("infer", infer, INFER_EXAMPLES),)

@@ -161,9 +161,7 @@ def _text(file: Path, kind: str) -> str:
     return text
 
 
-app = typer.Typer(
-    help="List, show, register and check schemas in a registry.", no_args_is_help=True, rich_markup_mode=None
-)
+HELP = "List, show, register and check schemas in a registry."
 COMMANDS = (
     ("list", list_subjects, LIST_EXAMPLES),
     ("show", show_schema, SHOW_EXAMPLES),

@@ -42,11 +42,7 @@ _PROPAGATION_MS = "2000"
 
 
 def settings_of(servers: str | None, pairs: list[str] | None, file: Path | None) -> dict[str, str]:
-    """The settings from the options: `-b` overrides `-X`, `-X` the file, and the file the environment.
-
-    Raises:
-        UsageError: if a `-X` or a line of the file is not a setting, or a `-X` is a password.
-    """
+    """The settings from the options: `-b` overrides `-X`, `-X` the file, and the file the environment."""
     settings = {} if file is None else read_properties(file)
     for key, value in (pair(text, "-X") for text in pairs or ()):
         if (is_secret(key) or _PASSWORD_IN_URL.search(value)) and not has_variables(value):
@@ -55,7 +51,7 @@ def settings_of(servers: str | None, pairs: list[str] | None, file: Path | None)
                 f"or give -X config.providers=env and -X '{key}=${{env:NAME}}' for an environment variable NAME"
             )
         settings[key] = value
-    names = _names_of_servers()
+    names = next({key.name, *key.aliases} for key in config_keys() if key.name == "bootstrap.servers")
     if servers is not None:
         settings = {key: value for key, value in settings.items() if key not in names}
         settings["bootstrap.servers"] = servers
@@ -67,7 +63,7 @@ def settings_of(servers: str | None, pairs: list[str] | None, file: Path | None)
 
 
 def admin_settings(settings: dict[str, str]) -> dict[str, str]:
-    """Those of the settings of another client that an admin client has too."""
+    """The settings of another client that an admin client has too."""
     keys = (key for key in config_keys() if key.role in ("all", "admin"))
     known = {name for key in keys for name in (key.name, *key.aliases)}
 
@@ -79,7 +75,7 @@ def admin_settings(settings: dict[str, str]) -> dict[str, str]:
 
 
 def names_registry(settings: dict[str, str], is_typed: bool) -> bool:
-    """Whether the settings name a schema registry.
+    """Return true if the settings name a schema registry.
 
     Raises:
         UsageError: if its URL is empty, and keys or values are typed: they would be without a frame.
@@ -93,11 +89,7 @@ def names_registry(settings: dict[str, str], is_typed: bool) -> bool:
 
 
 def pair(text: str, option: str) -> tuple[str, str]:
-    """Key and value of `key=value`.
-
-    Raises:
-        UsageError: if the text has another form.
-    """
+    """Key and value of `key=value`."""
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
         raise UsageError(f"{option} {text}: expected key=value")
@@ -122,7 +114,3 @@ def read_properties(file: Path) -> dict[str, str]:
     except ValueError as error:
         raise UsageError(f"{file}, {error}") from None
     return settings
-
-
-def _names_of_servers() -> set[str]:
-    return next({key.name, *key.aliases} for key in config_keys() if key.name == "bootstrap.servers")

@@ -1,4 +1,4 @@
-"""What a command that runs until Ctrl-C says while no broker answers: "no answer for 12 s"."""
+"""Messages of a command that runs until Ctrl-C, while no broker answers: "no answer for 12 s"."""
 
 from time import monotonic
 from typing import Any
@@ -16,13 +16,6 @@ class Silence:
         self._next = _FIRST
         self._began: float | None = None
 
-    def failing(self, seconds: float, last_error: object) -> None:
-        """Brokers have not answered for so many seconds."""
-        self._began = monotonic() - seconds
-        if seconds >= self._next:
-            self._next = seconds + _AGAIN
-            say(no_answer(seconds, last_error))
-
     def answered(self) -> None:
         """Brokers answer."""
         if self._began is not None and self._next > _FIRST:
@@ -31,10 +24,14 @@ class Silence:
 
     def look(self, health: dict[str, Any]) -> None:
         """Say what there is to say about a consumer, by its `health()`."""
-        if health["failing_for"] is None:
+        seconds = health["failing_for"]
+        if seconds is None:
             self.answered()
-        else:
-            self.failing(health["failing_for"], health["last_error"])
+            return
+        self._began = monotonic() - seconds
+        if seconds >= self._next:
+            self._next = seconds + _AGAIN
+            say(no_answer(seconds, health["last_error"]))
 
 
 def no_answer(seconds: float, last_error: object) -> str:

@@ -15,7 +15,7 @@ from monedula.cli.templates import Template
 
 @dataclass(frozen=True)
 class Look:
-    """How records are written as text, CSV or JSON."""
+    """Form of records as text, CSV or JSON."""
 
     key_separator: str | None = None
     key_form: Form = Form.auto
@@ -23,7 +23,6 @@ class Look:
     columns: tuple[str, ...] | None = None
     null: str = ""
     decodes: bool = False
-    """Whether values are decoded, and written as JSON."""
 
 
 class Sink(ABC):
@@ -159,7 +158,6 @@ class TemplateSink(LineSink):
 
 
 def _records(batch: Batch, rows: Sequence[int]) -> Iterator[Record]:
-    """The records of these rows."""
     if isinstance(rows, range):
         return islice(batch.records(), len(rows))
     wanted = iter(rows)

@@ -82,11 +82,7 @@ def input_of(chosen: Input | None, file: Path | None) -> Input:
 
 @contextmanager
 def opened(file: Path | None) -> Iterator[BufferedReader]:
-    """The file, or standard input.
-
-    Raises:
-        StreamClosedError: if it is standard input, and that is closed.
-    """
+    """The file, or standard input."""
     if file is None:
         yield standard_input("; give a file with -i").buffer  # type: ignore[misc] # its type says BinaryIO, and it is buffered
         return
@@ -122,9 +118,6 @@ def text_lines(
         null: the text that stands for a null key or value; without it there are none.
         first: the number of the first line.
         typed: of `key` and `value` those that are JSON, which is read.
-
-    Raises:
-        Failure: if a line lacks the separator, or what is to be read is no JSON.
     """
     mark = None if separator is None else separator.encode()
     nothing = None if null is None else null.encode()
@@ -152,16 +145,7 @@ def text_lines(
 
 
 def json_lines(lines: Iterable[bytes], first: int = 1, typed: Container[str] = ()) -> Iterator[Line]:
-    """One record per line, a JSON object as `monedula consume --format json` writes it.
-
-    Args:
-        lines: the input.
-        first: the number of the first line.
-        typed: of `key` and `value` those that stay what JSON has.
-
-    Raises:
-        Failure: if a line is not such an object.
-    """
+    """One record per line, a JSON object as `monedula consume --format json` writes it."""
     for number, raw in enumerate(lines, first):
         if not raw.strip():
             continue
@@ -172,11 +156,7 @@ def json_lines(lines: Iterable[bytes], first: int = 1, typed: Container[str] = (
 
 
 def tables(stream: BufferedReader, file: Path | None, kind: Input) -> tuple[int | None, Iterator[Any]]:
-    """The number of rows, if it is known, and the record batches of a Parquet file, an Arrow file or an Arrow stream.
-
-    Raises:
-        Failure: if the input has another format, or pyarrow is not installed.
-    """
+    """The number of rows, if known, and the batches of a Parquet file, an Arrow file or an Arrow stream."""
     require("pyarrow", "arrow", f"--format {kind}")
     import pyarrow
 
@@ -214,11 +194,7 @@ def _each(batches: Iterator[Any], name: str, kind: Input) -> Iterator[Any]:
 
 
 def named(batch: Any, key_column: str | None, value_column: str | None) -> Any:
-    """The batch with its key and value columns renamed to `key` and `value`, and without unknown columns.
-
-    Raises:
-        Failure: if a given column does not exist, or there is no column `value`.
-    """
+    """The batch with its key and value columns renamed to `key` and `value`, and without unknown columns."""
     names = _renamed(batch.schema.names, key_column, value_column)
     if "value" not in names:
         raise Failure(f"there is no column 'value'; name it with --value-column; there are {', '.join(names)}")
@@ -233,9 +209,6 @@ def with_fields(batch: Any, key_column: str | None, known: Container[str] | None
         batch: the rows.
         key_column: the column that is the key; it stays a field if it is a known one.
         known: the fields; any, if it is not said.
-
-    Raises:
-        Failure: if the given column does not exist.
     """
     names = _renamed(batch.schema.names, key_column, None)
     renamed = batch.rename_columns(names)
@@ -258,11 +231,7 @@ def _renamed(given: list[str], key_column: str | None, value_column: str | None)
 
 
 def json_of(raw: bytes | str) -> Any:
-    """What a text of JSON has.
-
-    Raises:
-        ValueError: if it is none, or has what could only be sent as something else.
-    """
+    """Parse JSON; refuses all that could only be sent as something else."""
     return _parsed(raw, parse_float=_finite, object_pairs_hook=_named_once)
 
 
@@ -342,11 +311,7 @@ def _check_fields(fields: Any) -> None:
 
 
 class _Given:
-    """The members of an object of JSON, with their texts, which are looked up once they are needed.
-
-    Raises:
-        ValueError: if a name is there twice.
-    """
+    """The members of an object of JSON, with their texts, which are looked up once they are needed."""
 
     def __init__(self, fields: dict[str, Any], whole: Callable[[], str]) -> None:
         self.fields = fields
@@ -356,7 +321,6 @@ class _Given:
 
     @cached_property
     def texts(self) -> dict[str, str]:
-        """The text of each member, as it stands."""
         return member_texts(self._whole())
 
 
@@ -415,7 +379,6 @@ def _bytes_of(given: _Given, member: str, name: str) -> bytes | None:
 
 
 def _whole(text: str, name: str, hint: str = "") -> bytes:
-    """The text in UTF-8."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:

@@ -23,14 +23,14 @@ Row = Sequence[object]
 
 _HAS_HEADINGS: ContextVar[bool] = ContextVar("headings", default=False)
 
-# What rich puts between two columns, and at both edges together.
+# Widths that rich puts between two columns, and at both edges together.
 _GAP = 3
 _EDGES = 2
 
 
 @contextmanager
 def headings(wanted: bool) -> Iterator[None]:
-    """Whether tables begin with the names of their columns, in a pipe too, until the end of the block."""
+    """Let tables begin with the names of their columns, in a pipe too, until the end of the block."""
     before = _HAS_HEADINGS.set(wanted)
     try:
         yield

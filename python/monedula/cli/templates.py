@@ -32,12 +32,6 @@ class Template:
     """A format string, ready to render records.
 
     A line feed is added, unless the text ends with an escape (a backslash and a letter) or contains `%R`.
-
-    Args:
-        text: the format string.
-
-    Raises:
-        UsageError: if a letter or an escape is unknown; the message lists the known ones.
     """
 
     def __init__(self, text: str) -> None:
@@ -58,14 +52,7 @@ class Template:
     def renderer(
         self, key_form: Form, value_form: Form, null: bytes, *, for_terminal: bool
     ) -> Callable[[Record], bytes]:
-        """A function that renders a record.
-
-        Args:
-            key_form: the form of keys.
-            value_form: the form of values.
-            null: what stands for a null key or value.
-            for_terminal: write control characters of the record as escapes.
-        """
+        """A function that renders a record."""
         parts = [
             _part(kind, content, _Bytes(key_form, value_form, null, for_terminal)) for kind, content in self._parts
         ]
@@ -75,8 +62,6 @@ class Template:
 
 
 class _Bytes:
-    """How keys, values and headers become bytes of the output."""
-
     def __init__(self, key_form: Form, value_form: Form, null: bytes, for_terminal: bool) -> None:
         self._key_form, self._value_form, self._null = key_form, value_form, null
         self._for_terminal = for_terminal

@@ -17,11 +17,7 @@ Replicas = Mapping[TopicPartition, Sequence[int]]
 
 
 def rate_of(text: str) -> int:
-    """Bytes a second of a text such as `10485760` or `10m`.
-
-    Raises:
-        UsageError: if it is no rate.
-    """
+    """Bytes a second of a text such as `10485760` or `10m`."""
     found = re.fullmatch(r"([0-9]{1,15})([kmg]?)", text.strip().lower())
     rate = 0 if found is None else int(found[1]) * _UNITS[found[2]]
     if not 0 < rate < 1 << 63:
@@ -30,12 +26,9 @@ def rate_of(text: str) -> int:
 
 
 def throttle(admin: Admin, rate: int, before: Replicas, after: Replicas) -> "Lifting":
-    """Limit the copying for these moves: on the brokers that take part, and for the replicas that are read and made.
-
-    Returns:
-        What lifts the limit. It is made of what was there before: a broker hears of changes a moment later.
-    """
+    """Limit the copying for these moves: on the brokers that take part, and for the replicas that are read and made."""
     added = {topic: _entries(topic, before, after) for topic in sorted({at.topic for at in after})}
+    # Made of the settings before: a broker hears of changes a moment later.
     lifting = _lifting(admin, list(after), added)
     changes: dict[ConfigResource, dict[str, str | Append]] = {
         ConfigResource("broker", str(broker)): dict.fromkeys(_RATES, str(rate)) for broker in lifting.brokers
@@ -47,11 +40,7 @@ def throttle(admin: Admin, rate: int, before: Replicas, after: Replicas) -> "Lif
 
 
 def unthrottle(admin: Admin, moves: Collection[TopicPartition]) -> bool:
-    """Remove the limit of moves that an earlier command began.
-
-    Returns:
-        Whether there was one.
-    """
+    """Remove the limit of moves that an earlier command began; false if there was none."""
     lifting = _lifting(admin, moves, {})
     if lifting.topics:
         lifting.lift(admin)
@@ -59,7 +48,7 @@ def unthrottle(admin: Admin, moves: Collection[TopicPartition]) -> bool:
 
 
 class Lifting(NamedTuple):
-    """What lifts a limit."""
+    """Changes that lift a limit."""
 
     brokers: list[int]
     topics: "dict[ConfigResource, dict[str, Subtract | None]]"
@@ -82,7 +71,7 @@ def _entries(topic: str, before: Replicas, after: Replicas) -> dict[str, list[st
 
 
 def _lifting(admin: Admin, moves: Collection[TopicPartition], added: Mapping[str, Mapping[str, list[str]]]) -> Lifting:
-    """What removes the entries of these partitions, those that are there and those that are added, from topics."""
+    """Changes that remove the entries of these partitions from topics, present ones and those that are added."""
     topics = [ConfigResource("topic", topic) for topic in sorted({at.topic for at in moves})]
     changes: dict[ConfigResource, dict[str, Subtract | None]] = {}
     brokers: set[str] = set()

@@ -124,7 +124,7 @@ def _time(timestamp_ms: int) -> str:
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp_ms)).isoformat(timespec="seconds")
 
 
-app = typer.Typer(help="Create, list, renew and expire delegation tokens.", no_args_is_help=True, rich_markup_mode=None)
+HELP = "Create, list, renew and expire delegation tokens."
 COMMANDS = (
     ("list", list_tokens, LIST_EXAMPLES),
     ("create", create, CREATE_EXAMPLES),

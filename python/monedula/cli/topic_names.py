@@ -24,16 +24,12 @@ OnlyTopics = Annotated[
 
 
 def is_pattern(name: str) -> bool:
-    """Whether the name of a topic is a pattern: no topic has `^` in its name."""
+    """Return true if the name of a topic is a pattern: no topic has `^` in its name."""
     return name.startswith("^")
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern, compiled. It matches a name if it is found in it.
-
-    Raises:
-        UsageError: if it is no regular expression.
-    """
+    """The pattern, compiled. It matches a name if it is found in it."""
     try:
         return re.compile(pattern)
     except re.error as error:
@@ -41,11 +37,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Check names and patterns before the cluster is asked.
-
-    Raises:
-        UsageError: if no topic can have such a name, or a pattern is no regular expression.
-    """
+    """Check names and patterns before the cluster is asked."""
     for name in names:
         if is_pattern(name):
             compiled(name)
@@ -59,9 +51,6 @@ def check_name(name: str, instead: str = "") -> None:
     Args:
         name: the name.
         instead: what to write if several topics or a pattern are meant, which are not possible here.
-
-    Raises:
-        UsageError: if no topic can have it.
     """
     if is_name(name) and name:
         return
@@ -74,12 +63,7 @@ def check_name(name: str, instead: str = "") -> None:
 
 
 def topics_of(names: Iterable[str], listed: Iterable[str]) -> list[str]:
-    """The topics that are named, and those of `listed` that match a pattern, each once.
-
-    Raises:
-        Failure: if no topic matches a pattern.
-        UsageError: if a pattern is no regular expression.
-    """
+    """The topics that are named, and those of `listed` that match a pattern, each once."""
     found: dict[str, None] = {}
     known = sorted(listed)
     for name in names:

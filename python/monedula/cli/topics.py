@@ -258,7 +258,7 @@ def _first_kept(
     return {at: end[at] if each.offset is None else each.offset for at, each in found.items()}
 
 
-app = typer.Typer(help="List, create, describe, change and delete topics.", no_args_is_help=True, rich_markup_mode=None)
+HELP = "List, create, describe, change and delete topics."
 COMMANDS = (
     ("list", list_topics, LIST_EXAMPLES),
     ("create", create, CREATE_EXAMPLES),

@@ -129,11 +129,7 @@ def _first_line(text: str) -> Secret:
     return Secret(text.split("\n", 1)[0].removesuffix("\r"))
 
 
-app = typer.Typer(
-    help="List, set and delete users that log in by SCRAM.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+HELP = "List, set and delete users that log in by SCRAM."
 COMMANDS = (
     ("list", list_users, LIST_EXAMPLES),
     ("set", set_password, SET_EXAMPLES),

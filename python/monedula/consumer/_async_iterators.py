@@ -70,16 +70,7 @@ class AsyncBatches:
 
     # Not a coroutine function, for the reason given at `AsyncConsumer.poll`.
     def __anext__(self) -> Coroutine[Any, Any, Batch]:
-        return self._batch(self._holder())
-
-    async def _batch(self, holder: int) -> Batch:
-        try:
-            batch = await self._step(holder)
-        except WakeupError:
-            raise StopAsyncIteration from None
-        if not batch:
-            raise StopAsyncIteration
-        return batch
+        return _taken(self._step, self._holder())
 
 
 @asynchronous
@@ -100,14 +91,18 @@ class AsyncRecords:
     async def _record(self, holder: int) -> Record:
         self._rows.holder = holder
         while (record := self._rows.take()) is None:
-            try:
-                batch = await self._step(holder)
-            except WakeupError:
-                raise StopAsyncIteration from None
-            if not batch:
-                raise StopAsyncIteration
-            self._rows.load(batch)
+            self._rows.load(await _taken(self._step, holder))
         return record
 
     def __del__(self) -> None:
         self._rows.give_back()
+
+
+async def _taken(step: Callable[[int], Awaitable[Batch]], holder: int) -> Batch:
+    try:
+        batch = await step(holder)
+    except WakeupError:
+        raise StopAsyncIteration from None
+    if not batch:
+        raise StopAsyncIteration
+    return batch

@@ -289,17 +289,14 @@ class ConsumerBase(GroupVerbs):
 
 
 def chosen(partitions: Iterable[tuple[str, int]] | None) -> list[tuple[str, int]] | None:
-    """The given partitions, checked; `None` stands for all assigned ones."""
     return None if partitions is None else raw_partitions(partitions)
 
 
 def named(topics: tuple[str, ...]) -> list[str]:
-    """The topic names given to `partitions_of`, checked."""
     return topic_names(topics, "partitions_of() takes names one by one, such as partitions_of('orders', 'returns')")
 
 
 def raw_times(times: Mapping[tuple[str, int], datetime | int | str]) -> list[tuple[tuple[str, int], int]]:
-    """The times given to `offsets_for_times`, checked."""
     if not isinstance(times, Mapping):
         raise ArgumentError(f"{times!r}: expected a dict such as {{('orders', 0): '1h ago'}}")
     return [(raw_partition(partition), timestamp_ms(time)) for partition, time in times.items()]

@@ -98,11 +98,6 @@ _DELETED = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 
 
 def committed_offsets(outcome: RawOutcome) -> dict[TopicPartition, int]:
-    """The committed offsets, if all were committed.
-
-    Raises:
-        CommitFailedError: if some were not.
-    """
     committed = {TopicPartition(*key): offset for key, (offset, wrong) in outcome.items() if wrong is None}
     failures: dict[TopicPartition, CommitFailure] = {}
     retriable = True

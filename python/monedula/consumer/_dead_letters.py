@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Callable, Iterable
 from time import monotonic
-from types import TracebackType
 from typing import Self, cast
 
 from monedula._monedula import Batch, ConsumerCore, MemberCore, PendingCallback, Record, SendFuture
@@ -14,7 +13,7 @@ from monedula.types.partitions import TopicPartition
 from monedula.workers.dead_letters import DeadLetters, LetterProducer, producer_settings
 
 SLICE_SECONDS = 0.05
-"""How long a loop waits for records before it looks again whether it is at its end."""
+"""Time that a loop waits for records before it looks again for its end."""
 
 
 class Letter:
@@ -33,11 +32,9 @@ class Letter:
 
     @property
     def partition(self) -> TopicPartition:
-        """Topic and partition of the record."""
         return TopicPartition(cast("str", self.record.topic), cast("int", self.record.partition))
 
     def advice(self) -> str:
-        """Advice for the case that it cannot be written."""
         next_offset = cast("int", self.record.offset) + 1
         return (
             f"this is about the dead letter of {self.record.topic} [{self.record.partition}] at offset "
@@ -128,20 +125,13 @@ class LettersWait:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if not self._is_done:
             self._refused.put_back(self._waiting)
             self._member.abandon(self._waiting.batch)
 
     def goes_on(self) -> bool:
-        """Do what is due, and say whether a letter is still to be waited for.
-
-        Raises:
-            KafkaError: a letter cannot be sent or failed; or the consumer was woken up or closed.
-            DecodeError: as `RefusedRecords.send`.
-        """
+        """Do what is due, and say whether a letter is still to be waited for."""
         core, waiting = self._core, self._waiting
         self.outcome = core.poll_callbacks(0.0, self._holder)
         if self.outcome is not None:
@@ -162,16 +152,7 @@ class LettersWait:
 
 
 class RefusedRecords:
-    """Dead letters of a consumer: records that cannot be decoded. The first of them has the producer opened.
-
-    Args:
-        core: the consumer's.
-        member: its membership.
-        settings: its settings.
-        open_producer: makes the producer of dead letters, with these settings.
-        key: how its keys are decoded.
-        value: how its values are decoded.
-    """
+    """Dead letters of a consumer: records that cannot be decoded. The first of them has the producer opened."""
 
     def __init__(
         self,
@@ -206,7 +187,6 @@ class RefusedRecords:
         return LettersWait(self, waiting, timeout, holder)
 
     def put_back(self, waiting: WaitingBatch) -> None:
-        """Leave a batch to the next call of any thread or task."""
         self._waiting.appendleft(waiting)
 
     def is_waiting(self) -> bool:
@@ -214,11 +194,7 @@ class RefusedRecords:
         return bool(self._waiting)
 
     def check_written(self, timeout: float) -> None:
-        """Raise if a batch waits for its dead letters, and a loop ends without a record for `timeout` seconds.
-
-        Raises:
-            KafkaTimeoutError: its rows were not returned, so the topic is not drained.
-        """
+        """Raise if a batch waits for its dead letters, and a loop ends without a record for `timeout` seconds."""
         producer = self.producer
         if producer is None or not self.is_waiting():
             return

@@ -23,7 +23,6 @@ Listener = Callable[[set[TopicPartition]], object]
 """A rebalance callback; its argument is the partitions that change. `AsyncConsumer` also takes coroutine functions."""
 
 EventHook = Callable[["GroupEvent"], object]
-"""The type of `on_event`; see `monedula.events`."""
 
 
 _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
@@ -37,11 +36,9 @@ class Listeners(NamedTuple):
     lost: Listener | None = None
 
     def kinds(self) -> tuple[bool, bool, bool]:
-        """Presence of a callback for assigned, for revoked and for lost partitions."""
         return self.assigned is not None, self.revoked is not None, self.lost is not None
 
     def of(self, pending: PendingCallback) -> Callable[[], object]:
-        """The call of the listener for a pending callback; does nothing if there is no listener."""
         listener: Listener | None = getattr(self, pending.kind)
         if listener is None and pending.kind == "lost":
             listener = self.revoked  # as onPartitionsLost in Java, which calls onPartitionsRevoked by default
@@ -246,7 +243,6 @@ class GroupVerbs(Unpicklable):
         self._member.enforce_rebalance(reason, seconds("after", after))
 
     def _is_calling_back(self) -> bool:
-        """Return true if a rebalance callback makes this call."""
         raise NotImplementedError
 
     def _refuse_in_callback(self, name: str) -> None:
@@ -267,11 +263,7 @@ class GroupVerbs(Unpicklable):
 
 
 def regular_expression(pattern: object) -> str:
-    """The text of a pattern for the core; flags of a compiled pattern become a prefix such as `(?i)`.
-
-    Raises:
-        ArgumentError: if `pattern` is neither a text nor compiled from a text.
-    """
+    """The text of a pattern for the core; flags of a compiled pattern become a prefix such as `(?i)`."""
     if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
         flags = "".join(letter for letter, flag in _FLAGS.items() if pattern.flags & flag)
         return f"(?{flags}){pattern.pattern}" if flags else pattern.pattern

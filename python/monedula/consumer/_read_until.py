@@ -13,16 +13,7 @@ from monedula.types.times import EXPECTED_TIME, time_of
 
 
 class UntilLoop:
-    """A loop with `until`. It begins when it is first asked for its next step, and ends with `end()`.
-
-    Args:
-        core: the consumer's.
-        dead_letters: the batches that wait for theirs.
-        until: the argument of the user.
-
-    Raises:
-        ArgumentError: if `until` is neither `"latest"` nor a time.
-    """
+    """A loop with `until`. It begins when it is first asked for its next step, and ends with `end()`."""
 
     def __init__(self, core: ConsumerCore, dead_letters: RefusedRecords, until: Until) -> None:
         self._core = core
@@ -31,7 +22,6 @@ class UntilLoop:
         self._number: int | None = None
 
     def reached(self) -> bool:
-        """Return true once everything is read."""
         if self._number is None:
             self._number = self._core.begin_until(self._timestamp)
         # The positions are behind a batch that waits for its dead letters, and nobody has its rows yet.
@@ -53,7 +43,7 @@ class UntilLoop:
 
 
 class Slices:
-    """How long a loop with `until` waits for its next batch: see `UntilLoop.slices`."""
+    """Waits of a loop with `until` for its next batch: see `UntilLoop.slices`."""
 
     def __init__(self, loop: UntilLoop, left: float | None) -> None:
         self._loop = loop
@@ -62,7 +52,7 @@ class Slices:
         self._wait = 0.0
 
     def next(self) -> float:
-        """How many seconds to wait now; 0 at the end too, where a call finishes the last batch and runs callbacks."""
+        """Seconds to wait now; 0 at the end too, where a call finishes the last batch and runs callbacks."""
         self._is_last = self._left is not None and self._left <= 0
         is_over = self._is_last or self._loop.reached()
         self._wait = 0.0 if is_over else min(SLICE_SECONDS, self._left or SLICE_SECONDS)
@@ -71,19 +61,11 @@ class Slices:
         return self._wait
 
     def is_over(self) -> bool:
-        """Return true if the loop ends because that wait brought no record."""
         return self._is_last or (self._wait == 0.0 and self._loop.reached())
 
 
 def check_topics(group: Mapping[str, Any] | None) -> None:
-    """Raise if topics that were to be read do not exist: a job over a mistyped topic has not done its work.
-
-    Args:
-        group: the membership, as in `health()`.
-
-    Raises:
-        UnknownTopicError: with the topics.
-    """
+    """Raise if topics that were to be read do not exist: a job over a mistyped topic has not done its work."""
     if group is None:
         return
     unknown = group["unknown_topics"]

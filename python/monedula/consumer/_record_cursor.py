@@ -24,7 +24,6 @@ class RowCursor:
         self._rows: Iterator[Record] = iter(())
 
     def load(self, batch: Batch) -> None:
-        """Continue with the rows of this batch."""
         # The core counts the rows as they are taken. So it knows which are finished, and ends the iterator if the
         # partition was revoked, lost, paused or sought since.
         self._batch, self._rows = batch, self._core.rows(batch, self.holder)

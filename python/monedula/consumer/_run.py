@@ -13,11 +13,7 @@ from monedula.workers.runs import Run
 
 @contextmanager
 def under_way(consumer: ConsumerBase, plan: Plan) -> Generator[tuple[Run, DeadLetters | None], None, None]:
-    """The run of a plan, and where its dead letters go. A consumer has one run at a time.
-
-    Raises:
-        ArgumentError: if an argument makes no sense, the consumer cannot run, or another run is under way.
-    """
+    """The run of a plan, and where its dead letters go. A consumer has one run at a time."""
     last = consumer._last_run
     if last is not None and last.is_under_way:
         raise ArgumentError("run() is under way already: a consumer has one run at a time")

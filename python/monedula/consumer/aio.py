@@ -5,7 +5,6 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from sys import exception
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 from weakref import ref
 
@@ -78,9 +77,7 @@ class AsyncConsumer(ConsumerBase, LoopClient):
         self._core.assignment()  # raises ClosedError if the consumer is closed
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._member.finish_held(current_holder())
         await self.close()

@@ -7,7 +7,6 @@ from datetime import datetime
 from sys import exception
 from threading import get_ident
 from time import monotonic
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 from monedula._arguments import raw_commit, seconds
@@ -80,9 +79,7 @@ class Consumer(CallsBack, ConsumerBase):
         self._core.assignment()  # raises ClosedError if the consumer is closed
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._member.finish_held()
         self.close()

@@ -20,9 +20,6 @@ def schemas_by_id(given: str, read: Callable[[str], Any]) -> dict[int | str, Any
     Args:
         given: a JSON object, or the name of a file with one. Its values are schemas, or texts for `read`.
         read: makes a schema of its text, or of the name of its file.
-
-    Raises:
-        ArgumentError: if it is in another form.
     """
     is_text = given.lstrip().startswith(("{", "["))
     try:

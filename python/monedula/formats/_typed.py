@@ -10,10 +10,8 @@ from monedula.config import RawSettings
 from monedula.errors import ArgumentError
 
 Mode = Literal["fail", "null", "drop"]
-"""Treatment of records that cannot be decoded."""
 
 RegistryFraming = Literal["bare", "confluent", "apicurio", "glue"]
-"""Framing of JSON or Protobuf values."""
 
 _BOOTSTRAP = ("bootstrap.servers", "metadata.broker.list")
 
@@ -158,12 +156,7 @@ def behaviour_of(mode: object, dead_letter: str | None) -> str:
 
 
 def registry_core(settings: RawSettings) -> RegistryCore:
-    """Make the client of the schema registry in the settings.
-
-    Raises:
-        ConfigError: if a setting is wrong.
-        ArgumentError: if the settings name no registry.
-    """
+    """Make the client of the schema registry in the settings."""
     if not {name.replace("_", ".") for name, *_ in settings} & {*_BOOTSTRAP}:
         # Settings must name a broker, although none is contacted.
         given, settings = settings, RawSettings([*settings, (_BOOTSTRAP[0], "localhost:9092")])
@@ -172,26 +165,17 @@ def registry_core(settings: RawSettings) -> RegistryCore:
 
 
 def pinned(settings: RawSettings, given: Typed | None) -> Typed | None:
-    """Return the decoding of keys or values, with the schema of its subject if it names one."""
     return given.pinned(settings) if isinstance(given, Typed) else given
 
 
 def check_framing(framing: object) -> None:
-    """Refuse a framing that is not one of a registry's, for values of JSON and Protobuf.
-
-    Raises:
-        ArgumentError: if the framing is unknown.
-    """
+    """Refuse a framing that is not one of a registry's, for values of JSON and Protobuf."""
     if framing not in (None, *get_args(RegistryFraming)):
         raise ArgumentError.of("framing", framing, "expected 'bare', 'confluent', 'apicurio' or 'glue'")
 
 
 def framing_of_subject(framing: RegistryFraming | None) -> RegistryFraming:
-    """Return the framing of values if a subject has the reader's schema.
-
-    Raises:
-        ArgumentError: if values of this framing do not name their schema by an id that a registry knows.
-    """
+    """Return the framing of values if a subject has the reader's schema."""
     if framing not in (None, "confluent", "apicurio"):
         raise no_subject(framing)
     return framing or "confluent"
@@ -208,11 +192,6 @@ def no_subject(framing: object) -> ArgumentError:
 
 
 def check_subject(subject: object, version: object, schema: object) -> None:
-    """Refuse an invalid subject or version.
-
-    Raises:
-        ArgumentError: if either is invalid, or a schema is given with a version.
-    """
     if not isinstance(subject, str) or not subject.strip():
         expected = "expected the name of a subject, such as 'orders-value'"
         if subject is None:
@@ -227,11 +206,6 @@ def check_subject(subject: object, version: object, schema: object) -> None:
 
 
 def schema_key(key: object, framing: object = "confluent") -> tuple[int, bytes | None]:
-    """Convert the id or GUID by which values of a framing name their schema.
-
-    Raises:
-        ArgumentError: if it is neither, or not supported by this framing.
-    """
     if framing == "apicurio":
         if type(key) is int and 0 <= key < 1 << 63:
             return key, None
@@ -256,18 +230,12 @@ def _id_or_guid(key: object) -> tuple[int, bytes | None]:
 
 
 def option_texts(options: Mapping[str, str | bool | int] | None) -> dict[str, str]:
-    """Convert options, some of which are numbers, to texts for the core."""
     return {
         name: str(value) if type(value) is int else option_text(name, value) for name, value in option_pairs(options)
     }
 
 
 def option_pairs(options: Mapping[str, Any] | None) -> Iterable[tuple[str, Any]]:
-    """Check the options, given by name.
-
-    Raises:
-        ArgumentError: if they are no dict, or a name is no text.
-    """
     if options is None:
         return ()
     if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
@@ -288,11 +256,7 @@ def option_text(name: str, value: object) -> str:
 
 
 def check_columns(columns: Sequence[str] | None, key: object, value: object) -> None:
-    """Refuse fields of keys and values among the names of Kafka's columns, with advice.
-
-    Raises:
-        ArgumentError: if there is such a name.
-    """
+    """Refuse fields of keys and values among the names of Kafka's columns, with advice."""
     for name, given in (("key", key), ("value", value)):
         if isinstance(given, Typed) and columns is not None:
             fields = {field.partition(": ")[0] for field in given.spec.fields}
@@ -322,11 +286,6 @@ def _hint(given: object) -> str | None:
 
 
 def spec_of(name: str, given: object) -> ColumnSpec | None:
-    """Convert `key=` or `value=` to the core's form.
-
-    Raises:
-        ArgumentError: if it is neither `None` nor a `Typed`, or the fields of keys are to be flattened.
-    """
     if given is None:
         return None
     if not isinstance(given, Typed):

@@ -170,7 +170,6 @@ _Writer = tuple[int, bytes | None, str]
 
 
 def _writers(writer: Any, schemas: Any, framing: Framing | None) -> tuple[Framing, list[_Writer]]:
-    """Return the framing, and the schemas of the writers."""
     if framing not in (None, *get_args(Framing)):
         raise ArgumentError.of(
             "framing", framing, "expected 'bare', 'confluent', 'single_object', 'apicurio' or 'glue'"

@@ -150,16 +150,11 @@ def _document(text: str, references: list[tuple[str, str]]) -> Any:
 
 
 def registered_columns(text: str, references: list[tuple[str, str]]) -> Any:
-    """Return the columns of a registry's JSON Schema, for the core, which writes rows with a subject's latest version.
-
-    Raises:
-        ArgumentError: if its values are not objects with columns.
-    """
+    """Return the columns of a registry's JSON Schema: the core writes rows with a subject's latest version."""
     return _arrow(_document(text, references))
 
 
 def _json_schema(schema: Any) -> dict[str, Any] | None:
-    """Return the given JSON Schema, or `None` for a schema of another kind."""
     from monedula.formats.schemas.sources import document_of
 
     return document_of(schema)

@@ -171,7 +171,6 @@ class Protobuf(Typed):
 
 
 def _fields(fields: Any) -> tuple[str, ...]:
-    """Check the paths of the fields that become columns."""
     if isinstance(fields, str) or not isinstance(fields, Sequence) or not all(isinstance(each, str) for each in fields):
         raise ArgumentError.of("fields", fields, "expected the names of fields, such as ['id', 'items.price']")
     paths = tuple(fields)
@@ -182,7 +181,6 @@ def _fields(fields: Any) -> tuple[str, ...]:
 
 
 def _writers(schemas: Any, framing: object) -> list[tuple[int, bytes | None, _Source]]:
-    """Check the writers' schemas, given by their ids or GUIDs."""
     if schemas is None:
         return []
     if framing == "bare":
@@ -252,7 +250,6 @@ def _read_descriptors(schema: Any) -> bytes | None:
 
 
 def _restorable(name: str, schema: Any) -> Any:
-    """Convert a schema to a form that can be pickled and passed again."""
     source, _ = _source(name, schema)
     return source if isinstance(source, bytes) else dict(source)
 

@@ -160,13 +160,7 @@ def _body(schema: Any, kind: str, references: Sequence[tuple[str, str, int]], is
 
 
 def text_of(schema: Any, kind: str) -> str:
-    """Return the text of a schema that is given in another form.
-
-    Raises:
-        ArgumentError: if there is no text for it.
-    """
-    # Imported here, since those who register texts do not need it.
-
+    """Return the text of a schema that is given in another form."""
     if isinstance(schema, Avro) and not schema.is_of_registry and kind == "AVRO":
         return schema.reader
     if isinstance(schema, Typed):

@@ -1,14 +1,13 @@
 """Clients with telemetry: `Producer`, `AsyncProducer`, `Consumer` and `AsyncConsumer`, as in monedula."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from opentelemetry.trace import Span
 
 import monedula
-from monedula._config.client_names import ClientNames
 from monedula._monedula import Batch
 from monedula.config import Settings
 from monedula.consumer._base import ConsumerBase
@@ -34,7 +33,6 @@ class _TracedProducer(ProducerBase):
         partitioner: Partitioner | str | None = None,
         **settings: Any,
     ) -> Self:
-        """Parse the settings; see the class for the arguments."""
         try:
             made = super().__new__(cls, config, partitioner=partitioner, **settings)
         finally:
@@ -152,13 +150,9 @@ class Consumer(_TracedConsumer, monedula.Consumer):
 
         @wraps(monedula.Consumer.commit)
         def commit(self, *arguments, **keywords):
-            began = Began()
-            try:
+            with _observed(self, c.COMMIT) as began:
                 committed = super().commit(*arguments, **keywords)
-            except BaseException as error:
-                self._telemetry._failed(c.COMMIT, self._names, error, began)
-                raise
-            self._telemetry._committed(self._names, began)
+            self._telemetry._record(c.COMMIT, self._names, None, began)
             return committed
 
 
@@ -195,19 +189,25 @@ class _Untraced:
         return getattr(self._consumer, name)
 
 
-def _received(consumer: Any, take: Callable[..., Batch], *arguments: Any, **keywords: Any) -> Batch:
-    telemetry: Telemetry = consumer._telemetry
-    names: ClientNames = consumer._names
+@contextmanager
+def _observed(consumer: Any, operation: c.Operation) -> Iterator[Began]:
+    """Record the failure of an operation; the end of a loop is none."""
     began = Began()
     try:
-        batch = take(*arguments, **keywords)
-    except (WakeupError, StopIteration):
+        yield began
+    except (StopIteration, StopAsyncIteration):
         raise
     except BaseException as error:
-        telemetry._failed(c.POLL, names, error, began)
+        if operation is not c.POLL or not isinstance(error, WakeupError):
+            consumer._telemetry._record(operation, consumer._names, error, began)
         raise
+
+
+def _received(consumer: Any, take: Callable[..., Batch], *arguments: Any, **keywords: Any) -> Batch:
+    with _observed(consumer, c.POLL) as began:
+        batch = take(*arguments, **keywords)
     if batch:
-        telemetry._received(names, batch, began)
+        consumer._telemetry._received(consumer._names, batch, began)
     return batch
 
 
@@ -224,31 +224,17 @@ def _traced_batches(consumer: Any, batches: Iterator[Batch]) -> Iterator[Batch]:
 
 
 async def _received_async(consumer: Any, taking: Coroutine[Any, Any, Batch]) -> Batch:
-    telemetry: Telemetry = consumer._telemetry
-    names: ClientNames = consumer._names
-    began = Began()
-    try:
+    with _observed(consumer, c.POLL) as began:
         batch = await taking
-    except (WakeupError, StopAsyncIteration):
-        raise
-    except BaseException as error:
-        telemetry._failed(c.POLL, names, error, began)
-        raise
     if batch:
-        telemetry._received(names, batch, began)
+        consumer._telemetry._received(consumer._names, batch, began)
     return batch
 
 
 async def _committed_async(consumer: Any, committing: Coroutine[Any, Any, Result]) -> Result:
-    telemetry: Telemetry = consumer._telemetry
-    names: ClientNames = consumer._names
-    began = Began()
-    try:
+    with _observed(consumer, c.COMMIT) as began:
         committed = await committing
-    except BaseException as error:
-        telemetry._failed(c.COMMIT, names, error, began)
-        raise
-    telemetry._committed(names, began)
+    consumer._telemetry._record(c.COMMIT, consumer._names, None, began)
     return committed
 
 

@@ -136,7 +136,6 @@ class Telemetry:
     def _begin_send(
         self, names: ClientNames, topic: object, headers: Any = None, more: c.Values = c.NOTHING
     ) -> "Sending":
-        """Start the span of a `send` or `send_batch`."""
         fields = propagate.get_global_textmap().fields
         given = _pairs(headers)
         own = None if given is None else [(key, value) for key, value in given if key in fields]
@@ -152,7 +151,6 @@ class Telemetry:
         return Sending(self, span, values, added, [*(given or ()), *added] if added else headers)
 
     def _received(self, names: ClientNames, batch: Batch, began: "Began") -> None:
-        """Record that a batch was returned to the program."""
         values = {**_common(c.POLL, names), **self._about(batch), c.MESSAGE_COUNT: len(batch)}
         named = self._namer.named(values)
         span = self.tracer.start_span(
@@ -167,14 +165,6 @@ class Telemetry:
         for topic, count in rows.items():
             self._consumed_messages.add(count, self._namer.named({**measured, c.DESTINATION: topic}))
 
-    def _failed(self, operation: c.Operation, names: ClientNames, error: BaseException, began: "Began") -> None:
-        """Record that an operation of a consumer failed."""
-        self._record(operation, names, error, began)
-
-    def _committed(self, names: ClientNames, began: "Began") -> None:
-        """Record that offsets were committed."""
-        self._record(c.COMMIT, names, None, began)
-
     def _record(self, operation: c.Operation, names: ClientNames, error: BaseException | None, began: "Began") -> None:
         values = _common(operation, names)
         named = self._namer.named(values)
@@ -184,7 +174,6 @@ class Telemetry:
         self._operation_duration.record(began.seconds(), self._named_for_metric(measured, error))
 
     def _sent(self, sending: "Sending", count: int, error: BaseException | None, more: c.Values) -> None:
-        """Record the outcome of a `send` or `send_batch`."""
         if sending.span.is_recording():
             sending.span.set_attributes(self._namer.named(more))
         self._end(sending.span, error)

@@ -7,11 +7,7 @@ from monedula._process.threads import start as start_thread
 
 
 def start(runner: CallbackRunner) -> None:
-    """Start the thread. It ends when the producer is gone and all callbacks were run.
-
-    Raises:
-        NoThreadError: the system grants none.
-    """
+    """Start the thread. It ends when the producer is gone and all callbacks were run."""
     start_thread(runner.run, _log, name="monedula-callbacks")
 
 

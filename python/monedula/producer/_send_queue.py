@@ -41,7 +41,6 @@ def _copied(data: Any) -> str | bytes | None:
 
 
 OnDelivery = Callable[[SendFuture], object] | None
-"""The callback of a record."""
 
 Send = Callable[[SendArguments, float, int], SendFuture]
 """Sends a record that has waited for so many seconds. It may be sent in this transaction only."""
@@ -96,11 +95,7 @@ def enqueue_behind(
 
 
 def refuse_in_partitioner(queued: QueuedSendsCore, verb: str) -> None:
-    """Refuse a call that would wait for the very record that this thread sends.
-
-    Raises:
-        ArgumentError: if a partitioner calls, in the thread of a queue.
-    """
+    """Refuse a call that would wait for the very record that this thread sends."""
     if getattr(_SERVED, "queued", None) is queued:
         raise ArgumentError(
             f"{verb}() cannot be called by a partitioner: it would wait for the partitioner's own record"

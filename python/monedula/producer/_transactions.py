@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from monedula._asyncio.pending_calls import PendingCall, PendingCalls
 
 INTERRUPTED_SECONDS = 5.0
-"""How long to wait for an abort after Ctrl-C."""
+"""Time to wait for an abort after Ctrl-C."""
 
 DECIDED_SECONDS = 1.0
 """Within this time the core answers whether a commit can still be aborted: it asks no broker for that."""
@@ -46,7 +46,7 @@ class TransactionBase(ProducerCore):
     _core_of_transactions: TransactionCore | None = None
     _initialized = False
     _left: str | None = None
-    """How the last transaction ends, if the block was left before its end was confirmed: "commit" or "abort"."""
+    """End of the last transaction, if the block was left before it was confirmed: "commit" or "abort"."""
 
     @property
     def _transactions(self) -> TransactionCore:
@@ -291,7 +291,6 @@ class AsyncTransactions(TransactionBase, LoopClient):
     """The transaction methods of `AsyncProducer`; each does what the method of `Producer` does."""
 
     _pending_calls: "PendingCalls | None" = None
-    """The unfinished calls of the open transaction."""
 
     async def flush(self, timeout: float | None = None) -> None:
         """See `AsyncProducer.flush`."""
@@ -472,13 +471,12 @@ class AsyncTransactions(TransactionBase, LoopClient):
 
 
 def _seconds_to_abort(error: BaseException) -> float | None:
-    """How long an abort because of `error` may take; `None` for as long as any other call."""
+    """Time for an abort because of `error`; `None` for as long as any other call."""
     is_interrupted = not isinstance(error, Exception) or is_of_signal_handler(error)
     return INTERRUPTED_SECONDS if is_interrupted else None
 
 
 def _is_refused(failure: KafkaError | None) -> bool:
-    """Return true if an abort failed because the transaction is being committed, or is over."""
     return isinstance(failure, TransactionError) and not isinstance(failure, ProducerFencedError)
 
 
@@ -491,11 +489,6 @@ def _read_again(consumer: Consumer | None) -> None:
 
 
 def member_of(consumer: object) -> MemberCore:
-    """The core object of a consumer's group membership.
-
-    Raises:
-        ArgumentError: if it is not a consumer.
-    """
     member = getattr(consumer, "_member", None)
     if not isinstance(member, MemberCore):
         raise ArgumentError(f"{consumer!r} is no consumer of monedula's")

@@ -1,7 +1,6 @@
 """`AsyncProducer`, the producer for asyncio: the methods of `Producer`, awaited."""
 
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from monedula._health import late_flush
@@ -16,7 +15,7 @@ from monedula.producer.sync import LAST_WORDS_SECONDS, ProducerBase, check_name,
 from monedula.types.reports import BatchReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
 
     from monedula._asyncio.pending_calls import PendingCall
 
@@ -43,9 +42,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         self._check_open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         interrupted = kind is not None and not issubclass(kind, Exception)
         await self.close(LAST_WORDS_SECONDS if interrupted else None)
         self._raise_unseen(error)
@@ -125,7 +122,4 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
             return enqueue(self._queued, _ROOM_QUEUE, record, on_delivery, self._send_waited)
 
     async def _queued_sent(self, deadline: float | None) -> bool:
-        return not self._queued or await self._in_thread(self._queued.wait, seconds_left(deadline))
-
-    async def _in_thread(self, call: "Callable[..., Any]", *arguments: Any) -> Any:
-        return await in_executor(partial(call, *arguments))
+        return not self._queued or await in_executor(partial(self._queued.wait, seconds_left(deadline)))

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from sys import modules
 from time import monotonic
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from monedula._arguments import seconds, whole_number
@@ -31,7 +30,7 @@ Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 """Called with topic, key, value and the number of partitions. Returns the partition."""
 
 LAST_WORDS_SECONDS = 5.0
-"""How long a producer still delivers after Ctrl-C, or at exit."""
+"""Time of a producer to deliver after Ctrl-C, or at exit."""
 
 
 class ProducerBase(Unpicklable, ProducerCore):
@@ -152,11 +151,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         return record._replace(partition=index)
 
     def _raise_unseen(self, raised: BaseException | None) -> None:
-        """Raise if records failed and nobody asked for their outcome. An exception that was raised already gets a note.
-
-        Raises:
-            UndeliveredRecordsError: with their number, and the first error.
-        """
+        """Raise if records failed and nobody asked for their outcome. An exception raised before gets a note."""
         unseen = self._unseen_failures()
         if unseen is None:
             return
@@ -170,7 +165,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         raise UndeliveredRecordsError(f"{message}. To go on without this error, {advice}", count=count, first=first)
 
     def _of_subject(self, given: Typed | None) -> Typed | None:
-        """How rows are written, with the schema of its subject if it names one, which a registry is asked for once."""
+        """The form of rows, with the schema of its subject if it names one, which a registry is asked for once."""
         if not isinstance(given, Typed) or not given.is_of_registry:
             return given
         wanted = given.identity
@@ -194,11 +189,7 @@ class ProducerBase(Unpicklable, ProducerCore):
             self._tables.discard(call)
 
     def _check_open(self) -> None:
-        """Raise if it was closed: the block of a `with` would only fail later.
-
-        Raises:
-            ClosedError: if it is closed.
-        """
+        """Raise if it was closed: the block of a `with` would only fail later."""
         if self._is_closed:
             raise ClosedError("the producer is closed")
 
@@ -225,11 +216,7 @@ class ProducerBase(Unpicklable, ProducerCore):
 
 
 def _check_no_objects(data: Any) -> None:
-    """Refuse Python objects in a polars frame, such as UUIDs: it exports their addresses in memory as bytes.
-
-    Raises:
-        ArgumentError: if a column has them.
-    """
+    """Refuse Python objects in a polars frame, such as UUIDs: it exports their addresses in memory as bytes."""
     frame: Any = getattr(modules.get("polars"), "DataFrame", ())  # another thread may just be importing it
     if not isinstance(data, frame):
         return
@@ -269,9 +256,7 @@ class Producer(ProducerBase, Transactions):
         self._check_open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         # After Ctrl-C, do not wait for delivery.timeout.ms.
         interrupted = kind is not None and not issubclass(kind, Exception)
         self.close(LAST_WORDS_SECONDS if interrupted else None)
@@ -357,11 +342,7 @@ def written_as(key: Typed | None, value: Typed | None) -> "tuple[ColumnSpec | No
 
 
 def check_name(topic: object) -> None:
-    """Refuse a topic that is not a str. The core checks its characters.
-
-    Raises:
-        ArgumentError: if it is not a str.
-    """
+    """Refuse a topic that is not a str. The core checks its characters."""
     if not isinstance(topic, str):
         raise ArgumentError(f"topic={topic!r} ({type(topic).__name__}): expected its name, a str")
 

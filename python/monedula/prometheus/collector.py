@@ -140,8 +140,6 @@ class Collector(PrometheusCollector):
 
 
 class _Figures:
-    """Figures of one client."""
-
     def __init__(self, client: Any, detail: Detail) -> None:
         role = role_of(client)
         metrics: Mapping[str, float] = client.metrics()
@@ -204,11 +202,7 @@ def _is_lag_listener(client: object) -> bool:
 
 
 def role_of(client: object) -> Role:
-    """Return the role of a client: it consumes, produces or administers.
-
-    Raises:
-        ArgumentError: if it is not a client of monedula.
-    """
+    """Return the role of a client: it consumes, produces or administers."""
     if isinstance(client, ConsumerBase):
         return "consumer"
     if isinstance(client, ProducerBase):

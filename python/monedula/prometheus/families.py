@@ -130,7 +130,6 @@ FAMILIES: tuple[Family, ...] = (
         ("batches_in_flight", "batches_in_flight", "Record batches without an answer."),
     ),
 )
-"""Families with one value for each client."""
 
 RETRIED_ERRORS = "monedula_retried_errors"
 GROUP_STATE = "monedula_group_state"

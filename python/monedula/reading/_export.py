@@ -6,31 +6,19 @@ from typing import Any
 
 
 def to_pyarrow(data: Any) -> Any:
-    """Make a `pyarrow.RecordBatch` of a batch, or a `pyarrow.Table` of any other Arrow data.
-
-    Raises:
-        ModuleNotFoundError: without pyarrow.
-    """
+    """Make a `pyarrow.RecordBatch` of a batch, or a `pyarrow.Table` of any other Arrow data."""
     pyarrow = installed("pyarrow", "arrow")
     return pyarrow.record_batch(data) if hasattr(data, "__arrow_c_array__") else pyarrow.table(data)
 
 
 def to_pandas(data: Any, options: Mapping[str, Any] | None) -> Any:
-    """A `pandas.DataFrame`, with the options of pyarrow's `to_pandas`.
-
-    Raises:
-        ModuleNotFoundError: without pandas or pyarrow.
-    """
+    """A `pandas.DataFrame`, with the options of pyarrow's `to_pandas`."""
     installed("pandas", "pandas")
     return to_pyarrow(data).to_pandas(**(options or {}))
 
 
 def to_polars(data: Any) -> Any:
-    """A `polars.DataFrame`.
-
-    Raises:
-        ModuleNotFoundError: without polars.
-    """
+    """A `polars.DataFrame`."""
     return installed("polars", "polars").DataFrame(data)
 
 
@@ -44,11 +32,6 @@ def no_array(data: object) -> TypeError:
 
 
 def installed(name: str, extra: str) -> Any:
-    """Import the module `name`.
-
-    Raises:
-        ModuleNotFoundError: if it is not installed; says which extra brings it.
-    """
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

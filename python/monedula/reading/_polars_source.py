@@ -13,11 +13,6 @@ from monedula.reading.filters.polars_expressions import of_polars
 
 
 def lazy_frame(source: TopicScan) -> pl.LazyFrame:
-    """The `LazyFrame` of a scan.
-
-    Raises:
-        ImportError: if polars is too old for sources in Python.
-    """
     try:
         from polars.io.plugins import register_io_source
     except ImportError:

@@ -133,10 +133,5 @@ def _with_small_fetches(raw: RawSettings) -> RawSettings:
 
 
 def check_options(function: str, options: ScanOptions) -> None:
-    """Refuse unknown options, with advice for those of other libraries.
-
-    Raises:
-        TypeError: if there is one.
-    """
     if unknown := [name for name in options if name not in ScanOptions.__annotations__]:
         raise no_argument(function, unknown)

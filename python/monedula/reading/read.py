@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from monedula._arguments import (
@@ -209,9 +208,7 @@ class RecordStream(Unpicklable):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __arrow_c_schema__(self) -> object:
@@ -289,11 +286,7 @@ def targets(
     topics: str | tuple[str, int] | Iterable[str] | Iterable[tuple[str, int]],
     *edges: Bound | Mapping[tuple[str, int], Bound],
 ) -> list[tuple[str, int | None]]:
-    """Check the topics and partitions to read; `None` stands for all partitions of a topic.
-
-    Raises:
-        ArgumentError: if one is neither a name nor a partition, or the list is empty.
-    """
+    """Check the topics and partitions to read; `None` stands for all partitions of a topic."""
     if loses_values(topics):
         raise ArgumentError(
             f"topics={topics!r}: expected names or (topic, partition) pairs; where they are read from and to is "
@@ -320,11 +313,7 @@ def targets(
 
 
 def check_without_dead_letters(**given: object) -> None:
-    """Check that a read supports this decoding of keys and values.
-
-    Raises:
-        ArgumentError: if bad records are to be written to a topic.
-    """
+    """Check that a read supports this decoding of keys and values."""
     for name, spec in given.items():
         if isinstance(spec, Typed) and spec.dead_letter is not None:
             raise ArgumentError(f"{name}: dead letters are for consumers, which commit; here use mode='null' or 'drop'")
@@ -333,11 +322,7 @@ def check_without_dead_letters(**given: object) -> None:
 def bound_of(
     bound: Bound | Mapping[tuple[str, int], Bound], topic: str, partition: int | None, name: str
 ) -> RawPosition:
-    """Convert one end of a range to the core's form.
-
-    Raises:
-        ArgumentError: if it is no bound.
-    """
+    """Convert one end of a range to the core's form."""
     if isinstance(bound, Mapping):
         try:
             bound = bound[(topic, partition or 0)]

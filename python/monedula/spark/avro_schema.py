@@ -24,8 +24,6 @@ def narrowed(text: str, references: Sequence[str], wanted: DataType | None = Non
 
 
 class _Narrowing:
-    """The named types of a schema, and those that are in the new one."""
-
     def __init__(self, text: str, references: Sequence[str]) -> None:
         self._named: dict[str, tuple[Any, str]] = {}
         for reference in references:

@@ -53,21 +53,12 @@ Bound = Earliest | Latest | Offsets | Timestamps | Timestamp
 
 
 def start_bound(options: Mapping[str, str], default: Bound) -> Bound:
-    """The start that `options` (names in lower case) give, or `default`.
-
-    Raises:
-        ConfigError: if the option that decides cannot be parsed.
-    """
+    """The start that `options` (names in lower case) give, or `default`."""
     return _bound(options, ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets"), default)
 
 
 def batch_bounds(options: Mapping[str, str]) -> tuple[Bound, Bound]:
-    """The start and end of a batch query; earliest and latest if not given.
-
-    Raises:
-        ConfigError: if an option cannot be parsed, if the start is latest or the end earliest, or if start and end name
-            different partitions, or a start is after its end.
-    """
+    """The start and end of a batch query; earliest and latest if not given."""
     start = start_bound(options, Earliest())
     if isinstance(start, Latest):
         message = "startingOffsets: starting offset can't be latest for batch queries on Kafka"

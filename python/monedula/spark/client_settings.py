@@ -28,11 +28,7 @@ class ClientSettings:
         return cls(tuple(sorted(settings.items())))
 
     def here(self) -> RawSettings:
-        """The settings for a client in this process.
-
-        Raises:
-            ConfigError: a config provider has no value for a variable in this process.
-        """
+        """The settings for a client in this process."""
         try:
             found = resolved(self.given, shipped)
         except ConfigError as error:

@@ -64,10 +64,6 @@ class Cluster:
             read_before: the topics that the query has read: these may be missing. If `failOnDataLoss` is false and
                 this is not empty, all missing topics are left out; for a new query a missing topic is an error, for its
                 name is probably wrong.
-
-        Raises:
-            UnknownTopicError: if a topic or partition that the options name does not exist.
-            AuthorizationError: if this client is not authorized to describe a topic.
         """
         any_may_be_gone = bool(read_before) and not self._options.fail_on_data_loss
 
@@ -182,7 +178,7 @@ class Cluster:
         return None
 
     def _selects(self, name: str, is_internal: bool) -> bool:
-        """Whether the options select a topic. As in Spark's source: no internal topics; a pattern may match a part."""
+        """Return true if the options select a topic: as in Spark, no internal one; a pattern may match a part."""
         selection = self._options.selection
         if is_internal:
             return False

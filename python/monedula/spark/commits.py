@@ -43,12 +43,7 @@ class Failures:
 
 
 class GroupCommitter:
-    """Commits offsets in the background. The thread starts with the first offsets.
-
-    Args:
-        settings: the settings of the client, in the core's form.
-        failures: counts the failures.
-    """
+    """Commits offsets in the background. The thread starts with the first offsets."""
 
     def __init__(self, settings: Sequence[tuple[str, str]], failures: Failures) -> None:
         self._settings = list(settings)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 IDLE_SECONDS = 60.0
-"""How long a client is kept without a task. Spark ends idle workers after 60 s too."""
+"""Time that a client is kept without a task. Spark ends idle workers after 60 s too."""
 
 _Settings = TypeVar("_Settings", bound=Hashable)
 _Client = TypeVar("_Client")

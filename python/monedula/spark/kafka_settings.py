@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 
 from monedula._config.providers import PROVIDERS, resolved
@@ -59,7 +59,6 @@ _LEFT_OUT = {
     "session.timeout.ms",
     "socket.connection.setup.timeout.max.ms",
 }
-_LEFT_OUT_PREFIXES = ("metrics.",)
 
 _GROUP_ID = (
     "Kafka option 'kafka.group.id' has been set on this query, it is not recommended to set this option. It does "
@@ -70,28 +69,13 @@ _DEFAULTS = {"isolation.level": "read_uncommitted", "queued.max.bytes": "3355443
 
 
 def kafka_settings(options: Mapping[str, str], client_id: str) -> dict[str, str]:
-    """The settings of our consumer, by dotted name, from `options` (names in lower case).
-
-    Args:
-        options: all options of the source.
-        client_id: the `client.id` if `kafka.client.id` is not given.
-
-    Raises:
-        ConfigError: if there is a setting that the user of the source must not set, or that the client refuses, or if
-            `bootstrap.servers` is missing.
-    """
+    """The settings of our consumer, by dotted name, from `options` (names in lower case)."""
     given = given_settings(options, _REFUSED, "consumer")
-    left_out = {name for name in given if name in _LEFT_OUT or name.startswith(_LEFT_OUT_PREFIXES)}
     if "group.id" in given:
         _LOGGER.warning(_GROUP_ID)
         if "groupidprefix" in options:
             _LOGGER.warning("Option groupIdPrefix will be ignored as option kafka.group.id has been set.")
-    if others := [PREFIX + name for name in sorted(left_out - {"group.id"})]:
-        _LOGGER.warning("options that this source has no use for are left out: %s", ", ".join(others))
-    used = HiddenValues((name, value) for name, value in given.items() if name not in left_out)
-    settings = with_defaults(used, {**_DEFAULTS, "client.id": client_id})
-    check(settings, check_settings)
-    return settings
+    return used_settings(given, _LEFT_OUT, "source", {**_DEFAULTS, "client.id": client_id}, check_settings)
 
 
 def given_settings(options: Mapping[str, str], refused: Mapping[str, str], client: str) -> dict[str, str]:
@@ -101,9 +85,6 @@ def given_settings(options: Mapping[str, str], refused: Mapping[str, str], clien
         options: all options, names in lower case.
         refused: the settings that are not allowed, with the error message of each.
         client: the client that they configure, consumer or producer, for the messages.
-
-    Raises:
-        ConfigError: if a setting is in `refused`, or if `bootstrap.servers` is missing.
     """
     # The client accepts underscores for dots, so a refused setting must be found in that spelling too.
     given = HiddenValues(
@@ -124,23 +105,28 @@ def given_settings(options: Mapping[str, str], refused: Mapping[str, str], clien
     return given
 
 
-def with_defaults(settings: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """`settings`, with those of `defaults` that are not set under any of their names."""
-    missing = {name: value for name, value in defaults.items() if not settings.keys() & _names_of(name)}
-    return HiddenValues({**settings, **missing})
+def used_settings(
+    given: Mapping[str, str],
+    left_out: Collection[str],
+    user: str,
+    defaults: Mapping[str, str],
+    of_client: Callable[[list[tuple[str, str]]], None],
+) -> dict[str, str]:
+    """The settings without those in `left_out`, with those of `defaults` that are not set under any name, checked."""
+    ignored = {name for name in given if name in left_out or name.startswith("metrics.")}
+    if others := [PREFIX + name for name in sorted(ignored - {"group.id"})]:
+        _LOGGER.warning("options that this %s has no use for are left out: %s", user, ", ".join(others))
+    used = HiddenValues((name, value) for name, value in given.items() if name not in ignored)
+    missing = {name: value for name, value in defaults.items() if not used.keys() & _names_of(name)}
+    settings = HiddenValues({**used, **missing})
+    _check(settings, of_client)
+    return settings
 
 
-def check(settings: Mapping[str, str], of_client: Callable[[list[tuple[str, str]]], None]) -> None:
+def _check(settings: Mapping[str, str], of_client: Callable[[list[tuple[str, str]]], None]) -> None:
     """Check settings, those from config providers with the values that they have in this process.
 
     If one has no value here, nothing is checked: an executor may have it. The client that is made of them checks all.
-
-    Args:
-        settings: by dotted name.
-        of_client: checks those of a consumer or of a producer.
-
-    Raises:
-        ConfigError: a name is not known, or a value is not allowed.
     """
     try:
         found = resolved(settings.items(), shipped)

@@ -69,7 +69,6 @@ def byte_limit(
 def _backlog(
     start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """The start offset and the number of offsets of each partition that has any to read."""
     return {
         each: (start[each], end - start[each]) for each, end in latest.items() if each in start and end > start[each]
     }
@@ -90,7 +89,7 @@ class TriggerDelay:
         latest: Mapping[TopicPartition, int],
         now_ms: int,
     ) -> bool:
-        """Whether to delay the micro-batch; if not, the next delay counts from now.
+        """Return true to delay the micro-batch; if not, the next delay counts from now.
 
         Args:
             min_offsets: the least number of new offsets for a micro-batch.

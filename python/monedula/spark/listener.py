@@ -215,7 +215,6 @@ def _report(event: "QueryProgressEvent") -> LagReport:
 
 
 def _lags(source: "SourceProgress") -> dict[TopicPartition, PartitionLag]:
-    """The partitions of a Kafka source; empty for other sources."""
     end = _offsets(source.endOffset)
     if end is None:
         return {}

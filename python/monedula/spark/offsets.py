@@ -58,11 +58,7 @@ def to_dict(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
 
 
 def from_dict(data: object) -> PartitionOffsets:
-    """The offsets of a checkpoint, as `to_dict` and Spark's JVM source write them.
-
-    Raises:
-        ConfigError: if the data has another form; the message says what was found.
-    """
+    """The offsets of a checkpoint, as `to_dict` and Spark's JVM source write them."""
     if not isinstance(data, Mapping):
         raise _foreign(f"{_short(data)} is no map of topics")
     offsets: PartitionOffsets = {}
@@ -113,11 +109,7 @@ class StreamOffset:
 
     @classmethod
     def from_dict(cls, data: object) -> "StreamOffset":
-        """Parse what `to_dict`, or Spark's JVM source, has written.
-
-        Raises:
-            ConfigError: if the data has another form; the message says what was found.
-        """
+        """Parse what `to_dict`, or Spark's JVM source, has written."""
         if not isinstance(data, Mapping) or START_KEY not in data:
             return cls(from_dict(data))
         offsets = from_dict({topic: partitions for topic, partitions in data.items() if topic != START_KEY})
@@ -128,11 +120,7 @@ class StreamOffset:
 
 
 def parse_offsets(text: str, option_name: str) -> PartitionOffsets:
-    """Parse `startingOffsets` or `endingOffsets`: offsets by partition, -2 for the earliest, -1 for the latest.
-
-    Raises:
-        ConfigError: if the text is not such JSON.
-    """
+    """Parse `startingOffsets` or `endingOffsets`: offsets by partition, -2 for the earliest, -1 for the latest."""
     offsets = _parse_numbers(text, option_name, _OFFSETS_EXAMPLE)
     for partition, offset in offsets.items():
         if offset < EARLIEST_OFFSET:
@@ -144,11 +132,7 @@ def parse_offsets(text: str, option_name: str) -> PartitionOffsets:
 
 
 def parse_timestamps(text: str, option_name: str) -> PartitionOffsets:
-    """Parse an option with timestamps: milliseconds since 1970, UTC, by partition.
-
-    Raises:
-        ConfigError: if the text is not such JSON, or a timestamp is negative.
-    """
+    """Parse an option with timestamps: milliseconds since 1970, UTC, by partition."""
     timestamps = _parse_numbers(text, option_name, _TIMESTAMPS_EXAMPLE)
     for partition, timestamp in timestamps.items():
         if timestamp < 0:
@@ -159,11 +143,7 @@ def parse_timestamps(text: str, option_name: str) -> PartitionOffsets:
 
 
 def parse_assign(text: str, option_name: str = "assign") -> tuple[TopicPartition, ...]:
-    """Parse `assign`: the partitions, sorted and without duplicates.
-
-    Raises:
-        ConfigError: if the text is not such JSON.
-    """
+    """Parse `assign`: the partitions, sorted and without duplicates."""
     partitions: set[TopicPartition] = set()
     for topic, numbers in _parse_topics(text, option_name, _ASSIGN_EXAMPLE).items():
         if not isinstance(numbers, list):

@@ -4,7 +4,7 @@ Parsing them sends no requests: what depends on the cluster is checked when the 
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -12,32 +12,14 @@ from monedula._arguments import is_name
 from monedula.config import HiddenValues
 from monedula.errors import ConfigError
 from monedula.spark import bounds
-from monedula.spark.bounds import Bound, Earliest, Latest, Offsets, Timestamp, Timestamps
-from monedula.spark.kafka_settings import kafka_error, kafka_settings
-from monedula.spark.names import check_names
+from monedula.spark.bounds import Bound, Latest
+from monedula.spark.kafka_settings import PREFIX, client_keys, kafka_settings
 from monedula.spark.offsets import parse_assign
 from monedula.spark.pattern import topic_pattern
 from monedula.spark.typed import FROM_OPTIONS, TypedColumn, typed_columns
 from monedula.spark.typed import OPTIONS as TYPED_OPTIONS
-from monedula.spark.values import INT_MAX, boolean, size_bytes, time_ms, whole_number
+from monedula.spark.values import INT_MAX, boolean, edit_distance, size_bytes, time_ms, whole_number
 from monedula.types.partitions import TopicPartition
-
-__all__ = [
-    "COLUMNS",
-    "OPTIONS",
-    "Assign",
-    "Bound",
-    "Earliest",
-    "Latest",
-    "Offsets",
-    "Selection",
-    "SourceOptions",
-    "Subscribe",
-    "SubscribePattern",
-    "Timestamp",
-    "Timestamps",
-    "kafka_error",
-]
 
 _LOGGER = logging.getLogger("monedula.spark")
 
@@ -117,54 +99,34 @@ class SourceOptions:
     kafka: dict[str, str] = field(repr=False)
     """The settings of our client, by dotted name and without `kafka.`; they may contain passwords."""
     selection: Selection
-    """The topics or partitions to read."""
     no_match: Literal["error", "latest"] = "error"
-    """Where to start in a partition without a record at or after the time (startingOffsetsByTimestampStrategy)."""
+    """Start in a partition without a record at or after the time (startingOffsetsByTimestampStrategy)."""
     fail_on_data_loss: bool = True
-    """Whether it is an error, not a warning, if records are gone before they were read."""
     max_offsets_per_trigger: int | None = None
-    """The most offsets of a micro-batch, over all partitions; `None` for no limit."""
     min_offsets_per_trigger: int | None = None
-    """The least number of new offsets for a micro-batch; `None` for no minimum."""
     max_trigger_delay_ms: int = 15 * 60 * 1000
-    """How long `min_offsets_per_trigger` may delay a micro-batch."""
+    """Longest delay of a micro-batch by `min_offsets_per_trigger`."""
     max_bytes_per_trigger: int | None = None
     """The most bytes of a micro-batch, estimated (decoded key, value and headers); `None` for no limit."""
     min_partitions: int | None = None
-    """The least number of Spark partitions, approximately: ranges are split for it; `None` for no minimum."""
     max_partitions: int | None = None
-    """The most Spark partitions: small ranges are combined for it; `None` for no limit."""
     max_records_per_partition: int | None = None
-    """The most offsets of a Spark partition: larger ranges are split; `None` for no limit."""
     include_headers: bool = False
-    """Whether there is a column `headers`."""
     columns: tuple[str, ...] | None = None
-    """The columns named by the option `columns`, in the schema's order; `None` for all."""
     max_lateness_ms: int | None = None
     """By how much a record may be older than one before it: then a filter `timestamp < ...` ends the read early."""
     fetch_offset_num_retries: int = 3
-    """How often a request of the driver for topics or offsets is tried."""
     fetch_offset_retry_interval_ms: int = 1000
-    """The wait between two of these tries."""
     poll_timeout_ms: int = 120_000
-    """How long a task waits for data of a broker (kafkaConsumer.pollTimeoutMs)."""
     group_id_prefix: str = "spark-kafka-source"
     """The `client.id` of this source, unless `kafka.client.id` is given."""
     typed: tuple[TypedColumn, ...] = ()
-    """The columns that are decoded, without the schema of the query."""
     raw: dict[str, str] = field(default_factory=dict, repr=False)
     """The given options, names in lower case."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> "SourceOptions":
-        """Parse the options that batch and streaming queries share; warns of options that have no effect.
-
-        Args:
-            raw: the options as Spark passes them, names in upper or lower case.
-
-        Raises:
-            ConfigError: if an option is missing, cannot be parsed, contradicts another one, or looks misspelled.
-        """
+        """Parse the options that batch and streaming queries share; warns of options that have no effect."""
         options = HiddenValues((name.lower(), str(value)) for name, value in raw.items())
         check_names(options, (*OPTIONS, *FROM_OPTIONS), _PASSED_ALONG)
         selection = _selection(options)
@@ -197,11 +159,7 @@ class SourceOptions:
         return parsed
 
     def batch_bounds(self) -> tuple[Bound, Bound]:
-        """The start and end of a batch query; earliest and latest if not given.
-
-        Raises:
-            ConfigError: if they cannot be parsed, contradict each other, or are not allowed for a batch query.
-        """
+        """The start and end of a batch query; earliest and latest if not given."""
         start, end = bounds.batch_bounds(self.raw)
         for name in _BATCH_IGNORES:
             if name.lower() in self.raw:
@@ -209,11 +167,7 @@ class SourceOptions:
         return start, end
 
     def stream_start(self) -> Bound:
-        """The start of a new streaming query; latest if not given.
-
-        Raises:
-            ConfigError: if it cannot be parsed, or if an option of batch queries alone is given.
-        """
+        """The start of a new streaming query; latest if not given."""
         for name, message in _STREAM_REFUSES.items():
             if name.lower() in self.raw:
                 raise ConfigError(f"{name}: {message}", key=name)
@@ -344,3 +298,25 @@ def _columns(options: Mapping[str, str]) -> tuple[str, ...] | None:
             raise ConfigError(message, key="columns")
         wanted.add(canonical[name.lower()])
     return tuple(column for column in COLUMNS if column in wanted)
+
+
+def check_names(options: Mapping[str, str], names: Collection[str], passed_along: Collection[str]) -> None:
+    """Refuse names that look like misspelled options, and warn of unknown ones.
+
+    Args:
+        options: the given options, names in lower case.
+        names: all options, except those that begin with `kafka.`.
+        passed_along: names, in lower case, that are ignored without a warning.
+    """
+    known = {name.lower(): name for name in names}
+    ignored = []
+    for name in options:
+        if name in known or name in passed_along or name.startswith((PREFIX, "_")):
+            continue
+        distance, nearest = min((edit_distance(name, candidate), candidate) for candidate in known)
+        if distance <= min(2, len(nearest) // 4):
+            message = f"option '{name}' is not known; did you mean '{known[nearest]}'?"
+            raise ConfigError(message, key=name)
+        ignored.append(f"{name} (did you mean {PREFIX}{name}?)" if name in client_keys() else name)
+    if ignored:
+        _LOGGER.warning("options that are not known are ignored: %s", ", ".join(ignored))

@@ -37,10 +37,6 @@ def topic_pattern(java_pattern: str) -> re.Pattern[str]:
 
     Use it with `search`, not `fullmatch`: Spark's JVM source subscribes to topics whose name has a match anywhere.
     (With its deprecated way of fetching offsets, the whole name has to match.)
-
-    Raises:
-        ConfigError: if it is not a regular expression of Java, or contains something that Python lacks or interprets
-            differently; the message says what, and where.
     """
     ignores_case = java_pattern.startswith(_IGNORE_CASE)
     try:
@@ -75,7 +71,7 @@ def _in_python(java_pattern: str, start: int) -> str:
                 refuse("repeating a group with an assertion is not the same in Python")
             if any(opening in _LOOKBEHINDS for opening, _ in groups):
                 refuse("a repetition in a lookbehind is not the same in Python")
-            if _is_too_many(text):
+            if any(int(number) > _INT_MAX for number in re.findall(r"\d+", text)):
                 refuse("Java repeats nothing so often")
         if kind == "close":
             if not groups:
@@ -103,7 +99,3 @@ def _in_python(java_pattern: str, start: int) -> str:
     if groups:
         refuse("'(' is not closed by ')'")
     return "".join(parts)
-
-
-def _is_too_many(repeat: str) -> bool:
-    return any(int(number) > _INT_MAX for number in re.findall(r"\d+", repeat))

@@ -80,9 +80,6 @@ def coalesce(ranges: Iterable[OffsetRange], max_partitions: int | None = None) -
     Args:
         ranges: the result of `split`; the ranges of one partition are adjacent.
         max_partitions: the most groups; with `None` each range is a group of its own.
-
-    Raises:
-        ValueError: if the ranges of one partition are not adjacent.
     """
     wanted = list(ranges)
     if max_partitions is None or len(wanted) <= max_partitions:

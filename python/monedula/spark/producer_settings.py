@@ -1,13 +1,9 @@
 """A sink's options that begin with `kafka.`: which become producer settings, which are refused, which are ignored."""
 
-import logging
 from collections.abc import Mapping
 
 from monedula._monedula import check_producer_settings
-from monedula.config import HiddenValues
-from monedula.spark.kafka_settings import PREFIX, check, given_settings, with_defaults
-
-_LOGGER = logging.getLogger("monedula.spark")
+from monedula.spark.kafka_settings import given_settings, used_settings
 
 CLIENT_ID = "spark-kafka-sink"
 """The `client.id`, if `kafka.client.id` is not given."""
@@ -40,25 +36,12 @@ _LEFT_OUT = {
     "socket.connection.setup.timeout.max.ms",
     "transaction.two.phase.commit.enable",
 }
-_LEFT_OUT_PREFIXES = ("metrics.",)
 
 # buffer.memory: Java's default, half of that of our producer, because an executor runs several producers.
 _DEFAULTS = {"buffer.memory": "33554432", "client.id": CLIENT_ID}
 
 
 def producer_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """The settings of our producer, by dotted name, from `options` (names in lower case).
-
-    Raises:
-        ConfigError: if there is a setting that the user of the sink must not set, or that the producer refuses, or if
-            `bootstrap.servers` is missing.
-    """
+    """The settings of our producer, by dotted name, from `options` (names in lower case)."""
     given = given_settings(options, _REFUSED, "producer")
-    left_out = {name for name in given if name in _LEFT_OUT or name.startswith(_LEFT_OUT_PREFIXES)}
-    if left_out:
-        names = ", ".join(PREFIX + name for name in sorted(left_out))
-        _LOGGER.warning("options that this sink has no use for are left out: %s", names)
-    used = HiddenValues((name, value) for name, value in given.items() if name not in left_out)
-    settings = with_defaults(used, _DEFAULTS)
-    check(settings, check_producer_settings)
-    return settings
+    return used_settings(given, _LEFT_OUT, "sink", _DEFAULTS, check_producer_settings)

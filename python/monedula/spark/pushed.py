@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from monedula.reading.filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown
-from monedula.reading.filters.intervals import compared, normal
+from monedula.reading.filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown, any_of
+from monedula.reading.filters.intervals import compared
 from monedula.reading.filters.ranges import Bounds, Found, Plan, narrowed
 from monedula.reading.filters.tuples import compare_texts
 from monedula.spark.cluster import Cluster
@@ -24,6 +24,11 @@ _OPERATORS = {
     "GreaterThanOrEqual": ">=",
     "LessThan": "<",
     "LessThanOrEqual": "<=",
+}
+_TEXTS: dict[str, Callable[[str, str], bool]] = {
+    "StringStartsWith": str.startswith,
+    "StringEndsWith": str.endswith,
+    "StringContains": str.__contains__,
 }
 _COLUMNS = ("topic", "partition", "offset", "timestamp")
 
@@ -40,20 +45,10 @@ def condition_of(filter_: Any) -> Condition:
     if kind in ("IsNull", "IsNotNull"):
         return Constant(kind == "IsNotNull")  # none of these columns is ever null
     if kind == "In":
-        parts = [_comparison(column, "==", value, filter_) for value in filter_.value]
-        exact = [part for part in parts if isinstance(part, Numbers)]
-        if len(exact) == len(parts) and exact:
-            return Numbers(column, normal(interval for part in exact for interval in part.allowed))
-        return Or(tuple(parts))
-    if kind == "StringStartsWith" and column == "topic":
-        prefix = filter_.value
-        return Topic(lambda topic: topic.startswith(prefix))
-    if kind == "StringEndsWith" and column == "topic":
-        suffix = filter_.value
-        return Topic(lambda topic: topic.endswith(suffix))
-    if kind == "StringContains" and column == "topic":
-        part = filter_.value
-        return Topic(lambda topic: part in topic)
+        return any_of(column, [_comparison(column, "==", value, filter_) for value in filter_.value])
+    if kind in _TEXTS and column == "topic":
+        holds, part = _TEXTS[kind], filter_.value
+        return Topic(lambda topic: holds(topic, part))
     if kind not in _OPERATORS:
         return Unknown(str(filter_))
     if kind == "EqualNullSafe" and filter_.value is None:
@@ -62,7 +57,7 @@ def condition_of(filter_: Any) -> Condition:
 
 
 def is_settled(condition: Condition) -> bool:
-    """Whether no row has to be compared any more once the offsets are chosen."""
+    """Return true if no row has to be compared any more once the offsets are chosen."""
     match condition:
         case Topic() | Constant():
             return True
@@ -127,8 +122,6 @@ def _comparison(column: str, operator: str, value: Any, filter_: Any) -> Conditi
 
 
 class _Lookups:
-    """The lookups by time of the driver."""
-
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 

@@ -35,18 +35,12 @@ class Reader(ABC):
     options: tuple[tuple[str, str], ...] = ()
     framing: str | None = None
     schemas: str | None = None
-    """The writers' schemas, as the option has them."""
     writers: tuple[tuple[int | str | None, Any], ...] | None = None
     """The writers' schemas by their ids, once they are known; those of a list have none."""
 
     @abstractmethod
     def pinned(self, settings: RawSettings) -> Self:
-        """The same with the schema of its subject, or of its file.
-
-        Raises:
-            ArgumentError: if the schema cannot be read.
-            SchemaRegistryError: if the registry does not have it, or cannot be asked.
-        """
+        """The same with the schema of its subject, or of its file."""
 
     @abstractmethod
     def narrowed(self, wanted: "DataType | None" = None) -> Self:
@@ -54,11 +48,7 @@ class Reader(ABC):
 
     @abstractmethod
     def decoder(self, mode: Mode = "fail", flatten: bool = False) -> Avro | Protobuf:
-        """How values are decoded.
-
-        Raises:
-            ArgumentError: if the schema cannot be read.
-        """
+        """The decoder of values."""
 
     def data_type(self) -> "DataType":
         """The column's type in Spark."""
@@ -70,7 +60,6 @@ class Reader(ABC):
         return kind
 
     def _framed(self) -> dict[str, Any]:
-        """The arguments about what stands before values."""
         framing = self.framing or (None if self.subject is None else "confluent")
         given: dict[str, Any] = {"framing": framing}
         if self.writers is not None:
@@ -97,11 +86,7 @@ def _plain(schema: Any) -> Any:
 
 
 def avro_text(schema: str, option: str = "schemas") -> str:
-    """The text of an Avro schema, or what the file of that name has.
-
-    Raises:
-        ArgumentError: if it is neither.
-    """
+    """The text of an Avro schema, or what the file of that name has."""
     if schema.lstrip().startswith(("{", "[", '"')) or schema.strip() in PRIMITIVES:
         return schema
     try:
@@ -120,9 +105,7 @@ class AvroReader(Reader):
     NAME = "Avro"
 
     text: str = ""
-    """The schema, once it is known."""
     references: tuple[str, ...] = ()
-    """The schemas that it refers to."""
 
     def pinned(self, settings: RawSettings) -> Self:
         """The same with the schema of its subject, or of its file."""
@@ -141,7 +124,7 @@ class AvroReader(Reader):
         return replace(self, text=narrowed(self.text, self.references, wanted), references=())
 
     def decoder(self, mode: Mode = "fail", flatten: bool = False) -> Avro:
-        """How values are decoded."""
+        """The decoder of values."""
         return Avro(
             self.text,
             references=self.references,
@@ -189,7 +172,7 @@ class ProtobufReader(Reader):
         return self if wanted is None else replace(self, fields=tuple(_paths(wanted)))
 
     def decoder(self, mode: Mode = "fail", flatten: bool = False) -> Protobuf:
-        """How values are decoded."""
+        """The decoder of values."""
         return Protobuf(
             self.source if isinstance(self.source, bytes) else dict(self.source),
             message=self.message,
@@ -219,7 +202,6 @@ def _source(schema: str) -> bytes | dict[str, str]:
 
 
 def _paths(kind: "DataType", before: str = "") -> Iterator[str]:
-    """The paths of the fields of a type, in their order."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(kind, ArrayType):

@@ -9,12 +9,7 @@ from monedula.types.partitions import TopicPartition
 
 
 def resolve(bound: Bound, is_start: bool, options: SourceOptions, cluster: Cluster, layout: Layout) -> PartitionOffsets:
-    """The offset of `bound` in each partition of the layout.
-
-    Raises:
-        ConfigError: if the partitions of the bound are not exactly those of the layout, or if a partition has no record
-            at or after a starting timestamp and `startingOffsetsByTimestampStrategy` is `error`.
-    """
+    """The offset of `bound` in each partition of the layout."""
     partitions = list(layout.leaders)
     if isinstance(bound, Earliest):
         return cluster.earliest(partitions)

@@ -19,7 +19,7 @@ SAMPLE_PARTITIONS = 8
 """The size of a topic's sample: this many offsets in each of about this many partitions."""
 
 ESTIMATE_SECONDS = 30.0
-"""How long an estimate is used before a new sample is read."""
+"""Time that an estimate is used before a new sample is read."""
 
 _SMALL_FETCHES = {
     "queued.max.bytes": str(8 << 20),

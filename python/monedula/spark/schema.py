@@ -37,11 +37,7 @@ _NAMES = frozenset(field.name for field in _FIELDS)
 
 
 def source_schema(columns: Collection[str], typed: Sequence[TypedColumn] = ()) -> StructType:
-    """The schema of Spark's own Kafka source, including nullability, reduced to `columns`, with those that are decoded.
-
-    Raises:
-        ConfigError: if a field that is a column has the name of one of Kafka's.
-    """
+    """The schema of Spark's Kafka source, with its nullability, reduced to `columns`, and the decoded ones."""
     fields = {field.name: [field] for field in _FIELDS if field.name in columns}
     for each in typed:
         if each.reader is None or each.column not in fields:
@@ -79,14 +75,10 @@ class Projection(NamedTuple):
 
 
 def check_projection(requested: StructType, typed: Sequence[TypedColumn] = ()) -> Projection:
-    """What `.schema(...)` requests: any columns of the source, in any order, with their types.
+    """The request of `.schema(...)`: any columns of the source, in any order, with their types.
 
     A column that is decoded is a struct of any fields; with `flatten`, every column that the source does not have is a
     field of the value.
-
-    Raises:
-        ConfigError: if a column does not exist, is requested twice, with another type, or as NOT NULL; or if a column
-            that is to be decoded is missing.
     """
     _check_fields(requested, {each.column: each for each in typed}, any(each.flatten for each in typed))
     names = tuple(requested.fieldNames())
@@ -145,7 +137,6 @@ def _check_fields(requested: StructType, decoded: Mapping[str, TypedColumn], fla
 
 
 def _hint(decoded: Collection[str]) -> str:
-    """What to write for fields of JSON."""
     if "value" in decoded:
         return "Fields of the value stand in 'value struct<...>', or are columns with .option('value.flatten', 'true')"
     return "Fields of JSON come with .option('value.format', 'json') and 'value struct<...>'"

@@ -12,7 +12,7 @@ def located(name: str, value: str) -> str:
 
 
 def shipped(path: str) -> str:
-    """Where a file is: shipped with `--files` or `addFile` if it is not in the working directory, else as it is named.
+    """The path of a file: shipped with `--files` or `addFile` if it is not in the working directory, else as named.
 
     An executor works in the folder of shipped files, a driver does not.
     """

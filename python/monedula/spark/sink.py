@@ -18,7 +18,7 @@ from monedula.spark.client_settings import ClientSettings
 from monedula.spark.errors_first import errors_first
 from monedula.spark.process import show_warnings
 from monedula.spark.sink_options import SinkOptions
-from monedula.spark.writing import WriteSettings, Written, write
+from monedula.spark.writing import WriteSettings, write
 from monedula.spark.written import WrittenColumn
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ _MAX_ROWS = 10_000
 # Spark 4.0 has no DataSourceStreamArrowWriter.
 _StreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
 TAKES_ARROW = _StreamWriter is not DataSourceStreamWriter
-"""Whether this version of Spark passes Arrow batches to a streaming sink, not rows."""
+"""True if this version of Spark passes Arrow batches to a streaming sink, not rows."""
 
 
 class Committed(WriterCommitMessage):
-    """A task's message to the driver: what it wrote."""
+    """A task's message to the driver: how many rows it wrote."""
 
-    def __init__(self, written: Written) -> None:
-        self.written = written
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
 
 
 class Sink:
@@ -79,14 +79,14 @@ class Sink:
 
     def say_committed(self, messages: Sequence[WriterCommitMessage | None], batch: str) -> None:
         """Log how many rows the tasks wrote."""
-        written = [each.written for each in messages if isinstance(each, Committed)]
+        written = [each for each in messages if isinstance(each, Committed)]
         rows = sum(each.rows for each in written)
         _log.info("%swrote %d rows to Kafka in %d tasks", batch, rows, len(written))
 
     def say_aborted(self, messages: Sequence[WriterCommitMessage | None], batch: str) -> None:
         """Warn that some of the rows were written to Kafka, and stay there."""
         show_warnings()  # Spark calls abort() in a process of its own
-        rows = sum(each.written.rows for each in messages if isinstance(each, Committed))
+        rows = sum(each.rows for each in messages if isinstance(each, Committed))
         _log.warning(
             "%swas aborted. What its tasks wrote until then is in Kafka and stays there: %d rows of those that ended, "
             "and some of the others",
@@ -141,9 +141,6 @@ def _columns(
     """The columns to send, each with its index; unknown columns are ignored, as in Spark's own sink.
 
     A column that is written in a format may have any type; without values' own column, other columns are their fields.
-
-    Raises:
-        ConfigError: if a required column is missing, or a column has another type; with the messages of Spark's sink.
     """
     places: dict[str, int] = {}
     for place, name in enumerate(schema.fieldNames()):

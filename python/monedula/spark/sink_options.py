@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from monedula.config import HiddenValues
 from monedula.spark import options as source
-from monedula.spark.names import check_names
 from monedula.spark.producer_settings import producer_settings
 from monedula.spark.typed import FROM_OPTIONS
 from monedula.spark.values import boolean
@@ -31,22 +30,13 @@ class SinkOptions:
     kafka: dict[str, str] = field(repr=False)
     """The settings of our producer, by dotted name and without `kafka.`; they may contain passwords."""
     topic: str | None = None
-    """The topic of all rows, overriding the column `topic`; `None` for the column."""
     written: tuple[WrittenColumn, ...] = ()
-    """The columns that are not written as the bytes that they have."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> "SinkOptions":
-        """Parse the options; warns of options that have no effect.
-
-        Args:
-            raw: the options as Spark passes them, names in upper or lower case.
-
-        Raises:
-            ConfigError: if an option is missing, cannot be parsed, contradicts another one, or looks misspelled.
-        """
+        """Parse the options; warns of options that have no effect."""
         options = HiddenValues((name.lower(), str(value)) for name, value in raw.items())
-        check_names(options, OPTIONS, _PASSED_ALONG)
+        source.check_names(options, OPTIONS, _PASSED_ALONG)
         # Only checked: as in Spark's own sink it has no effect, a column of headers is always written.
         boolean("includeHeaders", options.get("includeheaders", "false"))
         return cls(kafka=producer_settings(options), topic=options.get("topic"), written=written_columns(options))

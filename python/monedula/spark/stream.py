@@ -296,11 +296,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return resolve(self._start_bound, True, self._options, self._cluster, self._layout)
 
     def _is_start(self, begun: StreamOffset) -> bool:
-        """Whether a batch that begins there is the first of its query: `begun` is from the options, not from a log."""
+        """Return true for the first batch of a query: its start `begun` is from the options, not from a log."""
         return self._initial is not None and begun == self._initial
 
     def _starts(self, begun: StreamOffset, until: StreamOffset, is_replay: bool) -> PartitionOffsets:
-        """Where the partitions of a batch begin. What the checkpoint itself has goes before the options.
+        """The starts of the partitions of a batch. The checkpoint goes before the options.
 
         Args:
             begun: the start that Spark passes.
@@ -321,9 +321,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The start of a first batch that another source planned: the offset log does not have it.
 
         Earliest offsets and offsets in the options are the same in both sources; latest ones and times are not.
-
-        Raises:
-            DataLossError: if they are not the same.
         """
         bound = self._start_bound
         if isinstance(bound, Earliest):

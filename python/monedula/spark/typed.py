@@ -27,7 +27,7 @@ SUFFIXES = (
     *("format", "mode", "columnNameOfCorruptRecord", "schema", "message", "subject", "version", "framing", "schemas"),
     "flatten",
 )
-"""What stands behind `value.` and `key.` in the names of the options."""
+"""Suffixes of `value.` and `key.` in the names of the options."""
 
 _OF_JSON = ("columnNameOfCorruptRecord",)
 
@@ -92,35 +92,26 @@ _MODES: Mapping[str, Mode] = {
 
 @dataclass(frozen=True)
 class TypedColumn:
-    """How a column is decoded. It is part of what identifies a client, so it is made of texts."""
+    """Decoding of a column. It is part of what identifies a client, so it is made of texts."""
 
     column: str
     mode: Mode
     corrupt_record: str
     flatten: bool
     schema_json: str = ""
-    """The Spark schema of its fields, as JSON."""
     from_json: tuple[tuple[str, str], ...] = ()
-    """The options of `from_json`."""
     driver_time_zone: str = "UTC"
     """The zone of timestamps that name none, if neither an option nor the session says it."""
     reader: AvroReader | ProtobufReader | None = None
-    """How Avro or Protobuf is read; `None` for JSON."""
     framing: str | None = None
-    """What stands before JSON."""
 
     @property
     def format(self) -> str:
-        """What values are decoded from, for messages."""
+        """Format of values, for messages."""
         return "JSON" if self.reader is None else self.reader.NAME
 
     def pinned(self, settings: Callable[[], RawSettings]) -> "TypedColumn":
-        """The same with the reader's schema, which a registry may be asked for.
-
-        Raises:
-            ConfigError: if the schema cannot be read, or the settings name no registry.
-            SchemaRegistryError: if the registry does not have it, or cannot be asked.
-        """
+        """The same with the reader's schema, which a registry may be asked for."""
         if self.reader is None:
             return self
         given = "subject" if self.reader.subject is not None else "schema"
@@ -132,22 +123,14 @@ class TypedColumn:
         return replace(self, reader=reader)
 
     def with_type(self, wanted: "DataType") -> "TypedColumn":
-        """The same, with the type that a query asks for.
-
-        Raises:
-            ConfigError: if no value is decoded to it.
-        """
+        """The same, with the type that a query asks for."""
         if self.reader is None:
             return self.with_schema(wanted.json())
         check_part(self.column, wanted, self.reader.data_type(), self.format)
         return replace(self, reader=self.reader.narrowed(wanted))
 
     def with_schema(self, schema_json: str) -> "TypedColumn":
-        """The same, with the schema of a query.
-
-        Raises:
-            ConfigError: if it has a type that no value is decoded to.
-        """
+        """The same, with the schema of a query."""
         typed = replace(self, schema_json=schema_json)
         try:
             typed.decoder()
@@ -183,11 +166,7 @@ class TypedColumn:
 
 
 def typed_columns(options: Mapping[str, str]) -> tuple[TypedColumn, ...]:
-    """The columns that options ask to decode, without their schema.
-
-    Raises:
-        ConfigError: if an option has no such value, or says nothing without the format.
-    """
+    """The columns that options ask to decode, without their schema."""
     _check_unknown(options)
     typed = []
     for column in ("key", "value"):
@@ -244,7 +223,6 @@ def _check_format(column: str, known: str, given: Mapping[str, str]) -> None:
 
 
 def _framing(column: str, known: str, given: Mapping[str, str]) -> str | None:
-    """What stands before values, if an option says it."""
     if "framing" not in given:
         return None
     framings = [each for each in _FRAMINGS if known == "avro" or each != "single_object"]
@@ -294,11 +272,7 @@ def _reader(
 
 
 def check_part(path: str, wanted: "DataType", whole: "DataType", form: str) -> None:
-    """Check that a type has nothing but what another has.
-
-    Raises:
-        ConfigError: if it has, with the first place.
-    """
+    """Check that a type has nothing but what another has."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(wanted, StructType) and isinstance(whole, StructType):

@@ -1,6 +1,7 @@
 """Parses the texts of options into numbers, booleans, times and sizes, by Spark's rules."""
 
 import re
+from collections.abc import Mapping
 
 from monedula.errors import ConfigError
 
@@ -24,11 +25,7 @@ LONG_MAX = (1 << 63) - 1
 
 
 def whole_number(name: str, text: str, minimum: int, maximum: int = LONG_MAX) -> int:
-    """`text` as a whole number from `minimum` to `maximum`, both included.
-
-    Raises:
-        ConfigError: if it is not such a number.
-    """
+    """`text` as a whole number from `minimum` to `maximum`, both included."""
     stripped = text.strip()
     if not _WHOLE.fullmatch(stripped) or len(stripped) > 20 or not minimum <= int(stripped) <= maximum:
         raise bad_value(name, text, f"a whole number from {minimum} to {maximum}")
@@ -36,11 +33,7 @@ def whole_number(name: str, text: str, minimum: int, maximum: int = LONG_MAX) ->
 
 
 def boolean(name: str, text: str) -> bool:
-    """`text` as a boolean.
-
-    Raises:
-        ConfigError: if it is neither true nor false, in any case.
-    """
+    """`text` as a boolean."""
     value = {"true": True, "false": False}.get(text.strip().lower())
     if value is None:
         raise bad_value(name, text, "true or false")
@@ -48,37 +41,27 @@ def boolean(name: str, text: str) -> bool:
 
 
 def time_ms(name: str, text: str) -> int:
-    """Milliseconds from a time in Spark's form, such as `100ms`, `10s`, `15m`, `1h`; a bare number is milliseconds.
-
-    Raises:
-        ConfigError: if it has another form, or is negative.
-    """
+    """Milliseconds from a time in Spark's form, such as `100ms`, `10s`, `15m`, `1h`; a bare number is milliseconds."""
     expected = "a time such as 100ms, 10s, 15m (or 15min), 1h or 1d; a bare number is milliseconds"
-    match = _TIME.fullmatch(text.strip().lower())
-    factor_us = _MICROSECONDS.get(match[2] or "ms") if match else None
-    if match is None or factor_us is None or len(match[1]) > 19:
+    microseconds = _scaled(text, _TIME, _MICROSECONDS, "ms")
+    if microseconds is None or not 0 <= microseconds // 1000 <= LONG_MAX:
         raise bad_value(name, text, expected)
-    milliseconds = int(match[1]) * factor_us // 1000
-    if not 0 <= milliseconds <= LONG_MAX:
-        raise bad_value(name, text, expected)
-    return milliseconds
+    return microseconds // 1000
 
 
 def size_bytes(name: str, text: str) -> int:
-    """Bytes from a size in Spark's form, such as `512k`, `64m`, `1g`; a bare number is bytes.
-
-    Raises:
-        ConfigError: if it has another form, or is less than 1 byte.
-    """
+    """Bytes from a size in Spark's form, such as `512k`, `64m`, `1g`; a bare number is bytes."""
     expected = "a size such as 512k, 64m or 1g, of at least 1 byte; a bare number is bytes"
-    match = _SIZE.fullmatch(text.strip().lower())
-    factor_bytes = _BYTES.get(match[2] or "b") if match else None
-    if match is None or factor_bytes is None or len(match[1]) > 19:
-        raise bad_value(name, text, expected)
-    size = int(match[1]) * factor_bytes
-    if not 1 <= size <= LONG_MAX:
+    size = _scaled(text, _SIZE, _BYTES, "b")
+    if size is None or not 1 <= size <= LONG_MAX:
         raise bad_value(name, text, expected)
     return size
+
+
+def _scaled(text: str, pattern: re.Pattern[str], units: Mapping[str, int], default: str) -> int | None:
+    match = pattern.fullmatch(text.strip().lower())
+    factor = units.get(match[2] or default) if match else None
+    return None if match is None or factor is None or len(match[1]) > 19 else int(match[1]) * factor
 
 
 def bad_value(name: str, text: str, expected: str) -> ConfigError:

@@ -39,11 +39,9 @@ class ReadSettings:
 
     kafka: ClientSettings
     columns: tuple[str, ...]
-    """Kafka's columns."""
     output: tuple[str, ...] = ()
     """The columns of the rows, in their order, if the fields of the value are among them."""
     typed: tuple[TypedColumn, ...] = ()
-    """The columns that are decoded."""
 
 
 @dataclass(frozen=True)
@@ -147,11 +145,7 @@ def _after_loss(left: list[OffsetRange], loss: PartitionError, fail: bool) -> li
 
 
 def report_data_loss(what: str, fail: bool, cause: Exception | None = None) -> None:
-    """Report data loss: raise an error or log a warning, depending on the option `failOnDataLoss` (`fail`).
-
-    Raises:
-        DataLossError: if `fail` is true.
-    """
+    """Report data loss: raise an error or log a warning, depending on the option `failOnDataLoss` (`fail`)."""
     lost = (
         "Some data may have been lost because they are not available in Kafka any more; either the data was aged out "
         "by Kafka or the topic may have been deleted before all the data in the topic was processed."

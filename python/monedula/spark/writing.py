@@ -16,7 +16,6 @@ from monedula.spark.process import show_warnings, tune
 from monedula.spark.wording import OptionWording
 from monedula.spark.written import WrittenColumn
 from monedula.types.partitions import TopicPartition
-from monedula.types.reports import BatchReport
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,20 +35,10 @@ class WriteSettings:
     columns: tuple[tuple[str, int], ...]
     """The columns to send, each with its index in Spark's batches."""
     written: tuple[WrittenColumn, ...] = ()
-    """Those that are not sent as the bytes that they have."""
 
 
-@dataclass(frozen=True)
-class Written:
-    """The rows that a task wrote."""
-
-    rows: int
-    last_offsets: tuple[tuple[TopicPartition, int], ...]
-    """The largest acknowledged offset of each partition; empty with `acks=0`."""
-
-
-def write(batches: "Iterator[pa.RecordBatch]", settings: WriteSettings) -> Written:
-    """Send all rows, and wait until the brokers have acknowledged them as `acks` requires.
+def write(batches: "Iterator[pa.RecordBatch]", settings: WriteSettings) -> int:
+    """Send all rows, wait until the brokers have acknowledged them as `acks` requires, and return their number.
 
     `buffer.memory` and the size of one batch of Spark limit the memory: `send_batch` waits for room.
 
@@ -69,18 +58,9 @@ def write(batches: "Iterator[pa.RecordBatch]", settings: WriteSettings) -> Writt
     return written
 
 
-def _write(batches: "Iterator[pa.RecordBatch]", producer: Producer, settings: WriteSettings) -> Written:
-    rows, sent = 0, 0
-    last: dict[TopicPartition, int] = {}
+def _write(batches: "Iterator[pa.RecordBatch]", producer: Producer, settings: WriteSettings) -> int:
+    sent = 0
     under_way: list[tuple[int, BatchFuture]] = []
-
-    def settle(first_row: int, future: BatchFuture) -> None:
-        nonlocal rows
-        report = _delivered(future, first_row)
-        rows += report.num_rows
-        for partition, runs in report.offsets.items():
-            last[partition] = max(last.get(partition, -1), *(run[1] for run in runs))
-
     forms: dict[str, Any] = {each.column: each.in_task().form() for each in settings.written}
     for batch in batches:
         try:
@@ -97,14 +77,14 @@ def _write(batches: "Iterator[pa.RecordBatch]", producer: Producer, settings: Wr
         waiting = []
         for each in under_way:
             if each[1].done():
-                settle(*each)
+                _check_delivered(*each)
             else:
                 waiting.append(each)
         under_way = waiting
     producer.flush()
     for each in under_way:
-        settle(*each)
-    return Written(rows, tuple(sorted(last.items())))
+        _check_delivered(*each)
+    return sent
 
 
 def _projected(batch: "pa.RecordBatch", settings: WriteSettings) -> "pa.RecordBatch":
@@ -122,9 +102,9 @@ def _projected(batch: "pa.RecordBatch", settings: WriteSettings) -> "pa.RecordBa
     return pa.RecordBatch.from_arrays(columns, names=names)
 
 
-def _delivered(future: BatchFuture, first_row: int) -> BatchReport:
+def _check_delivered(first_row: int, future: BatchFuture) -> None:
     try:
-        return future.result()
+        future.result()
     except BatchSendError as error:
         report = error.report
         if report is None or not report.errors:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 SUFFIXES = ("format", "schema", "message", "subject", "version", "framing", "flatten")
-"""What stands behind `value.` and `key.` in the names of the options."""
+"""Suffixes of `value.` and `key.` in the names of the options."""
 
 TO_JSON = ("timeZone", "timestampFormat", "timestampNTZFormat", "dateFormat", "ignoreNullFields")
 """Options of `to_json`, which stand behind `value.` and `key.` as well."""
@@ -41,7 +41,7 @@ _READ_ONLY = ("offset", "timestamp", "timestampType")
 
 @dataclass(frozen=True)
 class WrittenColumn:
-    """How a column is written. It is part of what a task is sent, so it is made of texts."""
+    """Encoding of a column. It is part of what a task is sent, so it is made of texts."""
 
     column: str
     format: str
@@ -58,7 +58,7 @@ class WrittenColumn:
     source: bytes | tuple[tuple[str, str], ...] = b""
     """The schema of Protobuf, once it is read: descriptors, or texts with the names of their files."""
     flatten: bool = False
-    """Whether the columns of the frame are the fields of values, also if there is a column `value`."""
+    """True if the columns of the frame are the fields of values, also if there is a column `value`."""
     options: tuple[tuple[str, str], ...] = ()
     driver_time_zone: str = "UTC"
     """The zone that times are written in, if neither an option nor the session says it."""
@@ -66,7 +66,7 @@ class WrittenColumn:
     """The columns that are the fields of values, each with its index; none if there is one column of values."""
 
     def form(self) -> "Json | Avro | Protobuf":
-        """How rows are written, on the driver or in a task."""
+        """The form of rows, on the driver or in a task."""
         given: dict[str, Any] = {"subject": self.subject, "version": self.number, "framing": self.framing}
         form: Json | Avro | Protobuf
         if self.format == "json":
@@ -84,12 +84,7 @@ class WrittenColumn:
         return form.of_version(number, text, [*references])
 
     def pinned(self, settings: Callable[[], RawSettings]) -> "WrittenColumn":
-        """The same with the schema of its file, or that of its subject if none is given, for all tasks.
-
-        Raises:
-            ConfigError: if an option is wrong, or the settings name no registry.
-            SchemaRegistryError: if the registry does not have it, or cannot be asked.
-        """
+        """The same with the schema of its file, or that of its subject if none is given, for all tasks."""
         if self.framing == "confluent" and not any(_is_url(name) for name, _ in settings()):
             name = f"{self.column}.framing"
             raise ConfigError(
@@ -113,12 +108,7 @@ class WrittenColumn:
     def registered(
         self, schema: "StructType", settings: Callable[[], RawSettings], topic: str | None
     ) -> "WrittenColumn":
-        """The same with the id of its schema, which is registered or looked up once, and not by each task.
-
-        Raises:
-            ConfigError: if nothing says under which subject.
-            SchemaRegistryError: if the registry refuses it, or cannot be asked.
-        """
+        """The same with the id of its schema, which is registered or looked up once, and not by each task."""
         raw = settings()
         # The newest schema may be another than the given one: each client asks for it.
         if self.version is not None or not any(_is_url(name) for name, _ in raw) or any(map(_is_latest, raw)):
@@ -138,11 +128,7 @@ class WrittenColumn:
         return replace(self, options=(*self.options, ("timeZone", session_zone() or self.driver_time_zone)))
 
     def of(self, schema: "StructType", topic: str | None) -> "WrittenColumn":
-        """The same for the columns of a frame, whose rows all go to `topic`, if there is one.
-
-        Raises:
-            ConfigError: if the columns cannot be written.
-        """
+        """The same for the columns of a frame, whose rows all go to `topic`, if there is one."""
         names = schema.fieldNames()
         if self.column in names and not self.flatten:
             return self._checked(self._type(schema))
@@ -184,7 +170,6 @@ class WrittenColumn:
             )
 
     def _type(self, schema: "StructType") -> "DataType":
-        """The type of the column in a frame, which may be made of several ones."""
         if not self.fields:
             return schema[schema.fieldNames().index(self.column)].dataType
         from pyspark.sql.types import StructType
@@ -206,7 +191,6 @@ class WrittenColumn:
         return self
 
     def _refused(self, error: ArgumentError) -> ConfigError:
-        """The error in terms of the options that say how the column is written."""
         wording = OptionWording(self.column)
         if error.argument == "options":
             return wording.refused(error, "format")
@@ -219,7 +203,6 @@ _AS_TO_PROTOBUF = {"unsigned.as.signed": "true"}
 
 
 def _table(kind: "DataType") -> Any:
-    """A table without rows, with a column of this type."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_type
 
@@ -237,7 +220,6 @@ def _is_latest(setting: tuple[str, Any]) -> bool:
 
 
 def _variant(kind: "DataType", path: str) -> str | None:
-    """The path of the first variant in a type; none if it has none."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if kind.typeName() == "variant":
@@ -253,7 +235,6 @@ def _variant(kind: "DataType", path: str) -> str | None:
 
 
 def _number(column: str, given: Mapping[str, str]) -> int | None:
-    """The version of a subject that is wanted."""
     version, name = given.get("version"), f"{column}.version"
     if version is None:
         return None
@@ -266,14 +247,7 @@ def _number(column: str, given: Mapping[str, str]) -> int | None:
 
 
 def written_columns(options: Mapping[str, str]) -> tuple[WrittenColumn, ...]:
-    """The columns that options say how to write.
-
-    Args:
-        options: by their names in lower case.
-
-    Raises:
-        ConfigError: if an option has no such value, or says nothing for the format.
-    """
+    """The columns that options say how to write."""
     written = []
     for column in ("key", "value"):
         given = {

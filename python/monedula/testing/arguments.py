@@ -34,11 +34,7 @@ _TEXTS = {"host": "127.0.0.1", "first_use": "once", "security": "SASL_SSL", "cli
 
 
 def check_versions(versions: Mapping[str, int] | None) -> None:
-    """Check the highest versions of APIs.
-
-    Raises:
-        ConfigError: one is no whole number that fits 16 bits.
-    """
+    """Check the highest versions of APIs."""
     for name, version in (versions or {}).items():
         number = whole_number(version)
         if number is None or not -(1 << 15) <= number < 1 << 15:
@@ -47,11 +43,7 @@ def check_versions(versions: Mapping[str, int] | None) -> None:
 
 
 def check_numbers(**arguments: object) -> dict[str, int]:
-    """The arguments that are numbers, checked.
-
-    Raises:
-        ConfigError: one is no whole number, or out of its range.
-    """
+    """The arguments that are numbers, checked."""
     numbers = {}
     for name, given in arguments.items():
         least, most, what = _NUMBERS[name]
@@ -64,33 +56,21 @@ def check_numbers(**arguments: object) -> dict[str, int]:
 
 
 def check_texts(**arguments: object) -> None:
-    """Check that arguments are texts.
-
-    Raises:
-        ConfigError: one is something else.
-    """
+    """Check that arguments are texts."""
     for name, given in arguments.items():
         if not isinstance(given, str):
             raise ConfigError(f"{name}={given!r}: expected a text such as {_TEXTS[name]!r}", key=name)
 
 
 def check_switches(**arguments: object) -> None:
-    """Check that arguments are `True` or `False`.
-
-    Raises:
-        ConfigError: one is something else.
-    """
+    """Check that arguments are `True` or `False`."""
     for name, given in arguments.items():
         if not isinstance(given, bool):
             raise ConfigError(f"{name}={given!r}: expected True or False", key=name)
 
 
 def check_data_dir(given: object) -> None:
-    """Check that it is a path.
-
-    Raises:
-        ConfigError: it is none.
-    """
+    """Check that it is a path."""
     if given is not None and not isinstance(given, (str, PathLike)):
         raise ConfigError(f"data_dir={given!r}: expected the path of a directory", key="data_dir")
 
@@ -115,11 +95,7 @@ def check_users(users: object) -> None:
 
 
 def check_lists(**arguments: Iterable[object]) -> None:
-    """Check that arguments are lists, all but `acls` of texts: a text is a list of its letters.
-
-    Raises:
-        ConfigError: one is a text, or no list, or has something else in it.
-    """
+    """Check that arguments are lists, all but `acls` of texts: a text is a list of its letters."""
     for name, given in arguments.items():
         if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
             kind = type(given).__name__
@@ -133,11 +109,7 @@ def check_lists(**arguments: Iterable[object]) -> None:
 
 
 def check_acls(acls: Iterable[object]) -> None:
-    """Check that each is an `Acl`.
-
-    Raises:
-        ConfigError: one is something else.
-    """
+    """Check that each is an `Acl`."""
     for acl in acls:
         if not isinstance(acl, Acl):
             message = f"expected entries such as {_EXAMPLES['acls'][1:-1]}, not of type {type(acl).__name__}"
@@ -145,11 +117,7 @@ def check_acls(acls: Iterable[object]) -> None:
 
 
 def check_mappings(**arguments: object) -> None:
-    """Check that arguments are mappings.
-
-    Raises:
-        ConfigError: one is something else.
-    """
+    """Check that arguments are mappings."""
     for name, given in arguments.items():
         if given is not None and not isinstance(given, Mapping):
             kind = type(given).__name__

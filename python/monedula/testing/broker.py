@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from monedula._migration_hints import tells
@@ -520,9 +519,7 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
         self._control("faults")  # raises ClosedError if the broker has stopped
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def __repr__(self) -> str:
@@ -556,5 +553,4 @@ def _texts(settings: Mapping[str, object] | None) -> dict[str, str]:
 
 
 def _address(host: str, port: int) -> str:
-    """`host:port`, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

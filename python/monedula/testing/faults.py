@@ -1,18 +1,10 @@
 """Faults that a test sets in the broker, and observers, with which a test waits for requests instead of sleeping."""
 
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 from monedula._arguments import whole_number
 from monedula.errors import ArgumentError, KafkaTimeoutError
-
-
-class Control(Protocol):
-    """A function that executes a command of the broker."""
-
-    def __call__(self, command: str, **arguments: object) -> Any:
-        """Execute the command, and return its result."""
 
 
 class Fault:
@@ -23,7 +15,7 @@ class Fault:
         effect: the effect, such as `"error"` or `"observe"`.
     """
 
-    def __init__(self, control: Control, id: int, effect: str) -> None:  # noqa: A002 - as the control port calls it
+    def __init__(self, control: Callable[..., Any], id: int, effect: str) -> None:  # noqa: A002 - as the control port calls it
         self._control = control
         self.id = id
         self.effect = effect
@@ -80,9 +72,7 @@ class Fault:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.remove()
 
     def __repr__(self) -> str:
@@ -269,9 +259,6 @@ def one_effect(
     Args:
         effects: all that there are; `None` for those that are not given.
         names: the arguments that are not named as their effect.
-
-    Raises:
-        ArgumentError: if not exactly one is given.
     """
     given = [(effect, arguments) for effect, arguments in effects.items() if arguments is not None]
     if len(given) != 1:
@@ -296,25 +283,10 @@ def check_numbers(**numbers: tuple[object, int]) -> None:
             raise ArgumentError.of(name, value, f"expected a whole number, {least} or more")
 
 
-def _selector(
-    api: str | Sequence[str],
-    node: int | Sequence[int],
-    client_id: str | None,
-    topic: str | None,
-    partition: int | None,
-    group: str | None,
-    transactional_id: str | None,
-    min_version: int | None,
-    max_version: int | None,
-) -> dict[str, object]:
+def _selector(api: str | Sequence[str], node: int | Sequence[int], *others: object) -> dict[str, object]:
+    names = ("client_id", "topic", "partition", "group", "transactional_id", "min_version", "max_version")
     return {
         "apis": [api] if isinstance(api, str) else list(api),
         "nodes": [node] if isinstance(node, int) else list(node),
-        "client_id": client_id,
-        "topic": topic,
-        "partition": partition,
-        "group": group,
-        "transactional_id": transactional_id,
-        "min_version": min_version,
-        "max_version": max_version,
+        **dict(zip(names, others, strict=True)),
     }

@@ -16,7 +16,6 @@ Timestamps = int | datetime | Sequence[int | datetime] | None
 """One timestamp for all records, or one for each: milliseconds since the Unix epoch, or `datetime`."""
 
 Headers = Mapping[str, Data] | Sequence[tuple[str, Data]]
-"""Headers that every record gets."""
 
 Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]
 """A record in the core's form: key, value, headers, timestamp in milliseconds or `None`."""
@@ -25,11 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def records_of(records: Iterable[RecordLike] | object, timestamps: Timestamps, headers: Headers) -> list[Row]:
-    """The records, or the rows of a table, in the core's form.
-
-    Raises:
-        ArgumentError: a record has an invalid type, or the number of timestamps differs from that of the records.
-    """
+    """The records, or the rows of a table, in the core's form."""
     common = [(name, _data(value)) for name, value in _pairs(headers)]
     if hasattr(records, "__arrow_c_stream__"):
         rows = _rows_of_table(records)

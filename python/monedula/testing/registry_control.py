@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class RegistryOptions(TypedDict, total=False):
-    """What `Broker(registry={...})` takes."""
+    """Options of `Broker(registry={...})`."""
 
     port: int
     """The port; any free one by default."""
@@ -20,11 +20,11 @@ class RegistryOptions(TypedDict, total=False):
     tokens: Mapping[str, str] | list[str]
     """Tokens that may ask (Bearer), alone or with the names of those who bear them."""
     oauth: bool
-    """Whether tokens of the broker's own may ask: those of `mint_token` and `token_endpoint`."""
+    """True if tokens of the broker's own may ask: those of `mint_token` and `token_endpoint`."""
     tls: bool
-    """Whether it speaks TLS, with a certificate of the broker's CA; by default as the broker does."""
+    """True for TLS, with a certificate of the broker's CA; by default as the broker has it."""
     client_auth: Literal["none", "requested", "required"]
-    """Whether clients show a certificate of the broker's CA; `client_certificate` issues one."""
+    """Demand for a client's certificate of the broker's CA; `client_certificate` issues one."""
 
 
 class RegistryControl:

@@ -1,23 +1,21 @@
-"""What `Broker` has about security: settings for clients, users, tokens, certificates, and rights."""
+"""Security of `Broker`: settings for clients, users, tokens, certificates, and rights."""
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 from monedula.errors import ArgumentError
 
 Protocols = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-"""The security protocols."""
 
 Mechanisms = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
-"""The SASL mechanisms that the broker has."""
 
 _DEFAULT_MECHANISM = "SCRAM-SHA-512"
 
 Flaw = Literal["none", "expired", "not_yet_valid", "wrong_host", "unknown_ca", "self_signed", "wrong_usage"]
-"""What is wrong with a certificate that the broker shows."""
+"""A fault of the certificate that the broker shows."""
 
 Names = Literal["librdkafka", "java"]
 """Whose names settings have. monedula's own clients take both."""
@@ -65,21 +63,17 @@ class ClientCertificate:
     key_file: Path
 
 
-class _Control(Protocol):
-    def __call__(self, command: str, **arguments: object) -> Any: ...
-
-
 class SecurityControl:
     """The part of `Broker` about security. Not for use on its own."""
 
-    _control: _Control
+    _control: Callable[..., Any]
     _protocol: Protocols
     _client_auth: str
     _passwords: dict[str, str]
     _mechanisms: tuple[str, ...]
     _files: "tempfile.TemporaryDirectory[str] | None" = None
 
-    # What clients need
+    # Settings of clients
 
     def bootstrap_servers_of(self, security: Protocols) -> str:
         """The addresses of all nodes for clients with this security protocol, as a value for `bootstrap.servers`.
@@ -124,7 +118,8 @@ class SecurityControl:
         if protocol.endswith("SSL"):
             settings |= self._tls_settings(user if protocol == "SSL" else None, names)
         if protocol.startswith("SASL"):
-            settings |= self._sasl_settings(user, mechanism or self._default_mechanism(), names)
+            default = _DEFAULT_MECHANISM if _DEFAULT_MECHANISM in self._mechanisms else self._mechanisms[0]
+            settings |= self._sasl_settings(user, mechanism or default, names)
         return settings
 
     def _tls_settings(self, user: str | None, names: Names) -> dict[str, str]:
@@ -141,9 +136,6 @@ class SecurityControl:
         if certificate is not None:
             settings |= {"ssl.certificate.pem": certificate.pem, "ssl.key.pem": certificate.key_pem}
         return settings
-
-    def _default_mechanism(self) -> str:
-        return _DEFAULT_MECHANISM if _DEFAULT_MECHANISM in self._mechanisms else self._mechanisms[0]
 
     def _sasl_settings(self, user: str | None, mechanism: str, names: Names) -> dict[str, str]:
         if mechanism == "OAUTHBEARER":
@@ -422,15 +414,7 @@ def principal_of(user: str) -> str:
 
 def acl_json(acl: Acl) -> dict[str, str]:
     """An ACL as the broker's core reads it."""
-    return {
-        "principal": acl.principal,
-        "operation": acl.operation,
-        "resource_type": acl.resource_type,
-        "name": acl.name,
-        "pattern_type": acl.pattern_type,
-        "permission": acl.permission,
-        "host": acl.host,
-    }
+    return asdict(acl)
 
 
 def _resource(topic: str | None, group: str | None, transactional_id: str | None, cluster: bool) -> tuple[str, str]:
@@ -457,6 +441,5 @@ def _acls(
 
 
 def _quoted(text: str) -> str:
-    """A text as a value of a JAAS configuration."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -49,11 +49,7 @@ class DeadLetters(NamedTuple):
         )
 
     def send_if_room(self, record: Record, error: BaseException, attempts: int) -> SendFuture:
-        """Write a record that was not handed to a handler, without waiting for room.
-
-        Raises:
-            BufferFullError: at once, if `buffer.memory` is full.
-        """
+        """Write a record that was not handed to a handler, without waiting for room."""
         return self.producer._send(0.0, 0.0, None, None, *self._letter(record, error, attempts))
 
     def _letter(self, record: Record, error: BaseException, attempts: int) -> SendArguments:
@@ -81,11 +77,7 @@ class DeadLetters(NamedTuple):
 
 
 def check_columns(names: list[str]) -> None:
-    """Refuse a consumer without a column that dead letters need.
-
-    Raises:
-        ArgumentError: if a column is missing.
-    """
+    """Refuse a consumer without a column that dead letters need."""
     missing = [name for name in NEEDED if name not in names]
     if missing:
         advice = "make the consumer with headers=True, and with these columns if columns=[...] is given"

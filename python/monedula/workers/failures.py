@@ -70,11 +70,7 @@ class Retry:
 
 
 def as_retry(retries: "int | Retry | None") -> Retry:
-    """Check the argument `retries`.
-
-    Raises:
-        ArgumentError: if it is neither a number nor a `Retry`, or out of range.
-    """
+    """Check the argument `retries`."""
     if isinstance(retries, Retry):
         return retries
     if isinstance(retries, bool) or not isinstance(retries, (int, type(None))):
@@ -83,23 +79,14 @@ def as_retry(retries: "int | Retry | None") -> Retry:
 
 
 class Failures:
-    """Decides about tasks whose handler raised.
-
-    Args:
-        retry: the retries.
-        has_dead_letters: whether there is a topic for dead letters.
-    """
+    """Decides about tasks whose handler raised."""
 
     def __init__(self, retry: Retry, has_dead_letters: bool) -> None:
         self.retry = retry
         self._has_dead_letters = has_dead_letters
 
     def verdict(self, task: Task, error: Exception, said: object) -> Verdict:
-        """Decide; `said` is the result of `on_error`.
-
-        Raises:
-            ArgumentError: if that is no verdict, or a dead letter without a topic for it.
-        """
+        """Decide; `said` is the result of `on_error`."""
         if said is not None:
             expected = f"expected None or one of {_VERDICTS}; 'dead_letter' needs dead_letter="
             if said not in _VERDICTS or (said == "dead_letter" and not self._has_dead_letters):

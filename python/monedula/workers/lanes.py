@@ -59,7 +59,6 @@ class Assigned:
     def __init__(self) -> None:
         self.parts: deque[Part] = deque()
         self.rows = 0
-        """Number of rows so far."""
         self.begun = -1
         """Highest number of a row that was started."""
         self.frozen = False

@@ -64,11 +64,7 @@ def as_plan(**arguments: Any) -> Plan:
 
 
 def group_of(settings: RawSettings, is_subscribed: bool) -> str:
-    """Return the group of a consumer, which must be a member with automatic commits.
-
-    Raises:
-        ArgumentError: if it is not.
-    """
+    """Return the group of a consumer, which must be a member with automatic commits."""
     group = _setting(settings, "group.id")
     if not group or not is_subscribed:
         raise ArgumentError("run() is for members of a group: set group.id, and subscribe() to topics first")

@@ -69,14 +69,7 @@ class RunConsumer(Protocol):
 
 
 class Run:
-    """One call of `run`.
-
-    Args:
-        member: the membership of the consumer whose records are handled.
-        plan: the arguments of the call.
-        bound: the end of the run, or `None`.
-        figures: the counters of the runs before, or `None`.
-    """
+    """One call of `run`."""
 
     def __init__(self, member: MemberCore, plan: Plan, bound: Bound | None, figures: Figures | None) -> None:
         self.plan = plan
@@ -155,11 +148,7 @@ class Run:
         return not self.lanes.waiting and not self.lanes.in_flight
 
     def look_after(self, wanted: list[tuple[str, int]]) -> list[Part]:
-        """Give up what a rebalance takes away. Returns the parts to report to the consumer, by `tell`.
-
-        Args:
-            wanted: the partitions that are being revoked.
-        """
+        """Give up what a rebalance takes away. Returns the parts to report to the consumer, by `tell`."""
         now = monotonic()
         if wanted or self._wanted_since:
             self.lanes.thaw(wanted)
@@ -285,12 +274,7 @@ def _is_same(error: BaseException, other: BaseException) -> bool:
 
 
 class Ending:
-    """Waiting at the end of a run for the started records; without an error, for all records taken.
-
-    Args:
-        run: the run.
-        error: the error that ended the reading, or `None`.
-    """
+    """Waiting at the end of a run for the started records; without an error, for all records taken."""
 
     def __init__(self, run: Run, error: BaseException | None) -> None:
         self.serves = error is None or isinstance(error, WakeupError)

@@ -33,13 +33,7 @@ class TaskConsumer(RunConsumer, Protocol):
 
 
 class TaskRun:
-    """A run whose handlers are called in tasks.
-
-    Args:
-        consumer: the consumer whose records are handled.
-        run: the run.
-        letters: the destination of dead letters, or `None`.
-    """
+    """A run whose handlers are called in tasks."""
 
     def __init__(self, consumer: TaskConsumer, run: Run, letters: DeadLetters | None) -> None:
         self._consumer = consumer
@@ -249,7 +243,6 @@ class TaskRun:
                     _finish(reader)
 
     async def _handle(self, task: Task) -> None:
-        """Call the handler, and apply the result."""
         run, lanes = self._run, self._run.lanes
         admission = task.part.gate.ask()
         if admission is None:
@@ -312,7 +305,6 @@ class TaskRun:
 
 
 def _is_cancelled() -> bool:
-    """Return true if the current task itself was cancelled."""
     current = asyncio.current_task()
     return current is not None and current.cancelling() > 0
 

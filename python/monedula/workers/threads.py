@@ -28,13 +28,7 @@ class ThreadConsumer(RunConsumer, Protocol):
 
 
 class ThreadRun:
-    """A run whose handlers are called in threads.
-
-    Args:
-        consumer: the consumer whose records are handled.
-        run: the run.
-        letters: the destination of dead letters, or `None`.
-    """
+    """A run whose handlers are called in threads."""
 
     def __init__(self, consumer: ThreadConsumer, run: Run, letters: DeadLetters | None) -> None:
         self._consumer = consumer

@@ -87,11 +87,7 @@ def map_of(value: Any, nullable: bool = True) -> "pa.DataType":
 
 
 def fields_of(text: str) -> "list[pa.Field[Any]]":
-    """Parse DDL to fields: `a int, b struct<c: string> not null`, or `struct<...>` as a whole.
-
-    Raises:
-        ArgumentError: for invalid DDL, or a type that decoders do not support; with the place.
-    """
+    """Parse DDL to fields: `a int, b struct<c: string> not null`, or `struct<...>` as a whole."""
     parser = _Parser(text)
     if parser.take_word("struct", before="<"):
         parser.need("<")

@@ -181,7 +181,6 @@ def _decimal_of_text(text: str) -> _Decimal | None:
 
 
 def _merged(left: _Type, right: _Type) -> _Type:
-    """Return the common type of two types."""
     if left == right or right == "null":
         return left
     if left == "null":

@@ -31,9 +31,6 @@ def fields_of(document: Mapping[str, Any]) -> "list[pa.Field[Any]]":
     narrows numbers, and Kafka Connect's decimals are decimals. An object with `additionalProperties` alone becomes a
     map. What `oneOf`, `anyOf` or a list of types has beside null becomes a nullable field. `$ref` is followed within
     the document.
-
-    Raises:
-        ArgumentError: for a schema that has no Arrow type, with the path of its field and the reason.
     """
     import pyarrow as pa
 
@@ -130,7 +127,6 @@ class _Reader:
         return found
 
     def _all_of(self, schema: Mapping[str, Any], path: str, seen: tuple[str, ...]) -> dict[str, Any]:
-        """Merge a schema with its `allOf` parts."""
         merged: dict[str, Any] = {}
         parts = [{name: value for name, value in schema.items() if name != "allOf"}, *schema["allOf"]]
         for part in parts:

@@ -135,7 +135,6 @@ def _are_polars(source: Mapping[Any, Any]) -> bool:
 
 
 def _supported(fields: "Iterable[pa.Field[Any]]", path: str) -> "list[pa.Field[Any]]":
-    """Convert the fields to types that decoders support."""
     result: list[pa.Field[Any]] = []
     for field in fields:
         below = f"{path}.{field.name}" if path else field.name

@@ -10,11 +10,7 @@ if TYPE_CHECKING:
 
 
 def fields_of(struct: dict[str, Any], path: str = "") -> "list[pa.Field[Any]]":
-    """Convert the fields of a struct.
-
-    Raises:
-        ArgumentError: for a type that decoders do not support, with the path of its field.
-    """
+    """Convert the fields of a struct."""
     import pyarrow as pa
 
     fields = []

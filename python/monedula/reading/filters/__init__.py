@@ -1,5 +1,7 @@
 """Conditions that decide what is fetched: on the topic, the partition, the offset and the timestamp of records."""
 
+from typing import Any
+
 from monedula.errors import ArgumentError
 from monedula.reading.filters.conditions import (
     COLUMNS,
@@ -56,13 +58,12 @@ def _of_polars(where: object) -> Condition:
 def _of_pyarrow(where: object, schema: object) -> Condition:
     import pyarrow as pa
 
-    from monedula.reading.filters.arrow_schema import records_schema
     from monedula.reading.filters.substrait import of_pyarrow
 
     if not hasattr(where, "to_substrait"):
         raise ArgumentError(f"where is a {type(where).__name__} of pyarrow; expected an expression")
     try:
-        condition, columns = of_pyarrow(where, schema or records_schema(), naive_times=False)
+        condition, columns = of_pyarrow(where, schema or _records_schema(), naive_times=False)
     except pa.ArrowInvalid as error:
         raise ArgumentError(f"where: {error}") from None
     _check_columns(sorted(columns or ()))
@@ -83,3 +84,21 @@ def _only_understood(condition: Condition) -> Condition:
             "monedula.scan() and monedula.dataset() take any condition"
         )
     return condition
+
+
+def _records_schema() -> Any:
+    """The `pyarrow.Schema` of batches with every column, against which expressions are checked."""
+    import pyarrow as pa
+
+    header: Any = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    fields: list[tuple[str, Any]] = [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("timestampType", pa.int32()),
+        ("headers", pa.list_(pa.field("element", header))),
+    ]
+    return pa.schema(fields)

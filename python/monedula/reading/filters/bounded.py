@@ -17,11 +17,7 @@ Range = tuple[str, int | None, RawPosition, RawPosition]
 
 
 def lateness_ms(max_lateness: object) -> int | None:
-    """Convert the argument `max_lateness` to milliseconds.
-
-    Raises:
-        ArgumentError: if it is neither a duration nor `None`.
-    """
+    """Convert the argument `max_lateness` to milliseconds."""
     if max_lateness is None:
         return None
     if isinstance(max_lateness, timedelta):
@@ -44,12 +40,7 @@ def reader_of(
     key: ColumnSpec | None,
     value: ColumnSpec | None,
 ) -> ReaderCore:
-    """Start a read of the records that the user's condition `where` selects.
-
-    Raises:
-        ArgumentError: if `where` or `max_lateness` is invalid.
-        KafkaError: if a lookup fails, as `monedula.read` says.
-    """
+    """Start a read of the records that the user's condition `where` selects."""
     condition, late_ms = condition_of(where), lateness_ms(max_lateness)
     compared = sorted(columns_of(condition))
     core = ReaderCore(settings, columns, headers, max_rows, max_bytes, key, value, compared)
@@ -62,12 +53,7 @@ def reader_of(
 
 
 def plan_of(core: ReaderCore, ranges: Iterable[Range], condition: Condition, max_lateness_ms: int | None) -> Plan:
-    """Plan the spans to read within the ranges, with the lookups that this needs.
-
-    Raises:
-        TooManyAlternativesError: if the condition has too many alternatives.
-        KafkaError: if a lookup fails, as `monedula.read` says.
-    """
+    """Plan the spans to read within the ranges, with the lookups that this needs."""
     resolved = core.resolve(list(_possible(core, ranges, condition)))
     bounds = {TopicPartition(*partition): (start, end) for partition, start, end in resolved}
     return narrowed(condition, bounds, _Lookups(core), max_lateness_ms)
@@ -115,8 +101,6 @@ def _possible(core: ReaderCore, ranges: Iterable[Range], condition: Condition) -
 
 
 class _Lookups:
-    """Time lookups by a reader."""
-
     def __init__(self, core: ReaderCore) -> None:
         self._core = core
 

@@ -5,12 +5,12 @@ the condition remain. Parts that are not understood may hold for any row, so the
 meet the condition.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from monedula.errors import ArgumentError
-from monedula.reading.filters.intervals import ALL, NONE, Intervals, complement, intersection, union
+from monedula.reading.filters.intervals import ALL, NONE, Intervals, complement, intersection, normal, union
 
 COLUMNS = ("topic", "partition", "offset", "timestamp")
 """The columns whose conditions decide what is fetched."""
@@ -80,6 +80,14 @@ class Not:
 
 
 Condition = Numbers | Topic | Constant | Unknown | And | Or | Not
+
+
+def any_of(column: str, parts: Sequence[Condition]) -> Condition:
+    """Return the disjunction of conditions on a column: a single one, if it is about numbers alone."""
+    exact = [part for part in parts if isinstance(part, Numbers)]
+    if exact and len(exact) == len(parts):
+        return Numbers(column, normal(interval for part in exact for interval in part.allowed))
+    return Or(tuple(parts))
 
 
 def boxes(condition: Condition, topic: str, partition: int | None, *, is_negated: bool = False) -> list[Box]:

@@ -12,8 +12,8 @@ from io import StringIO
 from typing import Any
 
 from monedula._process.signals import is_of_signal_handler
-from monedula.reading.filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown
-from monedula.reading.filters.intervals import MIRRORED, compared, intersection, normal
+from monedula.reading.filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown, any_of
+from monedula.reading.filters.intervals import MIRRORED, compared, intersection
 from monedula.reading.filters.tuples import compare_texts
 
 _OPERATORS = {
@@ -128,12 +128,7 @@ def _any_of(column: str | None, node: Any, text: str) -> Condition:
     if column is None or series is None or series.null_count():
         return Unknown(text)
     each = [_comparison(column, "==", _plain(series[at : at + 1]), text) for at in range(len(series))]
-    if not each:
-        return Constant(False)
-    exact = [part for part in each if isinstance(part, Numbers)]
-    if len(exact) == len(each):
-        return Numbers(column, normal(interval for part in exact for interval in part.allowed))
-    return Or(tuple(each))
+    return any_of(column, each) if each else Constant(False)
 
 
 def _column(node: Any) -> str | None:
@@ -189,7 +184,6 @@ def _names_columns(node: Any) -> bool:
 
 
 def _plain(series: Any) -> Any:
-    """Return the only value of a series as a number, a text, a time or `None`."""
     import polars as pl
 
     kind = series.dtype

@@ -94,13 +94,13 @@ def narrowed(condition: Condition, bounds: Bounds, lookups: Lookups, max_latenes
         start = bounds[partition][0]
         spans = _joined(pieces) or [(start, start)]
         plan.spans[partition] = spans
-        if not all(any(_has_all(box, span) for box in left) for span in spans):
+        whole = [offsets for box in left if box.timestamps_us == ALL for offsets in box.offsets]
+        if not all(any(first <= low and high <= last + 1 for first, last in whole) for low, high in spans):
             plan.kept[partition] = left
     return plan
 
 
 def _joined(pieces: list[Span]) -> list[Span]:
-    """Merge pieces that overlap or are near each other to spans."""
     spans: list[Span] = []
     for first, last in sorted(pieces):
         if spans and first - spans[-1][1] < _NEAR_OFFSETS:
@@ -125,10 +125,6 @@ def _by_time(found: list[Box]) -> list[Box]:
     if sum(len(box.timestamps_us) for box in found) > _MAX_TIMES:
         return found
     return [Box(box.offsets, (times,)) for box in found for times in box.timestamps_us]
-
-
-def _has_all(box: Box, span: Span) -> bool:
-    return box.timestamps_us == ALL and any(first <= span[0] and span[1] <= last + 1 for first, last in box.offsets)
 
 
 Question = tuple[TopicPartition, int | None]

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from monedula.reading.filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown
-from monedula.reading.filters.intervals import MIRRORED, compared, normal
+from monedula.reading.filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown, any_of
+from monedula.reading.filters.intervals import MIRRORED, compared
 from monedula.reading.filters.tuples import compare_texts
 
 _OPERATORS = {"equal": "==", "not_equal": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
@@ -29,9 +29,6 @@ def of_pyarrow(expression: Any, schema: Any, *, naive_times: bool = True) -> tup
     Times without a zone are in UTC for pyarrow. With `naive_times=False` they are not understood.
 
     The columns are `None` if pyarrow has no Substrait form of the expression; then no part of it is understood.
-
-    Raises:
-        pyarrow.ArrowInvalid: if the expression names a column that the schema does not have.
     """
     import pyarrow as pa
 
@@ -76,7 +73,6 @@ class _Reader:
         return Unknown(self._text)
 
     def name_columns(self, data: bytes) -> None:
-        """Collect all columns that the expression names."""
         for field, value in _decoded(data):
             if field == 2 and isinstance(value, bytes) and (name := self._column(value)) is not None:
                 self.columns.add(name)
@@ -139,12 +135,9 @@ class _Reader:
         if not isinstance(column, tuple):
             return Unknown(self._text)
         each = [self._comparison("==", column, value) for value in values]
-        exact = [part for part in each if isinstance(part, Numbers)]
-        if len(exact) == len(each) and exact:
-            return Numbers(column[0], normal(interval for part in exact for interval in part.allowed))
         # Leave nulls to the caller's filter: Substrait does not say how a null among the options, or its negation,
         # matches.
-        return Or(tuple(Unknown(self._text) if part == Constant(None) else part for part in each))
+        return any_of(column[0], [Unknown(self._text) if part == Constant(None) else part for part in each])
 
     def _operand(self, data: bytes) -> Any:
         """Return a column's name in a tuple, a literal's value, or `_NOT_UNDERSTOOD`."""
@@ -205,11 +198,7 @@ def _is_message(data: bytes) -> bool:
 
 
 def _decoded(data: bytes) -> Message:
-    """Return the fields of a protobuf message: numbers, and bytes for length-delimited fields.
-
-    Raises:
-        ValueError: if it is no such message.
-    """
+    """Return the fields of a protobuf message: numbers, and bytes for length-delimited fields."""
     fields: Message = []
     at = 0
     fixed: dict[int, Callable[[int], int]] = {1: lambda at: at + 8, 5: lambda at: at + 4}

@@ -19,11 +19,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def of_tuples(where: object) -> Condition:
-    """Convert one tuple, a list of tuples (conjunction), or a list of such lists (disjunction) to a condition.
-
-    Raises:
-        ArgumentError: if it has another form, or a tuple is no condition.
-    """
+    """Convert one tuple, a list of tuples (conjunction), or a list of such lists (disjunction) to a condition."""
     if _is_tuple(where):
         return _comparison(where)
     if isinstance(where, (str, bytes)) or not isinstance(where, Iterable):
@@ -124,11 +120,7 @@ def _number(column: str, value: Any, part: object) -> int | Fraction:
 
 
 def time_us(value: object, part: object) -> int | Fraction:
-    """Convert an aware datetime, a text, or milliseconds to microseconds since 1970, UTC.
-
-    Raises:
-        ArgumentError: if it is none of these types.
-    """
+    """Convert an aware datetime, a text, or milliseconds to microseconds since 1970, UTC."""
     time: object = time_of(value) if isinstance(value, str) else value
     if isinstance(time, datetime):
         if time.tzinfo is None:

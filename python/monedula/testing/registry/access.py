@@ -23,7 +23,7 @@ class Access:
 
     @property
     def is_open(self) -> bool:
-        """Whether everybody may ask."""
+        """True if everybody may ask."""
         return not (self.users or self.tokens or self.verified)
 
     def user(self, header: str | None) -> str | None:

@@ -15,16 +15,7 @@ _NAMED = {"record": "fields", "error": "fields", "enum": "symbols", "fixed": "si
 
 
 class AvroSchema:
-    """See `monedula.testing.registry.definition.Parsed`.
-
-    Args:
-        text: the text.
-        references: names and texts of what it refers to, each behind what that refers to itself.
-
-    Raises:
-        ArgumentError: the text is no schema.
-        ApiError: it has a key twice.
-    """
+    """See `monedula.testing.registry.definition.Parsed`."""
 
     def __init__(self, text: str, references: Sequence[tuple[str, str]]) -> None:
         self._parsed = ParsedAvro(text, references)

@@ -25,7 +25,7 @@ def get_schema(store: Store, request: Request) -> dict[str, Any]:
 def get_text(store: Store, request: Request) -> Any:
     """GET /schemas/ids/*/schema: the schema alone."""
     context, number = _found(store, request)
-    return RawText(store.contexts[context].definitions[number])
+    return RawText(store.contexts[context].definitions[number].text)
 
 
 def get_subjects(store: Store, request: Request) -> list[str]:

@@ -1,4 +1,4 @@
-"""Whether a schema may follow others, by the level of a subject."""
+"""Check of a schema against earlier ones, by the level of a subject."""
 
 from collections.abc import Sequence
 

@@ -14,7 +14,7 @@ KINDS = ("JSON", "PROTOBUF", "AVRO")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What a schema calls a version of a subject."""
+    """A schema's name for a version of a subject."""
 
     name: str
     subject: str
@@ -77,11 +77,7 @@ class Definition:
 
 
 def references_of(body: Mapping[str, Any]) -> tuple[Reference, ...]:
-    """The references of a request.
-
-    Raises:
-        ApiError: one is none.
-    """
+    """The references of a request."""
     given = body.get("references") or []
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise invalid_schema("references is a list of objects with name, subject and version")
@@ -97,11 +93,7 @@ def references_of(body: Mapping[str, Any]) -> tuple[Reference, ...]:
 
 
 def kind_of(body: Mapping[str, Any]) -> str:
-    """The kind of the schema of a request: Avro if it has none.
-
-    Raises:
-        ApiError: there is no such kind.
-    """
+    """The kind of the schema of a request: Avro if it has none."""
     kind = body.get("schemaType") or "AVRO"
     if kind not in KINDS:
         raise ApiError(422, f"Invalid schema type {kind}")

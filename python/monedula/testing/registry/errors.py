@@ -1,4 +1,4 @@
-"""What the registry answers in place of a result: a status of HTTP, a code, and a message."""
+"""Errors that the registry answers: a status of HTTP, a code, and a message."""
 
 from collections.abc import Sequence
 

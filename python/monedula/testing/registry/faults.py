@@ -35,7 +35,7 @@ class SetFault:
     releases: int = 0
 
     def is_due(self, method: str, path: str, draw: Callable[[], float]) -> bool:
-        """Whether it takes effect on this request, which counts."""
+        """Return true if it takes effect on this request, which counts."""
         if self.method not in (None, method) or not fnmatchcase(path, self.path):
             return False
         self.matched += 1
@@ -61,7 +61,7 @@ class Faults:
         self._last = 0
         self._is_stopped = False
 
-    # What a request meets
+    # Effects on requests
 
     def met(self, on: str, method: str, path: str) -> SetFault | None:
         """The fault of a request or an answer, if there is one: the first that was set. All observers count."""
@@ -86,7 +86,7 @@ class Faults:
             self._is_stopped = True
             self.changed.notify_all()
 
-    # What `Fault` asks, by the commands of the broker
+    # Commands of the broker, as `Fault` gives them
 
     def control(self, command: str, **arguments: Any) -> Any:
         """Execute a command of `Fault`."""
@@ -118,12 +118,12 @@ class Faults:
         return Fault(self.control, fault.number, effect)
 
     def all(self) -> list[Fault]:
-        """Those that are set."""
+        """The faults that are set."""
         with self.changed:
             return [Fault(self.control, each.number, each.effect) for each in self._set.values()]
 
     def told(self) -> list[SetFault]:
-        """Those that are set, and the last ones that were removed, in the order in which they were set."""
+        """The faults that are set, and the last ones that were removed, in the order in which they were set."""
         with self.changed:
             return sorted([*self._removed, *self._set.values()], key=lambda each: each.number)
 

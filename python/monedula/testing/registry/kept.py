@@ -40,11 +40,7 @@ def _version(version: Version) -> dict[str, Any]:
 
 
 def load(file: Path) -> Store:
-    """What a file has; an empty store if there is none.
-
-    Raises:
-        BrokerStartError: the file cannot be read, or is not the registry's.
-    """
+    """Read a file; an empty store if there is none."""
     store = Store()
     try:
         told = json.loads(file.read_text())
@@ -77,7 +73,6 @@ def _add(store: Store, told: dict[str, Any]) -> None:
 
 
 def _parse_all(store: Store, told: list[dict[str, Any]]) -> None:
-    """Read the schemas, once all that they may refer to is there."""
     for each in told:
         version = store.subjects[each["subject"]][each["version"]]
         definition = version.definition

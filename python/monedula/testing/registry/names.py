@@ -23,11 +23,7 @@ def joined(context: str, name: str) -> str:
 
 
 def checked(subject: str) -> str:
-    """A subject that may be registered, written as all write it.
-
-    Raises:
-        ApiError: nothing can have this name.
-    """
+    """A subject that may be registered, written as all write it."""
     context, name = split(subject)
     if not name or any(ord(letter) < 32 for letter in subject) or name in ("__GLOBAL", "__EMPTY"):
         raise ApiError(42208, f"The specified subject '{subject}' is not a valid.")
@@ -35,5 +31,5 @@ def checked(subject: str) -> str:
 
 
 def within(context: str, subject: str) -> str:
-    """What a subject means that is named by something in a context: one without a context is in the same."""
+    """Resolve a subject that something in a context names: one without a context is in the same."""
     return subject if subject.startswith(":.") else joined(context, subject)

@@ -5,7 +5,6 @@ import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import quote
 
@@ -131,7 +130,7 @@ class Registry(RegistryFaults):
         self.ask("PUT", f"/config{scope}", {"compatibility": level})
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """What the registry answers to a request, without HTTP, credentials and faults.
+        """The answer of the registry to a request, without HTTP, credentials and faults.
 
         Args:
             method: such as `"GET"`.
@@ -166,9 +165,7 @@ class Registry(RegistryFaults):
             raise ClosedError("the registry has stopped")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ _MAX_DIGITS = 10
 
 
 def is_number(text: str) -> bool:
-    """Whether a part of a path is a number that an id or a version may be."""
+    """Return true if a part of a path is a number that an id or a version may be."""
     return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
 
 
@@ -38,7 +38,7 @@ class Request:
     parts: tuple[str, ...] = ()
 
     def flag(self, name: str) -> bool:
-        """Whether the query says `true`."""
+        """Return true if the query says `true`."""
         return self.query.get(name, "").lower() == "true"
 
     def qualified(self, subject: str) -> str:
@@ -60,11 +60,7 @@ class Request:
 
     @property
     def version(self) -> int:
-        """The version of the path; `LATEST` for `latest` and -1.
-
-        Raises:
-            ApiError: it is no version.
-        """
+        """The version of the path; `LATEST` for `latest` and -1."""
         text = self.parts[1]
         if text in ("latest", "-1"):
             return LATEST
@@ -75,11 +71,7 @@ class Request:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The body, which is an object.
-
-        Raises:
-            ApiError: it is none.
-        """
+        """The body, which is an object."""
         if not isinstance(self.body, dict):
             raise ApiError(422, f"the body is a JSON object; given: {json.dumps(self.body)[:200]}")
         return self.body

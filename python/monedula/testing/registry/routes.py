@@ -1,4 +1,4 @@
-"""Which path is answered by what."""
+"""Routes of the registry."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,17 +12,11 @@ from monedula.testing.registry.store import Store
 Route = Callable[[Store, Request], Any]
 
 
-def _root(_store: Store, _request: Request) -> dict[str, Any]:
-    return {}
-
-
-def _cluster(_store: Store, _request: Request) -> dict[str, Any]:
-    return {"scope": {"path": [], "clusters": {"kafka-cluster": "monedula", "schema-registry-cluster": "monedula"}}}
-
+_CLUSTERS = {"kafka-cluster": "monedula", "schema-registry-cluster": "monedula"}
 
 _ROUTES: list[tuple[str, str, Route]] = [
-    ("GET", "", _root),
-    ("GET", "v1/metadata/id", _cluster),
+    ("GET", "", lambda *_: {}),
+    ("GET", "v1/metadata/id", lambda *_: {"scope": {"path": [], "clusters": _CLUSTERS}}),
     ("GET", "contexts", by_id.list_contexts),
     ("GET", "schemas", by_id.list_schemas),
     ("GET", "schemas/types", by_id.list_kinds),
@@ -60,17 +54,7 @@ _ROUTES: list[tuple[str, str, Route]] = [
 
 
 def answer(store: Store, method: str, target: str, body: Any) -> Any:
-    """What is answered to a request.
-
-    Args:
-        store: what is registered.
-        method: the request's method.
-        target: its path with its query, as it was sent.
-        body: the JSON that was sent.
-
-    Raises:
-        ApiError: the answer is an error.
-    """
+    """Answer a request."""
     path, _, query = target.partition("?")
     parts = [unquote(part) for part in path.strip("/").split("/")]
     request = Request(method, path, dict(parse_qsl(query, keep_blank_values=True)), body)

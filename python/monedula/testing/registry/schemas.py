@@ -29,9 +29,6 @@ def define(store: Store, subject: str, body: Mapping[str, Any], *, normalize: bo
         subject: the subject for which it is; references mean its context.
         body: the body of the request.
         normalize: whether schemas that say the same in another order are the same.
-
-    Raises:
-        ApiError: the schema cannot be read, or refers to something that is not there.
     """
     text = body.get("schema")
     if not isinstance(text, str):
@@ -56,11 +53,7 @@ def define(store: Store, subject: str, body: Mapping[str, Any], *, normalize: bo
 
 
 def parsed(store: Store, subject: str, kind: str, text: str, references: Sequence[Reference]) -> Parsed:
-    """What a text says, with what it refers to.
-
-    Raises:
-        ApiError: the schema cannot be read, or refers to something that is not there.
-    """
+    """Parse a text, with the schemas that it refers to."""
     return parse(kind, text, referred_texts(store, subject, references))
 
 
@@ -71,9 +64,6 @@ def parse(kind: str, text: str, references: Sequence[tuple[str, str]]) -> Parsed
         kind: one of `KINDS`.
         text: the text.
         references: names and texts of what it refers to, each behind what that refers to itself.
-
-    Raises:
-        ApiError: the text is no schema.
     """
     try:
         return _PARSERS[kind](text, references)

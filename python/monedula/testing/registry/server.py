@@ -78,11 +78,7 @@ class Server(ThreadingHTTPServer):
         self._is_stopped = False
 
     def answer(self, method: str, target: str, body: Any) -> Any:
-        """What is answered to a request; what it has changed is in the file then, if there is one.
-
-        Raises:
-            ApiError: the answer is an error.
-        """
+        """Answer a request; its change is in the file then, if there is one."""
         with self.lock:
             found = answer(self.store, method, target, body)
             if self.file is not None and method != "GET":
@@ -166,7 +162,7 @@ class Handler(BaseHTTPRequestHandler):
     do_POST = do_PUT = do_DELETE = do_HEAD = do_OPTIONS = do_PATCH = do_GET  # noqa: N815
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What is no request, and a method that HTTP does not have, is told as JSON too, and ends the connection."""
+        """Answer bad requests and unknown methods of HTTP as JSON too, and end the connection."""
         self.close_connection = True
         status, told = (405, "HTTP 405 Method Not Allowed") if code == 501 else (int(code), message or explain or "")
         self.wfile.write(self._message(status, _told(status, told), {}))
@@ -202,11 +198,7 @@ class Handler(BaseHTTPRequestHandler):
         _LOG.debug("%s %s: %s in %.1f ms", self.command, self.path, status, took_ms)
 
     def _read_body(self) -> bytes:
-        """What was sent. A body that is too large is read to its end too, since its sender reads no answer before.
-
-        Raises:
-            ApiError: it is too large, or there is no telling where it ends.
-        """
+        """Read a body, also one that is too large: its sender reads no answer before its end."""
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
             pieces = self._chunks()
         else:
@@ -259,7 +251,7 @@ class Handler(BaseHTTPRequestHandler):
             _LOG.exception("%s %s", self.command, self.path)
             return 500, _told(50001, f"{type(error).__name__}: {error}"), {}
         if isinstance(found, RawText):
-            return 200, found.text.encode(), {}
+            return 200, found.encode(), {}
         return 200, json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode(errors="replace"), {}
 
     # Faults

@@ -57,7 +57,7 @@ class Context:
 
 
 class Store:
-    """What was registered. Every call comes with the registry's lock held."""
+    """Everything registered. Every call comes with the registry's lock held."""
 
     def __init__(self) -> None:
         self.contexts: dict[str, Context] = {names.DEFAULT: Context()}
@@ -81,22 +81,14 @@ class Store:
         return [found[number] for number in sorted(found) if deleted or not found[number].is_deleted]
 
     def known(self, subject: str, *, deleted: bool = False) -> list[Version]:
-        """As `versions`.
-
-        Raises:
-            ApiError: there is no such subject.
-        """
+        """As `versions`."""
         found = self.versions(subject, deleted=deleted)
         if not found:
             raise no_subject(subject)
         return found
 
     def version(self, subject: str, number: int, *, deleted: bool = False) -> Version:
-        """A version of a subject.
-
-        Raises:
-            ApiError: there is no such subject or version.
-        """
+        """A version of a subject."""
         found = self.known(subject, deleted=deleted)
         if number == LATEST:
             return found[-1]
@@ -151,7 +143,7 @@ class Store:
     # Levels and modes
 
     def inherited(self, subject: str, of: Callable[[str], Any]) -> Any:
-        """What is set for a subject, for its context, or for all."""
+        """The value that is set for a subject, for its context, or for all."""
         context, _ = names.split(subject)
         for scope in (subject, f":{context}:", ""):
             found = of(scope)
@@ -164,5 +156,5 @@ class Store:
         return str(self.inherited(subject, self.modes.get))
 
     def config(self, subject: str, name: str) -> Any:
-        """What a subject's configuration says, or that which it inherits."""
+        """The value of a subject's configuration, or the inherited one."""
         return self.inherited(subject, lambda scope: self.configs.get(scope, {}).get(name))

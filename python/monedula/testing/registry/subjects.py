@@ -18,7 +18,7 @@ def list_subjects(store: Store, request: Request) -> list[str]:
 
 
 def begins(request: Request, subject: str) -> bool:
-    """Whether a subject is among those that `subjectPrefix` asks for."""
+    """Return true if `subjectPrefix` asks for a subject."""
     if request.context != names.DEFAULT and names.split(subject)[0] != request.context:
         return False
     prefix = request.query.get("subjectPrefix", names.EVERY)
@@ -40,12 +40,13 @@ def list_versions(store: Store, request: Request) -> list[int]:
 
 def get_version(store: Store, request: Request) -> dict[str, Any]:
     """GET /subjects/*/versions/*."""
-    return _of_format(_version(store, request), request)
+    version = _version(store, request)
+    return {**version.to_json(), "schema": formatted(version.definition, request)}
 
 
 def get_text(store: Store, request: Request) -> Any:
     """GET /subjects/*/versions/*/schema: the schema alone."""
-    return RawText(_version(store, request).definition)
+    return RawText(_version(store, request).definition.text)
 
 
 def get_by_metadata(store: Store, request: Request) -> dict[str, Any]:
@@ -197,16 +198,8 @@ def _normalizes(store: Store, request: Request) -> bool:
     return request.flag("normalize") or bool(store.config(request.subject, "normalize"))
 
 
-def _of_format(version: Version, request: Request) -> dict[str, Any]:
-    return {**version.to_json(), "schema": formatted(version.definition, request)}
-
-
 def formatted(definition: Definition, request: Request) -> str:
-    """The text of a schema in the format of the query.
-
-    Raises:
-        ApiError: there is no such format of this kind of schema.
-    """
+    """The text of a schema in the format of the query."""
     wanted = request.query.get("format", "")
     if not wanted:
         return definition.text
@@ -217,8 +210,5 @@ def formatted(definition: Definition, request: Request) -> str:
     return str(text)
 
 
-class RawText:
-    """A schema that is the whole answer."""
-
-    def __init__(self, definition: Definition) -> None:
-        self.text = definition.text
+class RawText(str):
+    """The text of a schema that is the whole answer."""

@@ -1,13 +1,11 @@
-"""Whether all that one JSON Schema has taken is taken by another: changes are judged as Confluent's registry does."""
+"""Values that one JSON Schema has taken and another does not: changes are judged as Confluent's registry does."""
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Any
 
 from monedula.testing.registry.json_schema.nodes import UNDECIDED, Node, equal
-from monedula.testing.registry.json_schema.pairing import most_pairs
 
 _MOST = 100
 
@@ -26,7 +24,7 @@ Difference = tuple[str, str, str]
 
 
 class _Comparison:
-    """What is being compared counts as equal: a schema in itself adds nothing to why it is not."""
+    """Takes a pair that is being compared for equal: a schema within itself adds no difference."""
 
     def __init__(self) -> None:
         self.within: set[tuple[int, int]] = set()
@@ -100,7 +98,7 @@ class _Comparison:
         if now != "allOf" and len(old) > len(new):
             yield "SUM_TYPE_NARROWED", f"{path}/{now}", "there are fewer alternatives than before"
         fitting = [[self.fits(one, other, path) for other in new] for one in old]
-        if most_pairs(fitting) < min(len(old), len(new)):
+        if _most_pairs(fitting) < min(len(old), len(new)):
             yield (
                 "COMBINED_TYPE_SUBSCHEMAS_CHANGED",
                 f"{path}/{now}",
@@ -128,8 +126,7 @@ class _Comparison:
             yield "REQUIRED_ATTRIBUTE_ADDED", f"{path}/required/{name}", text
         yield from self._of_dependencies(original, update, f"{path}/dependencies")
         yield from self._of_additional(original, update, "additionalProperties", "ADDITIONAL_PROPERTIES", path)
-        yield from _of_maximum(original, update, "maxProperties", "MAX_PROPERTIES", path)
-        yield from _of_minimum(original, update, "minProperties", "MIN_PROPERTIES", path)
+        yield from _of_bounds(original, update, path, "maxProperties", "minProperties")
 
     def _removed(self, old: Node, update: Node, name: str, path: str) -> Iterator[Difference]:
         covered = _covering(update, name)
@@ -197,12 +194,11 @@ class _Comparison:
             yield from self.compare(original.child(old), update.child(new), f"{path}/items")
         if update.keywords.get("uniqueItems") is True and original.keywords.get("uniqueItems") is not True:
             yield "UNIQUE_ITEMS_ADDED", f"{path}/uniqueItems", "items have to differ now"
-        yield from _of_maximum(original, update, "maxItems", "MAX_ITEMS", path)
-        yield from _of_minimum(original, update, "minItems", "MIN_ITEMS", path)
+        yield from _of_bounds(original, update, path, "maxItems", "minItems")
 
 
 def _combined(node: Node) -> tuple[str, list[Node]]:
-    """What a combination is made of; several keywords in one schema are an `allOf` of them."""
+    """The parts of a combination; several keywords in one schema are an `allOf` of them."""
     parts = node.parts
     if len(parts) == 1:
         name, branches = parts[0][1]
@@ -221,7 +217,7 @@ def _combined(node: Node) -> tuple[str, list[Node]]:
 
 
 def _covering(node: Node, name: str) -> "Node | bool | None":
-    """What a property may be that is not named: `True` for anything, `None` for nothing, or a schema."""
+    """The values of a property that is not named: `True` for anything, `None` for nothing, or a schema."""
     for pattern, schema in node.keywords.get("patternProperties", {}).items():
         try:
             if re.search(pattern, name):
@@ -261,39 +257,28 @@ def _of_enums(original: Node, update: Node, path: str) -> Iterator[Difference]:
 
 
 def _of_texts(original: Node, update: Node, path: str) -> Iterator[Difference]:
-    yield from _of_maximum(original, update, "maxLength", "MAX_LENGTH", path)
-    yield from _of_minimum(original, update, "minLength", "MIN_LENGTH", path)
+    yield from _of_bounds(original, update, path, "maxLength", "minLength")
     new = update.keywords.get("pattern")
     if new is not None and new != original.keywords.get("pattern"):
         yield "PATTERN_CHANGED", f"{path}/pattern", f"texts have to match {new!r} now"
 
 
 def _of_numbers(original: Node, update: Node, path: str) -> Iterator[Difference]:
-    yield from _of_maximum(original, update, "maximum", "MAXIMUM", path)
-    yield from _of_minimum(original, update, "minimum", "MINIMUM", path)
-    yield from _of_maximum(original, update, "exclusiveMaximum", "EXCLUSIVE_MAXIMUM", path)
-    yield from _of_minimum(original, update, "exclusiveMinimum", "EXCLUSIVE_MINIMUM", path)
+    yield from _of_bounds(original, update, path, "maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum")
     old, new = original.keywords.get("multipleOf"), update.keywords.get("multipleOf")
     if new is not None and (old is None or Decimal(str(old)) % Decimal(str(new)) != 0):
         yield "MULTIPLE_OF_CHANGED", f"{path}/multipleOf", f"numbers have to be multiples of {new} now"
 
 
-def _of_maximum(original: Node, update: Node, name: str, kind: str, path: str) -> Iterator[Difference]:
-    old, new = original.bound(name), update.bound(name)
-    if new is not None and (old is None or new < old):
-        change = "ADDED" if old is None else "DECREASED"
-        yield f"{kind}_{change}", f"{path}/{name}", f"{name} is {new} now, where it was {_or_none(old)}"
-
-
-def _of_minimum(original: Node, update: Node, name: str, kind: str, path: str) -> Iterator[Difference]:
-    old, new = original.bound(name), update.bound(name)
-    if new is not None and (old is None or new > old):
-        change = "ADDED" if old is None else "INCREASED"
-        yield f"{kind}_{change}", f"{path}/{name}", f"{name} is {new} now, where it was {_or_none(old)}"
-
-
-def _or_none(bound: Any) -> Any:
-    return "not set" if bound is None else bound
+def _of_bounds(original: Node, update: Node, path: str, *names: str) -> Iterator[Difference]:
+    for name in names:
+        old, new = original.bound(name), update.bound(name)
+        is_least = "min" in name.lower()
+        if new is not None and (old is None or (new > old if is_least else new < old)):
+            kind = re.sub("(?=[A-Z])", "_", name).upper()
+            change = "ADDED" if old is None else "INCREASED" if is_least else "DECREASED"
+            was = "not set" if old is None else old
+            yield f"{kind}_{change}", f"{path}/{name}", f"{name} is {new} now, where it was {was}"
 
 
 def _distinct(nodes: list[Node]) -> list[Node]:
@@ -301,3 +286,23 @@ def _distinct(nodes: list[Node]) -> list[Node]:
     for node in nodes:
         found.setdefault(json.dumps(node.value, sort_keys=True), node)
     return list(found.values())
+
+
+def _most_pairs(fits: Sequence[Sequence[bool]]) -> int:
+    """The largest number of pairs that fit, none of which is in two pairs.
+
+    Args:
+        fits: for each of the left side, whether each of the right side fits.
+    """
+    taken: dict[int, int] = {}
+
+    def finds(left: int, seen: set[int]) -> bool:
+        for right, is_fit in enumerate(fits[left]):
+            if is_fit and right not in seen:
+                seen.add(right)
+                if right not in taken or finds(taken[right], seen):
+                    taken[right] = left
+                    return True
+        return False
+
+    return sum(finds(left, set()) for left in range(len(fits)))

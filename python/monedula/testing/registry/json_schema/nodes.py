@@ -79,11 +79,7 @@ class Document:
         return found
 
     def find(self, reference: str) -> "Node":
-        """What a `$ref` in this document means.
-
-        Raises:
-            SchemaError: it means nothing.
-        """
+        """The schema that a `$ref` in this document means."""
         uri, _, fragment = reference.partition("#")
         document: Document | None = self
         if uri and uri != self.id:
@@ -156,7 +152,7 @@ class Node:
 
     @property
     def parts(self) -> "list[tuple[str, Any]]":
-        """What all have to be true: kinds, with what they need."""
+        """Conditions that all have to hold: kinds, with what they need."""
         keywords = self.keywords
         parts: list[tuple[str, Any]] = []
         types = keywords.get("type")
@@ -184,7 +180,7 @@ class Node:
 
     @property
     def has_default(self) -> bool:
-        """Whether it says what stands in the place of a missing value."""
+        """True if it has a value in place of a missing one."""
         return "default" in self.keywords
 
     def bound(self, name: str) -> Any:
@@ -198,7 +194,7 @@ class Node:
         return None if value is False else value
 
     def dependencies(self) -> tuple[dict[str, set[str]], dict[str, "Node"]]:
-        """What properties need: other properties, and schemas."""
+        """The other properties, and the schemas, that properties need."""
         both = dict(self.keywords.get("dependencies", {}))
         both |= {**self.keywords.get("dependentRequired", {}), **self.keywords.get("dependentSchemas", {})}
         names = {name: set(value) for name, value in both.items() if isinstance(value, list)}
@@ -206,5 +202,5 @@ class Node:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON: `1` and `true` are not."""
+    """Return true if two values are the same JSON: `1` and `true` are not."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

@@ -26,15 +26,7 @@ class JsonSchema:
 
 
 def parse(text: str, references: Sequence[tuple[str, str]]) -> JsonSchema:
-    """The schema of a text.
-
-    Args:
-        text: the text.
-        references: names and texts of what it refers to, each behind what that refers to itself.
-
-    Raises:
-        ApiError: the text is no schema.
-    """
+    """The schema of a text."""
     others: dict[str, Document] = {}
     try:
         for name, referred in references:
@@ -69,7 +61,6 @@ _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "m
 
 
 def _check(node: Node, path: str, depth: int) -> None:
-    """Check that keywords have what they are to have."""
     if isinstance(node.value, bool):
         return
     if not isinstance(node.value, dict):
