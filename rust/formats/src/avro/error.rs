@@ -32,6 +32,10 @@ impl BadSchema {
     }
 }
 
+pub(crate) fn bad(path: &str, reason: impl Into<String>) -> BadSchema {
+    BadSchema::new(path, reason)
+}
+
 /// A value that cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{reason} (byte {position})", if path.is_empty() { String::new() } else { format!("{path}: ") })]

@@ -1,7 +1,7 @@
 //! Resolution of a writer's schema to a reader's, made once: a plan by which values become columns.
 
 use super::defaults;
-use super::error::BadSchema;
+use super::error::{BadSchema, bad};
 use super::schema::{AvroSchema, Field, Kind, Logical, Type, TypeId};
 use super::shape::{Form, Member, Shape, Target};
 
@@ -361,8 +361,4 @@ fn time(written: &Type, wanted: &Type, target: Target, is_int: bool) -> Option<S
 
 fn unfit(written: &Kind, wanted: &Kind) -> String {
     format!("{} of the writer's cannot be read as {}", written.text(), wanted.text())
-}
-
-fn bad(path: &str, reason: String) -> BadSchema {
-    BadSchema::new(path, reason)
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::defaults::is_default;
-use super::error::BadSchema;
+use super::error::{BadSchema, bad};
 
 const MAX_TYPES: usize = 10_000;
 
@@ -543,10 +543,6 @@ impl Parser {
         self.types.push(Type { kind, logical, is_empty: false, props: Map::new() });
         Ok(self.types.len() - 1)
     }
-}
-
-fn bad(path: &str, reason: String) -> BadSchema {
-    BadSchema::new(path, reason)
 }
 
 fn texts(json: Option<&Value>, path: &str, what: &str) -> Result<Vec<Box<str>>, BadSchema> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 
-use super::error::BadSchema;
+use super::error::{BadSchema, bad};
 use super::options::AvroOptions;
 use super::schema::{AvroSchema, Kind, Logical, TypeId};
 
@@ -272,7 +272,3 @@ impl Maker<'_> {
 }
 
 const NULLS: &str = "values of type null are in no column; leave the field out of the reader's schema";
-
-fn bad(path: &str, reason: String) -> BadSchema {
-    BadSchema::new(path, reason)
-}

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::compatibility::differences;
 use super::definition::{self, Enum, Field, File, Message};
 use super::descriptor;
-use super::schema::{bad, scalar};
+use super::schema::scalar;
 use super::text;
 use super::types::{Declared, Types, entry_of, value_of};
-use crate::avro::BadSchema;
+use crate::avro::{BadSchema, bad};
 use crate::json::base64;
 
 /// Where further files that come with compilers stand: no registry is given them, so their types are not looked for.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field as ArrowField, Fields, TimeUnit};
 
 use super::options::ProtobufOptions;
-use super::schema::{Enum, Field, FieldKind, Message, Presence, ProtobufSchema, TypeId, bad};
+use super::schema::{Enum, Field, FieldKind, Message, Presence, ProtobufSchema, TypeId};
 use super::selection::FieldSelection;
 use super::wire::{BYTES, FIXED32, FIXED64, GROUP, VARINT};
-use crate::avro::BadSchema;
+use crate::avro::{BadSchema, bad};
 
 /// Limit on the columns of a schema: a message that is used at several places counts at each.
 const MAX_COLUMNS: usize = 10_000;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::schema::{Field, FieldKind, Presence, ProtobufSchema, TypeId, bad};
-use crate::avro::BadSchema;
+use super::schema::{Field, FieldKind, Presence, ProtobufSchema, TypeId};
+use crate::avro::{BadSchema, bad};
 
 /// Length of a path from which on it is not extended: a writer's messages may be nested without limit.
 const MAX_PATH: usize = 1_000;

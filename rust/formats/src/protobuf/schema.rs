@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::definition::{self, Features, File, Label};
 use super::text;
-use crate::avro::BadSchema;
+use crate::avro::{BadSchema, bad};
 
 /// Index of a message or enum in its list.
 pub(crate) type TypeId = usize;
@@ -517,8 +517,4 @@ pub(crate) fn scalar(number: u64) -> Option<FieldKind> {
         18 => FieldKind::SInt64,
         _ => return None,
     })
-}
-
-pub(crate) fn bad(path: &str, reason: String) -> BadSchema {
-    BadSchema::new(path, reason)
 }

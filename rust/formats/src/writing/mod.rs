@@ -125,11 +125,6 @@ pub(crate) fn below(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// Error of a column that does not fit: its path and the reason.
-pub(crate) fn bad(path: &str, reason: impl Into<String>) -> BadSchema {
-    BadSchema::new(path, reason)
-}
-
 /// Frame before each value, which names its schema.
 pub(crate) fn frame(key: WriterKey) -> Vec<u8> {
     match key {

@@ -8,10 +8,10 @@ use arrow_schema::{DataType, FieldRef};
 
 use super::node::{Node, Null, Symbols, Values};
 use crate::avro::defaults;
-use crate::avro::error::BadSchema;
+use crate::avro::error::{BadSchema, bad};
 use crate::avro::options::AvroOptions;
 use crate::avro::schema::{AvroSchema, Field, Kind, Logical, Type, TypeId};
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, indexed};
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, below, indexed};
 
 /// Limit on how often types are bound: every branch of recursive unions is tried.
 const MAX_STEPS: usize = 100_000;

@@ -9,9 +9,9 @@ use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 use super::node::{Member, Node, Values};
 use super::scalar;
 use super::shown::Time;
-use crate::avro::BadSchema;
+use crate::avro::{BadSchema, bad};
 use crate::json::options::JsonOptions;
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, indexed};
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, below, indexed};
 
 const MICROS: i64 = 1_000_000;
 

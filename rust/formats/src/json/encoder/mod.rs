@@ -17,10 +17,10 @@ use self::node::Node;
 pub(in crate::json) use self::scalar::text;
 use super::options::{Envelope, JsonOptions};
 use super::schema_text::schema_text;
-use crate::avro::WriterKey;
+use crate::avro::{WriterKey, bad};
 use crate::column::nullable;
 use crate::error::UnsupportedField;
-use crate::writing::{Unwritable, bad, frame, values};
+use crate::writing::{Unwritable, frame, values};
 
 /// Encodes the rows of columns as JSON texts.
 #[derive(Debug, Clone)]

@@ -7,11 +7,11 @@ use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::DataType;
 
 use super::node::{Form, Map, Member, Message, Node, Root, Values, tag};
-use crate::avro::BadSchema;
+use crate::avro::{BadSchema, bad};
 use crate::protobuf::plan::{wire_type, wrapped};
 use crate::protobuf::schema::{Field, FieldKind, Presence, ProtobufSchema, TypeId};
 use crate::protobuf::wire::{BYTES, END_GROUP};
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, indexed, units};
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, below, indexed, units};
 
 /// Limit on the nesting of messages: Google's parsers accept a hundred levels.
 const MAX_DEPTH: usize = 64;
