@@ -8,7 +8,7 @@ mod meaning;
 mod numbers;
 mod texts;
 
-use arrow_array::{Array, ArrayRef, LargeBinaryArray};
+use arrow_array::{Array, ArrayRef, LargeBinaryArray, StructArray};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use monedula_columns::refusable;
 
@@ -17,7 +17,7 @@ pub use self::meaning::Meaning;
 pub(crate) use self::meaning::{UUID_TEXT_BYTES, uuid_text};
 pub(crate) use self::numbers::{Decimals, Floats, Ints, Times, beyond, units};
 pub(crate) use self::texts::{Bounds, Texts, indexed};
-use crate::avro::{BadSchema, WriterKey};
+use crate::avro::{BadSchema, WriterKey, bad};
 use crate::error::prefix;
 
 /// Error of a column that cannot be encoded.
@@ -123,6 +123,22 @@ pub fn with_frame(values: LargeBinaryArray, frame: &[u8]) -> LargeBinaryArray {
 /// Path of a field in a struct with this path.
 pub(crate) fn below(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+/// Refuses columns of a struct that are none of `fields`, or that share a name.
+pub(crate) fn check_columns(of: &str, fields: &[&str], structs: &StructArray, path: &str) -> Result<(), BadSchema> {
+    let columns = structs.column_names();
+    for (index, column) in columns.iter().enumerate() {
+        if !fields.contains(column) {
+            let known = fields.join(", ");
+            let reason = format!("{of} has no such field, only {known}; drop the column, or add the field");
+            return Err(bad(&below(path, column), reason));
+        }
+        if columns[..index].contains(column) {
+            return Err(bad(&below(path, column), "there are two columns of this name"));
+        }
+    }
+    Ok(())
 }
 
 /// Frame before each value, which names its schema.

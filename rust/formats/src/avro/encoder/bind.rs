@@ -11,7 +11,7 @@ use crate::avro::defaults;
 use crate::avro::error::{BadSchema, bad};
 use crate::avro::options::AvroOptions;
 use crate::avro::schema::{AvroSchema, Field, Kind, Logical, Type, TypeId};
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, below, indexed};
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, below, check_columns, indexed};
 
 /// Limit on how often types are bound: every branch of recursive unions is tried.
 const MAX_STEPS: usize = 100_000;
@@ -183,20 +183,8 @@ impl<'s> Binder<'s> {
         structs: &'a StructArray,
         path: &str,
     ) -> Bound<Vec<(Box<str>, Node<'a>)>> {
-        let columns = structs.column_names();
-        for (index, column) in columns.iter().enumerate() {
-            if !fields.iter().any(|field| *field.name == **column) {
-                let known: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
-                let reason = format!(
-                    "the record {name} has no such field, only {}; drop the column, or add the field",
-                    known.join(", ")
-                );
-                return Err(bad(&below(path, column), reason));
-            }
-            if columns[..index].contains(column) {
-                return Err(bad(&below(path, column), "there are two columns of this name".to_owned()));
-            }
-        }
+        let names: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
+        check_columns(&format!("the record {name}"), &names, structs, path)?;
         let bound = |field: &Field| {
             let below = below(path, &field.name);
             match structs.fields().find(&field.name) {

@@ -11,7 +11,7 @@ use super::scalar;
 use super::shown::Time;
 use crate::avro::{BadSchema, bad};
 use crate::json::options::JsonOptions;
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, below, indexed};
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, below, check_columns, indexed};
 
 const MICROS: i64 = 1_000_000;
 
@@ -100,21 +100,8 @@ impl<'o> Binder<'o> {
     where
         'o: 'a,
     {
-        let columns = structs.column_names();
-        for (index, column) in columns.iter().enumerate() {
-            let path = below(path, column);
-            if !fields.iter().any(|field| field.name() == column) {
-                let known: Vec<&str> = fields.iter().map(|field| &**field.name()).collect();
-                let known = known.join(", ");
-                return Err(bad(
-                    &path,
-                    format!("the schema has no such field, only {known}; drop the column, or add the field"),
-                ));
-            }
-            if columns[..index].contains(column) {
-                return Err(bad(&path, "there are two columns of this name"));
-            }
-        }
+        let names: Vec<&str> = fields.iter().map(|field| &**field.name()).collect();
+        check_columns("the schema", &names, structs, path)?;
         // A field without a column is omitted, like one that is null.
         let present = fields.iter().filter_map(|field| Some((field, structs.fields().find(field.name())?)));
         let members = present.map(|(field, (index, given))| {

@@ -11,7 +11,9 @@ use crate::avro::{BadSchema, bad};
 use crate::protobuf::plan::{wire_type, wrapped};
 use crate::protobuf::schema::{Field, FieldKind, Presence, ProtobufSchema, TypeId};
 use crate::protobuf::wire::{BYTES, END_GROUP};
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, below, indexed, units};
+use crate::writing::{
+    Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, below, check_columns, indexed, units,
+};
 
 /// Limit on the nesting of messages: Google's parsers accept a hundred levels.
 const MAX_DEPTH: usize = 64;
@@ -45,21 +47,8 @@ impl Binder<'_> {
         if depth > MAX_DEPTH {
             return Err(bad(path, format!("messages are nested deeper than {MAX_DEPTH}")));
         }
-        let columns = structs.column_names();
-        for (index, column) in columns.iter().enumerate() {
-            let path = below(path, column);
-            if !message.fields.iter().any(|field| *field.name == **column) {
-                let known: Vec<&str> = message.fields.iter().map(|field| &*field.name).collect();
-                let (name, known) = (&message.name, known.join(", "));
-                return Err(bad(
-                    &path,
-                    format!("the message {name} has no such field, only {known}; drop the column, or add the field"),
-                ));
-            }
-            if columns[..index].contains(column) {
-                return Err(bad(&path, "there are two columns of this name"));
-            }
-        }
+        let names: Vec<&str> = message.fields.iter().map(|field| &*field.name).collect();
+        check_columns(&format!("the message {}", message.name), &names, structs, path)?;
         let mut fields: Vec<&Field> = message.fields.iter().collect();
         fields.sort_unstable_by_key(|field| field.number);
         let (mut members, mut oneofs) = (Vec::new(), Vec::new());
