@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::error::prefix;
+use crate::error::BadValue;
 
 /// A schema that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -37,16 +37,9 @@ pub(crate) fn bad(path: &str, reason: impl Into<String>) -> BadSchema {
 }
 
 /// A value that cannot be decoded.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{reason} (byte {position})", if path.is_empty() { String::new() } else { format!("{path}: ") })]
-pub struct BadAvro {
-    /// Path of the field with the fault, like `items[3].price`; empty if the value as a whole is bad.
-    pub path: String,
-    /// Kind of the fault.
-    pub reason: AvroReason,
-    /// Position of the fault, in bytes from the start of the value, its frame included.
-    pub position: usize,
-}
+pub type BadAvro = BadValue<AvroReason>;
+
+pub(crate) type Decoded<T = ()> = Result<T, Box<BadAvro>>;
 
 /// Kinds of faults in a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,34 +133,5 @@ impl fmt::Display for AvroReason {
             Self::NoSchema(why) => formatter.write_str(why),
             Self::UnknownSchema(id) => write!(formatter, "no schema was given for {id}"),
         }
-    }
-}
-
-/// A fault that is passed up through nested values, each of which prepends its part of the path.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    pub(crate) path: String,
-    pub(crate) reason: AvroReason,
-    pub(crate) position: usize,
-}
-
-pub(crate) type Decoded<T = ()> = Result<T, Box<Fault>>;
-
-impl Fault {
-    #[cold]
-    pub(crate) fn new(reason: AvroReason, position: usize) -> Box<Self> {
-        Box::new(Self { path: String::new(), reason, position })
-    }
-
-    #[cold]
-    pub(crate) fn in_field(mut self: Box<Self>, name: &str) -> Box<Self> {
-        prefix(&mut self.path, name);
-        self
-    }
-
-    #[cold]
-    pub(crate) fn in_brackets(mut self: Box<Self>, key: impl fmt::Debug) -> Box<Self> {
-        prefix(&mut self.path, &format!("[{key:?}]"));
-        self
     }
 }

@@ -2,20 +2,12 @@
 
 use std::fmt;
 
-use crate::error::{GIVE_CONFLUENT, prefix};
+use crate::error::{BadValue, GIVE_CONFLUENT};
 
 /// A value that cannot be decoded.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{reason} (byte {position})", if path.is_empty() { String::new() } else { format!("{path}: ") })]
-pub struct BadProtobuf {
-    /// Path of the field with the fault, like `items[3].price`; empty if the value as a whole is bad.
-    pub path: String,
-    /// Kind of the fault.
-    pub reason: ProtobufReason,
-    /// Position of the fault, in bytes from the start of the value, its frame included. In a message that came in
-    /// several parts, the end of its outer message.
-    pub position: usize,
-}
+pub type BadProtobuf = BadValue<ProtobufReason>;
+
+pub(crate) type Decoded<T = ()> = Result<T, Box<BadProtobuf>>;
 
 /// Kinds of faults in a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,40 +103,5 @@ impl fmt::Display for ProtobufReason {
                 "{reason}; behind a frame of Confluent's, a zero byte, the schema's id {id} and indexes, it can be read"
             ),
         }
-    }
-}
-
-/// A fault that is passed up through nested messages, each of which prepends its part of the path.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    pub(crate) path: String,
-    pub(crate) reason: ProtobufReason,
-    pub(crate) position: usize,
-}
-
-pub(crate) type Decoded<T = ()> = Result<T, Box<Fault>>;
-
-impl Fault {
-    #[cold]
-    pub(crate) fn new(reason: ProtobufReason, position: usize) -> Box<Self> {
-        Box::new(Self { path: String::new(), reason, position })
-    }
-
-    #[cold]
-    pub(crate) fn in_field(mut self: Box<Self>, name: &str) -> Box<Self> {
-        prefix(&mut self.path, name);
-        self
-    }
-
-    #[cold]
-    pub(crate) fn in_brackets(mut self: Box<Self>, key: impl fmt::Debug) -> Box<Self> {
-        prefix(&mut self.path, &format!("[{key:?}]"));
-        self
-    }
-
-    /// Moves the fault to the position of a merged message, whose bytes were joined from several parts.
-    pub(crate) fn at(mut self: Box<Self>, position: usize) -> Box<Self> {
-        self.position = position;
-        self
     }
 }

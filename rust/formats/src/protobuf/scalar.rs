@@ -1,6 +1,6 @@
 //! Decoding of scalars, and of Google's messages that become scalars.
 
-use super::error::{Decoded, Fault, ProtobufReason};
+use super::error::{BadProtobuf, Decoded, ProtobufReason};
 use super::plan::FieldStep;
 use super::wire::{BYTES, Cursor, FIXED32, FIXED64, VARINT};
 use crate::column::Column;
@@ -15,7 +15,7 @@ pub(crate) fn scalar(step: &FieldStep, column: &mut Column, cursor: &mut Cursor<
         (FieldStep::Text, Column::Utf8(texts)) => {
             let start = cursor.at;
             if !texts.push(cursor.text()?) {
-                return Err(Fault::new(ProtobufReason::OutOfRange("utf8"), start));
+                return Err(BadProtobuf::new(ProtobufReason::OutOfRange("utf8"), start));
             }
         }
         (FieldStep::Fixed64, Column::Float64(values) | Column::Int64(values) | Column::UInt64(values)) => {
@@ -45,7 +45,7 @@ fn rarer(step: &FieldStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Deco
         (FieldStep::Bytes, Column::Binary(bytes)) => {
             let start = cursor.at;
             if !bytes.push(cursor.take()?) {
-                return Err(Fault::new(ProtobufReason::OutOfRange("binary"), start));
+                return Err(BadProtobuf::new(ProtobufReason::OutOfRange("binary"), start));
             }
         }
         (FieldStep::UInt32AsLong, Column::Int64(values)) => {
@@ -126,7 +126,7 @@ fn field_of(cursor: &mut Cursor<'_>, wanted: u32, expected: u8) -> Decoded<bool>
     let start = cursor.at;
     match cursor.tag()? {
         (number, found) if number == wanted && found != expected => {
-            Err(Fault::new(ProtobufReason::WireType { found, expected }, start))
+            Err(BadProtobuf::new(ProtobufReason::WireType { found, expected }, start))
         }
         (number, _) if number == wanted => Ok(true),
         (number, wire) => cursor.skip(number, wire).map(|()| false),
@@ -142,7 +142,7 @@ pub(crate) fn micros(cursor: &mut Cursor<'_>, name: &'static str) -> Decoded<i64
         match cursor.tag()? {
             (1, VARINT) => seconds = cursor.varint()? as i64,
             (2, VARINT) => nanos = cursor.varint()? as i32,
-            (1 | 2, found) => return Err(Fault::new(ProtobufReason::WireType { found, expected: VARINT }, at)),
+            (1 | 2, found) => return Err(BadProtobuf::new(ProtobufReason::WireType { found, expected: VARINT }, at)),
             (number, wire) => cursor.skip(number, wire)?,
         }
     }
@@ -150,5 +150,5 @@ pub(crate) fn micros(cursor: &mut Cursor<'_>, name: &'static str) -> Decoded<i64
     // their parts are.
     let micros = if name == "timestamp" { nanos.div_euclid(1_000) } else { nanos / 1_000 };
     let all = seconds.checked_mul(1_000_000).and_then(|all| all.checked_add(i64::from(micros)));
-    all.ok_or_else(|| Fault::new(ProtobufReason::OutOfRange(name), start))
+    all.ok_or_else(|| BadProtobuf::new(ProtobufReason::OutOfRange(name), start))
 }
