@@ -18,6 +18,7 @@ use super::shape::Shape;
 use crate::column::{Column, Finishing};
 use crate::json::Mode;
 use crate::source::{SchemaSource, WriterSchemaCache, unreadable};
+use crate::typed::Appended;
 
 /// A writer's schema, and its resolution to the reader's.
 #[derive(Debug)]
@@ -94,14 +95,8 @@ impl AvroPlan {
     }
 }
 
-/// Result of [`AvroDecoder::append`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AvroAppended {
-    /// Row without a fault.
-    Good,
-    /// Row of nulls; holds the fault.
-    Bad(BadAvro),
-}
+/// Result of [`AvroDecoder::append`]; a bad value's row is one of nulls.
+pub type AvroAppended = Appended<AvroReason>;
 
 /// Decodes Avro values into the rows of a column.
 pub struct AvroDecoder {

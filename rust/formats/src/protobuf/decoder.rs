@@ -20,6 +20,7 @@ use crate::column::{Column, Finishing, structs};
 use crate::json::Mode;
 use crate::nested::Structs;
 use crate::source::{SchemaSource, WriterSchemaCache, unreadable};
+use crate::typed::Appended;
 
 /// Limit on the noted parts of a row whose memory is kept for the next row.
 const MAX_KEPT_PARTS: usize = 4_096;
@@ -146,14 +147,8 @@ impl ProtobufPlan {
     }
 }
 
-/// Result of [`ProtobufDecoder::append`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ProtobufAppended {
-    /// Row without a fault.
-    Good,
-    /// Null row; holds the fault.
-    Bad(BadProtobuf),
-}
+/// Result of [`ProtobufDecoder::append`]; a bad value's row is null.
+pub type ProtobufAppended = Appended<ProtobufReason>;
 
 /// Decodes Protobuf messages into the rows of a column.
 pub struct ProtobufDecoder {
