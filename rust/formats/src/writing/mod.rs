@@ -72,6 +72,35 @@ impl Fault {
     }
 }
 
+/// Methods of an encoder, which holds a `frame` and binds columns.
+macro_rules! encoder_methods {
+    () => {
+        /// Checks that columns of this type can be encoded.
+        ///
+        /// # Errors
+        /// [`Unwritable::Column`] if they cannot.
+        pub fn check(&self, data_type: &arrow_schema::DataType) -> Result<(), Unwritable> {
+            self.bind(&arrow_array::new_empty_array(data_type)).map(drop)
+        }
+
+        /// Frame before each value, which names its schema.
+        pub fn frame(&self) -> &[u8] {
+            &self.frame
+        }
+
+        /// Values of a column's rows. A null row becomes null, and no value of the format.
+        ///
+        /// # Errors
+        /// [`Unwritable`] if any row cannot be encoded; then no values are returned.
+        pub fn encode(&self, column: &ArrayRef) -> Result<arrow_array::LargeBinaryArray, Unwritable> {
+            let bound = self.bind(column)?;
+            $crate::writing::values(column, &self.frame, |row, out| bound.write(row, out))
+        }
+    };
+}
+
+pub(crate) use encoder_methods;
+
 /// Number of rows that the size of a row is estimated from.
 const SAMPLE: usize = 256;
 

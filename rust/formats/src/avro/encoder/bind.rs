@@ -76,7 +76,7 @@ impl<'s> Binder<'s> {
             .zip(branches.iter().copied())
             .filter(|(_, id)| !matches!(self.schema.kind(*id), Kind::Null))
             .collect();
-        let (Some(first), true) = (others.first(), !matches!(array.data_type(), DataType::Null)) else {
+        let Some(first) = others.first() else {
             return Err(bad(path, format!("the schema has nulls alone there, and not {}", array.data_type())));
         };
         if others.len() == 1 {

@@ -9,7 +9,7 @@ mod node;
 mod scalar;
 mod shown;
 
-use arrow_array::{ArrayRef, LargeBinaryArray, new_empty_array};
+use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Fields};
 
 use self::bind::{Binder, natural};
@@ -20,7 +20,7 @@ use super::schema_text::schema_text;
 use crate::avro::{WriterKey, bad};
 use crate::column::nullable;
 use crate::error::UnsupportedField;
-use crate::writing::{Unwritable, frame, values};
+use crate::writing::{Unwritable, encoder_methods, frame};
 
 /// Encodes the rows of columns as JSON texts.
 #[derive(Debug, Clone)]
@@ -56,27 +56,7 @@ impl JsonEncoder {
         self.fields.as_ref().map(|fields| fields.iter().map(|field| &**field.name()).collect())
     }
 
-    /// Checks that columns of this type can be encoded.
-    ///
-    /// # Errors
-    /// [`Unwritable::Column`] if they cannot.
-    pub fn check(&self, data_type: &DataType) -> Result<(), Unwritable> {
-        self.bind(&new_empty_array(data_type)).map(drop)
-    }
-
-    /// Frame before each value, which names its schema.
-    pub fn frame(&self) -> &[u8] {
-        &self.frame
-    }
-
-    /// Values of a column's rows. A null row becomes null, not a JSON text.
-    ///
-    /// # Errors
-    /// [`Unwritable`] if any row cannot be encoded; then no values are returned.
-    pub fn encode(&self, column: &ArrayRef) -> Result<LargeBinaryArray, Unwritable> {
-        let node = self.bind(column)?;
-        values(column, &self.frame, |row, out| node.write(row, out))
-    }
+    encoder_methods!();
 
     /// JSON Schema of the values of a column of this type.
     ///
