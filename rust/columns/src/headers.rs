@@ -28,7 +28,6 @@ pub(crate) struct HeaderParts {
     pub(crate) children: usize,
 }
 
-/// Reason why a record's headers were not appended.
 pub(crate) enum HeadersRefused {
     Fault(RecordFault),
     TooLarge,

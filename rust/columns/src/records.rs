@@ -39,13 +39,11 @@ impl Cursor {
     }
 }
 
-/// Reason why the walk of a batch stopped.
 pub(crate) enum WalkStop {
     /// Batch walked to its last record.
     Done,
     /// Next record at or past the end of a bounded walk.
     End,
-    /// Builder full.
     Full,
     /// Record that cannot be read.
     Fault(RecordFault),
@@ -53,11 +51,8 @@ pub(crate) enum WalkStop {
     HeadersTooLarge,
     /// Record without a row; the walk goes on after it.
     Passed,
-    /// Record whose key or value cannot be decoded.
     BadValue(Box<BadRecord>),
-    /// Record whose lookup is pending.
     Pending(Arc<Awaited>),
-    /// Record whose lookup brought nothing.
     Unavailable(Box<UnavailableLookup>),
 }
 

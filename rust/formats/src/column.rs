@@ -117,7 +117,6 @@ impl Column {
         each_column!(self, column => column.truncate(rows));
     }
 
-    /// The name of the type, for errors.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Self::Boolean(_) => "boolean",

@@ -45,7 +45,6 @@ impl<const WIDTH: usize> Fixed<WIDTH> {
         self.rows = rows;
     }
 
-    /// Finishes the rows as an array of a type of this width.
     pub(crate) fn finish<T: ArrowPrimitiveType>(&mut self, finishing: &mut Finishing<'_>) -> PrimitiveArray<T> {
         const { assert!(size_of::<T::Native>() == WIDTH) };
         let rows = std::mem::take(&mut self.rows);

@@ -111,7 +111,6 @@ impl Comparison<'_> {
         }
     }
 
-    /// Whether one of the reader's branches reads what was written.
     fn is_any(&mut self, branches: &[TypeId], written: TypeId) -> bool {
         branches.iter().any(|branch| {
             let mut found = Vec::new();

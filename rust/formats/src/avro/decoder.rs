@@ -20,7 +20,6 @@ use crate::json::Mode;
 use crate::source::{SchemaSource, WriterSchemaCache, unreadable};
 use crate::typed::Appended;
 
-/// A writer's schema, and its resolution to the reader's.
 #[derive(Debug)]
 struct Writer {
     schema: AvroSchema,

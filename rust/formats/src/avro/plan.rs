@@ -13,9 +13,7 @@ const MAX_STEPS: usize = 100_000;
 pub(crate) enum Step {
     Null,
     Boolean,
-    /// Int to 32 bits.
     Int,
-    /// Long to 64 bits.
     Long,
     IntAsLong,
     /// Int or long in another time unit than the column's.
@@ -48,7 +46,6 @@ pub(crate) enum Step {
     Member(usize, Box<Self>),
     /// Value without a column.
     Cut(TypeId),
-    /// Branch that the reader's type cannot resolve.
     Unresolvable(Box<str>),
 }
 
@@ -64,7 +61,6 @@ pub(crate) struct TimeStep {
 #[derive(Debug)]
 pub(crate) enum Symbol {
     Known(Box<str>),
-    /// Symbol that the reader lacks.
     Unknown(Box<str>),
 }
 

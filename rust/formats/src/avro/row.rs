@@ -10,7 +10,6 @@ use crate::nested::{Lists, Maps, Structs};
 /// Bytes that an item without bytes in the value is charged, so that a few bytes cannot ask for endless rows.
 const EMPTY_ITEM_BYTES: usize = 64;
 
-/// A row in progress.
 pub(crate) struct Row<'s> {
     /// Schema of the values that are skipped.
     pub(crate) writer: &'s AvroSchema,

@@ -20,7 +20,6 @@ pub struct AvroSchema {
     pub(crate) root: TypeId,
 }
 
-/// A type, and the meaning of its values.
 #[derive(Debug, Clone)]
 pub(crate) struct Type {
     pub(crate) kind: Kind,

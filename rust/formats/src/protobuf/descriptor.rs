@@ -121,7 +121,6 @@ fn enumeration(read: &Enum) -> Descriptor {
     out
 }
 
-/// Whether several names have one number.
 fn has_aliases(read: &Enum) -> bool {
     let numbers = |at: usize| read.values[..at].iter().map(|(_, number)| number);
     read.values.iter().enumerate().any(|(at, (_, number))| numbers(at).any(|other| other == number))

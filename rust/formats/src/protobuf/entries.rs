@@ -10,7 +10,6 @@ use super::wire::Cursor;
 use crate::column::Column;
 use crate::nested::Maps;
 
-/// A key, for comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Key<'v> {
     Number(u64),

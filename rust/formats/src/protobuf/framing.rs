@@ -39,10 +39,8 @@ pub(crate) struct Frame<'v> {
     pub(crate) start: usize,
 }
 
-/// A frame, or its fault.
 pub(crate) type Framed<'v> = Result<Frame<'v>, ProtobufReason>;
 
-/// Message that a frame names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MessageName {
     Indexes(Vec<u32>),
@@ -104,7 +102,6 @@ impl<'v> Frame<'v> {
         })
     }
 
-    /// Decodes which message the frame names.
     #[cold]
     pub(crate) fn message_name(&self) -> Result<MessageName, ProtobufReason> {
         let mut cursor = Cursor::new(self.named, 0);

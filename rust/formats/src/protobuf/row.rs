@@ -26,7 +26,6 @@ pub(crate) struct Part {
     pub(super) end: Option<usize>,
 }
 
-/// A row in progress.
 pub(crate) struct Row<'s> {
     /// Parts of the open messages, the innermost message's last.
     pub(crate) parts: &'s mut Vec<Part>,

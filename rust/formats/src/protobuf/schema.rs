@@ -129,7 +129,6 @@ impl FieldKind {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Enum {
     pub(crate) values: BTreeMap<i32, Box<str>>,
-    /// Number of each name.
     pub(crate) numbers: BTreeMap<Box<str>, i32>,
     /// True if fields with an unknown number count as missing.
     pub(crate) is_closed: bool,

@@ -41,7 +41,6 @@ impl<'f> Types<'f> {
         types
     }
 
-    /// The file itself.
     pub(super) fn own(&self) -> &'f File {
         self.own
     }

@@ -28,7 +28,6 @@ pub(crate) enum Keys<'a> {
     Others,
 }
 
-/// A key, for comparison.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key<'k> {
     Text(&'k [u8]),
@@ -154,7 +153,6 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Bytes of a text key.
     #[inline]
     pub(crate) fn text(&self, entry: usize) -> &[u8] {
         match self {

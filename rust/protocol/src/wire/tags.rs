@@ -3,7 +3,6 @@
 use crate::error::{Place, WireError};
 use crate::wire::{Format, Reader, Writer};
 
-/// A reader of a section of tagged fields.
 pub(crate) struct TagReader {
     left: u32,
     previous: Option<u32>,

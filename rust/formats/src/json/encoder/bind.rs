@@ -22,7 +22,6 @@ pub(super) struct Binder<'o> {
     pub(super) options: &'o JsonOptions,
     /// Write columns of JSON as they are. Not done where a schema says that they are texts.
     pub(super) embeds_json: bool,
-    /// Whether values are written for a screen.
     pub(super) is_shown: bool,
 }
 
