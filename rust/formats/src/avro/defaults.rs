@@ -88,8 +88,8 @@ pub(crate) fn encode(
     Ok(())
 }
 
-/// Whether JSON is a default of a type, as Java's library checks it when it reads a schema: texts are not looked into. Of a
-/// union it is one of any branch.
+/// Checks a default as Java's library does when it reads a schema: texts are not looked into, and any branch of a union
+/// may have it.
 pub(crate) fn is_default(schema: &AvroSchema, id: TypeId, json: &Value) -> bool {
     match (schema.kind(id), json) {
         (Kind::Null, Value::Null) | (Kind::Boolean, Value::Bool(_)) => true,

@@ -240,7 +240,7 @@ struct Parser {
     named: HashMap<Box<str>, TypeId>,
     /// Records whose fields are not complete yet.
     open: Vec<TypeId>,
-    /// Whether everything is refused that the specification does not allow.
+    /// Strictness of registries: all is refused that the specification does not allow.
     is_strict: bool,
 }
 
@@ -422,7 +422,7 @@ impl Parser {
         self.alike(before, id, path)
     }
 
-    /// Keeps what the object of a type has beside what the specification names.
+    /// Keeps the properties of a type that the specification does not name.
     fn keep_props(&mut self, id: TypeId, object: &Map<String, Value>) {
         let kind = &self.types[id].kind;
         let own = match kind {
@@ -443,7 +443,7 @@ impl Parser {
         }
     }
 
-    /// What the object of a field has beside what the specification names, and the order in one form.
+    /// Properties of a field that the specification does not name, and the order in one form.
     fn field_props(&self, json: &Value, path: &str) -> Result<Map<String, Value>, BadSchema> {
         let Some(object) = json.as_object().filter(|_| self.is_strict) else { return Ok(Map::new()) };
         let mut props = object.clone();

@@ -1,4 +1,4 @@
-//! Whether messages of one schema can be read with another, by the rules of Confluent's registry.
+//! Comparison of two schemas, by the rules of Confluent's registry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use super::resolve::Form;
 use super::schema::{joined, scalar};
 use super::types::{Declared, Types, entry_of, value_of};
 
-/// How deep messages in each other are compared: those of imported files may be without end.
+/// Limit on the nesting of compared messages: those of imported files may be without end.
 const MAX_DEPTH: usize = 200;
 
-/// Why messages of the original cannot be read with the update, each with its place.
+/// Reasons why messages of the original cannot be read with the update, with their places.
 pub(super) fn differences(original: Types<'_>, update: Types<'_>) -> Vec<String> {
     let mut found = Comparison { original, update, seen: BTreeSet::new(), depth: 0, found: Vec::new() };
     let (old, new) = (found.original.own(), found.update.own());
@@ -153,7 +153,7 @@ impl<'f> Comparison<'f> {
     }
 }
 
-/// How a field is written. A type that is not known is a message's.
+/// Encoding of a field. An unknown type is taken for a message.
 fn form(field: &Field, declared: Option<Declared<'_>>) -> Form {
     match (scalar(field.kind), declared) {
         (Some(kind), _) => Form::of(kind),

@@ -20,7 +20,7 @@ pub(crate) struct File {
     pub(crate) weak: Vec<u64>,
     pub(crate) messages: Vec<Message>,
     pub(crate) enums: Vec<Enum>,
-    /// Whether a text declares services or extensions, of which no more is kept.
+    /// True if a text declares services or extensions, of which no more is kept.
     pub(crate) has_others: bool,
     pub(crate) features: Features,
     /// Source of the file: its text, or its descriptors in base64.

@@ -11,7 +11,7 @@ use super::types::{Declared, Types, entry_of, value_of};
 use crate::avro::{BadSchema, bad};
 use crate::json::base64;
 
-/// Where further files that come with compilers stand: no registry is given them, so their types are not looked for.
+/// Folders of files that come with compilers: no registry is given them, so their types are not looked for.
 const UNCHECKED: [&str; 3] = ["google/", "confluent/", "buf/"];
 
 /// A file of Protobuf that was understood and checked as compilers do, with all that it imports.
@@ -26,10 +26,10 @@ pub struct ParsedProtobuf {
 }
 
 impl ParsedProtobuf {
-    /// The file of a text, or of a `FileDescriptorProto` in base64, beside texts of others by the names of their imports.
+    /// Reads a text, or a `FileDescriptorProto` in base64. The `others` have the names by which they are imported.
     ///
     /// # Errors
-    /// Why it is no schema.
+    /// Text that is no schema.
     pub fn parse(text: &str, others: &[(String, String)]) -> Result<Self, BadSchema> {
         let mut imported = BTreeMap::new();
         for (name, other) in others {
@@ -76,8 +76,7 @@ impl ParsedProtobuf {
         self.given.clone().or_else(|| descriptor::descriptor_of(&self.types()))
     }
 
-    /// Why messages of a writer's schema cannot be read with this one, by the rules of Confluent's registry, each with its
-    /// place; nothing if they can be.
+    /// Reasons why messages of the writer's schema cannot be read with this one, with their places; empty if they can.
     pub fn cannot_read(&self, writer: &Self) -> Vec<String> {
         differences(writer.types(), self.types())
     }

@@ -15,7 +15,7 @@ pub(super) fn entry_of<'f>(message: &'f Message, field: &Field) -> Option<(&'f F
     }
 }
 
-/// What says the type of a field: of a map, the field of its values.
+/// Field that has the type: for a map, that of its values.
 pub(super) fn value_of<'f>(message: &'f Message, field: &'f Field) -> &'f Field {
     entry_of(message, field).map_or(field, |(_, value)| value)
 }

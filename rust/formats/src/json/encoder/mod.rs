@@ -29,7 +29,7 @@ pub struct JsonEncoder {
     fields: Option<Fields>,
     options: JsonOptions,
     frame: Vec<u8>,
-    /// Whether the texts are shown, and not read again by a schema: values need not be objects, and times are in ISO 8601.
+    /// Texts for a screen, never read by a schema: any value, with times in ISO 8601.
     is_shown: bool,
 }
 
@@ -44,8 +44,8 @@ impl JsonEncoder {
         Ok(Self { fields, options, frame: frame(key), is_shown: false })
     }
 
-    /// An encoder for a screen: of columns of any type, with all nulls. Times are as ISO 8601 has them, or the number of their
-    /// unit outside the years 1 to 9999; lengths of time are seconds, as in Protobuf's JSON.
+    /// An encoder for a screen, of columns of any type, with all nulls. Times are in ISO 8601, or numbers of their unit
+    /// outside the years 1 to 9999; lengths of time are seconds, as in Protobuf's JSON.
     pub fn shown() -> Self {
         let options = JsonOptions { ignore_null_fields: false, ..JsonOptions::default() };
         Self { fields: None, options, frame: Vec::new(), is_shown: true }
