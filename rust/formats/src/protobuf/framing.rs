@@ -58,12 +58,8 @@ impl<'v> Frame<'v> {
         }
         let mut cursor = Cursor::new(value, at);
         read(&mut cursor, |_| {})?;
-        Ok(Self {
-            key,
-            by: MessageNaming::Indexes,
-            named: value.get(at..cursor.at).unwrap_or_default(),
-            start: cursor.at,
-        })
+        let named = value.get(at..cursor.at).unwrap_or_default();
+        Ok(Self { key, by: MessageNaming::Indexes, named, start: cursor.at })
     }
 
     /// Reads Confluent's frame from a header; the value has no frame then.
@@ -94,12 +90,8 @@ impl<'v> Frame<'v> {
     pub(crate) fn of_glue(key: WriterKey, unframed: &'v [u8], at: usize) -> Framed<'v> {
         let mut cursor = Cursor::new(unframed, at);
         cursor.varint().map_err(|_| ProtobufReason::NotFramed(NO_NUMBER.into()))?;
-        Ok(Self {
-            key,
-            by: MessageNaming::Number,
-            named: unframed.get(at..cursor.at).unwrap_or_default(),
-            start: cursor.at,
-        })
+        let named = unframed.get(at..cursor.at).unwrap_or_default();
+        Ok(Self { key, by: MessageNaming::Number, named, start: cursor.at })
     }
 
     #[cold]

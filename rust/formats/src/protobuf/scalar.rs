@@ -70,30 +70,16 @@ fn rarer(step: &FieldStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Deco
 #[must_use]
 pub(crate) fn zero(step: &FieldStep, column: &mut Column) -> bool {
     match (step, column) {
-        (FieldStep::Enum(of), Column::Utf8(texts)) => texts.push(of.values.get(&0).map_or("0", |name| name)),
-        (_, Column::Utf8(texts)) => texts.push(""),
-        (_, Column::Binary(bytes)) => bytes.push(b""),
-        (_, Column::Boolean(bits)) => {
-            bits.push(false);
-            true
-        }
-        (_, Column::Int32(values) | Column::UInt32(values) | Column::Float32(values)) => {
-            values.push([0; 4]);
-            true
-        }
-        (_, Column::Int64(values) | Column::UInt64(values) | Column::Float64(values)) => {
-            values.push([0; 8]);
-            true
-        }
-        (_, Column::Decimal { values, .. }) => {
-            values.push([0; 16]);
-            true
-        }
-        (_, column) => {
-            column.push_null();
-            true
-        }
+        (FieldStep::Enum(of), Column::Utf8(texts)) => return texts.push(of.values.get(&0).map_or("0", |name| name)),
+        (_, Column::Utf8(texts)) => return texts.push(""),
+        (_, Column::Binary(bytes)) => return bytes.push(b""),
+        (_, Column::Boolean(bits)) => bits.push(false),
+        (_, Column::Int32(values) | Column::UInt32(values) | Column::Float32(values)) => values.push([0; 4]),
+        (_, Column::Int64(values) | Column::UInt64(values) | Column::Float64(values)) => values.push([0; 8]),
+        (_, Column::Decimal { values, .. }) => values.push([0; 16]),
+        (_, column) => column.push_null(),
     }
+    true
 }
 
 /// Decodes a wrapper's only field, number 1.
@@ -106,12 +92,9 @@ pub(crate) fn wrapper(step: &FieldStep, column: &mut Column, cursor: &mut Cursor
     };
     let rows = column.rows();
     while !cursor.is_at_end() {
-        match field_of(cursor, 1, expected)? {
-            true => {
-                column.truncate(rows);
-                scalar(step, column, cursor)?;
-            }
-            false => continue,
+        if field_of(cursor, 1, expected)? {
+            column.truncate(rows);
+            scalar(step, column, cursor)?;
         }
     }
     if column.rows() > rows || zero(step, column) {

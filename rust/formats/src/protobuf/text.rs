@@ -187,10 +187,7 @@ impl<'t> Parser<'t> {
                     self.expect(";")?;
                 }
                 "option" => file.features = self.option(";")?.within(file.features),
-                "message" => {
-                    let message = self.message(0)?;
-                    file.messages.push(message);
-                }
+                "message" => file.messages.push(self.message(0)?),
                 "enum" => file.enums.push(self.enumeration()?),
                 "service" => {
                     file.has_others = true;
@@ -198,8 +195,7 @@ impl<'t> Parser<'t> {
                 }
                 "extend" => {
                     file.has_others = true;
-                    let groups = self.extension(0)?;
-                    file.messages.extend(groups);
+                    file.messages.extend(self.extension(0)?);
                 }
                 "export" | "local" if matches!(self.peek(), "message" | "enum") => {}
                 ";" => {}
@@ -274,16 +270,12 @@ impl<'t> Parser<'t> {
                 "export" | "local"
                     if matches!(self.peek(), "message" | "enum")
                         && self.tokens.get(self.at + 2).is_some_and(|token| token.text == "{") => {}
-                "message" if self.is_block() => {
-                    let nested = self.message(depth + 1)?;
-                    message.messages.push(nested);
-                }
+                "message" if self.is_block() => message.messages.push(self.message(depth + 1)?),
                 "enum" if self.is_block() => message.enums.push(self.enumeration()?),
                 "oneof" if self.is_block() => self.oneof(&mut message, depth)?,
                 "option" => message.features = self.option(";")?.within(message.features),
                 "extend" if self.tokens.get(self.at + 1).is_some_and(|token| token.text == "{") => {
-                    let groups = self.extension(depth)?;
-                    message.messages.extend(groups);
+                    message.messages.extend(self.extension(depth)?);
                 }
                 "reserved" | "extensions" if !matches!(self.tokens.get(self.at + 1), Some(token) if token.text == "=") =>
                 {
