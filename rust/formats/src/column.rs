@@ -15,10 +15,9 @@ use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 use monedula_columns::{BufferPool, Bytes, Growing, Texts};
 
-use crate::error::UnsupportedField;
+use crate::error::{UnsupportedField, below};
 use crate::fixed::{Bits, Fixed};
 use crate::nested::{Lists, Maps, Structs};
-use crate::writing::below;
 
 /// Limit on the nesting of field types, since decoding recurses as deep.
 const MAX_TYPE_DEPTH: usize = 64;

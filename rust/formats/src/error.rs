@@ -135,6 +135,11 @@ impl Reason {
     }
 }
 
+/// Path or full name of what is within this one.
+pub(crate) fn below(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
 /// Prepends a parent to a path: a field's name, or an index or key in brackets.
 #[cold]
 pub(crate) fn prefix(path: &mut String, place: &str) {

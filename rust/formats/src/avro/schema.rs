@@ -562,17 +562,8 @@ fn full_name(name: &str, namespace: &str) -> Box<str> {
 }
 
 fn primitive(name: &str) -> Option<Kind> {
-    Some(match name {
-        "null" => Kind::Null,
-        "boolean" => Kind::Boolean,
-        "int" => Kind::Int,
-        "long" => Kind::Long,
-        "float" => Kind::Float,
-        "double" => Kind::Double,
-        "bytes" => Kind::Bytes,
-        "string" => Kind::String,
-        _ => return None,
-    })
+    use Kind::{Boolean, Bytes, Double, Float, Int, Long, Null, String};
+    [Null, Boolean, Int, Long, Float, Double, Bytes, String].into_iter().find(|kind| kind.text() == name)
 }
 
 fn logical(object: &Map<String, Value>, kind: &Kind) -> Option<Logical> {

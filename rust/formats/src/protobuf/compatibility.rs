@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::definition::{Field, File, Label, Message};
 use super::resolve::Form;
-use super::schema::{joined, scalar};
+use super::schema::scalar;
 use super::types::{Declared, Types, entry_of, value_of};
+use crate::error::below;
 
 /// Limit on the nesting of compared messages: those of imported files may be without end.
 const MAX_DEPTH: usize = 200;
@@ -43,7 +44,7 @@ impl<'f> Comparison<'f> {
             let (name, path) = (&message.name, format!("{path}{}/", message.name));
             match new.iter().find(|other| other.name == *name) {
                 None => self.add("MESSAGE_REMOVED", &path, &format!("the message '{name}' is gone")),
-                Some(other) => self.message((message, &joined(was, name)), (other, &joined(now, name)), &path),
+                Some(other) => self.message((message, &below(was, name)), (other, &below(now, name)), &path),
             }
         }
     }

@@ -1,11 +1,11 @@
-//! A file as `FileDescriptorProto`, which clients of a registry ask for in place of the text; and the text of one, which they
-//! register.
+//! Files as `FileDescriptorProto`, which clients of a registry ask for or register in place of a text.
 
 use super::definition::{self, Enum, Field, Label, Message};
-use super::schema::{joined, scalar};
+use super::schema::scalar;
 use super::text::{MAP_ENTRY, entry_name};
 use super::types::{Declared, Types, entry_of};
 use super::wire::{BYTES, VARINT};
+use crate::error::below;
 use crate::json::base64;
 use crate::varint::put_varint;
 
@@ -23,7 +23,7 @@ pub(super) fn descriptor_of(types: &Types<'_>) -> Option<String> {
     file.public.iter().for_each(|place| out.number(10, *place));
     file.weak.iter().for_each(|place| out.number(11, *place));
     for each in &file.messages {
-        out.message(4, message(types, each, &joined(&file.package, &each.name))?);
+        out.message(4, message(types, each, &below(&file.package, &each.name))?);
     }
     file.enums.iter().for_each(|each| out.message(5, enumeration(each)));
     match &*file.syntax {
@@ -54,7 +54,7 @@ fn message(types: &Types<'_>, message: &Message, scope: &str) -> Option<Descript
         out.message(2, described);
     }
     for nested in message.messages.iter().filter(|nested| !nested.is_map_entry) {
-        out.message(3, self::message(types, nested, &joined(scope, &nested.name))?);
+        out.message(3, self::message(types, nested, &below(scope, &nested.name))?);
     }
     for each in &message.fields {
         let Some((key, value)) = entry_of(message, each) else { continue };

@@ -18,7 +18,7 @@ pub(crate) use self::meaning::{UUID_TEXT_BYTES, uuid_text};
 pub(crate) use self::numbers::{Decimals, Floats, Ints, Times, beyond, units};
 pub(crate) use self::texts::{Bounds, Texts, indexed};
 use crate::avro::{BadSchema, WriterKey, bad};
-use crate::error::prefix;
+use crate::error::{below, prefix};
 
 /// Error of a column that cannot be encoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -147,11 +147,6 @@ pub fn with_frame(values: LargeBinaryArray, frame: &[u8]) -> LargeBinaryArray {
         }
     }
     LargeBinaryArray::new(offsets, Buffer::from_vec(values), nulls)
-}
-
-/// Path of a field in a struct with this path.
-pub(crate) fn below(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 /// Refuses columns of a struct that are none of `fields`, or that share a name.

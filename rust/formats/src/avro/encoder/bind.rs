@@ -11,7 +11,8 @@ use crate::avro::defaults;
 use crate::avro::error::{BadSchema, bad};
 use crate::avro::options::AvroOptions;
 use crate::avro::schema::{AvroSchema, Field, Kind, Logical, Type, TypeId};
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, below, check_columns, indexed};
+use crate::error::below;
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, check_columns, indexed};
 
 /// Limit on how often types are bound: every branch of recursive unions is tried.
 const MAX_STEPS: usize = 100_000;

@@ -10,8 +10,9 @@ use super::node::{Member, Node, Values};
 use super::scalar;
 use super::shown::Time;
 use crate::avro::{BadSchema, bad};
+use crate::error::below;
 use crate::json::options::JsonOptions;
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, below, check_columns, indexed};
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, check_columns, indexed};
 
 const MICROS: i64 = 1_000_000;
 
