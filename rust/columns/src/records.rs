@@ -7,7 +7,6 @@ use monedula_protocol::records::{BatchHeader, RawRecord, RecordFault, RecordsErr
 use crate::awaited::Awaited;
 use crate::batch::Span;
 use crate::builder::BatchBuilder;
-use crate::headers::HeadersRefused;
 use crate::parse::parse_fast;
 use crate::rows::{AnyRows, DefaultRows, Rows};
 use crate::schema::ColumnSet;
@@ -70,12 +69,9 @@ pub(crate) struct BadRecord {
     pub(crate) bad: BadValue,
 }
 
-impl From<HeadersRefused> for WalkStop {
-    fn from(refused: HeadersRefused) -> Self {
-        match refused {
-            HeadersRefused::Fault(fault) => Self::Fault(fault),
-            HeadersRefused::TooLarge => Self::HeadersTooLarge,
-        }
+impl From<RecordFault> for WalkStop {
+    fn from(fault: RecordFault) -> Self {
+        Self::Fault(fault)
     }
 }
 
