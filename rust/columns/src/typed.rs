@@ -290,14 +290,6 @@ impl TypedColumns {
         }
     }
 
-    fn of_mut(&mut self, column: ColumnSet) -> Option<&mut TypedField> {
-        match column {
-            ColumnSet::KEY => self.key.as_mut(),
-            ColumnSet::VALUE => self.value.as_mut(),
-            _ => None,
-        }
-    }
-
     /// Bytes of the rows so far, and of the refused records.
     pub(crate) fn bytes(&self) -> usize {
         let fields = [&self.key, &self.value].into_iter().flatten();
@@ -326,11 +318,17 @@ impl TypedColumns {
     /// Finishes the typed column that replaces this one: pushes its array, or the arrays of its fields. Returns false
     /// if the column is not typed.
     pub(crate) fn finish(&mut self, column: ColumnSet, arrays: &mut Vec<ArrayRef>, memory_bytes: &mut usize) -> bool {
-        let Some(field) = self.of_mut(column) else { return false };
+        let field = match column {
+            ColumnSet::KEY => self.key.as_mut(),
+            ColumnSet::VALUE => self.value.as_mut(),
+            _ => None,
+        };
+        let Some(field) = field else { return false };
         let (array, memory) = field.column.finish();
         *memory_bytes += memory;
         match array.as_any().downcast_ref::<StructArray>().filter(|_| field.flatten) {
-            Some(array) => arrays.extend(beside(array)),
+            // Fields are null wherever their struct is: decoders append a null to each.
+            Some(array) => arrays.extend(array.columns().iter().cloned()),
             None => arrays.push(array),
         }
         true
@@ -353,10 +351,4 @@ impl TypedColumns {
         }
         Arc::new(Schema::new(Fields::from(fields)))
     }
-}
-
-/// Fields of a struct column as columns of their own, null where the struct is null.
-fn beside(array: &StructArray) -> Vec<ArrayRef> {
-    // Fields are null wherever their struct is: decoders append a null to each.
-    array.columns().to_vec()
 }
