@@ -182,7 +182,6 @@ impl PartitionWalker {
             chunks: VecDeque::new(),
             open: None,
             markers: AbortMarkers::default(),
-            awaited: None,
         }
     }
 
