@@ -4,6 +4,7 @@ use super::defaults;
 use super::error::{BadSchema, bad};
 use super::schema::{AvroSchema, Field, Kind, Logical, Type, TypeId};
 use super::shape::{Form, Member, Shape, Target};
+use crate::error::below;
 
 /// Limit on the steps of a plan: a writer's union repeats the steps of everything in it.
 const MAX_STEPS: usize = 100_000;
@@ -219,7 +220,7 @@ impl Resolver<'_> {
         let mut defaults = Vec::new();
         for (column, (index, shape)) in columns.iter().enumerate() {
             let field = &wanted[*index];
-            let below = if path.is_empty() { field.name.to_string() } else { format!("{path}.{}", field.name) };
+            let below = below(path, &field.name);
             let by_name = |name: &str| written.iter().position(|other| *other.name == *name);
             let is_free = |number: &usize| matches!(fields[*number], FieldStep::Skip(..));
             let by_alias = || field.aliases.iter().find_map(|alias| by_name(alias).filter(is_free));

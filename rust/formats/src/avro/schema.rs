@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::defaults::is_default;
 use super::error::{BadSchema, bad};
+use crate::error::below;
 
 const MAX_TYPES: usize = 10_000;
 
@@ -350,7 +351,7 @@ impl Parser {
             let named = json.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
             let Some(field_name) = named else { return Err(bad(path, format!("field {index} has no name"))) };
             self.check_name(field_name, path)?;
-            let below = if path.is_empty() { field_name.to_owned() } else { format!("{path}.{field_name}") };
+            let below = below(path, field_name);
             if fields.iter().any(|field| *field.name == *field_name) {
                 return Err(bad(&below, "two fields have this name".to_owned()));
             }

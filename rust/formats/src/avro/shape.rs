@@ -8,6 +8,7 @@ use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use super::error::{BadSchema, bad};
 use super::options::AvroOptions;
 use super::schema::{AvroSchema, Kind, Logical, TypeId};
+use crate::error::below;
 
 /// Limit on the columns of a schema: a record that is used at several places counts at each.
 const MAX_COLUMNS: usize = 10_000;
@@ -169,7 +170,7 @@ impl Maker<'_> {
                 self.open.push(id);
                 let mut columns = Vec::new();
                 for (index, field) in fields.iter().enumerate() {
-                    let below = if path.is_empty() { field.name.to_string() } else { format!("{path}.{}", field.name) };
+                    let below = below(path, &field.name);
                     columns.extend(self.shape(field.type_id, &below, depth + 1)?.map(|shape| (index, shape)));
                 }
                 self.open.pop();
@@ -224,7 +225,7 @@ impl Maker<'_> {
                 members.push(Member::Same(shape));
                 continue;
             }
-            let below = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let below = below(path, &name);
             if members.iter().any(|member| matches!(member, Member::Field(_, known, _) if *known == name)) {
                 let reason = "two branches of the union have this name; leave out enableStableIdentifiersForUnionType";
                 return Err(bad(&below, reason.to_owned()));

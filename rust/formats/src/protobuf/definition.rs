@@ -134,10 +134,8 @@ pub(crate) fn descriptor_set(bytes: &[u8]) -> Decoded<Vec<File>> {
     let mut files = Vec::new();
     each_field(&mut Cursor::new(bytes, 0), |number, content| {
         if let (1, Content::Bytes(file)) = (number, content) {
-            let mut source = Vec::new();
-            base64::encode(file.bytes.get(file.at..).unwrap_or_default(), &mut source);
-            let read = read_file(file)?;
-            files.push(File { source: String::from_utf8(source).unwrap_or_default(), ..read });
+            let source = base64::text(file.bytes.get(file.at..).unwrap_or_default());
+            files.push(File { source, ..read_file(file)? });
         }
         Ok(())
     })?;

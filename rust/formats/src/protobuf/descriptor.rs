@@ -31,9 +31,7 @@ pub(super) fn descriptor_of(types: &Types<'_>) -> Option<String> {
         "proto3" => out.text(12, "proto3"),
         _ => {}
     }
-    let mut text = Vec::new();
-    base64::encode(&out.0, &mut text);
-    String::from_utf8(text).ok()
+    Some(base64::text(&out.0))
 }
 
 fn message(types: &Types<'_>, message: &Message, scope: &str) -> Option<Descriptor> {

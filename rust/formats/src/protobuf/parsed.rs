@@ -55,11 +55,7 @@ impl ParsedProtobuf {
         }
         let mut files = Vec::new();
         add_imports(&file, imported, &mut BTreeSet::new(), &mut files)?;
-        let given = described.map(|bytes| {
-            let mut given = Vec::new();
-            base64::encode(&bytes, &mut given);
-            String::from_utf8(given).unwrap_or_default()
-        });
+        let given = described.map(|bytes| base64::text(&bytes));
         let parsed = Self { own: file, imported: files, text: text::canonical(&text)?, given };
         parsed.check_names()?;
         Ok(parsed)

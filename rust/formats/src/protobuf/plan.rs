@@ -9,6 +9,7 @@ use super::schema::{Enum, Field, FieldKind, Message, Presence, ProtobufSchema, T
 use super::selection::FieldSelection;
 use super::wire::{BYTES, FIXED32, FIXED64, GROUP, VARINT};
 use crate::avro::{BadSchema, bad};
+use crate::error::below;
 
 /// Limit on the columns of a schema: a message that is used at several places counts at each.
 const MAX_COLUMNS: usize = 10_000;
@@ -180,7 +181,7 @@ impl Planner<'_> {
         self.open.push(id);
         let (mut plans, mut columns) = (Vec::new(), Vec::new());
         for (field, wanted) in chosen(message, wanted, path)? {
-            let below = if path.is_empty() { field.name.to_string() } else { format!("{path}.{}", field.name) };
+            let below = below(path, &field.name);
             if let Some((plan, data_type)) = self.field(field, wanted, &below, depth + 1)? {
                 plans.push((plan, field.oneof));
                 columns.push(ArrowField::new(&*field.name, data_type, true));
