@@ -23,7 +23,9 @@ use monedula_protocol::frame::{correlation_id, decode_request_header, decode_res
 use monedula_protocol::messages::{self, fetch, metadata};
 use monedula_protocol::sasl::oauthbearer::{Extensions, TokenRefusal};
 use monedula_protocol::sasl::scram::{ScramCredential, ScramHash};
-use monedula_protocol::sasl::{Accounts, Authenticated, ClientExchange, Credentials, Mechanism, ServerExchange, Step};
+use monedula_protocol::sasl::{
+    Accounts, Authenticated, ClientExchange, Credentials, ExchangeStep, Mechanism, ServerExchange,
+};
 use monedula_protocol::secret::Secret;
 use monedula_protocol::wire::{Reader, Writer};
 use support::GoldenCase;
@@ -179,7 +181,7 @@ fn arbitrary_sasl_messages() {
         // Valid nonce for these random bytes, so that the rest is parsed.
         let message = [b"r=".as_slice(), &[b'A'; 32], input].concat();
         let (step, allocated) = allocated_by(|| client.step(&message));
-        assert!(!matches!(step, Ok(Step::Done)));
+        assert!(!matches!(step, Ok(ExchangeStep::Done)));
         check_budget(allocated, &message, "SCRAM, client");
     });
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use monedula_protocol::sasl::scram::{MAX_ITERATIONS, ScramHash};
-use monedula_protocol::sasl::{ClientExchange, Mechanism, SaslError, ServerExchange, ServerStep, Step};
+use monedula_protocol::sasl::{ClientExchange, ExchangeStep, Mechanism, SaslError, ServerExchange, ServerStep};
 
 use super::support::{CLIENT_NONCE, HASHES, SERVER_NONCE, TOKEN, Users, advance, bearer, log_in, scram};
 
@@ -19,7 +19,7 @@ fn begun() -> (ClientExchange, String) {
 }
 
 /// Client's answer to a server's first message.
-fn answer_to(server_first: impl Fn(&str) -> String) -> Result<Step, SaslError> {
+fn answer_to(server_first: impl Fn(&str) -> String) -> Result<ExchangeStep, SaslError> {
     let (mut client, nonce) = begun();
     client.step(server_first(&nonce).as_bytes())
 }
@@ -28,7 +28,7 @@ fn answer_to(server_first: impl Fn(&str) -> String) -> Result<Step, SaslError> {
 fn proven() -> ClientExchange {
     let (mut client, nonce) = begun();
     let step = advance(&mut client, format!("r={nonce}server,s={SALT},i=4096").as_bytes());
-    assert!(matches!(step, Ok(Step::Send(_))));
+    assert!(matches!(step, Ok(ExchangeStep::Send(_))));
     client
 }
 
@@ -40,7 +40,7 @@ fn iterations_below_4096_or_beyond_a_million_are_refused() {
     }
     for iterations in [4096, MAX_ITERATIONS] {
         let step = answer_to(|nonce| format!("r={nonce}server,s={SALT},i={iterations}")).unwrap();
-        assert!(matches!(step, Step::Derive(derivation) if derivation.iterations == iterations));
+        assert!(matches!(step, ExchangeStep::Derive(derivation) if derivation.iterations == iterations));
     }
 }
 
@@ -83,7 +83,7 @@ fn a_recorded_proof_does_not_convince_the_broker() {
     let (mut client, first) = ClientExchange::start(&credentials, CLIENT_NONCE).unwrap();
     let mut server = ServerExchange::new(MECHANISM, SERVER_NONCE).unwrap();
     let ServerStep::Challenge(challenge) = server.step(first.expose(), &users) else { panic!("no challenge") };
-    let Ok(Step::Send(proof)) = advance(&mut client, challenge.expose()) else { panic!("no proof") };
+    let Ok(ExchangeStep::Send(proof)) = advance(&mut client, challenge.expose()) else { panic!("no proof") };
     assert!(matches!(server.step(proof.expose(), &users), ServerStep::Authenticated(..)));
 
     let mut other = ServerExchange::new(MECHANISM, [1; 24]).unwrap();
@@ -104,7 +104,7 @@ fn mandatory_extensions_are_refused_wherever_they_stand() {
 #[test]
 fn unknown_extensions_are_signed_and_ignored() {
     let step = answer_to(|nonce| format!("r={nonce}server,s={SALT},i=4096,x=1,why=not"));
-    assert!(matches!(step, Ok(Step::Derive(_))));
+    assert!(matches!(step, Ok(ExchangeStep::Derive(_))));
     let error = answer_to(|nonce| format!("r={nonce}server,s={SALT},i=4096,x")).unwrap_err();
     assert!(matches!(error, SaslError::Malformed { .. }));
 }
@@ -124,7 +124,7 @@ fn a_signature_before_its_turn_is_no_success() {
     // Signature in the first message: it counts as an extension there, and the proof is sent all the same.
     let (mut client, nonce) = begun();
     let step = advance(&mut client, format!("r={nonce}server,s={SALT},i=4096,v=AAAA").as_bytes());
-    assert!(matches!(step, Ok(Step::Send(_))));
+    assert!(matches!(step, Ok(ExchangeStep::Send(_))));
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn rounds_beyond_the_exchange_are_refused() {
     let ended = Err(SaslError::Ended { mechanism: MECHANISM });
     // No message is accepted while keys are being derived.
     let (mut client, nonce) = begun();
-    assert!(matches!(client.step(format!("r={nonce}server,s={SALT},i=4096").as_bytes()), Ok(Step::Derive(_))));
+    assert!(matches!(client.step(format!("r={nonce}server,s={SALT},i=4096").as_bytes()), Ok(ExchangeStep::Derive(_))));
     assert_eq!(client.step(b"v=AAAA"), ended);
     // No message is accepted after an error.
     let mut client = proven();
@@ -162,7 +162,7 @@ fn rounds_beyond_the_exchange_are_refused() {
     assert_eq!(client.step(b"v=AAAA"), ended);
 
     let (mut client, _) = ClientExchange::start(&bearer(TOKEN), CLIENT_NONCE).unwrap();
-    assert_eq!(client.step(b""), Ok(Step::Done));
+    assert_eq!(client.step(b""), Ok(ExchangeStep::Done));
     assert_eq!(client.step(b""), Err(SaslError::Ended { mechanism: Mechanism::OauthBearer }));
 }
 
@@ -171,10 +171,10 @@ fn keys_that_nobody_asked_for_are_refused() {
     let (mut client, nonce) = begun();
     let (mut other, _) = ClientExchange::start(&scram(ScramHash::Sha512, "anna", "password"), CLIENT_NONCE).unwrap();
     let server_first = format!("r={nonce}server,s={SALT},i=4096");
-    let Ok(Step::Derive(derivation)) = client.step(server_first.as_bytes()) else { panic!("no derivation") };
+    let Ok(ExchangeStep::Derive(derivation)) = client.step(server_first.as_bytes()) else { panic!("no derivation") };
     let keys = Arc::new(derivation.run());
     assert!(other.derived(Arc::clone(&keys)).is_err());
-    let Ok(Step::Derive(_)) = other.step(server_first.as_bytes()) else { return };
+    let Ok(ExchangeStep::Derive(_)) = other.step(server_first.as_bytes()) else { return };
     assert!(other.derived(keys).is_err());
 }
 
@@ -193,7 +193,7 @@ fn base64_is_taken_in_its_one_form_only() {
 fn a_refused_token_is_never_a_success() {
     let mechanism = Mechanism::OauthBearer;
     let (mut client, _) = ClientExchange::start(&bearer(TOKEN), CLIENT_NONCE).unwrap();
-    let Ok(Step::Send(end)) = client.step(br#"{"status":"invalid_token"}"#) else { panic!("no answer") };
+    let Ok(ExchangeStep::Send(end)) = client.step(br#"{"status":"invalid_token"}"#) else { panic!("no answer") };
     assert_eq!(end.expose(), [1]);
     // Refusal stands, even if the broker then reports success.
     let reason = r#"{"status":"invalid_token"}"#.to_owned();
@@ -208,7 +208,7 @@ fn a_proof_of_another_length_or_nonce_is_refused() {
         let (mut client, first) = ClientExchange::start(&credentials, CLIENT_NONCE).unwrap();
         let mut server = ServerExchange::new(MECHANISM, SERVER_NONCE).unwrap();
         let ServerStep::Challenge(challenge) = server.step(first.expose(), &users) else { panic!("no challenge") };
-        let Ok(Step::Send(proof)) = advance(&mut client, challenge.expose()) else { panic!("no proof") };
+        let Ok(ExchangeStep::Send(proof)) = advance(&mut client, challenge.expose()) else { panic!("no proof") };
         server.step(change(proof.expose_text().unwrap()).as_bytes(), &users)
     };
     assert!(matches!(answers(&|proof| proof.to_owned()), ServerStep::Authenticated(..)));
@@ -242,11 +242,11 @@ fn arbitrary_bytes_neither_panic_nor_let_in() {
             assert!(!matches!(server.step(bytes, &users), ServerStep::Authenticated(..)));
         }
         let (mut client, nonce) = begun();
-        assert!(!matches!(client.step(bytes), Ok(Step::Done)));
+        assert!(!matches!(client.step(bytes), Ok(ExchangeStep::Done)));
         let (mut client, _) = begun();
         let derivation = client.step([format!("r={nonce}").as_bytes(), bytes].concat().as_slice());
-        assert!(!matches!(derivation, Ok(Step::Done)));
+        assert!(!matches!(derivation, Ok(ExchangeStep::Done)));
         let (mut client, _) = ClientExchange::start(&bearer(TOKEN), CLIENT_NONCE).unwrap();
-        assert_eq!(matches!(client.step(bytes), Ok(Step::Done)), bytes.is_empty());
+        assert_eq!(matches!(client.step(bytes), Ok(ExchangeStep::Done)), bytes.is_empty());
     });
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use monedula_protocol::sasl::oauthbearer::{Extensions, TokenRefusal};
 use monedula_protocol::sasl::scram::{ScramCredential, ScramHash};
 use monedula_protocol::sasl::{
-    Accounts, Authenticated, ClientExchange, Credentials, NONCE_BYTES, SaslError, ServerExchange, ServerStep, Step,
+    Accounts, Authenticated, ClientExchange, Credentials, ExchangeStep, NONCE_BYTES, SaslError, ServerExchange,
+    ServerStep,
 };
 use monedula_protocol::secret::Secret;
 
@@ -90,7 +91,7 @@ pub(crate) fn log_in(credentials: &Credentials, users: &Users) -> Ended {
             }
         };
         match advance(&mut client, answer.expose()) {
-            Ok(Step::Send(next)) => message = next,
+            Ok(ExchangeStep::Send(next)) => message = next,
             Ok(_) => return Ended { client: Ok(()), server: Some(step) },
             Err(error) => return Ended { client: Err(error), server: Some(step) },
         }
@@ -98,9 +99,9 @@ pub(crate) fn log_in(credentials: &Credentials, users: &Users) -> Ended {
 }
 
 /// Advances the client by one step, and derives keys at once.
-pub(crate) fn advance(client: &mut ClientExchange, challenge: &[u8]) -> Result<Step, SaslError> {
+pub(crate) fn advance(client: &mut ClientExchange, challenge: &[u8]) -> Result<ExchangeStep, SaslError> {
     match client.step(challenge)? {
-        Step::Derive(derivation) => client.derived(Arc::new(derivation.run())),
+        ExchangeStep::Derive(derivation) => client.derived(Arc::new(derivation.run())),
         step => Ok(step),
     }
 }
