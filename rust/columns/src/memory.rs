@@ -7,19 +7,12 @@ use memmap2::MmapMut;
 
 /// The error of a buffer that cannot be allocated. Functions that do not return it unwind with it as their panic
 /// payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no memory for a buffer of {bytes} bytes; raise the process's memory limit")]
 pub struct OutOfMemory {
     /// The buffer's size in bytes.
     pub bytes: usize,
 }
-
-impl std::fmt::Display for OutOfMemory {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "no memory for a buffer of {} bytes; raise the process's memory limit", self.bytes)
-    }
-}
-
-impl std::error::Error for OutOfMemory {}
 
 /// Memory that must be free before a client or a thread starts: for the interpreter's objects, and for glibc, which
 /// aborts the process if it has no memory for its own data of a thread. (A thread may reuse the stack of one that has

@@ -103,7 +103,8 @@ pub enum Decoded {
 }
 
 /// A value that cannot be decoded.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{reason} (byte {position})", if path.is_empty() { String::new() } else { format!("{path}: ") })]
 pub struct BadValue {
     /// Path of the field with the fault, like `items[3].price`; empty if the value as a whole is bad.
     pub path: String,
@@ -122,15 +123,6 @@ impl BadValue {
             Some(hint) => format!("{}; {}", self.reason, hint.replace('`', "")),
             None => self.reason.clone(),
         }
-    }
-}
-
-impl fmt::Display for BadValue {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.path.is_empty() {
-            write!(formatter, "{}: ", self.path)?;
-        }
-        write!(formatter, "{} (byte {})", self.reason, self.position)
     }
 }
 
