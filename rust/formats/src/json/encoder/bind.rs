@@ -71,10 +71,9 @@ impl<'o> Binder<'o> {
             return Ok(Values::Indexed(indices, Box::new(self.node(wanted, values, meaning, path)?)));
         }
         let found = match wanted {
-            DataType::Struct(fields) => match array.as_struct_opt() {
-                Some(structs) => Some(self.object(fields, structs, path)?),
-                None => None,
-            },
+            DataType::Struct(fields) => {
+                array.as_struct_opt().map(|structs| self.object(fields, structs, path)).transpose()?
+            }
             DataType::List(element) => match Bounds::of(array) {
                 Some((bounds, values)) => {
                     let items = self.node(
