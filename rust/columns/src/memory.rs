@@ -76,11 +76,8 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Allocates at least `bytes` bytes of zeros.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`] if the allocation fails, as under a memory limit (Spark sets one for its workers). Rust's own
-    /// collections would abort the process.
+    /// Allocates at least `bytes` bytes of zeros. It may fail, as under a memory limit (Spark sets one for its workers), where
+    /// Rust's own collections would abort the process.
     pub(crate) fn try_zeroed(bytes: usize) -> Result<Self, OutOfMemory> {
         let lack = OutOfMemory { bytes };
         if bytes >= MIN_MAPPED_BYTES {

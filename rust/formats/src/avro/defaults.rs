@@ -11,10 +11,7 @@ const MAX_DEPTH: usize = 64;
 const MAX_BYTES: usize = 1 << 20;
 
 /// Appends the value to `out`. Each nested value takes one of `steps_left`: trying the branches of recursive unions
-/// could be endless.
-///
-/// # Errors
-/// Reason why it is no value of the type.
+/// could be endless. An error is the reason why it is no value of the type.
 pub(crate) fn encode(
     schema: &AvroSchema,
     id: TypeId,

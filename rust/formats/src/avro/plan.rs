@@ -96,9 +96,6 @@ pub(crate) struct ItemStep {
 }
 
 /// Steps from a writer's schema to a reader's shape.
-///
-/// # Errors
-/// Place where the two cannot be resolved, and the reason.
 pub(crate) fn resolve(
     writer: &AvroSchema,
     reader: &AvroSchema,

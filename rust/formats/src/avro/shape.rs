@@ -71,10 +71,7 @@ pub(crate) enum Target {
 }
 
 impl Shape {
-    /// Shape of a whole schema.
-    ///
-    /// # Errors
-    /// Type that cannot be a column.
+    /// Shape of a whole schema; an error if one of its types cannot be a column.
     pub(crate) fn of(schema: &AvroSchema, options: &AvroOptions) -> Result<Self, BadSchema> {
         let mut maker = Maker { schema, options, columns: 0, open: Vec::new() };
         let shape = maker.shape(schema.root, "", 0)?;

@@ -112,9 +112,6 @@ pub(crate) fn base64_of(text: &str) -> Option<Vec<u8>> {
 }
 
 /// The file of a `FileDescriptorProto`.
-///
-/// # Errors
-/// Bytes that are none.
 pub(crate) fn file_of(bytes: &[u8]) -> Decoded<File> {
     read_file(Cursor::new(bytes, 0))
 }
@@ -127,9 +124,6 @@ pub(crate) fn encoded(name: &str, text: &str) -> Option<File> {
 }
 
 /// Files of a `FileDescriptorSet`.
-///
-/// # Errors
-/// Bytes that are no such set.
 pub(crate) fn descriptor_set(bytes: &[u8]) -> Decoded<Vec<File>> {
     let mut files = Vec::new();
     each_field(&mut Cursor::new(bytes, 0), |number, content| {

@@ -158,10 +158,8 @@ impl Descriptor {
     }
 }
 
-/// The text of a descriptor. Options are left out: they change no value that is written.
-///
-/// # Errors
-/// Bytes that are none, or of something that only a text can say here.
+/// The text of a descriptor. Options are left out: they change no value that is written. Editions and groups are
+/// refused.
 pub(super) fn text_of(bytes: &[u8]) -> Result<String, String> {
     let none = "the base64 is that of no FileDescriptorProto";
     let file =

@@ -133,9 +133,6 @@ impl FieldStep {
 }
 
 /// Plan of the schema's message, and the type of its column.
-///
-/// # Errors
-/// Type that cannot be a column.
 pub(crate) fn plan(schema: &ProtobufSchema, options: &ProtobufOptions) -> Result<(MessagePlan, DataType), BadSchema> {
     let mut planner = Planner { schema, options, columns: 0, open: Vec::new() };
     match planner.message(schema.root, &FieldSelection::of(&options.fields), "", 0)? {

@@ -4,10 +4,7 @@
 use super::definition::{Enum, Features, Field, File, Label, MAX_DEPTH, Message};
 use super::schema;
 
-/// Parses a file.
-///
-/// # Errors
-/// Unexpected token, with its line.
+/// Parses a file; an error has the line of the unexpected token.
 pub(crate) fn parse(name: &str, text: &str) -> Result<File, String> {
     let mut parser = Parser { tokens: tokens(text)?, at: 0, are_labelled: true };
     let mut file = File { name: name.to_owned(), syntax: "proto2".to_owned(), ..File::default() };
@@ -442,9 +439,6 @@ fn set_feature(features: &mut Features, name: &str, value: &str) {
 }
 
 /// A text without comments, one statement a line.
-///
-/// # Errors
-/// A character that stands in no text, with its line.
 pub(crate) fn canonical(text: &str) -> Result<String, String> {
     let (mut lines, mut line, mut depth, mut inner) = (String::new(), Vec::new(), 0_usize, 0_usize);
     let mut end = |line: &mut Vec<&str>, depth: usize| {

@@ -65,10 +65,7 @@ impl<'a> Texts<'a> {
         Some(Self { values, are_texts })
     }
 
-    /// A row's bytes.
-    ///
-    /// # Errors
-    /// Invalid UTF-8 in a column of texts.
+    /// A row's bytes; an error for invalid UTF-8 in a column of texts.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> Written<&'a [u8]> {
         let bytes = self.values.get(row);
