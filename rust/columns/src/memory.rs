@@ -32,8 +32,8 @@ thread_local! {
     static HANDLES_REFUSAL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `allocate`, whose caller handles a refusal. An allocator that keeps memory for requests that cannot be refused does not
-/// spend it on this one.
+/// Runs `allocate`, whose caller handles a refusal. An allocator that keeps memory for requests that cannot be refused
+/// does not spend it on this one.
 pub fn refusable<T>(allocate: impl FnOnce() -> T) -> T {
     let before = HANDLES_REFUSAL.replace(true);
     let allocated = allocate();
@@ -76,8 +76,8 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Allocates at least `bytes` bytes of zeros. It may fail, as under a memory limit (Spark sets one for its workers), where
-    /// Rust's own collections would abort the process.
+    /// Allocates at least `bytes` bytes of zeros. It may fail, as under a memory limit (Spark sets one for its
+    /// workers), where Rust's own collections would abort the process.
     pub(crate) fn try_zeroed(bytes: usize) -> Result<Self, OutOfMemory> {
         let lack = OutOfMemory { bytes };
         if bytes >= MIN_MAPPED_BYTES {

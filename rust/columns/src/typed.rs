@@ -26,9 +26,9 @@ pub trait TypedColumn: Send {
     /// there is no memory. `beside` is the rest of the record: a header may name the value's schema.
     ///
     /// # Errors
-    /// `Ready` with the fault of a value that cannot be decoded: [`OnBadValue`] decides about its record. Else the lookup
-    /// that decoding needs, pending or without an answer: the walk stops before the record under every [`OnBadValue`].
-    /// Nothing is appended then.
+    /// `Ready` with the fault of a value that cannot be decoded: [`OnBadValue`] decides about its record. Else the
+    /// lookup that decoding needs, pending or without an answer: the walk stops before the record under every
+    /// [`OnBadValue`]. Nothing is appended then.
     fn append(&mut self, value: Option<&[u8]>, beside: RecordContext<'_>) -> Result<Decoded, Lookup<BadValue>>;
 
     /// Number of rows so far.

@@ -247,8 +247,8 @@ pub(crate) fn structs(fields: &Fields, pool: &BufferPool) -> Structs {
     Structs::new(fields.clone(), children)
 }
 
-/// Makes fields nullable at every level, since any field may be missing from a value. Refuses types that decoders do not
-/// support, and two fields of one name.
+/// Makes fields nullable at every level, since any field may be missing from a value. Refuses types that decoders do
+/// not support, and two fields of one name.
 pub(crate) fn nullable(fields: &Fields, path: &str, depth: usize) -> Result<Fields, UnsupportedField> {
     let mut names: Vec<_> = fields.iter().map(|field| field.name()).collect();
     names.sort_unstable();

@@ -128,8 +128,8 @@ impl AvroSchema {
         Ok(schema)
     }
 
-    /// As [`Self::parse_beside`], but what is no schema by the specification is refused, as registries do: readers need not
-    /// be as strict. The others are given with their names.
+    /// As [`Self::parse_beside`], but what is no schema by the specification is refused, as registries do: readers need
+    /// not be as strict. The others are given with their names.
     ///
     /// # Errors
     /// As [`Self::parse`].

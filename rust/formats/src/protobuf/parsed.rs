@@ -66,8 +66,9 @@ impl ParsedProtobuf {
         &self.text
     }
 
-    /// The `FileDescriptorProto` in base64: the given one, or that of the text, without options, services and extensions.
-    /// None of editions, whose features would be lost, and if there are types of which only the name is known.
+    /// The `FileDescriptorProto` in base64: the given one, or that of the text, without options, services and
+    /// extensions. None of editions, whose features would be lost, and if there are types of which only the name is
+    /// known.
     pub fn descriptor(&self) -> Option<String> {
         self.given.clone().or_else(|| descriptor::descriptor_of(&self.types()))
     }

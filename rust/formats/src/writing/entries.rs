@@ -142,8 +142,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// # Errors
-    /// Text key that is not UTF-8.
+    /// Refuses a text key that is not UTF-8.
     #[inline]
     fn check(&self, entry: usize) -> Written {
         match self {

@@ -104,7 +104,8 @@ pub(crate) use encoder_methods;
 /// Number of rows that the size of a row is estimated from.
 const SAMPLE: usize = 256;
 
-/// Values of a column's rows, each behind a frame; an error for the first that cannot be encoded. A null row becomes null.
+/// Values of a column's rows, each behind a frame; an error for the first that cannot be encoded. A null row becomes
+/// null.
 pub(crate) fn values(
     column: &ArrayRef,
     frame: &[u8],

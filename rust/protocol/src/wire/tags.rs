@@ -65,8 +65,8 @@ impl TagWriter {
         Ok(())
     }
 
-    /// Writes the section: the added fields and the `unknown` ones. Refuses a tag that occurs twice, and unknown fields in a
-    /// version without tagged fields.
+    /// Writes the section: the added fields and the `unknown` ones. Refuses a tag that occurs twice, and unknown fields
+    /// in a version without tagged fields.
     pub(crate) fn finish(self, unknown: &[(u32, &[u8])], writer: &mut Writer, format: Format) -> Result<(), WireError> {
         let place = Place::default();
         if !format.flexible {
