@@ -6,7 +6,6 @@ use arrow_schema::{DataType, Field as ArrowField, Fields, TimeUnit};
 
 use super::options::ProtobufOptions;
 use super::schema::{Enum, Field, FieldKind, Message, Presence, ProtobufSchema, TypeId};
-use super::selection::FieldSelection;
 use super::wire::{BYTES, FIXED32, FIXED64, GROUP, VARINT};
 use crate::avro::{BadSchema, bad};
 use crate::error::below;
@@ -437,4 +436,40 @@ fn message_plan(plans: Vec<(FieldPlan, Option<u32>)>, all: &[Field]) -> MessageP
     by_number.sort_unstable();
     let all = if fields.len() >= 64 { u64::MAX } else { (1 << fields.len()) - 1 };
     MessagePlan { fields: fields.into(), by_tag, by_number: by_number.into(), hidden: hidden.into(), all }
+}
+
+/// Selected fields in their order, each with the selection below it; empty for all.
+#[derive(Debug, Default)]
+struct FieldSelection(Vec<(Box<str>, Self)>);
+
+impl FieldSelection {
+    const ALL: Self = Self(Vec::new());
+
+    /// Selection from paths such as `items.price`.
+    fn of(paths: &[String]) -> Self {
+        let mut wanted = Self::default();
+        for path in paths {
+            wanted.add(path);
+        }
+        wanted
+    }
+
+    fn add(&mut self, path: &str) {
+        let mut at = self;
+        for name in path.split('.') {
+            let place = at.0.iter().position(|(known, _)| **known == *name).unwrap_or_else(|| {
+                at.0.push((name.into(), Self::default()));
+                at.0.len() - 1
+            });
+            at = &mut at.0[place].1;
+        }
+    }
+
+    fn is_all(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn fields(&self) -> impl Iterator<Item = (&str, &Self)> {
+        self.0.iter().map(|(name, below)| (&**name, below))
+    }
 }
