@@ -7,6 +7,7 @@ use monedula_protocol::records::{BatchHeader, RawRecord};
 
 use crate::batch::Span;
 use crate::builder::BatchBuilder;
+use crate::lookup::Lookup;
 use crate::records::{BadRecord, BatchSource, UnavailableLookup, WalkStop, offset_of};
 use crate::rows::{AnyRows, Rows};
 use crate::schema::ColumnSet;
