@@ -50,24 +50,10 @@ const COLUMNS: [(ColumnSet, MakeArray); 8] = [
         Arc::new(binary(builder.values.finish(rows, &builder.pool), rows, memory))
     }),
     (ColumnSet::TOPIC, |builder, _, spans, _, _| {
-        let mut runs: Vec<(Arc<str>, usize)> = Vec::new();
-        for span in spans {
-            match runs.last_mut() {
-                Some((topic, rows)) if *topic == span.topic => *rows += span.rows,
-                _ => runs.push((Arc::clone(&span.topic), span.rows)),
-            }
-        }
-        Arc::new(builder.topic.column(&runs, &builder.pool))
+        Arc::new(builder.topic.column(&runs(spans, |span| Arc::clone(&span.topic)), &builder.pool))
     }),
     (ColumnSet::PARTITION, |builder, _, spans, _, _| {
-        let mut runs: Vec<(i32, usize)> = Vec::new();
-        for span in spans {
-            match runs.last_mut() {
-                Some((partition, rows)) if *partition == span.partition => *rows += span.rows,
-                _ => runs.push((span.partition, span.rows)),
-            }
-        }
-        Arc::new(builder.partition.column(&runs, &builder.pool))
+        Arc::new(builder.partition.column(&runs(spans, |span| span.partition), &builder.pool))
     }),
     (ColumnSet::OFFSET, |builder, rows, _, _, memory| {
         Arc::new(Int64Array::new(scalars(builder.offsets.finish(rows, &builder.pool), rows, memory), None))
@@ -83,6 +69,17 @@ const COLUMNS: [(ColumnSet, MakeArray); 8] = [
         Arc::new(headers(builder.headers.finish(rows, &builder.pool), rows, memory))
     }),
 ];
+
+fn runs<T: PartialEq>(spans: &[Span], of: impl Fn(&Span) -> T) -> Vec<(T, usize)> {
+    let mut runs: Vec<(T, usize)> = Vec::new();
+    for span in spans {
+        match runs.last_mut() {
+            Some((value, rows)) if *value == of(span) => *rows += span.rows,
+            _ => runs.push((of(span), span.rows)),
+        }
+    }
+    runs
+}
 
 fn scalars<T: arrow_buffer::ArrowNativeType>(values: PooledVec, count: usize, memory: &mut usize) -> ScalarBuffer<T> {
     *memory += values.capacity();

@@ -1,9 +1,10 @@
 //! Builder of the headers column: `list<element: struct<key: utf8, value: binary>>`.
 
 use arrow_buffer::NullBuffer;
-use monedula_protocol::records::{HeaderReader, RecordFault};
+use monedula_protocol::records::HeaderReader;
 
 use crate::pool::{BufferPool, PooledVec};
+use crate::records::WalkStop;
 use crate::write::{ByteColumn, ByteParts, Growing, Validity};
 
 /// Growth of a header key at worst: an invalid UTF-8 byte becomes U+FFFD, which is three bytes long.
@@ -28,18 +29,6 @@ pub(crate) struct HeaderParts {
     pub(crate) children: usize,
 }
 
-/// Reason why a record's headers were not appended.
-pub(crate) enum HeadersRefused {
-    Fault(RecordFault),
-    TooLarge,
-}
-
-impl From<RecordFault> for HeadersRefused {
-    fn from(fault: RecordFault) -> Self {
-        Self::Fault(fault)
-    }
-}
-
 impl HeadersColumn {
     pub(crate) fn new(pool: &BufferPool) -> Self {
         Self {
@@ -59,7 +48,7 @@ impl HeadersColumn {
 
     /// Appends the headers of one record, null if it has none. On an error nothing is appended.
     #[inline(always)]
-    pub(crate) fn append(&mut self, row: usize, headers: &[u8]) -> Result<(), HeadersRefused> {
+    pub(crate) fn append(&mut self, row: usize, headers: &[u8]) -> Result<(), WalkStop> {
         if *headers != NO_HEADERS {
             return self.append_some(row, headers);
         }
@@ -69,13 +58,13 @@ impl HeadersColumn {
     }
 
     #[inline(never)]
-    fn append_some(&mut self, row: usize, headers: &[u8]) -> Result<(), HeadersRefused> {
+    fn append_some(&mut self, row: usize, headers: &[u8]) -> Result<(), WalkStop> {
         let mut check = HeaderReader::new(headers)?;
         while check.read()?.is_some() {}
         let most = headers.len().saturating_mul(MAX_LOSSY_GROWTH);
         let fits = |used: usize| used.saturating_add(most) <= i32::MAX as usize;
         if !fits(self.keys.data_len()) || !fits(self.values.data_len()) {
-            return Err(HeadersRefused::TooLarge);
+            return Err(WalkStop::HeadersTooLarge);
         }
         let mut reader = HeaderReader::new(headers)?;
         if reader.remaining() == 0 {

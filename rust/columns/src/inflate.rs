@@ -30,7 +30,6 @@ impl LocatedBatch {
     }
 }
 
-/// Fault of a batch that cannot be walked.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchFault {
     /// The offset after the batch, if its header could be read.

@@ -7,19 +7,12 @@ use memmap2::MmapMut;
 
 /// The error of a buffer that cannot be allocated. Functions that do not return it unwind with it as their panic
 /// payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no memory for a buffer of {bytes} bytes; raise the process's memory limit")]
 pub struct OutOfMemory {
     /// The buffer's size in bytes.
     pub bytes: usize,
 }
-
-impl std::fmt::Display for OutOfMemory {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "no memory for a buffer of {} bytes; raise the process's memory limit", self.bytes)
-    }
-}
-
-impl std::error::Error for OutOfMemory {}
 
 /// Memory that must be free before a client or a thread starts: for the interpreter's objects, and for glibc, which
 /// aborts the process if it has no memory for its own data of a thread. (A thread may reuse the stack of one that has
@@ -39,8 +32,8 @@ thread_local! {
     static HANDLES_REFUSAL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `allocate`, whose caller handles a refusal. An allocator that keeps memory for requests that cannot be refused does not
-/// spend it on this one.
+/// Runs `allocate`, whose caller handles a refusal. An allocator that keeps memory for requests that cannot be refused
+/// does not spend it on this one.
 pub fn refusable<T>(allocate: impl FnOnce() -> T) -> T {
     let before = HANDLES_REFUSAL.replace(true);
     let allocated = allocate();
@@ -83,11 +76,8 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Allocates at least `bytes` bytes of zeros.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`] if the allocation fails, as under a memory limit (Spark sets one for its workers). Rust's own
-    /// collections would abort the process.
+    /// Allocates at least `bytes` bytes of zeros. It may fail, as under a memory limit (Spark sets one for its
+    /// workers), where Rust's own collections would abort the process.
     pub(crate) fn try_zeroed(bytes: usize) -> Result<Self, OutOfMemory> {
         let lack = OutOfMemory { bytes };
         if bytes >= MIN_MAPPED_BYTES {

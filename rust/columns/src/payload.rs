@@ -24,12 +24,7 @@ impl PayloadWriter {
     /// An empty payload with room for at least `capacity` bytes. Unwinds with [`OutOfMemory`] if there is no memory for
     /// it.
     pub fn new(pool: &BufferPool, capacity: usize) -> Self {
-        Self {
-            buffer: pool.take(capacity),
-            records: 0,
-            base_timestamp_ms: NO_TIMESTAMP,
-            max_timestamp_ms: NO_TIMESTAMP,
-        }
+        Self::of(pool.take(capacity))
     }
 
     /// Like [`Self::new`], but returns the error.
@@ -37,8 +32,11 @@ impl PayloadWriter {
     /// # Errors
     /// [`OutOfMemory`] if the buffer cannot be allocated.
     pub fn try_new(pool: &BufferPool, capacity: usize) -> Result<Self, OutOfMemory> {
-        let buffer = pool.try_take(capacity)?;
-        Ok(Self { buffer, records: 0, base_timestamp_ms: NO_TIMESTAMP, max_timestamp_ms: NO_TIMESTAMP })
+        pool.try_take(capacity).map(Self::of)
+    }
+
+    fn of(buffer: PooledVec) -> Self {
+        Self { buffer, records: 0, base_timestamp_ms: NO_TIMESTAMP, max_timestamp_ms: NO_TIMESTAMP }
     }
 
     /// The encoded size of a record as the first of a payload, in bytes.

@@ -144,11 +144,6 @@ impl Shared {
         }
     }
 
-    fn free_idle(&self) {
-        let evicted = self.shelves().make_room(0);
-        drop(evicted);
-    }
-
     fn put_back(&self, memory: Memory) {
         let bytes = memory.len();
         let outstanding = self.outstanding_bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes;
@@ -230,7 +225,8 @@ impl PooledVec {
                 shared.make_room_for(bytes);
                 // Retry after freeing the idle buffers, which may make enough room under a memory limit of the process.
                 Memory::try_zeroed(bytes).or_else(|_| {
-                    shared.free_idle();
+                    let evicted = shared.shelves().make_room(0);
+                    drop(evicted);
                     Memory::try_zeroed(bytes)
                 })?
             }
@@ -256,7 +252,7 @@ impl PooledVec {
 
     /// The bytes in use.
     pub fn as_slice(&self) -> &[u8] {
-        &self.whole()[..self.len]
+        &self.memory.bytes()[..self.len]
     }
 
     /// The bytes behind those in use: initialised, with arbitrary content.
@@ -268,10 +264,6 @@ impl PooledVec {
     /// All bytes up to the capacity, regardless of the length.
     pub fn whole_mut(&mut self) -> &mut [u8] {
         self.memory.bytes_mut()
-    }
-
-    fn whole(&self) -> &[u8] {
-        self.memory.bytes()
     }
 
     /// Sets how many bytes are in use.
@@ -309,7 +301,7 @@ impl PooledVec {
 
     fn try_replace(&mut self, capacity: usize, kept: usize) -> Result<(), OutOfMemory> {
         let mut larger = Self::try_take(&self.shared, capacity)?;
-        larger.whole_mut()[..kept].copy_from_slice(&self.whole()[..kept]);
+        larger.whole_mut()[..kept].copy_from_slice(&self.memory.bytes()[..kept]);
         larger.len = self.len;
         *self = larger;
         Ok(())

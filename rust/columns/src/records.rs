@@ -7,7 +7,6 @@ use monedula_protocol::records::{BatchHeader, RawRecord, RecordFault, RecordsErr
 use crate::awaited::Awaited;
 use crate::batch::Span;
 use crate::builder::BatchBuilder;
-use crate::headers::HeadersRefused;
 use crate::parse::parse_fast;
 use crate::rows::{AnyRows, DefaultRows, Rows};
 use crate::schema::ColumnSet;
@@ -39,13 +38,11 @@ impl Cursor {
     }
 }
 
-/// Reason why the walk of a batch stopped.
 pub(crate) enum WalkStop {
     /// Batch walked to its last record.
     Done,
     /// Next record at or past the end of a bounded walk.
     End,
-    /// Builder full.
     Full,
     /// Record that cannot be read.
     Fault(RecordFault),
@@ -53,11 +50,8 @@ pub(crate) enum WalkStop {
     HeadersTooLarge,
     /// Record without a row; the walk goes on after it.
     Passed,
-    /// Record whose key or value cannot be decoded.
     BadValue(Box<BadRecord>),
-    /// Record whose lookup is pending.
     Pending(Arc<Awaited>),
-    /// Record whose lookup brought nothing.
     Unavailable(Box<UnavailableLookup>),
 }
 
@@ -75,12 +69,9 @@ pub(crate) struct BadRecord {
     pub(crate) bad: BadValue,
 }
 
-impl From<HeadersRefused> for WalkStop {
-    fn from(refused: HeadersRefused) -> Self {
-        match refused {
-            HeadersRefused::Fault(fault) => Self::Fault(fault),
-            HeadersRefused::TooLarge => Self::HeadersTooLarge,
-        }
+impl From<RecordFault> for WalkStop {
+    fn from(fault: RecordFault) -> Self {
+        Self::Fault(fault)
     }
 }
 

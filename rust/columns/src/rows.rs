@@ -133,12 +133,10 @@ impl<'b> AnyRows<'b> {
         self.pool
     }
 
-    /// Number of bytes that may still be appended to the batch.
     pub(crate) fn bytes_left(&self) -> usize {
         self.bytes_left.saturating_sub(self.bytes)
     }
 
-    /// Returns true if there is no room for this row.
     #[inline(always)]
     pub(crate) fn has_no_row_left(&self, row: usize) -> bool {
         row >= self.end_row

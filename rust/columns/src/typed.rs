@@ -26,9 +26,9 @@ pub trait TypedColumn: Send {
     /// there is no memory. `beside` is the rest of the record: a header may name the value's schema.
     ///
     /// # Errors
-    /// `Ready` with the fault of a value that cannot be decoded: [`OnBadValue`] decides about its record. Else the lookup
-    /// that decoding needs, pending or without an answer: the walk stops before the record under every [`OnBadValue`].
-    /// Nothing is appended then.
+    /// `Ready` with the fault of a value that cannot be decoded: [`OnBadValue`] decides about its record. Else the
+    /// lookup that decoding needs, pending or without an answer: the walk stops before the record under every
+    /// [`OnBadValue`]. Nothing is appended then.
     fn append(&mut self, value: Option<&[u8]>, beside: RecordContext<'_>) -> Result<Decoded, Lookup<BadValue>>;
 
     /// Number of rows so far.
@@ -103,7 +103,8 @@ pub enum Decoded {
 }
 
 /// A value that cannot be decoded.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{reason} (byte {position})", if path.is_empty() { String::new() } else { format!("{path}: ") })]
 pub struct BadValue {
     /// Path of the field with the fault, like `items[3].price`; empty if the value as a whole is bad.
     pub path: String,
@@ -122,15 +123,6 @@ impl BadValue {
             Some(hint) => format!("{}; {}", self.reason, hint.replace('`', "")),
             None => self.reason.clone(),
         }
-    }
-}
-
-impl fmt::Display for BadValue {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.path.is_empty() {
-            write!(formatter, "{}: ", self.path)?;
-        }
-        write!(formatter, "{} (byte {})", self.reason, self.position)
     }
 }
 
@@ -290,14 +282,6 @@ impl TypedColumns {
         }
     }
 
-    fn of_mut(&mut self, column: ColumnSet) -> Option<&mut TypedField> {
-        match column {
-            ColumnSet::KEY => self.key.as_mut(),
-            ColumnSet::VALUE => self.value.as_mut(),
-            _ => None,
-        }
-    }
-
     /// Bytes of the rows so far, and of the refused records.
     pub(crate) fn bytes(&self) -> usize {
         let fields = [&self.key, &self.value].into_iter().flatten();
@@ -326,11 +310,17 @@ impl TypedColumns {
     /// Finishes the typed column that replaces this one: pushes its array, or the arrays of its fields. Returns false
     /// if the column is not typed.
     pub(crate) fn finish(&mut self, column: ColumnSet, arrays: &mut Vec<ArrayRef>, memory_bytes: &mut usize) -> bool {
-        let Some(field) = self.of_mut(column) else { return false };
+        let field = match column {
+            ColumnSet::KEY => self.key.as_mut(),
+            ColumnSet::VALUE => self.value.as_mut(),
+            _ => None,
+        };
+        let Some(field) = field else { return false };
         let (array, memory) = field.column.finish();
         *memory_bytes += memory;
         match array.as_any().downcast_ref::<StructArray>().filter(|_| field.flatten) {
-            Some(array) => arrays.extend(beside(array)),
+            // Fields are null wherever their struct is: decoders append a null to each.
+            Some(array) => arrays.extend(array.columns().iter().cloned()),
             None => arrays.push(array),
         }
         true
@@ -353,10 +343,4 @@ impl TypedColumns {
         }
         Arc::new(Schema::new(Fields::from(fields)))
     }
-}
-
-/// Fields of a struct column as columns of their own, null where the struct is null.
-fn beside(array: &StructArray) -> Vec<ArrayRef> {
-    // Fields are null wherever their struct is: decoders append a null to each.
-    array.columns().to_vec()
 }

@@ -13,7 +13,6 @@ use crate::rows::{AnyRows, Rows};
 use crate::schema::ColumnSet;
 use crate::typed::{BadValue, Cause, Decoded, OnBadValue, RecordContext, TypedColumns, TypedField};
 
-/// Typed columns, and the binary ones beside them.
 pub(crate) struct TypedRows<'b> {
     source: BatchSource<'b>,
     typed: &'b mut TypedColumns,
@@ -27,10 +26,8 @@ pub(crate) struct TypedRows<'b> {
     first_offset: Option<i64>,
 }
 
-/// Bytes and first offset of the appended rows.
 pub(crate) struct Appended {
     pub(crate) rows: usize,
-    /// Bytes of the rows.
     pub(crate) bytes: usize,
     pub(crate) refused_bytes: usize,
     pub(crate) first_offset: Option<i64>,

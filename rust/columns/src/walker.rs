@@ -117,7 +117,6 @@ enum ChunkSource {
 }
 
 impl ChunkSource {
-    /// The next batch, without moving past it.
     fn peek(&self) -> Result<Option<LocatedBatch>, BatchFault> {
         match self {
             Self::Raw { data, position } => locate(data, *position),

@@ -6,11 +6,16 @@
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
+use arrow_array::types::{
+    Date32Type, Decimal128Type, DurationMicrosecondType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, Time32MillisecondType, Time64MicrosecondType, TimestampMicrosecondType, TimestampNanosecondType,
+    UInt32Type, UInt64Type,
+};
 use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 use monedula_columns::{BufferPool, Bytes, Growing, Texts};
 
-use crate::error::UnsupportedField;
+use crate::error::{UnsupportedField, below};
 use crate::fixed::{Bits, Fixed};
 use crate::nested::{Lists, Maps, Structs};
 
@@ -111,7 +116,6 @@ impl Column {
         each_column!(self, column => column.truncate(rows));
     }
 
-    /// The name of the type, for errors.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Self::Boolean(_) => "boolean",
@@ -166,22 +170,30 @@ impl Column {
     pub(crate) fn finish(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
         match self {
             Self::Boolean(column) => column.finish(finishing),
-            Self::Int8(column) => column.finish_int8(finishing),
-            Self::Int16(column) => column.finish_int16(finishing),
-            Self::Int32(column) => column.finish_int32(finishing),
-            Self::Int64(column) => column.finish_int64(finishing),
-            Self::UInt32(column) => column.finish_uint32(finishing),
-            Self::UInt64(column) => column.finish_uint64(finishing),
-            Self::Float32(column) => column.finish_float32(finishing),
-            Self::Float64(column) => column.finish_float64(finishing),
-            Self::Decimal { values, precision, scale } => values.finish_decimal((*precision, *scale), finishing),
+            Self::Int8(column) => Arc::new(column.finish::<Int8Type>(finishing)),
+            Self::Int16(column) => Arc::new(column.finish::<Int16Type>(finishing)),
+            Self::Int32(column) => Arc::new(column.finish::<Int32Type>(finishing)),
+            Self::Int64(column) => Arc::new(column.finish::<Int64Type>(finishing)),
+            Self::UInt32(column) => Arc::new(column.finish::<UInt32Type>(finishing)),
+            Self::UInt64(column) => Arc::new(column.finish::<UInt64Type>(finishing)),
+            Self::Float32(column) => Arc::new(column.finish::<Float32Type>(finishing)),
+            Self::Float64(column) => Arc::new(column.finish::<Float64Type>(finishing)),
+            Self::Decimal { values, precision, scale } => {
+                let decimals = values.finish::<Decimal128Type>(finishing);
+                Arc::new(decimals.with_data_type(DataType::Decimal128(*precision, *scale)))
+            }
             Self::Utf8(column) => Arc::new(finishing.counted(column.finish(finishing.pool))),
             Self::Binary(column) => Arc::new(finishing.counted(column.finish(finishing.pool))),
-            Self::Date(column) => column.finish_date(finishing),
-            Self::Time32(column) => column.finish_time(finishing),
-            Self::Time64(column) => column.finish_time(finishing),
-            Self::Timestamp { values, unit, zone } => values.finish_timestamp(*unit, zone.as_ref(), finishing),
-            Self::Duration(column) => column.finish_duration(finishing),
+            Self::Date(column) => Arc::new(column.finish::<Date32Type>(finishing)),
+            Self::Time32(column) => Arc::new(column.finish::<Time32MillisecondType>(finishing)),
+            Self::Time64(column) => Arc::new(column.finish::<Time64MicrosecondType>(finishing)),
+            Self::Timestamp { values, unit: TimeUnit::Nanosecond, zone } => {
+                Arc::new(values.finish::<TimestampNanosecondType>(finishing).with_timezone_opt(zone.clone()))
+            }
+            Self::Timestamp { values, zone, .. } => {
+                Arc::new(values.finish::<TimestampMicrosecondType>(finishing).with_timezone_opt(zone.clone()))
+            }
+            Self::Duration(column) => Arc::new(column.finish::<DurationMicrosecondType>(finishing)),
             Self::Struct(column) => Arc::new(column.finish(finishing)),
             Self::List(column) => column.finish(finishing),
             Self::Map(column) => column.finish(finishing),
@@ -235,10 +247,8 @@ pub(crate) fn structs(fields: &Fields, pool: &BufferPool) -> Structs {
     Structs::new(fields.clone(), children)
 }
 
-/// Makes fields nullable at every level, since any field may be missing from a value.
-///
-/// # Errors
-/// Field of a type that decoders do not support, or two fields of one name.
+/// Makes fields nullable at every level, since any field may be missing from a value. Refuses types that decoders do
+/// not support, and two fields of one name.
 pub(crate) fn nullable(fields: &Fields, path: &str, depth: usize) -> Result<Fields, UnsupportedField> {
     let mut names: Vec<_> = fields.iter().map(|field| field.name()).collect();
     names.sort_unstable();
@@ -247,10 +257,6 @@ pub(crate) fn nullable(fields: &Fields, path: &str, depth: usize) -> Result<Fiel
     }
     let checked = fields.iter().map(|field| nullable_field(field, &below(path, field.name()), depth));
     Ok(Fields::from(checked.collect::<Result<Vec<_>, _>>()?))
-}
-
-fn below(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 fn nullable_field(field: &Field, path: &str, depth: usize) -> Result<FieldRef, UnsupportedField> {

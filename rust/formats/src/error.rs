@@ -4,16 +4,43 @@ use std::fmt;
 
 use crate::avro::AvroReason;
 
-/// A value that does not fit the requested fields.
+/// A value that cannot be decoded, or does not fit the requested fields.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{reason} (byte {position})", if path.is_empty() { String::new() } else { format!("{path}: ") })]
-pub struct BadValue {
+pub struct BadValue<R = Reason> {
     /// Path of the field with the fault, like `items[3].price`; empty if the value as a whole is bad.
     pub path: String,
     /// Kind of the fault.
-    pub reason: Reason,
-    /// Position of the fault, in bytes from the start of the value.
+    pub reason: R,
+    /// Position of the fault, in bytes from the start of the value, its frame included. In a Protobuf message that came
+    /// in several parts, the end of its outer message.
     pub position: usize,
+}
+
+/// A fault passes up through nested values, each of which prepends its part of the path.
+impl<R> BadValue<R> {
+    #[cold]
+    pub(crate) fn new(reason: R, position: usize) -> Box<Self> {
+        Box::new(Self { path: String::new(), reason, position })
+    }
+
+    #[cold]
+    pub(crate) fn in_field(mut self: Box<Self>, name: &str) -> Box<Self> {
+        prefix(&mut self.path, name);
+        self
+    }
+
+    #[cold]
+    pub(crate) fn in_brackets(mut self: Box<Self>, key: impl fmt::Debug) -> Box<Self> {
+        prefix(&mut self.path, &format!("[{key:?}]"));
+        self
+    }
+
+    /// Moves the fault to the position of a default, or of a message whose bytes were joined from several parts.
+    pub(crate) fn at(mut self: Box<Self>, position: usize) -> Box<Self> {
+        self.position = position;
+        self
+    }
 }
 
 pub(crate) const GIVE_CONFLUENT: &str = "give `framing='confluent'`";
@@ -106,6 +133,11 @@ impl Reason {
             _ => Self::NotFramed("a frame"),
         }
     }
+}
+
+/// Path or full name of what is within this one.
+pub(crate) fn below(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 /// Prepends a parent to a path: a field's name, or an index or key in brackets.

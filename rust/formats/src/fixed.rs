@@ -2,13 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow_array::{
-    ArrayRef, BooleanArray, Date32Array, Decimal128Array, DurationMicrosecondArray, Float32Array, Float64Array,
-    Int8Array, Int16Array, Int32Array, Int64Array, Time32MillisecondArray, Time64MicrosecondArray,
-    TimestampMicrosecondArray, TimestampNanosecondArray, UInt32Array, UInt64Array,
-};
-use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer, ScalarBuffer};
-use arrow_schema::TimeUnit;
+use arrow_array::{ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray};
+use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use monedula_columns::{BufferPool, Growing, Validity};
 
 use crate::column::Finishing;
@@ -50,103 +45,11 @@ impl<const WIDTH: usize> Fixed<WIDTH> {
         self.rows = rows;
     }
 
-    fn finish<T: ArrowNativeType>(&mut self, finishing: &mut Finishing<'_>) -> (ScalarBuffer<T>, Option<NullBuffer>) {
-        const { assert!(size_of::<T>() == WIDTH) };
+    pub(crate) fn finish<T: ArrowPrimitiveType>(&mut self, finishing: &mut Finishing<'_>) -> PrimitiveArray<T> {
+        const { assert!(size_of::<T::Native>() == WIDTH) };
         let rows = std::mem::take(&mut self.rows);
         let values = finishing.buffer(&mut self.values, rows * WIDTH);
-        (ScalarBuffer::new(values, 0, rows), self.validity.finish(rows))
-    }
-}
-
-impl Fixed<1> {
-    pub(crate) fn finish_int8(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
-        let (values, nulls) = self.finish(finishing);
-        Arc::new(Int8Array::new(values, nulls))
-    }
-}
-
-impl Fixed<2> {
-    pub(crate) fn finish_int16(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
-        let (values, nulls) = self.finish(finishing);
-        Arc::new(Int16Array::new(values, nulls))
-    }
-}
-
-impl Fixed<4> {
-    pub(crate) fn finish_int32(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
-        let (values, nulls) = self.finish(finishing);
-        Arc::new(Int32Array::new(values, nulls))
-    }
-
-    pub(crate) fn finish_uint32(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
-        let (values, nulls) = self.finish(finishing);
-        Arc::new(UInt32Array::new(values, nulls))
-    }
-
-    pub(crate) fn finish_float32(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
-        let (values, nulls) = self.finish(finishing);
-        Arc::new(Float32Array::new(values, nulls))
-    }
-
-    pub(crate) fn finish_date(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
-        let (values, nulls) = self.finish(finishing);
-        Arc::new(Date32Array::new(values, nulls))
-    }
-
-    pub(crate) fn finish_time(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
-        let (values, nulls) = self.finish(finishing);
-        Arc::new(Time32MillisecondArray::new(values, nulls))
-    }
-}
-
-impl Fixed<8> {
-    pub(crate) fn finish_int64(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
-        let (values, nulls) = self.finish(finishing);
-        Arc::new(Int64Array::new(values, nulls))
-    }
-
-    pub(crate) fn finish_uint64(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
-        let (values, nulls) = self.finish(finishing);
-        Arc::new(UInt64Array::new(values, nulls))
-    }
-
-    pub(crate) fn finish_duration(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
-        let (values, nulls) = self.finish(finishing);
-        Arc::new(DurationMicrosecondArray::new(values, nulls))
-    }
-
-    pub(crate) fn finish_float64(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
-        let (values, nulls) = self.finish(finishing);
-        Arc::new(Float64Array::new(values, nulls))
-    }
-
-    pub(crate) fn finish_time(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
-        let (values, nulls) = self.finish(finishing);
-        Arc::new(Time64MicrosecondArray::new(values, nulls))
-    }
-
-    pub(crate) fn finish_timestamp(
-        &mut self,
-        unit: TimeUnit,
-        zone: Option<&Arc<str>>,
-        finishing: &mut Finishing<'_>,
-    ) -> ArrayRef {
-        let (values, nulls) = self.finish(finishing);
-        match unit {
-            TimeUnit::Nanosecond => {
-                Arc::new(TimestampNanosecondArray::new(values, nulls).with_timezone_opt(zone.cloned()))
-            }
-            _ => Arc::new(TimestampMicrosecondArray::new(values, nulls).with_timezone_opt(zone.cloned())),
-        }
-    }
-}
-
-impl Fixed<16> {
-    pub(crate) fn finish_decimal(&mut self, (precision, scale): (u8, i8), finishing: &mut Finishing<'_>) -> ArrayRef {
-        let (values, nulls) = self.finish(finishing);
-        Arc::new(
-            Decimal128Array::new(values, nulls).with_data_type(arrow_schema::DataType::Decimal128(precision, scale)),
-        )
+        PrimitiveArray::new(ScalarBuffer::new(values, 0, rows), self.validity.finish(rows))
     }
 }
 

@@ -31,10 +31,11 @@ pub use avro::{
 };
 pub use error::{BadValue, Reason, UnsupportedField};
 pub use json::base64::encode as encode_base64;
-pub use json::{Appended, BadOption, Envelope, JsonDecoder, JsonEncoder, JsonOptions, Mode, Pattern, Syntax, TimeZone};
+pub use json::{BadOption, Envelope, JsonDecoder, JsonEncoder, JsonOptions, Mode, Pattern, Syntax, TimeZone};
 pub use protobuf::{
     BadProtobuf, ParsedProtobuf, ProtobufAppended, ProtobufDecoder, ProtobufEncoder, ProtobufFile, ProtobufOptions,
     ProtobufPlan, ProtobufReason, ProtobufSchema,
 };
 pub use source::{NoSchema, SchemaSource};
+pub use typed::Appended;
 pub use writing::{Meaning, Unwritable, with_frame};

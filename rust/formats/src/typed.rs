@@ -6,9 +6,29 @@ use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 use monedula_columns::{BadValue, Decoded, Lookup, RecordContext, TypedColumn};
 
-use crate::avro::{AvroAppended, AvroDecoder, BadAvro};
-use crate::json::{Appended, JsonDecoder};
-use crate::protobuf::{BadProtobuf, ProtobufAppended, ProtobufDecoder};
+use crate::avro::{AvroDecoder, AvroReason};
+use crate::error::{self, Reason};
+use crate::json::JsonDecoder;
+use crate::protobuf::{ProtobufDecoder, ProtobufReason};
+
+/// Result of appending a value to a decoder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Appended<R = Reason> {
+    /// Row without a fault.
+    Good,
+    /// Row with nulls where the value is bad; holds the first fault.
+    Bad(error::BadValue<R>),
+}
+
+impl<R> From<Appended<R>> for Decoded {
+    #[inline]
+    fn from(appended: Appended<R>) -> Self {
+        match appended {
+            Appended::Good => Self::Whole,
+            Appended::Bad(_) => Self::WithNulls,
+        }
+    }
+}
 
 /// Methods that every decoder has under the same name.
 macro_rules! rows {
@@ -33,11 +53,8 @@ impl TypedColumn for JsonDecoder {
     }
 
     fn append(&mut self, value: Option<&[u8]>, beside: RecordContext<'_>) -> Result<Decoded, Lookup<BadValue>> {
-        match self.append_beside(value, beside) {
-            Ok(Appended::Good) => Ok(Decoded::Whole),
-            Ok(Appended::Bad(_)) => Ok(Decoded::WithNulls),
-            Err(bad) => Err(BadValue::from(bad).into()),
-        }
+        let appended = self.append_beside(value, beside).map(Decoded::from);
+        appended.map_err(|bad| BadValue::from(bad).into())
     }
 
     rows!();
@@ -48,65 +65,48 @@ impl TypedColumn for JsonDecoder {
     }
 }
 
-impl TypedColumn for AvroDecoder {
-    fn data_type(&self) -> DataType {
-        self.data_type().clone()
-    }
+/// Columns of decoders that may wait for a writer's schema.
+macro_rules! typed_columns {
+    ($($decoder:ty),*) => {
+        $(
+            impl TypedColumn for $decoder {
+                fn data_type(&self) -> DataType {
+                    self.data_type().clone()
+                }
 
-    #[inline]
-    fn append(&mut self, value: Option<&[u8]>, beside: RecordContext<'_>) -> Result<Decoded, Lookup<BadValue>> {
-        match self.append_beside(value, beside) {
-            Ok(AvroAppended::Good) => Ok(Decoded::Whole),
-            Ok(AvroAppended::Bad(_)) => Ok(Decoded::WithNulls),
-            Err(bad) => Err(self.take_missing().unwrap_or_else(|| BadValue::from(bad).into())),
-        }
-    }
+                #[inline]
+                fn append(
+                    &mut self,
+                    value: Option<&[u8]>,
+                    beside: RecordContext<'_>,
+                ) -> Result<Decoded, Lookup<BadValue>> {
+                    let appended = self.append_beside(value, beside).map(Decoded::from);
+                    appended.map_err(|bad| self.take_missing().unwrap_or_else(|| BadValue::from(bad).into()))
+                }
 
-    rows!();
+                rows!();
 
-    fn finish(&mut self) -> (ArrayRef, usize) {
-        self.finish()
-    }
+                fn finish(&mut self) -> (ArrayRef, usize) {
+                    self.finish()
+                }
+            }
+        )*
+    };
 }
 
-impl TypedColumn for ProtobufDecoder {
-    fn data_type(&self) -> DataType {
-        self.data_type().clone()
-    }
+typed_columns!(AvroDecoder, ProtobufDecoder);
 
-    #[inline]
-    fn append(&mut self, value: Option<&[u8]>, beside: RecordContext<'_>) -> Result<Decoded, Lookup<BadValue>> {
-        match self.append_beside(value, beside) {
-            Ok(ProtobufAppended::Good) => Ok(Decoded::Whole),
-            Ok(ProtobufAppended::Bad(_)) => Ok(Decoded::WithNulls),
-            Err(bad) => Err(self.take_missing().unwrap_or_else(|| BadValue::from(bad).into())),
-        }
-    }
-
-    rows!();
-
-    fn finish(&mut self) -> (ArrayRef, usize) {
-        self.finish()
-    }
+macro_rules! bad_values {
+    ($($reason:ty),*) => {
+        $(
+            impl From<error::BadValue<$reason>> for BadValue {
+                fn from(bad: error::BadValue<$reason>) -> Self {
+                    let (reason, hint) = (bad.reason.to_string(), bad.reason.hint());
+                    Self { path: bad.path, reason, hint, position: bad.position }
+                }
+            }
+        )*
+    };
 }
 
-impl From<BadProtobuf> for BadValue {
-    fn from(bad: BadProtobuf) -> Self {
-        let (reason, hint) = (bad.reason.to_string(), bad.reason.hint());
-        Self { path: bad.path, reason, hint, position: bad.position }
-    }
-}
-
-impl From<BadAvro> for BadValue {
-    fn from(bad: BadAvro) -> Self {
-        let (reason, hint) = (bad.reason.to_string(), bad.reason.hint());
-        Self { path: bad.path, reason, hint, position: bad.position }
-    }
-}
-
-impl From<crate::BadValue> for BadValue {
-    fn from(bad: crate::BadValue) -> Self {
-        let (reason, hint) = (bad.reason.to_string(), bad.reason.hint());
-        Self { path: bad.path, reason, hint, position: bad.position }
-    }
-}
+bad_values!(Reason, AvroReason, ProtobufReason);

@@ -2,8 +2,6 @@
 
 #[path = "../../protocol/tests/support/allocations.rs"]
 mod allocations;
-#[path = "avro/asked.rs"]
-mod asked;
 #[path = "avro/bad_rows.rs"]
 mod bad_rows;
 #[path = "avro/beside_arrow.rs"]

@@ -3,8 +3,6 @@
 
 #[path = "../../protocol/tests/support/allocations.rs"]
 mod allocations;
-#[path = "protobuf/asked.rs"]
-mod asked;
 #[path = "protobuf/frames.rs"]
 mod frames;
 #[path = "protobuf/hostile.rs"]
@@ -17,3 +15,5 @@ mod shapes;
 mod support;
 #[path = "protobuf/texts.rs"]
 mod texts;
+#[path = "protobuf/writers.rs"]
+mod writers;

@@ -1,6 +1,5 @@
 //! The security protocols of listeners: `security.protocol` of clients, and each listener's protocol of a broker.
 
-use std::fmt;
 use std::str::FromStr;
 
 /// Combination of TLS and SASL on a connection.
@@ -42,16 +41,9 @@ impl SecurityProtocol {
 }
 
 /// A text that names no security protocol.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is none of {known}", known = SecurityProtocol::ALL.map(SecurityProtocol::name).join(", "))]
 pub struct UnknownSecurityProtocol(String);
-
-impl fmt::Display for UnknownSecurityProtocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is none of {}", self.0, SecurityProtocol::ALL.map(SecurityProtocol::name).join(", "))
-    }
-}
-
-impl std::error::Error for UnknownSecurityProtocol {}
 
 impl FromStr for SecurityProtocol {
     type Err = UnknownSecurityProtocol;

@@ -9,19 +9,7 @@ use std::ops::RangeInclusive;
 use monedula_protocol::api::{ApiKey, Message, supported};
 use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
-use monedula_protocol::messages::{
-    add_offsets_to_txn, add_partitions_to_txn, alter_client_quotas, alter_configs, alter_partition_reassignments,
-    alter_replica_log_dirs, alter_user_scram_credentials, api_versions, consumer_group_describe,
-    consumer_group_heartbeat, create_acls, create_delegation_token, create_partitions, create_topics, delete_acls,
-    delete_groups, delete_records, delete_topics, describe_acls, describe_client_quotas, describe_cluster,
-    describe_configs, describe_delegation_token, describe_groups, describe_log_dirs, describe_producers,
-    describe_quorum, describe_topic_partitions, describe_transactions, describe_user_scram_credentials, elect_leaders,
-    end_txn, expire_delegation_token, fetch, find_coordinator, get_telemetry_subscriptions, header, heartbeat,
-    incremental_alter_configs, init_producer_id, join_group, leave_group, list_config_resources, list_groups,
-    list_offsets, list_partition_reassignments, list_transactions, metadata, offset_commit, offset_delete,
-    offset_fetch, offset_for_leader_epoch, produce, push_telemetry, renew_delegation_token, sasl_authenticate,
-    sasl_handshake, sync_group, txn_offset_commit, update_features,
-};
+use monedula_protocol::messages;
 use monedula_protocol::wire::json::Json;
 use monedula_protocol::wire::{Reader, Writer};
 use support::GoldenCase;
@@ -108,11 +96,11 @@ macro_rules! golden_tests {
                 let cases = support::cases(stringify!($message));
                 check_coverage(&cases, $versions, $flexible);
                 for case in &cases {
-                    check::<$module::$message<'_>>(case);
-                    check_prefixes::<$module::$message<'_>>(case);
+                    check::<messages::$module::$message<'_>>(case);
+                    check_prefixes::<messages::$module::$message<'_>>(case);
                 }
                 for line in &support::lines(concat!("beyond/", stringify!($message))) {
-                    check_beyond::<$module::$message<'_>>(line);
+                    check_beyond::<messages::$module::$message<'_>>(line);
                 }
             }
         )*

@@ -20,19 +20,7 @@ use allocations::allocated_by;
 use monedula_protocol::api::Message;
 use monedula_protocol::error::WireError;
 use monedula_protocol::frame::{correlation_id, decode_request_header, decode_response};
-use monedula_protocol::messages::{
-    add_offsets_to_txn, add_partitions_to_txn, alter_client_quotas, alter_configs, alter_partition_reassignments,
-    alter_replica_log_dirs, alter_user_scram_credentials, api_versions, consumer_group_describe,
-    consumer_group_heartbeat, create_acls, create_delegation_token, create_partitions, create_topics, delete_acls,
-    delete_groups, delete_records, delete_topics, describe_acls, describe_client_quotas, describe_cluster,
-    describe_configs, describe_delegation_token, describe_groups, describe_log_dirs, describe_producers,
-    describe_quorum, describe_topic_partitions, describe_transactions, describe_user_scram_credentials, elect_leaders,
-    end_txn, expire_delegation_token, fetch, find_coordinator, get_telemetry_subscriptions, header, heartbeat,
-    incremental_alter_configs, init_producer_id, join_group, leave_group, list_config_resources, list_groups,
-    list_offsets, list_partition_reassignments, list_transactions, metadata, offset_commit, offset_delete,
-    offset_fetch, offset_for_leader_epoch, produce, push_telemetry, renew_delegation_token, sasl_authenticate,
-    sasl_handshake, sync_group, txn_offset_commit, update_features,
-};
+use monedula_protocol::messages::{self, fetch, metadata};
 use monedula_protocol::sasl::oauthbearer::{Extensions, TokenRefusal};
 use monedula_protocol::sasl::scram::{ScramCredential, ScramHash};
 use monedula_protocol::sasl::{
@@ -71,7 +59,7 @@ macro_rules! decoders {
                 first: *$versions.start(),
                 last: *$versions.end(),
                 decode: |bytes, version| {
-                    let read = |bytes| $module::$message::decode(&mut Reader::new(bytes), version);
+                    let read = |bytes| messages::$module::$message::decode(&mut Reader::new(bytes), version);
                     let (result, allocated) = allocated_by(|| read(bytes));
                     check_budget(allocated, bytes, stringify!($message));
                     let Ok(message) = result else {
@@ -80,7 +68,7 @@ macro_rules! decoders {
                     let mut writer = Writer::new();
                     message.encode(&mut writer, version).unwrap();
                     let written = writer.into_bytes();
-                    let again = $module::$message::decode(&mut Reader::new(&written), version);
+                    let again = messages::$module::$message::decode(&mut Reader::new(&written), version);
                     match message == message.clone() {
                         true => assert_eq!(again.as_ref(), Ok(&message)),
                         // Compared as text, since a message with a NaN is not equal to itself.

@@ -1,14 +1,14 @@
-//! Whether a reader's schema can read what a writer's has written, by the rules of Avro's `SchemaCompatibility`.
+//! Comparison of a reader's schema with a writer's, by the rules of Avro's `SchemaCompatibility`.
 
 use std::collections::BTreeMap;
 
 use super::schema::{AvroSchema, Field, Kind, Name, TypeId};
 
-/// How deep types may be in each other, so that the comparison has stack enough.
+/// Limit on the nesting of types, since comparing recurses as deep.
 const MAX_DEPTH: usize = 200;
 
 impl AvroSchema {
-    /// Why values of the writer's schema cannot be read with this one, each with its place; nothing if they can be.
+    /// Reasons why values of the writer's schema cannot be read with this one, with their places; empty if they can.
     pub fn cannot_read(&self, writer: &Self) -> Vec<String> {
         let mut found = Vec::new();
         let mut comparison = Comparison { reader: self, writer, seen: BTreeMap::new(), depth: 0 };
@@ -20,8 +20,7 @@ impl AvroSchema {
 struct Comparison<'s> {
     reader: &'s AvroSchema,
     writer: &'s AvroSchema,
-    /// Whether the one can read the other. Types that are being compared count as readable: a type in itself adds nothing to
-    /// why it is not.
+    /// Results by reader and writer. Types that are being compared count as readable, since types may recur.
     seen: BTreeMap<(TypeId, TypeId), bool>,
     depth: usize,
 }
@@ -111,7 +110,6 @@ impl Comparison<'_> {
         }
     }
 
-    /// Whether one of the reader's branches reads what was written.
     fn is_any(&mut self, branches: &[TypeId], written: TypeId) -> bool {
         branches.iter().any(|branch| {
             let mut found = Vec::new();
@@ -161,7 +159,7 @@ impl Comparison<'_> {
     }
 }
 
-/// That the names differ, if they do: namespaces count only where an alias is meant.
+/// Error if the names differ: namespaces count only where an alias is meant.
 fn names(reader: &Name, writer: &Name, path: &str) -> Option<String> {
     if reader.short() == writer.short() || reader.aliases.contains(&writer.full) {
         return None;

@@ -2,7 +2,7 @@
 
 use monedula_columns::text_of;
 
-use super::error::{AvroReason, Decoded, Fault};
+use super::error::{AvroReason, BadAvro, Decoded};
 use super::schema::{AvroSchema, Kind, TypeId};
 use crate::varint::short_varint;
 
@@ -20,8 +20,8 @@ impl<'v> Cursor<'v> {
     }
 
     #[cold]
-    pub(crate) fn fault(&self, reason: AvroReason) -> Box<Fault> {
-        Fault::new(reason, self.at)
+    pub(crate) fn fault(&self, reason: AvroReason) -> Box<BadAvro> {
+        BadAvro::new(reason, self.at)
     }
 
     pub(crate) fn left(&self) -> usize {
@@ -109,7 +109,7 @@ impl<'v> Cursor<'v> {
         match self.array::<1>()? {
             [0] => Ok(false),
             [1] => Ok(true),
-            [other] => Err(Fault::new(AvroReason::BadBoolean(other), self.at - 1)),
+            [other] => Err(BadAvro::new(AvroReason::BadBoolean(other), self.at - 1)),
         }
     }
 
@@ -120,7 +120,7 @@ impl<'v> Cursor<'v> {
         let length = self.long()?;
         match usize::try_from(length).ok().filter(|length| *length <= self.left()) {
             Some(length) => self.take(length),
-            None => Err(Fault::new(AvroReason::BadLength(length), start)),
+            None => Err(BadAvro::new(AvroReason::BadLength(length), start)),
         }
     }
 
@@ -128,7 +128,7 @@ impl<'v> Cursor<'v> {
     pub(crate) fn text(&mut self) -> Decoded<&'v str> {
         let start = self.at;
         let bytes = self.bytes()?;
-        text_of(bytes).map_err(|_| Fault::new(AvroReason::NotUtf8, start))
+        text_of(bytes).map_err(|_| BadAvro::new(AvroReason::NotUtf8, start))
     }
 
     /// Reads the header of a block of an array or map: the number of items, 0 at the end, and the size in bytes if
@@ -140,14 +140,14 @@ impl<'v> Cursor<'v> {
         let bytes = if count < 0 {
             let length = self.long()?;
             let Some(length) = usize::try_from(length).ok().filter(|length| *length <= self.left()) else {
-                return Err(Fault::new(AvroReason::BadLength(length), start));
+                return Err(BadAvro::new(AvroReason::BadLength(length), start));
             };
             Some(length)
         } else {
             None
         };
         if count != 0 && min_bytes != 0 && count.unsigned_abs() > (self.left() / min_bytes) as u64 {
-            return Err(Fault::new(AvroReason::BadLength(count), start));
+            return Err(BadAvro::new(AvroReason::BadLength(count), start));
         }
         Ok((count.unsigned_abs(), bytes))
     }
@@ -189,7 +189,7 @@ impl<'v> Cursor<'v> {
                 let start = self.at;
                 let branch = self.index()?;
                 let id = usize::try_from(branch).ok().and_then(|branch| branches.get(branch));
-                let Some(id) = id else { return Err(Fault::new(AvroReason::NoBranch(branch), start)) };
+                let Some(id) = id else { return Err(BadAvro::new(AvroReason::NoBranch(branch), start)) };
                 self.skip(schema, *id, depth + 1)?;
             }
             Kind::Record { fields, .. } => {

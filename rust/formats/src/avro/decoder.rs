@@ -8,7 +8,7 @@ use arrow_schema::DataType;
 use monedula_columns::{BadValue, BufferPool, Lookup, RecordContext};
 
 use super::cursor::Cursor;
-use super::error::{AvroReason, BadAvro, BadSchema, Decoded, Fault};
+use super::error::{AvroReason, BadAvro, BadSchema, Decoded};
 use super::framing::{Framing, Named, WriterKey};
 use super::options::AvroOptions;
 use super::plan::{Step, resolve};
@@ -18,8 +18,8 @@ use super::shape::Shape;
 use crate::column::{Column, Finishing};
 use crate::json::Mode;
 use crate::source::{SchemaSource, WriterSchemaCache, unreadable};
+use crate::typed::Appended;
 
-/// A writer's schema, and its resolution to the reader's.
 #[derive(Debug)]
 struct Writer {
     schema: AvroSchema,
@@ -94,14 +94,8 @@ impl AvroPlan {
     }
 }
 
-/// Result of [`AvroDecoder::append`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AvroAppended {
-    /// Row without a fault.
-    Good,
-    /// Row of nulls; holds the fault.
-    Bad(BadAvro),
-}
+/// Result of [`AvroDecoder::append`]; a bad value's row is one of nulls.
+pub type AvroAppended = Appended<AvroReason>;
 
 /// Decodes Avro values into the rows of a column.
 pub struct AvroDecoder {
@@ -192,20 +186,17 @@ impl AvroDecoder {
         let row = self.root.rows();
         match self.decode(value, named) {
             Ok(()) => Ok(AvroAppended::Good),
-            Err(fault) => self.refuse(row, *fault, value),
+            Err(bad) => self.refuse(row, *bad, value),
         }
     }
 
     #[cold]
-    fn refuse(&mut self, row: usize, fault: Fault, value: &[u8]) -> Result<AvroAppended, BadAvro> {
+    fn refuse(&mut self, row: usize, mut bad: BadAvro, value: &[u8]) -> Result<AvroAppended, BadAvro> {
         self.root.truncate(row);
-        let Fault { path, reason, position } = fault;
-        let reason = match self.confluent_id(value) {
-            Some(id) => AvroReason::Framed(Box::new(reason), id),
-            None => reason,
-        };
+        if let Some(id) = self.confluent_id(value) {
+            bad.reason = AvroReason::Framed(Box::new(bad.reason), id);
+        }
         self.root.truncate(row);
-        let bad = BadAvro { path, reason, position };
         if self.plan.options.mode == Mode::FailFast || self.missing.is_some() {
             return Err(bad);
         }
@@ -229,11 +220,11 @@ impl AvroDecoder {
     fn decode(&mut self, value: &[u8], named: Option<Named>) -> Decoded {
         let framing = self.plan.framing;
         let named = named.unwrap_or_else(|| framing.key(value));
-        let (key, start) = named.map_err(|reason| Fault::new(reason, 0))?;
+        let (key, start) = named.map_err(|reason| BadAvro::new(reason, 0))?;
         if framing == Framing::Glue
             && let Some(inflated) = framing.inflated(value, self.plan.options.max_row_bytes)
         {
-            let inflated = inflated.map_err(|reason| Fault::new(reason, start))?;
+            let inflated = inflated.map_err(|reason| BadAvro::new(reason, start))?;
             return self.decode_as(key, &inflated, 0);
         }
         self.decode_as(key, value, start)
@@ -278,7 +269,7 @@ impl AvroDecoder {
                 reason
             }
         };
-        Err(Fault::new(reason, 0))
+        Err(BadAvro::new(reason, 0))
     }
 
     /// Takes the reason why the last value has no row, if that is not the value's own fault.

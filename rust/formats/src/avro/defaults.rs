@@ -11,10 +11,7 @@ const MAX_DEPTH: usize = 64;
 const MAX_BYTES: usize = 1 << 20;
 
 /// Appends the value to `out`. Each nested value takes one of `steps_left`: trying the branches of recursive unions
-/// could be endless.
-///
-/// # Errors
-/// Reason why it is no value of the type.
+/// could be endless. An error is the reason why it is no value of the type.
 pub(crate) fn encode(
     schema: &AvroSchema,
     id: TypeId,
@@ -88,8 +85,8 @@ pub(crate) fn encode(
     Ok(())
 }
 
-/// Whether JSON is a default of a type, as Java's library checks it when it reads a schema: texts are not looked into. Of a
-/// union it is one of any branch.
+/// Checks a default as Java's library does when it reads a schema: texts are not looked into, and any branch of a union
+/// may have it.
 pub(crate) fn is_default(schema: &AvroSchema, id: TypeId, json: &Value) -> bool {
     match (schema.kind(id), json) {
         (Kind::Null, Value::Null) | (Kind::Boolean, Value::Bool(_)) => true,

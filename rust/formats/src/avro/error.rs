@@ -1,8 +1,6 @@
 //! Faults of schemas and of values.
 
-use std::fmt;
-
-use crate::error::prefix;
+use crate::error::BadValue;
 
 /// A schema that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,62 +30,79 @@ impl BadSchema {
     }
 }
 
-/// A value that cannot be decoded.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{reason} (byte {position})", if path.is_empty() { String::new() } else { format!("{path}: ") })]
-pub struct BadAvro {
-    /// Path of the field with the fault, like `items[3].price`; empty if the value as a whole is bad.
-    pub path: String,
-    /// Kind of the fault.
-    pub reason: AvroReason,
-    /// Position of the fault, in bytes from the start of the value, its frame included.
-    pub position: usize,
+pub(crate) fn bad(path: &str, reason: impl Into<String>) -> BadSchema {
+    BadSchema::new(path, reason)
 }
 
+/// A value that cannot be decoded.
+pub type BadAvro = BadValue<AvroReason>;
+
+pub(crate) type Decoded<T = ()> = Result<T, Box<BadAvro>>;
+
 /// Kinds of faults in a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AvroReason {
     /// Value that ends too early.
+    #[error("the value ends too early")]
     Truncated,
     /// Number with more bytes than its type permits, or beyond its range.
+    #[error("a number with too many bytes, or beyond the range of its type")]
     BadNumber,
     /// Length below zero, or beyond the end of the value.
+    #[error("a length of {0}, which the rest of the value has not")]
     BadLength(i64),
     /// Boolean that is neither 0 nor 1.
+    #[error("a boolean is 0 or 1, and not {0}")]
     BadBoolean(u8),
     /// Text that is not UTF-8.
+    #[error("a text that is not UTF-8")]
     NotUtf8,
     /// Index of a union's branch that does not exist.
+    #[error("the union has no branch {0}")]
     NoBranch(i64),
     /// Index of an enum's symbol that does not exist.
+    #[error("the enum has no symbol {0}")]
     NoSymbol(i64),
     /// Symbol of the writer's that the reader's enum lacks, without a default there.
+    #[error("the symbol {0:?} is none of the reader's enum, which has no default")]
     UnknownSymbol(Box<str>),
     /// Branch of the writer's union that the reader's type cannot resolve; holds the reason.
+    #[error("the writer's branch of the union cannot be read: {0}")]
     Unresolvable(Box<str>),
     /// Number or time beyond the range of the column's type.
+    #[error("beyond the range of {0}")]
     OutOfRange(&'static str),
     /// Values nested too deep.
+    #[error("the value is nested too deep")]
     TooDeep,
     /// Bytes after the end of the value; holds their number.
+    #[error("{0} bytes follow the value: it was written with another schema, or framed")]
     TrailingBytes(usize),
     /// Value that can be decoded behind a frame of Confluent's, but is configured without; holds the fault without the
     /// frame, and the schema id.
+    #[error("{0}; behind a frame of Confluent's, a zero byte and the schema's id {1}, it can be read")]
     Framed(Box<Self>, u32),
     /// Row that would take more than this many bytes.
+    #[error("the row takes more than {0} bytes as columns")]
     RowTooLarge(usize),
     /// Value that does not begin with the configured framing; holds what was expected.
+    #[error("the value does not begin with {0}")]
     NotFramed(&'static str),
     /// Bytes after the frame that are not compressed in the way the frame says.
+    #[error("the value is not compressed by zlib, as its frame says")]
     BadCompression,
     /// Bytes after the end of the compressed data; holds their number.
+    #[error("{0} bytes follow the compressed value")]
     BehindCompressed(usize),
     /// Header with the id of a schema in Apicurio's registry, of this length instead of an id's.
+    #[error("the header with the schema's id in Apicurio's registry has {0} bytes, and not 8")]
     BadHeader(usize),
     /// Value without an available schema; holds the reason.
+    #[error("{0}")]
     NoSchema(Box<str>),
     /// Id or fingerprint of a schema that was not given.
+    #[error("no schema was given for {0}")]
     UnknownSchema(Box<str>),
 }
 
@@ -100,70 +115,5 @@ impl AvroReason {
             }
             _ => None,
         }
-    }
-}
-
-impl fmt::Display for AvroReason {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Truncated => formatter.write_str("the value ends too early"),
-            Self::BadNumber => formatter.write_str("a number with too many bytes, or beyond the range of its type"),
-            Self::BadLength(length) => write!(formatter, "a length of {length}, which the rest of the value has not"),
-            Self::BadBoolean(byte) => write!(formatter, "a boolean is 0 or 1, and not {byte}"),
-            Self::NotUtf8 => formatter.write_str("a text that is not UTF-8"),
-            Self::NoBranch(branch) => write!(formatter, "the union has no branch {branch}"),
-            Self::NoSymbol(symbol) => write!(formatter, "the enum has no symbol {symbol}"),
-            Self::UnknownSymbol(symbol) => {
-                write!(formatter, "the symbol {symbol:?} is none of the reader's enum, which has no default")
-            }
-            Self::Unresolvable(why) => write!(formatter, "the writer's branch of the union cannot be read: {why}"),
-            Self::OutOfRange(wanted) => write!(formatter, "beyond the range of {wanted}"),
-            Self::TooDeep => formatter.write_str("the value is nested too deep"),
-            Self::TrailingBytes(bytes) => {
-                write!(formatter, "{bytes} bytes follow the value: it was written with another schema, or framed")
-            }
-            Self::Framed(reason, id) => write!(
-                formatter,
-                "{reason}; behind a frame of Confluent's, a zero byte and the schema's id {id}, it can be read"
-            ),
-            Self::RowTooLarge(bytes) => write!(formatter, "the row takes more than {bytes} bytes as columns"),
-            Self::NotFramed(expected) => write!(formatter, "the value does not begin with {expected}"),
-            Self::BadCompression => formatter.write_str("the value is not compressed by zlib, as its frame says"),
-            Self::BehindCompressed(bytes) => write!(formatter, "{bytes} bytes follow the compressed value"),
-            Self::BadHeader(bytes) => {
-                write!(formatter, "the header with the schema's id in Apicurio's registry has {bytes} bytes, and not 8")
-            }
-            Self::NoSchema(why) => formatter.write_str(why),
-            Self::UnknownSchema(id) => write!(formatter, "no schema was given for {id}"),
-        }
-    }
-}
-
-/// A fault that is passed up through nested values, each of which prepends its part of the path.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    pub(crate) path: String,
-    pub(crate) reason: AvroReason,
-    pub(crate) position: usize,
-}
-
-pub(crate) type Decoded<T = ()> = Result<T, Box<Fault>>;
-
-impl Fault {
-    #[cold]
-    pub(crate) fn new(reason: AvroReason, position: usize) -> Box<Self> {
-        Box::new(Self { path: String::new(), reason, position })
-    }
-
-    #[cold]
-    pub(crate) fn in_field(mut self: Box<Self>, name: &str) -> Box<Self> {
-        prefix(&mut self.path, name);
-        self
-    }
-
-    #[cold]
-    pub(crate) fn in_brackets(mut self: Box<Self>, key: impl fmt::Debug) -> Box<Self> {
-        prefix(&mut self.path, &format!("[{key:?}]"));
-        self
     }
 }

@@ -51,7 +51,6 @@ const CONFLUENT: &str = "a zero byte and the id of a schema in a registry, or a 
 /// Key of a value's schema, and the start of the value behind the frame.
 pub(crate) type Named = Result<(WriterKey, usize), AvroReason>;
 
-/// A value behind its frame.
 pub(crate) struct Unframed<'v> {
     pub(crate) key: WriterKey,
     pub(crate) bytes: Cow<'v, [u8]>,

@@ -18,6 +18,7 @@ mod stable;
 
 pub use decoder::{AvroAppended, AvroDecoder, AvroPlan};
 pub use encoder::AvroEncoder;
+pub(crate) use error::bad;
 pub use error::{AvroReason, BadAvro, BadSchema};
 pub use framing::{Framing, WriterKey};
 pub(crate) use framing::{Named, Unframed};

@@ -1,9 +1,10 @@
 //! Resolution of a writer's schema to a reader's, made once: a plan by which values become columns.
 
 use super::defaults;
-use super::error::BadSchema;
+use super::error::{BadSchema, bad};
 use super::schema::{AvroSchema, Field, Kind, Logical, Type, TypeId};
 use super::shape::{Form, Member, Shape, Target};
+use crate::error::below;
 
 /// Limit on the steps of a plan: a writer's union repeats the steps of everything in it.
 const MAX_STEPS: usize = 100_000;
@@ -13,9 +14,7 @@ const MAX_STEPS: usize = 100_000;
 pub(crate) enum Step {
     Null,
     Boolean,
-    /// Int to 32 bits.
     Int,
-    /// Long to 64 bits.
     Long,
     IntAsLong,
     /// Int or long in another time unit than the column's.
@@ -48,7 +47,6 @@ pub(crate) enum Step {
     Member(usize, Box<Self>),
     /// Value without a column.
     Cut(TypeId),
-    /// Branch that the reader's type cannot resolve.
     Unresolvable(Box<str>),
 }
 
@@ -64,7 +62,6 @@ pub(crate) struct TimeStep {
 #[derive(Debug)]
 pub(crate) enum Symbol {
     Known(Box<str>),
-    /// Symbol that the reader lacks.
     Unknown(Box<str>),
 }
 
@@ -99,9 +96,6 @@ pub(crate) struct ItemStep {
 }
 
 /// Steps from a writer's schema to a reader's shape.
-///
-/// # Errors
-/// Place where the two cannot be resolved, and the reason.
 pub(crate) fn resolve(
     writer: &AvroSchema,
     reader: &AvroSchema,
@@ -223,7 +217,7 @@ impl Resolver<'_> {
         let mut defaults = Vec::new();
         for (column, (index, shape)) in columns.iter().enumerate() {
             let field = &wanted[*index];
-            let below = if path.is_empty() { field.name.to_string() } else { format!("{path}.{}", field.name) };
+            let below = below(path, &field.name);
             let by_name = |name: &str| written.iter().position(|other| *other.name == *name);
             let is_free = |number: &usize| matches!(fields[*number], FieldStep::Skip(..));
             let by_alias = || field.aliases.iter().find_map(|alias| by_name(alias).filter(is_free));
@@ -361,8 +355,4 @@ fn time(written: &Type, wanted: &Type, target: Target, is_int: bool) -> Option<S
 
 fn unfit(written: &Kind, wanted: &Kind) -> String {
     format!("{} of the writer's cannot be read as {}", written.text(), wanted.text())
-}
-
-fn bad(path: &str, reason: String) -> BadSchema {
-    BadSchema::new(path, reason)
 }

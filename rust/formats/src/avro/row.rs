@@ -1,7 +1,7 @@
 //! Decoding of one value into the columns of a row, along a plan.
 
 use super::cursor::Cursor;
-use super::error::{AvroReason, Decoded, Fault};
+use super::error::{AvroReason, BadAvro, Decoded};
 use super::plan::{FieldStep, ItemStep, RecordStep, Step, Symbol, TimeStep};
 use super::schema::AvroSchema;
 use crate::column::Column;
@@ -10,7 +10,6 @@ use crate::nested::{Lists, Maps, Structs};
 /// Bytes that an item without bytes in the value is charged, so that a few bytes cannot ask for endless rows.
 const EMPTY_ITEM_BYTES: usize = 64;
 
-/// A row in progress.
 pub(crate) struct Row<'s> {
     /// Schema of the values that are skipped.
     pub(crate) writer: &'s AvroSchema,
@@ -35,7 +34,7 @@ impl Row<'_> {
                     }
                     // A branch is never a union itself, so one lookup is enough.
                     Some(step) => step,
-                    None => return Err(Fault::new(AvroReason::NoBranch(branch), start)),
+                    None => return Err(BadAvro::new(AvroReason::NoBranch(branch), start)),
                 }
             }
             step => step,
@@ -48,7 +47,7 @@ impl Row<'_> {
             (Step::Text, Column::Utf8(texts)) => {
                 let start = cursor.at;
                 if !texts.push(cursor.text()?) {
-                    return Err(Fault::new(AvroReason::OutOfRange("utf8"), start));
+                    return Err(BadAvro::new(AvroReason::OutOfRange("utf8"), start));
                 }
             }
             (Step::Double, Column::Float64(values)) => {
@@ -79,13 +78,13 @@ impl Row<'_> {
                     Some(Symbol::Known(symbol)) => {
                         self.charge(symbol.len() as u64, 1, cursor)?;
                         if !texts.push(symbol) {
-                            return Err(Fault::new(AvroReason::OutOfRange("utf8"), start));
+                            return Err(BadAvro::new(AvroReason::OutOfRange("utf8"), start));
                         }
                     }
                     Some(Symbol::Unknown(symbol)) => {
-                        return Err(Fault::new(AvroReason::UnknownSymbol(symbol.clone()), start));
+                        return Err(BadAvro::new(AvroReason::UnknownSymbol(symbol.clone()), start));
                     }
-                    None => return Err(Fault::new(AvroReason::NoSymbol(number), start)),
+                    None => return Err(BadAvro::new(AvroReason::NoSymbol(number), start)),
                 }
             }
             (Step::Null, column) => column.push_null(),
@@ -117,8 +116,7 @@ impl Row<'_> {
             let own = &mut Row { writer: self.reader, ..*self };
             let column = &mut structs.children[default.column];
             own.value(&default.step, column, &mut Cursor::new(&default.bytes, 0))
-                .map_err(|fault| Fault { position: cursor.at, ..*fault })
-                .map_err(|fault| Box::new(fault).in_field(structs.fields[default.column].name()))?;
+                .map_err(|bad| bad.at(cursor.at).in_field(structs.fields[default.column].name()))?;
             self.bytes_left = own.bytes_left;
         }
         structs.end_full_row();
@@ -178,7 +176,7 @@ impl Row<'_> {
 fn scalar(step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
     let start = cursor.at;
     let name = column.type_name();
-    let out_of_range = || Fault::new(AvroReason::OutOfRange(name), start);
+    let out_of_range = || BadAvro::new(AvroReason::OutOfRange(name), start);
     match (step, column) {
         (Step::IntAsLong, Column::Int64(values)) => values.push(i64::from(cursor.int()?).to_ne_bytes()),
         (Step::Float, Column::Float32(values)) => values.push(f32::from_le_bytes(cursor.array()?).to_ne_bytes()),

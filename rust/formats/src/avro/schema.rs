@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::defaults::is_default;
-use super::error::BadSchema;
+use super::error::{BadSchema, bad};
+use crate::error::below;
 
 const MAX_TYPES: usize = 10_000;
 
@@ -20,7 +21,6 @@ pub struct AvroSchema {
     pub(crate) root: TypeId,
 }
 
-/// A type, and the meaning of its values.
 #[derive(Debug, Clone)]
 pub(crate) struct Type {
     pub(crate) kind: Kind,
@@ -128,8 +128,8 @@ impl AvroSchema {
         Ok(schema)
     }
 
-    /// As [`Self::parse_beside`], but what is no schema by the specification is refused, as registries do: readers need not
-    /// be as strict. The others are given with their names.
+    /// As [`Self::parse_beside`], but what is no schema by the specification is refused, as registries do: readers need
+    /// not be as strict. The others are given with their names.
     ///
     /// # Errors
     /// As [`Self::parse`].
@@ -241,7 +241,7 @@ struct Parser {
     named: HashMap<Box<str>, TypeId>,
     /// Records whose fields are not complete yet.
     open: Vec<TypeId>,
-    /// Whether everything is refused that the specification does not allow.
+    /// Strictness of registries: all is refused that the specification does not allow.
     is_strict: bool,
 }
 
@@ -351,7 +351,7 @@ impl Parser {
             let named = json.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
             let Some(field_name) = named else { return Err(bad(path, format!("field {index} has no name"))) };
             self.check_name(field_name, path)?;
-            let below = if path.is_empty() { field_name.to_owned() } else { format!("{path}.{field_name}") };
+            let below = below(path, field_name);
             if fields.iter().any(|field| *field.name == *field_name) {
                 return Err(bad(&below, "two fields have this name".to_owned()));
             }
@@ -423,7 +423,7 @@ impl Parser {
         self.alike(before, id, path)
     }
 
-    /// Keeps what the object of a type has beside what the specification names.
+    /// Keeps the properties of a type that the specification does not name.
     fn keep_props(&mut self, id: TypeId, object: &Map<String, Value>) {
         let kind = &self.types[id].kind;
         let own = match kind {
@@ -444,7 +444,7 @@ impl Parser {
         }
     }
 
-    /// What the object of a field has beside what the specification names, and the order in one form.
+    /// Properties of a field that the specification does not name, and the order in one form.
     fn field_props(&self, json: &Value, path: &str) -> Result<Map<String, Value>, BadSchema> {
         let Some(object) = json.as_object().filter(|_| self.is_strict) else { return Ok(Map::new()) };
         let mut props = object.clone();
@@ -545,10 +545,6 @@ impl Parser {
     }
 }
 
-fn bad(path: &str, reason: String) -> BadSchema {
-    BadSchema::new(path, reason)
-}
-
 fn texts(json: Option<&Value>, path: &str, what: &str) -> Result<Vec<Box<str>>, BadSchema> {
     let listed = match json {
         None | Some(Value::Null) => return Ok(Vec::new()),
@@ -567,17 +563,8 @@ fn full_name(name: &str, namespace: &str) -> Box<str> {
 }
 
 fn primitive(name: &str) -> Option<Kind> {
-    Some(match name {
-        "null" => Kind::Null,
-        "boolean" => Kind::Boolean,
-        "int" => Kind::Int,
-        "long" => Kind::Long,
-        "float" => Kind::Float,
-        "double" => Kind::Double,
-        "bytes" => Kind::Bytes,
-        "string" => Kind::String,
-        _ => return None,
-    })
+    use Kind::{Boolean, Bytes, Double, Float, Int, Long, Null, String};
+    [Null, Boolean, Int, Long, Float, Double, Bytes, String].into_iter().find(|kind| kind.text() == name)
 }
 
 fn logical(object: &Map<String, Value>, kind: &Kind) -> Option<Logical> {

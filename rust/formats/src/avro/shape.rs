@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 
-use super::error::BadSchema;
+use super::error::{BadSchema, bad};
 use super::options::AvroOptions;
 use super::schema::{AvroSchema, Kind, Logical, TypeId};
+use crate::error::below;
 
 /// Limit on the columns of a schema: a record that is used at several places counts at each.
 const MAX_COLUMNS: usize = 10_000;
@@ -70,10 +71,7 @@ pub(crate) enum Target {
 }
 
 impl Shape {
-    /// Shape of a whole schema.
-    ///
-    /// # Errors
-    /// Type that cannot be a column.
+    /// Shape of a whole schema; an error if one of its types cannot be a column.
     pub(crate) fn of(schema: &AvroSchema, options: &AvroOptions) -> Result<Self, BadSchema> {
         let mut maker = Maker { schema, options, columns: 0, open: Vec::new() };
         let shape = maker.shape(schema.root, "", 0)?;
@@ -169,7 +167,7 @@ impl Maker<'_> {
                 self.open.push(id);
                 let mut columns = Vec::new();
                 for (index, field) in fields.iter().enumerate() {
-                    let below = if path.is_empty() { field.name.to_string() } else { format!("{path}.{}", field.name) };
+                    let below = below(path, &field.name);
                     columns.extend(self.shape(field.type_id, &below, depth + 1)?.map(|shape| (index, shape)));
                 }
                 self.open.pop();
@@ -224,7 +222,7 @@ impl Maker<'_> {
                 members.push(Member::Same(shape));
                 continue;
             }
-            let below = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let below = below(path, &name);
             if members.iter().any(|member| matches!(member, Member::Field(_, known, _) if *known == name)) {
                 let reason = "two branches of the union have this name; leave out enableStableIdentifiersForUnionType";
                 return Err(bad(&below, reason.to_owned()));
@@ -272,7 +270,3 @@ impl Maker<'_> {
 }
 
 const NULLS: &str = "values of type null are in no column; leave the field out of the reader's schema";
-
-fn bad(path: &str, reason: String) -> BadSchema {
-    BadSchema::new(path, reason)
-}

@@ -38,6 +38,13 @@ pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Text of bytes.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    let mut text = Vec::new();
+    encode(bytes, &mut text);
+    String::from_utf8(text).unwrap_or_default()
+}
+
 fn digit(byte: u8) -> Option<u32> {
     Some(u32::from(match byte {
         b'A'..=b'Z' => byte - b'A',

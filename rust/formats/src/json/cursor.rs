@@ -9,7 +9,6 @@ use crate::error::Reason;
 /// Limit on the nesting of objects and arrays: Jackson's.
 pub(crate) const MAX_DEPTH: usize = 1000;
 
-/// A fault and its position.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fault {
     pub(crate) reason: Reason,
@@ -61,7 +60,6 @@ impl<'a> Cursor<'a> {
         self.text.as_bytes()
     }
 
-    /// Unread rest of the text.
     #[inline(always)]
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.bytes().get(self.at..).unwrap_or_default()

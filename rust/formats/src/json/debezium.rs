@@ -99,8 +99,7 @@ pub(crate) struct ChangeFields {
 }
 
 impl ChangeFields {
-    /// # Errors
-    /// Field of a type that it cannot have.
+    /// Refuses fields of types that they cannot have.
     pub(crate) fn new(fields: &Fields) -> Result<Self, UnsupportedField> {
         let find = |name: &str, types: &[DataType], words: &str| match fields.find(name) {
             Some((_, field)) if !types.contains(field.data_type()) => {

@@ -14,15 +14,7 @@ use crate::avro::{Framing, Named};
 use crate::column::{Column, Finishing, nullable, structs};
 use crate::error::{BadValue, Reason, UnsupportedField};
 use crate::nested::Structs;
-
-/// Result of [`JsonDecoder::append`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Appended {
-    /// Row without a fault.
-    Good,
-    /// Row with nulls where the value is bad; holds the first fault.
-    Bad(BadValue),
-}
+use crate::typed::Appended;
 
 /// Decodes JSON texts into the rows of a struct column.
 pub struct JsonDecoder {

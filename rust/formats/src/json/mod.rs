@@ -13,7 +13,7 @@ mod path;
 mod schema_text;
 mod time;
 
-pub use decoder::{Appended, JsonDecoder};
+pub use decoder::JsonDecoder;
 pub use encoder::JsonEncoder;
 pub use options::{BadOption, Envelope, JsonOptions, Mode, Syntax};
 pub use time::{Pattern, TimeZone};

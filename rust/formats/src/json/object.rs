@@ -56,7 +56,6 @@ impl Objects {
     }
 }
 
-/// A row in progress.
 pub(crate) struct Row<'o> {
     objects: &'o mut Objects,
     corrupt_record: Option<usize>,
@@ -69,7 +68,6 @@ pub(crate) struct Row<'o> {
     ended: bool,
 }
 
-/// Result of decoding a row.
 pub(crate) struct RowOutcome {
     pub(crate) first: Option<BadValue>,
     /// True if the row ended before its text did.

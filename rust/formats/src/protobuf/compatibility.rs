@@ -1,16 +1,17 @@
-//! Whether messages of one schema can be read with another, by the rules of Confluent's registry.
+//! Comparison of two schemas, by the rules of Confluent's registry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::definition::{Field, File, Label, Message};
 use super::resolve::Form;
-use super::schema::{joined, scalar};
+use super::schema::scalar;
 use super::types::{Declared, Types, entry_of, value_of};
+use crate::error::below;
 
-/// How deep messages in each other are compared: those of imported files may be without end.
+/// Limit on the nesting of compared messages: those of imported files may be without end.
 const MAX_DEPTH: usize = 200;
 
-/// Why messages of the original cannot be read with the update, each with its place.
+/// Reasons why messages of the original cannot be read with the update, with their places.
 pub(super) fn differences(original: Types<'_>, update: Types<'_>) -> Vec<String> {
     let mut found = Comparison { original, update, seen: BTreeSet::new(), depth: 0, found: Vec::new() };
     let (old, new) = (found.original.own(), found.update.own());
@@ -43,7 +44,7 @@ impl<'f> Comparison<'f> {
             let (name, path) = (&message.name, format!("{path}{}/", message.name));
             match new.iter().find(|other| other.name == *name) {
                 None => self.add("MESSAGE_REMOVED", &path, &format!("the message '{name}' is gone")),
-                Some(other) => self.message((message, &joined(was, name)), (other, &joined(now, name)), &path),
+                Some(other) => self.message((message, &below(was, name)), (other, &below(now, name)), &path),
             }
         }
     }
@@ -153,7 +154,7 @@ impl<'f> Comparison<'f> {
     }
 }
 
-/// How a field is written. A type that is not known is a message's.
+/// Encoding of a field. An unknown type is taken for a message.
 fn form(field: &Field, declared: Option<Declared<'_>>) -> Form {
     match (scalar(field.kind), declared) {
         (Some(kind), _) => Form::of(kind),

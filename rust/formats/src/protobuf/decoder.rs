@@ -7,19 +7,20 @@ use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 use monedula_columns::{BadValue, BufferPool, Lookup, RecordContext};
 
-use super::error::{BadProtobuf, Decoded, Fault, ProtobufReason};
+use super::error::{BadProtobuf, Decoded, ProtobufReason};
 use super::framing::{Frame, Framed, MessageName, MessageNaming, unframed};
 use super::options::ProtobufOptions;
 use super::plan::{MessagePlan, plan};
 use super::resolve;
 use super::row::{Part, Row};
-use super::schema::{ProtobufSchema, bad};
+use super::schema::ProtobufSchema;
 use super::wire::Cursor;
-use crate::avro::{BadSchema, Framing, Unframed, WriterKey};
+use crate::avro::{BadSchema, Framing, Unframed, WriterKey, bad};
 use crate::column::{Column, Finishing, structs};
 use crate::json::Mode;
 use crate::nested::Structs;
 use crate::source::{SchemaSource, WriterSchemaCache, unreadable};
+use crate::typed::Appended;
 
 /// Limit on the noted parts of a row whose memory is kept for the next row.
 const MAX_KEPT_PARTS: usize = 4_096;
@@ -146,14 +147,8 @@ impl ProtobufPlan {
     }
 }
 
-/// Result of [`ProtobufDecoder::append`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ProtobufAppended {
-    /// Row without a fault.
-    Good,
-    /// Null row; holds the fault.
-    Bad(BadProtobuf),
-}
+/// Result of [`ProtobufDecoder::append`]; a bad value's row is null.
+pub type ProtobufAppended = Appended<ProtobufReason>;
 
 /// Decodes Protobuf messages into the rows of a column.
 pub struct ProtobufDecoder {
@@ -257,15 +252,14 @@ impl ProtobufDecoder {
         let row = self.root.rows();
         match self.decode(value, frame) {
             Ok(()) => Ok(ProtobufAppended::Good),
-            Err(fault) => self.refuse(row, *fault, value),
+            Err(bad) => self.refuse(row, *bad, value),
         }
     }
 
     #[cold]
-    fn refuse(&mut self, row: usize, fault: Fault, value: &[u8]) -> Result<ProtobufAppended, BadProtobuf> {
+    fn refuse(&mut self, row: usize, mut bad: BadProtobuf, value: &[u8]) -> Result<ProtobufAppended, BadProtobuf> {
         self.root.truncate(row);
-        let Fault { path, reason, position } = fault;
-        let reason = match (reason, self.confluent_id(value)) {
+        bad.reason = match (bad.reason, self.confluent_id(value)) {
             (reason, Some(id)) => ProtobufReason::Framed(Box::new(reason), id),
             (
                 ProtobufReason::NotFramed(why)
@@ -285,7 +279,6 @@ impl ProtobufDecoder {
             (reason, None) => reason,
         };
         self.root.truncate(row);
-        let bad = BadProtobuf { path, reason, position };
         if self.plan.options.mode == Mode::FailFast || self.missing.is_some() {
             return Err(bad);
         }
@@ -320,13 +313,13 @@ impl ProtobufDecoder {
             (Framing::Confluent, None) => Frame::of(value),
             (Framing::Apicurio, None) => Frame::of_apicurio(value, RecordContext::NOTHING),
         };
-        self.decode_framed(value, &frame.map_err(|reason| Fault::new(reason, 0))?)
+        self.decode_framed(value, &frame.map_err(|reason| BadProtobuf::new(reason, 0))?)
     }
 
     fn decode_glue(&mut self, value: &[u8]) -> Decoded {
         let framed = Framing::Glue.unframed(value, None, self.plan.options.max_row_bytes);
-        let Unframed { key, bytes, start } = framed.map_err(|reason| Fault::new(unframed(reason), 0))?;
-        let frame = Frame::of_glue(key, &bytes, start).map_err(|reason| Fault::new(reason, start))?;
+        let Unframed { key, bytes, start } = framed.map_err(|reason| BadProtobuf::new(unframed(reason), 0))?;
+        let frame = Frame::of_glue(key, &bytes, start).map_err(|reason| BadProtobuf::new(reason, start))?;
         self.decode_framed(&bytes, &frame)
     }
 
@@ -334,7 +327,7 @@ impl ProtobufDecoder {
     fn decode_framed(&mut self, value: &[u8], frame: &Frame<'_>) -> Decoded {
         let named = (frame.key, frame.by, frame.named);
         if self.known.get(self.last).is_none_or(|(key, by, name)| (*key, *by, &**name) != named) {
-            self.last = self.find(frame).map_err(|reason| Fault::new(reason, 0))?;
+            self.last = self.find(frame).map_err(|reason| BadProtobuf::new(reason, 0))?;
         }
         self.message(value, frame.start)
     }

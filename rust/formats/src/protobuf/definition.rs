@@ -20,7 +20,7 @@ pub(crate) struct File {
     pub(crate) weak: Vec<u64>,
     pub(crate) messages: Vec<Message>,
     pub(crate) enums: Vec<Enum>,
-    /// Whether a text declares services or extensions, of which no more is kept.
+    /// True if a text declares services or extensions, of which no more is kept.
     pub(crate) has_others: bool,
     pub(crate) features: Features,
     /// Source of the file: its text, or its descriptors in base64.
@@ -112,9 +112,6 @@ pub(crate) fn base64_of(text: &str) -> Option<Vec<u8>> {
 }
 
 /// The file of a `FileDescriptorProto`.
-///
-/// # Errors
-/// Bytes that are none.
 pub(crate) fn file_of(bytes: &[u8]) -> Decoded<File> {
     read_file(Cursor::new(bytes, 0))
 }
@@ -127,17 +124,12 @@ pub(crate) fn encoded(name: &str, text: &str) -> Option<File> {
 }
 
 /// Files of a `FileDescriptorSet`.
-///
-/// # Errors
-/// Bytes that are no such set.
 pub(crate) fn descriptor_set(bytes: &[u8]) -> Decoded<Vec<File>> {
     let mut files = Vec::new();
     each_field(&mut Cursor::new(bytes, 0), |number, content| {
         if let (1, Content::Bytes(file)) = (number, content) {
-            let mut source = Vec::new();
-            base64::encode(file.bytes.get(file.at..).unwrap_or_default(), &mut source);
-            let read = read_file(file)?;
-            files.push(File { source: String::from_utf8(source).unwrap_or_default(), ..read });
+            let source = base64::text(file.bytes.get(file.at..).unwrap_or_default());
+            files.push(File { source, ..read_file(file)? });
         }
         Ok(())
     })?;

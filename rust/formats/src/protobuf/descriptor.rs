@@ -1,11 +1,11 @@
-//! A file as `FileDescriptorProto`, which clients of a registry ask for in place of the text; and the text of one, which they
-//! register.
+//! Files as `FileDescriptorProto`, which clients of a registry ask for or register in place of a text.
 
 use super::definition::{self, Enum, Field, Label, Message};
-use super::schema::{joined, scalar};
+use super::schema::scalar;
 use super::text::{MAP_ENTRY, entry_name};
 use super::types::{Declared, Types, entry_of};
 use super::wire::{BYTES, VARINT};
+use crate::error::below;
 use crate::json::base64;
 use crate::varint::put_varint;
 
@@ -23,7 +23,7 @@ pub(super) fn descriptor_of(types: &Types<'_>) -> Option<String> {
     file.public.iter().for_each(|place| out.number(10, *place));
     file.weak.iter().for_each(|place| out.number(11, *place));
     for each in &file.messages {
-        out.message(4, message(types, each, &joined(&file.package, &each.name))?);
+        out.message(4, message(types, each, &below(&file.package, &each.name))?);
     }
     file.enums.iter().for_each(|each| out.message(5, enumeration(each)));
     match &*file.syntax {
@@ -31,9 +31,7 @@ pub(super) fn descriptor_of(types: &Types<'_>) -> Option<String> {
         "proto3" => out.text(12, "proto3"),
         _ => {}
     }
-    let mut text = Vec::new();
-    base64::encode(&out.0, &mut text);
-    String::from_utf8(text).ok()
+    Some(base64::text(&out.0))
 }
 
 fn message(types: &Types<'_>, message: &Message, scope: &str) -> Option<Descriptor> {
@@ -54,7 +52,7 @@ fn message(types: &Types<'_>, message: &Message, scope: &str) -> Option<Descript
         out.message(2, described);
     }
     for nested in message.messages.iter().filter(|nested| !nested.is_map_entry) {
-        out.message(3, self::message(types, nested, &joined(scope, &nested.name))?);
+        out.message(3, self::message(types, nested, &below(scope, &nested.name))?);
     }
     for each in &message.fields {
         let Some((key, value)) = entry_of(message, each) else { continue };
@@ -121,7 +119,6 @@ fn enumeration(read: &Enum) -> Descriptor {
     out
 }
 
-/// Whether several names have one number.
 fn has_aliases(read: &Enum) -> bool {
     let numbers = |at: usize| read.values[..at].iter().map(|(_, number)| number);
     read.values.iter().enumerate().any(|(at, (_, number))| numbers(at).any(|other| other == number))
@@ -161,10 +158,8 @@ impl Descriptor {
     }
 }
 
-/// The text of a descriptor. Options are left out: they change no value that is written.
-///
-/// # Errors
-/// Bytes that are none, or of something that only a text can say here.
+/// The text of a descriptor. Options are left out: they change no value that is written. Editions and groups are
+/// refused.
 pub(super) fn text_of(bytes: &[u8]) -> Result<String, String> {
     let none = "the base64 is that of no FileDescriptorProto";
     let file =

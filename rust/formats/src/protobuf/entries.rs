@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::error::{Decoded, Fault, ProtobufReason};
+use super::error::{BadProtobuf, Decoded, ProtobufReason};
 use super::plan::{FieldStep, MapPlan};
 use super::row::{Row, is_known};
 use super::scalar::{scalar, zero};
@@ -10,7 +10,6 @@ use super::wire::Cursor;
 use crate::column::Column;
 use crate::nested::Maps;
 
-/// A key, for comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Key<'v> {
     Number(u64),
@@ -77,7 +76,7 @@ impl Row<'_> {
             None => zero(&plan.key, &mut maps.keys),
         };
         if !is_pushed {
-            return Err(Fault::new(ProtobufReason::OutOfRange("map"), start));
+            return Err(BadProtobuf::new(ProtobufReason::OutOfRange("map"), start));
         }
         self.entry_value(plan, &mut maps.values, cursor, entry).map_err(|fault| match entry.key {
             Key::Text(text) => fault.in_brackets(text),
@@ -101,7 +100,7 @@ impl Row<'_> {
             (FieldStep::Enum(of), Some(Values { at, .. })) => self.enum_name(of, column, &mut cursor.part(at, end)),
             (step, Some(Values { at, .. })) => scalar(step, column, &mut cursor.part(at, end)),
             (step, None) if zero(step, column) => Ok(()),
-            (_, None) => Err(Fault::new(ProtobufReason::OutOfRange("map"), start)),
+            (_, None) => Err(BadProtobuf::new(ProtobufReason::OutOfRange("map"), start)),
         }
     }
 }
@@ -120,7 +119,7 @@ fn entry<'v>(plan: &MapPlan, mut cursor: Cursor<'v>) -> Decoded<Option<Entry<'v>
             _ => found,
         };
         if found != expected {
-            return Err(Fault::new(ProtobufReason::WireType { found, expected }, start));
+            return Err(BadProtobuf::new(ProtobufReason::WireType { found, expected }, start));
         }
         match number {
             1 => (entry.key_at, entry.key) = (Some(cursor.at), key(&plan.key, &mut cursor)?),

@@ -1,41 +1,44 @@
 //! Faults of values.
 
-use std::fmt;
-
-use crate::error::{GIVE_CONFLUENT, prefix};
+use crate::error::{BadValue, GIVE_CONFLUENT};
 
 /// A value that cannot be decoded.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{reason} (byte {position})", if path.is_empty() { String::new() } else { format!("{path}: ") })]
-pub struct BadProtobuf {
-    /// Path of the field with the fault, like `items[3].price`; empty if the value as a whole is bad.
-    pub path: String,
-    /// Kind of the fault.
-    pub reason: ProtobufReason,
-    /// Position of the fault, in bytes from the start of the value, its frame included. In a message that came in
-    /// several parts, the end of its outer message.
-    pub position: usize,
-}
+pub type BadProtobuf = BadValue<ProtobufReason>;
+
+pub(crate) type Decoded<T = ()> = Result<T, Box<BadProtobuf>>;
 
 /// Kinds of faults in a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtobufReason {
     /// Value, or a message in it, that ends too early.
+    #[error("the value ends too early")]
     Truncated,
     /// Number of more than ten bytes or 64 bits.
+    #[error("a number of more than ten bytes or 64 bits")]
     BadNumber,
     /// Length beyond the end of the message.
+    #[error("a length of {0}, which the rest of the message has not")]
     BadLength(u64),
     /// Tag with a field number or wire type that does not exist.
+    #[error("the tag {0} is of no field or wire type")]
     BadTag(u64),
     /// End of a group that has not begun; holds the field's number.
+    #[error("the end of group {0}, which has not begun")]
     UnexpectedEnd(u32),
     /// Groups nested too deep.
+    #[error("the value is nested too deep")]
     TooDeep,
     /// Text that is not UTF-8.
+    #[error("a text that is not UTF-8")]
     NotUtf8,
     /// Field with a wire type that does not match its type in the schema.
+    #[error(
+        "the wire type is {}, and the schema's is {}: the value was written with another schema, \
+         or framed",
+        wire_type(*found),
+        wire_type(*expected)
+    )]
     WireType {
         /// Wire type in the value.
         found: u8,
@@ -43,23 +46,32 @@ pub enum ProtobufReason {
         expected: u8,
     },
     /// Time or duration beyond the range of the column's type.
+    #[error("beyond the range of {0}")]
     OutOfRange(&'static str),
     /// Missing required field.
+    #[error("the field is required, and the value has none")]
     Missing,
     /// Row that would take more than this many bytes.
+    #[error("the row takes more than {0} bytes as columns")]
     RowTooLarge(usize),
     /// Value that does not begin with the configured framing; holds the fault.
+    #[error("{0}")]
     NotFramed(Box<str>),
     /// Value without the frame, which can be decoded as bare; holds the fault.
+    #[error("{0}; it can be read without")]
     Bare(Box<str>),
     /// Frame that names another message than the column's, by the schema of its id; holds the fault.
+    #[error("{0}")]
     OtherMessage(Box<str>),
     /// As `OtherMessage`, by the given schema, which need not be that of the id.
+    #[error("{0}")]
     MaybeOtherMessage(Box<str>),
     /// Value without an available schema; holds the reason.
+    #[error("{0}")]
     NoSchema(Box<str>),
     /// Value that can be decoded behind a frame of Confluent's, but is configured without; holds the fault without the
     /// frame, and the schema id.
+    #[error("{0}; behind a frame of Confluent's, a zero byte, the schema's id {1} and indexes, it can be read")]
     Framed(Box<Self>, u32),
 }
 
@@ -78,73 +90,5 @@ impl ProtobufReason {
             }
             _ => None,
         }
-    }
-}
-
-impl fmt::Display for ProtobufReason {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Truncated => formatter.write_str("the value ends too early"),
-            Self::BadNumber => formatter.write_str("a number of more than ten bytes or 64 bits"),
-            Self::BadLength(length) => write!(formatter, "a length of {length}, which the rest of the message has not"),
-            Self::BadTag(tag) => write!(formatter, "the tag {tag} is of no field or wire type"),
-            Self::UnexpectedEnd(number) => write!(formatter, "the end of group {number}, which has not begun"),
-            Self::TooDeep => formatter.write_str("the value is nested too deep"),
-            Self::NotUtf8 => formatter.write_str("a text that is not UTF-8"),
-            Self::WireType { found, expected } => {
-                let (found, expected) = (wire_type(*found), wire_type(*expected));
-                write!(
-                    formatter,
-                    "the wire type is {found}, and the schema's is {expected}: the value was written with another schema, \
-                     or framed"
-                )
-            }
-            Self::OutOfRange(wanted) => write!(formatter, "beyond the range of {wanted}"),
-            Self::Missing => formatter.write_str("the field is required, and the value has none"),
-            Self::RowTooLarge(bytes) => write!(formatter, "the row takes more than {bytes} bytes as columns"),
-            Self::NotFramed(why) | Self::OtherMessage(why) | Self::MaybeOtherMessage(why) | Self::NoSchema(why) => {
-                formatter.write_str(why)
-            }
-            Self::Bare(why) => write!(formatter, "{why}; it can be read without"),
-            Self::Framed(reason, id) => write!(
-                formatter,
-                "{reason}; behind a frame of Confluent's, a zero byte, the schema's id {id} and indexes, it can be read"
-            ),
-        }
-    }
-}
-
-/// A fault that is passed up through nested messages, each of which prepends its part of the path.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    pub(crate) path: String,
-    pub(crate) reason: ProtobufReason,
-    pub(crate) position: usize,
-}
-
-pub(crate) type Decoded<T = ()> = Result<T, Box<Fault>>;
-
-impl Fault {
-    #[cold]
-    pub(crate) fn new(reason: ProtobufReason, position: usize) -> Box<Self> {
-        Box::new(Self { path: String::new(), reason, position })
-    }
-
-    #[cold]
-    pub(crate) fn in_field(mut self: Box<Self>, name: &str) -> Box<Self> {
-        prefix(&mut self.path, name);
-        self
-    }
-
-    #[cold]
-    pub(crate) fn in_brackets(mut self: Box<Self>, key: impl fmt::Debug) -> Box<Self> {
-        prefix(&mut self.path, &format!("[{key:?}]"));
-        self
-    }
-
-    /// Moves the fault to the position of a merged message, whose bytes were joined from several parts.
-    pub(crate) fn at(mut self: Box<Self>, position: usize) -> Box<Self> {
-        self.position = position;
-        self
     }
 }

@@ -39,10 +39,8 @@ pub(crate) struct Frame<'v> {
     pub(crate) start: usize,
 }
 
-/// A frame, or its fault.
 pub(crate) type Framed<'v> = Result<Frame<'v>, ProtobufReason>;
 
-/// Message that a frame names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MessageName {
     Indexes(Vec<u32>),
@@ -60,12 +58,8 @@ impl<'v> Frame<'v> {
         }
         let mut cursor = Cursor::new(value, at);
         read(&mut cursor, |_| {})?;
-        Ok(Self {
-            key,
-            by: MessageNaming::Indexes,
-            named: value.get(at..cursor.at).unwrap_or_default(),
-            start: cursor.at,
-        })
+        let named = value.get(at..cursor.at).unwrap_or_default();
+        Ok(Self { key, by: MessageNaming::Indexes, named, start: cursor.at })
     }
 
     /// Reads Confluent's frame from a header; the value has no frame then.
@@ -96,15 +90,10 @@ impl<'v> Frame<'v> {
     pub(crate) fn of_glue(key: WriterKey, unframed: &'v [u8], at: usize) -> Framed<'v> {
         let mut cursor = Cursor::new(unframed, at);
         cursor.varint().map_err(|_| ProtobufReason::NotFramed(NO_NUMBER.into()))?;
-        Ok(Self {
-            key,
-            by: MessageNaming::Number,
-            named: unframed.get(at..cursor.at).unwrap_or_default(),
-            start: cursor.at,
-        })
+        let named = unframed.get(at..cursor.at).unwrap_or_default();
+        Ok(Self { key, by: MessageNaming::Number, named, start: cursor.at })
     }
 
-    /// Decodes which message the frame names.
     #[cold]
     pub(crate) fn message_name(&self) -> Result<MessageName, ProtobufReason> {
         let mut cursor = Cursor::new(self.named, 0);

@@ -16,7 +16,6 @@ mod resolve;
 mod row;
 mod scalar;
 mod schema;
-mod selection;
 mod text;
 mod types;
 mod wire;

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::compatibility::differences;
 use super::definition::{self, Enum, Field, File, Message};
 use super::descriptor;
-use super::schema::{bad, scalar};
+use super::schema::scalar;
 use super::text;
 use super::types::{Declared, Types, entry_of, value_of};
-use crate::avro::BadSchema;
+use crate::avro::{BadSchema, bad};
 use crate::json::base64;
 
-/// Where further files that come with compilers stand: no registry is given them, so their types are not looked for.
+/// Folders of files that come with compilers: no registry is given them, so their types are not looked for.
 const UNCHECKED: [&str; 3] = ["google/", "confluent/", "buf/"];
 
 /// A file of Protobuf that was understood and checked as compilers do, with all that it imports.
@@ -26,10 +26,10 @@ pub struct ParsedProtobuf {
 }
 
 impl ParsedProtobuf {
-    /// The file of a text, or of a `FileDescriptorProto` in base64, beside texts of others by the names of their imports.
+    /// Reads a text, or a `FileDescriptorProto` in base64. The `others` have the names by which they are imported.
     ///
     /// # Errors
-    /// Why it is no schema.
+    /// Text that is no schema.
     pub fn parse(text: &str, others: &[(String, String)]) -> Result<Self, BadSchema> {
         let mut imported = BTreeMap::new();
         for (name, other) in others {
@@ -55,11 +55,7 @@ impl ParsedProtobuf {
         }
         let mut files = Vec::new();
         add_imports(&file, imported, &mut BTreeSet::new(), &mut files)?;
-        let given = described.map(|bytes| {
-            let mut given = Vec::new();
-            base64::encode(&bytes, &mut given);
-            String::from_utf8(given).unwrap_or_default()
-        });
+        let given = described.map(|bytes| base64::text(&bytes));
         let parsed = Self { own: file, imported: files, text: text::canonical(&text)?, given };
         parsed.check_names()?;
         Ok(parsed)
@@ -70,14 +66,14 @@ impl ParsedProtobuf {
         &self.text
     }
 
-    /// The `FileDescriptorProto` in base64: the given one, or that of the text, without options, services and extensions.
-    /// None of editions, whose features would be lost, and if there are types of which only the name is known.
+    /// The `FileDescriptorProto` in base64: the given one, or that of the text, without options, services and
+    /// extensions. None of editions, whose features would be lost, and if there are types of which only the name is
+    /// known.
     pub fn descriptor(&self) -> Option<String> {
         self.given.clone().or_else(|| descriptor::descriptor_of(&self.types()))
     }
 
-    /// Why messages of a writer's schema cannot be read with this one, by the rules of Confluent's registry, each with its
-    /// place; nothing if they can be.
+    /// Reasons why messages of the writer's schema cannot be read with this one, with their places; empty if they can.
     pub fn cannot_read(&self, writer: &Self) -> Vec<String> {
         differences(writer.types(), self.types())
     }

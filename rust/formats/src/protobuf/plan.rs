@@ -5,10 +5,10 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field as ArrowField, Fields, TimeUnit};
 
 use super::options::ProtobufOptions;
-use super::schema::{Enum, Field, FieldKind, Message, Presence, ProtobufSchema, TypeId, bad};
-use super::selection::FieldSelection;
+use super::schema::{Enum, Field, FieldKind, Message, Presence, ProtobufSchema, TypeId};
 use super::wire::{BYTES, FIXED32, FIXED64, GROUP, VARINT};
-use crate::avro::BadSchema;
+use crate::avro::{BadSchema, bad};
+use crate::error::below;
 
 /// Limit on the columns of a schema: a message that is used at several places counts at each.
 const MAX_COLUMNS: usize = 10_000;
@@ -132,9 +132,6 @@ impl FieldStep {
 }
 
 /// Plan of the schema's message, and the type of its column.
-///
-/// # Errors
-/// Type that cannot be a column.
 pub(crate) fn plan(schema: &ProtobufSchema, options: &ProtobufOptions) -> Result<(MessagePlan, DataType), BadSchema> {
     let mut planner = Planner { schema, options, columns: 0, open: Vec::new() };
     match planner.message(schema.root, &FieldSelection::of(&options.fields), "", 0)? {
@@ -180,7 +177,7 @@ impl Planner<'_> {
         self.open.push(id);
         let (mut plans, mut columns) = (Vec::new(), Vec::new());
         for (field, wanted) in chosen(message, wanted, path)? {
-            let below = if path.is_empty() { field.name.to_string() } else { format!("{path}.{}", field.name) };
+            let below = below(path, &field.name);
             if let Some((plan, data_type)) = self.field(field, wanted, &below, depth + 1)? {
                 plans.push((plan, field.oneof));
                 columns.push(ArrowField::new(&*field.name, data_type, true));
@@ -439,4 +436,40 @@ fn message_plan(plans: Vec<(FieldPlan, Option<u32>)>, all: &[Field]) -> MessageP
     by_number.sort_unstable();
     let all = if fields.len() >= 64 { u64::MAX } else { (1 << fields.len()) - 1 };
     MessagePlan { fields: fields.into(), by_tag, by_number: by_number.into(), hidden: hidden.into(), all }
+}
+
+/// Selected fields in their order, each with the selection below it; empty for all.
+#[derive(Debug, Default)]
+struct FieldSelection(Vec<(Box<str>, Self)>);
+
+impl FieldSelection {
+    const ALL: Self = Self(Vec::new());
+
+    /// Selection from paths such as `items.price`.
+    fn of(paths: &[String]) -> Self {
+        let mut wanted = Self::default();
+        for path in paths {
+            wanted.add(path);
+        }
+        wanted
+    }
+
+    fn add(&mut self, path: &str) {
+        let mut at = self;
+        for name in path.split('.') {
+            let place = at.0.iter().position(|(known, _)| **known == *name).unwrap_or_else(|| {
+                at.0.push((name.into(), Self::default()));
+                at.0.len() - 1
+            });
+            at = &mut at.0[place].1;
+        }
+    }
+
+    fn is_all(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn fields(&self) -> impl Iterator<Item = (&str, &Self)> {
+        self.0.iter().map(|(name, below)| (&**name, below))
+    }
 }

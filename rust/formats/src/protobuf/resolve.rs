@@ -3,16 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use super::schema::{Field, FieldKind, Presence, ProtobufSchema, TypeId, bad};
-use crate::avro::BadSchema;
+use super::schema::{Field, FieldKind, Presence, ProtobufSchema, TypeId};
+use crate::avro::{BadSchema, bad};
 
 /// Length of a path from which on it is not extended: a writer's messages may be nested without limit.
 const MAX_PATH: usize = 1_000;
 
-/// Compares the fields that the messages of both schemas have, and the messages nested in them.
-///
-/// # Errors
-/// First field whose encoding differs, with both types.
+/// Refuses schemas with a common field whose encoding differs, in their messages and those nested in them.
 pub(crate) fn check(writer: &ProtobufSchema, reader: &ProtobufSchema) -> Result<(), BadSchema> {
     // Iterative, because a writer's messages may be nested deeper than the reader's.
     let mut open = vec![(writer.root, reader.root, String::new())];

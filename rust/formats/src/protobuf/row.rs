@@ -4,7 +4,7 @@
 //! and map entries are only noted where they occur, and are decoded at the end of the message: only then it is known
 //! which of them are parts of one message, and each part is decoded once.
 
-use super::error::{Decoded, Fault, ProtobufReason};
+use super::error::{BadProtobuf, Decoded, ProtobufReason};
 use super::plan::{Absent, FieldPlan, FieldStep, ItemPlan, MessagePlan};
 use super::scalar::{micros, scalar, wrapper, zero};
 use super::schema::Enum;
@@ -26,7 +26,6 @@ pub(crate) struct Part {
     pub(super) end: Option<usize>,
 }
 
-/// A row in progress.
 pub(crate) struct Row<'s> {
     /// Parts of the open messages, the innermost message's last.
     pub(crate) parts: &'s mut Vec<Part>,
@@ -171,7 +170,7 @@ impl Row<'_> {
             && matches!(field.step, FieldStep::List(_))
             && matches!(field.wire, VARINT | FIXED32 | FIXED64);
         if wire != field.wire && !is_packed {
-            let fault = Fault::new(ProtobufReason::WireType { found: wire, expected: field.wire }, start);
+            let fault = BadProtobuf::new(ProtobufReason::WireType { found: wire, expected: field.wire }, start);
             return Err(fault.in_field(structs.fields[index].name()));
         }
         Ok(Some((index, wire)))
@@ -321,7 +320,7 @@ impl Row<'_> {
                 texts.push(&number.to_string())
             }
         };
-        if is_pushed { Ok(()) } else { Err(Fault::new(ProtobufReason::OutOfRange("utf8"), start)) }
+        if is_pushed { Ok(()) } else { Err(BadProtobuf::new(ProtobufReason::OutOfRange("utf8"), start)) }
     }
 
     /// Counts the bytes of `count` items before they are decoded.

@@ -1,6 +1,6 @@
 //! Decoding of scalars, and of Google's messages that become scalars.
 
-use super::error::{Decoded, Fault, ProtobufReason};
+use super::error::{BadProtobuf, Decoded, ProtobufReason};
 use super::plan::FieldStep;
 use super::wire::{BYTES, Cursor, FIXED32, FIXED64, VARINT};
 use crate::column::Column;
@@ -15,7 +15,7 @@ pub(crate) fn scalar(step: &FieldStep, column: &mut Column, cursor: &mut Cursor<
         (FieldStep::Text, Column::Utf8(texts)) => {
             let start = cursor.at;
             if !texts.push(cursor.text()?) {
-                return Err(Fault::new(ProtobufReason::OutOfRange("utf8"), start));
+                return Err(BadProtobuf::new(ProtobufReason::OutOfRange("utf8"), start));
             }
         }
         (FieldStep::Fixed64, Column::Float64(values) | Column::Int64(values) | Column::UInt64(values)) => {
@@ -45,7 +45,7 @@ fn rarer(step: &FieldStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Deco
         (FieldStep::Bytes, Column::Binary(bytes)) => {
             let start = cursor.at;
             if !bytes.push(cursor.take()?) {
-                return Err(Fault::new(ProtobufReason::OutOfRange("binary"), start));
+                return Err(BadProtobuf::new(ProtobufReason::OutOfRange("binary"), start));
             }
         }
         (FieldStep::UInt32AsLong, Column::Int64(values)) => {
@@ -70,30 +70,16 @@ fn rarer(step: &FieldStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Deco
 #[must_use]
 pub(crate) fn zero(step: &FieldStep, column: &mut Column) -> bool {
     match (step, column) {
-        (FieldStep::Enum(of), Column::Utf8(texts)) => texts.push(of.values.get(&0).map_or("0", |name| name)),
-        (_, Column::Utf8(texts)) => texts.push(""),
-        (_, Column::Binary(bytes)) => bytes.push(b""),
-        (_, Column::Boolean(bits)) => {
-            bits.push(false);
-            true
-        }
-        (_, Column::Int32(values) | Column::UInt32(values) | Column::Float32(values)) => {
-            values.push([0; 4]);
-            true
-        }
-        (_, Column::Int64(values) | Column::UInt64(values) | Column::Float64(values)) => {
-            values.push([0; 8]);
-            true
-        }
-        (_, Column::Decimal { values, .. }) => {
-            values.push([0; 16]);
-            true
-        }
-        (_, column) => {
-            column.push_null();
-            true
-        }
+        (FieldStep::Enum(of), Column::Utf8(texts)) => return texts.push(of.values.get(&0).map_or("0", |name| name)),
+        (_, Column::Utf8(texts)) => return texts.push(""),
+        (_, Column::Binary(bytes)) => return bytes.push(b""),
+        (_, Column::Boolean(bits)) => bits.push(false),
+        (_, Column::Int32(values) | Column::UInt32(values) | Column::Float32(values)) => values.push([0; 4]),
+        (_, Column::Int64(values) | Column::UInt64(values) | Column::Float64(values)) => values.push([0; 8]),
+        (_, Column::Decimal { values, .. }) => values.push([0; 16]),
+        (_, column) => column.push_null(),
     }
+    true
 }
 
 /// Decodes a wrapper's only field, number 1.
@@ -106,12 +92,9 @@ pub(crate) fn wrapper(step: &FieldStep, column: &mut Column, cursor: &mut Cursor
     };
     let rows = column.rows();
     while !cursor.is_at_end() {
-        match field_of(cursor, 1, expected)? {
-            true => {
-                column.truncate(rows);
-                scalar(step, column, cursor)?;
-            }
-            false => continue,
+        if field_of(cursor, 1, expected)? {
+            column.truncate(rows);
+            scalar(step, column, cursor)?;
         }
     }
     if column.rows() > rows || zero(step, column) {
@@ -126,7 +109,7 @@ fn field_of(cursor: &mut Cursor<'_>, wanted: u32, expected: u8) -> Decoded<bool>
     let start = cursor.at;
     match cursor.tag()? {
         (number, found) if number == wanted && found != expected => {
-            Err(Fault::new(ProtobufReason::WireType { found, expected }, start))
+            Err(BadProtobuf::new(ProtobufReason::WireType { found, expected }, start))
         }
         (number, _) if number == wanted => Ok(true),
         (number, wire) => cursor.skip(number, wire).map(|()| false),
@@ -142,7 +125,7 @@ pub(crate) fn micros(cursor: &mut Cursor<'_>, name: &'static str) -> Decoded<i64
         match cursor.tag()? {
             (1, VARINT) => seconds = cursor.varint()? as i64,
             (2, VARINT) => nanos = cursor.varint()? as i32,
-            (1 | 2, found) => return Err(Fault::new(ProtobufReason::WireType { found, expected: VARINT }, at)),
+            (1 | 2, found) => return Err(BadProtobuf::new(ProtobufReason::WireType { found, expected: VARINT }, at)),
             (number, wire) => cursor.skip(number, wire)?,
         }
     }
@@ -150,5 +133,5 @@ pub(crate) fn micros(cursor: &mut Cursor<'_>, name: &'static str) -> Decoded<i64
     // their parts are.
     let micros = if name == "timestamp" { nanos.div_euclid(1_000) } else { nanos / 1_000 };
     let all = seconds.checked_mul(1_000_000).and_then(|all| all.checked_add(i64::from(micros)));
-    all.ok_or_else(|| Fault::new(ProtobufReason::OutOfRange(name), start))
+    all.ok_or_else(|| BadProtobuf::new(ProtobufReason::OutOfRange(name), start))
 }

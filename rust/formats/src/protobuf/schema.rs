@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::definition::{self, Features, File, Label};
 use super::text;
-use crate::avro::BadSchema;
+use crate::avro::{BadSchema, bad};
+use crate::error::below;
 
 /// Index of a message or enum in its list.
 pub(crate) type TypeId = usize;
@@ -101,7 +102,7 @@ pub(crate) enum FieldKind {
 }
 
 impl FieldKind {
-    /// The type as `.proto` files have it; of what has a name of its own, what it is.
+    /// Keyword of the type in `.proto` files, or the kind of a type that has a name of its own.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Double => "double",
@@ -129,7 +130,6 @@ impl FieldKind {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Enum {
     pub(crate) values: BTreeMap<i32, Box<str>>,
-    /// Number of each name.
     pub(crate) numbers: BTreeMap<Box<str>, i32>,
     /// True if fields with an unknown number count as missing.
     pub(crate) is_closed: bool,
@@ -262,10 +262,12 @@ impl ProtobufSchema {
     pub(crate) fn of_files(files: &[File], message: Option<&str>) -> Result<Self, BadSchema> {
         let mut linker = Linker::default();
         for (number, file) in files.iter().enumerate() {
-            linker.declare_file(number, file)?;
+            linker.declare(number, &file.package, &[], (&file.messages, &file.enums), features(file))?;
         }
         for file in files {
-            linker.link_file(file)?;
+            for message in &file.messages {
+                linker.link(message, &file.package, features(file))?;
+            }
         }
         if let (None, Some(last)) = (message, files.last())
             && let Some(other) = files.iter().find(|file| file.imports.contains(&last.name))
@@ -326,10 +328,6 @@ struct Linker {
     by_name: BTreeMap<String, FieldKind>,
 }
 
-pub(crate) fn joined(scope: &str, name: &str) -> String {
-    if scope.is_empty() { name.to_owned() } else { format!("{scope}.{name}") }
-}
-
 /// Features that the syntax of a file implies.
 fn features(file: &File) -> Features {
     let own = match &*file.syntax {
@@ -341,11 +339,6 @@ fn features(file: &File) -> Features {
 }
 
 impl Linker {
-    fn declare_file(&mut self, number: usize, file: &File) -> Result<(), BadSchema> {
-        let features = features(file);
-        self.declare(number, &file.package, &[], (&file.messages, &file.enums), features)
-    }
-
     fn declare(
         &mut self,
         file: usize,
@@ -362,11 +355,11 @@ impl Linker {
                 values.entry(*number).or_insert_with(|| name.as_str().into());
             }
             let is_closed = each.features.within(features).enum_type == 2;
-            self.name(joined(scope, &each.name), FieldKind::Enum(self.enums.len()))?;
+            self.name(below(scope, &each.name), FieldKind::Enum(self.enums.len()))?;
             self.enums.push(Arc::new(Enum { values, numbers, is_closed }));
         }
         for (index, message) in messages.iter().enumerate() {
-            let name = joined(scope, &message.name);
+            let name = below(scope, &message.name);
             let indexes = [indexes, &[index as u32]].concat();
             self.name(name.clone(), FieldKind::Message(self.messages.len()))?;
             self.messages.push(Message {
@@ -389,22 +382,14 @@ impl Linker {
         }
     }
 
-    fn link_file(&mut self, file: &File) -> Result<(), BadSchema> {
-        for message in &file.messages {
-            self.link(message, &file.package, features(file))?;
-        }
-        Ok(())
-    }
-
     fn link(&mut self, message: &definition::Message, scope: &str, features: Features) -> Result<(), BadSchema> {
-        let (name, features) = (joined(scope, &message.name), message.features.within(features));
+        let (name, features) = (below(scope, &message.name), message.features.within(features));
         let mut fields = Vec::new();
         for field in &message.fields {
             let linked = self.field(field, &name, message.is_map_entry, features);
-            fields.push(linked.map_err(|bad| BadSchema { path: joined(&name, &field.name), ..bad })?);
+            fields.push(linked.map_err(|bad| BadSchema { path: below(&name, &field.name), ..bad })?);
         }
-        let numbers = fields.iter().map(|field| (field.number, &field.name));
-        let mut numbers: Vec<_> = numbers.collect();
+        let mut numbers: Vec<_> = fields.iter().map(|field| (field.number, &field.name)).collect();
         numbers.sort_unstable();
         if let Some(pair) = numbers.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(bad(&name, format!("two fields have the number {}", pair[0].0)));
@@ -489,7 +474,7 @@ pub(crate) fn find<'d, T>(
         return declared.get_key_value(full);
     }
     loop {
-        let found = declared.get_key_value(&joined(scope, name));
+        let found = declared.get_key_value(&below(scope, name));
         if found.is_some() || scope.is_empty() {
             return found;
         }
@@ -517,8 +502,4 @@ pub(crate) fn scalar(number: u64) -> Option<FieldKind> {
         18 => FieldKind::SInt64,
         _ => return None,
     })
-}
-
-pub(crate) fn bad(path: &str, reason: String) -> BadSchema {
-    BadSchema::new(path, reason)
 }

@@ -4,10 +4,7 @@
 use super::definition::{Enum, Features, Field, File, Label, MAX_DEPTH, Message};
 use super::schema;
 
-/// Parses a file.
-///
-/// # Errors
-/// Unexpected token, with its line.
+/// Parses a file; an error has the line of the unexpected token.
 pub(crate) fn parse(name: &str, text: &str) -> Result<File, String> {
     let mut parser = Parser { tokens: tokens(text)?, at: 0, are_labelled: true };
     let mut file = File { name: name.to_owned(), syntax: "proto2".to_owned(), ..File::default() };
@@ -187,10 +184,7 @@ impl<'t> Parser<'t> {
                     self.expect(";")?;
                 }
                 "option" => file.features = self.option(";")?.within(file.features),
-                "message" => {
-                    let message = self.message(0)?;
-                    file.messages.push(message);
-                }
+                "message" => file.messages.push(self.message(0)?),
                 "enum" => file.enums.push(self.enumeration()?),
                 "service" => {
                     file.has_others = true;
@@ -198,8 +192,7 @@ impl<'t> Parser<'t> {
                 }
                 "extend" => {
                     file.has_others = true;
-                    let groups = self.extension(0)?;
-                    file.messages.extend(groups);
+                    file.messages.extend(self.extension(0)?);
                 }
                 "export" | "local" if matches!(self.peek(), "message" | "enum") => {}
                 ";" => {}
@@ -274,16 +267,12 @@ impl<'t> Parser<'t> {
                 "export" | "local"
                     if matches!(self.peek(), "message" | "enum")
                         && self.tokens.get(self.at + 2).is_some_and(|token| token.text == "{") => {}
-                "message" if self.is_block() => {
-                    let nested = self.message(depth + 1)?;
-                    message.messages.push(nested);
-                }
+                "message" if self.is_block() => message.messages.push(self.message(depth + 1)?),
                 "enum" if self.is_block() => message.enums.push(self.enumeration()?),
                 "oneof" if self.is_block() => self.oneof(&mut message, depth)?,
                 "option" => message.features = self.option(";")?.within(message.features),
                 "extend" if self.tokens.get(self.at + 1).is_some_and(|token| token.text == "{") => {
-                    let groups = self.extension(depth)?;
-                    message.messages.extend(groups);
+                    message.messages.extend(self.extension(depth)?);
                 }
                 "reserved" | "extensions" if !matches!(self.tokens.get(self.at + 1), Some(token) if token.text == "=") =>
                 {
@@ -450,9 +439,6 @@ fn set_feature(features: &mut Features, name: &str, value: &str) {
 }
 
 /// A text without comments, one statement a line.
-///
-/// # Errors
-/// A character that stands in no text, with its line.
 pub(crate) fn canonical(text: &str) -> Result<String, String> {
     let (mut lines, mut line, mut depth, mut inner) = (String::new(), Vec::new(), 0_usize, 0_usize);
     let mut end = |line: &mut Vec<&str>, depth: usize| {

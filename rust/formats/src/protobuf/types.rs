@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::definition::{Enum, Field, File, Message};
-use super::schema::{find, joined};
+use super::schema::find;
 use super::text::MAP_ENTRY;
+use crate::error::below;
 
 /// The fields of key and value, if this one is a map.
 pub(super) fn entry_of<'f>(message: &'f Message, field: &Field) -> Option<(&'f Field, &'f Field)> {
@@ -15,7 +16,7 @@ pub(super) fn entry_of<'f>(message: &'f Message, field: &Field) -> Option<(&'f F
     }
 }
 
-/// What says the type of a field: of a map, the field of its values.
+/// Field that has the type: for a map, that of its values.
 pub(super) fn value_of<'f>(message: &'f Message, field: &'f Field) -> &'f Field {
     entry_of(message, field).map_or(field, |(_, value)| value)
 }
@@ -41,17 +42,16 @@ impl<'f> Types<'f> {
         types
     }
 
-    /// The file itself.
     pub(super) fn own(&self) -> &'f File {
         self.own
     }
 
     fn declare(&mut self, scope: &str, messages: &'f [Message], enums: &'f [Enum], file: &'f File) {
         for each in enums {
-            self.declared.insert(joined(scope, &each.name), (Declared::Enum, file));
+            self.declared.insert(below(scope, &each.name), (Declared::Enum, file));
         }
         for message in messages.iter().filter(|message| !message.is_map_entry) {
-            let name = joined(scope, &message.name);
+            let name = below(scope, &message.name);
             self.declare(&name, &message.messages, &message.enums, file);
             self.declared.insert(name, (Declared::Message(message), file));
         }

@@ -2,7 +2,7 @@
 
 use monedula_columns::text_of;
 
-use super::error::{Decoded, Fault, ProtobufReason};
+use super::error::{BadProtobuf, Decoded, ProtobufReason};
 use crate::varint::short_varint;
 
 /// Limit on the nesting of groups that are skipped, as in Google's parsers.
@@ -36,8 +36,8 @@ impl<'v> Cursor<'v> {
     }
 
     #[cold]
-    pub(crate) fn fault(&self, reason: ProtobufReason) -> Box<Fault> {
-        Fault::new(reason, self.at)
+    pub(crate) fn fault(&self, reason: ProtobufReason) -> Box<BadProtobuf> {
+        BadProtobuf::new(reason, self.at)
     }
 
     #[inline(always)]
@@ -112,14 +112,14 @@ impl<'v> Cursor<'v> {
                 self.at += taken.len();
                 Ok(taken)
             }
-            None => Err(Fault::new(ProtobufReason::BadLength(length), start)),
+            None => Err(BadProtobuf::new(ProtobufReason::BadLength(length), start)),
         }
     }
 
     #[inline(always)]
     pub(crate) fn text(&mut self) -> Decoded<&'v str> {
         let start = self.at;
-        text_of(self.take()?).map_err(|_| Fault::new(ProtobufReason::NotUtf8, start))
+        text_of(self.take()?).map_err(|_| BadProtobuf::new(ProtobufReason::NotUtf8, start))
     }
 
     /// Reads a field's number and wire type.
@@ -129,7 +129,7 @@ impl<'v> Cursor<'v> {
         let tag = self.varint()?;
         let (number, wire) = (tag >> 3, (tag & 7) as u8);
         if number == 0 || number > MAX_NUMBER || wire > FIXED32 {
-            return Err(Fault::new(ProtobufReason::BadTag(tag), start));
+            return Err(BadProtobuf::new(ProtobufReason::BadTag(tag), start));
         }
         Ok((number as u32, wire))
     }
@@ -165,13 +165,13 @@ impl<'v> Cursor<'v> {
             let at = self.at;
             let (number, wire) = self.tag()?;
             match wire {
-                GROUP if depth == MAX_DEPTH => return Err(Fault::new(ProtobufReason::TooDeep, at)),
+                GROUP if depth == MAX_DEPTH => return Err(BadProtobuf::new(ProtobufReason::TooDeep, at)),
                 GROUP => {
                     open[depth] = number;
                     depth += 1;
                 }
                 END_GROUP if open[depth - 1] != number => {
-                    return Err(Fault::new(ProtobufReason::UnexpectedEnd(number), at));
+                    return Err(BadProtobuf::new(ProtobufReason::UnexpectedEnd(number), at));
                 }
                 END_GROUP if depth == 1 => return Ok((start, at)),
                 END_GROUP => depth -= 1,

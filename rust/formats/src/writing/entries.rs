@@ -28,7 +28,6 @@ pub(crate) enum Keys<'a> {
     Others,
 }
 
-/// A key, for comparison.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key<'k> {
     Text(&'k [u8]),
@@ -143,8 +142,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// # Errors
-    /// Text key that is not UTF-8.
+    /// Refuses a text key that is not UTF-8.
     #[inline]
     fn check(&self, entry: usize) -> Written {
         match self {
@@ -154,7 +152,6 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Bytes of a text key.
     #[inline]
     pub(crate) fn text(&self, entry: usize) -> &[u8] {
         match self {

@@ -25,7 +25,6 @@ impl Meaning {
 }
 
 impl Meaning {
-    /// Meaning of the items of a column of lists.
     pub(crate) fn of_items(lists: &DataType) -> Self {
         item_of(lists).map_or(Self::Storage, |item| Self::of(item))
     }
@@ -56,7 +55,6 @@ fn item_of(lists: &DataType) -> Option<&FieldRef> {
     }
 }
 
-/// Appends the text of a UUID's bytes.
 pub(crate) fn uuid_text(bytes: &[u8], out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     for (index, byte) in bytes.iter().enumerate() {
@@ -67,7 +65,6 @@ pub(crate) fn uuid_text(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Length of a UUID's text.
 pub(crate) const UUID_TEXT_BYTES: usize = 36;
 
 /// Type of the values behind a dictionary or run-end encoding.

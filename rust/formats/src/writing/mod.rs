@@ -8,7 +8,7 @@ mod meaning;
 mod numbers;
 mod texts;
 
-use arrow_array::{Array, ArrayRef, LargeBinaryArray};
+use arrow_array::{Array, ArrayRef, LargeBinaryArray, StructArray};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use monedula_columns::refusable;
 
@@ -17,8 +17,8 @@ pub use self::meaning::Meaning;
 pub(crate) use self::meaning::{UUID_TEXT_BYTES, uuid_text};
 pub(crate) use self::numbers::{Decimals, Floats, Ints, Times, beyond, units};
 pub(crate) use self::texts::{Bounds, Texts, indexed};
-use crate::avro::{BadSchema, WriterKey};
-use crate::error::prefix;
+use crate::avro::{BadSchema, WriterKey, bad};
+use crate::error::{below, prefix};
 
 /// Error of a column that cannot be encoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -72,13 +72,40 @@ impl Fault {
     }
 }
 
+/// Methods of an encoder, which holds a `frame` and binds columns.
+macro_rules! encoder_methods {
+    () => {
+        /// Checks that columns of this type can be encoded.
+        ///
+        /// # Errors
+        /// [`Unwritable::Column`] if they cannot.
+        pub fn check(&self, data_type: &arrow_schema::DataType) -> Result<(), Unwritable> {
+            self.bind(&arrow_array::new_empty_array(data_type)).map(drop)
+        }
+
+        /// Frame before each value, which names its schema.
+        pub fn frame(&self) -> &[u8] {
+            &self.frame
+        }
+
+        /// Values of a column's rows. A null row becomes null, and no value of the format.
+        ///
+        /// # Errors
+        /// [`Unwritable`] if any row cannot be encoded; then no values are returned.
+        pub fn encode(&self, column: &ArrayRef) -> Result<arrow_array::LargeBinaryArray, Unwritable> {
+            let bound = self.bind(column)?;
+            $crate::writing::values(column, &self.frame, |row, out| bound.write(row, out))
+        }
+    };
+}
+
+pub(crate) use encoder_methods;
+
 /// Number of rows that the size of a row is estimated from.
 const SAMPLE: usize = 256;
 
-/// Values of a column's rows, each behind a frame. A null row becomes null.
-///
-/// # Errors
-/// [`Unwritable::Row`] for the first row that cannot be encoded; then no values are returned.
+/// Values of a column's rows, each behind a frame; an error for the first that cannot be encoded. A null row becomes
+/// null.
 pub(crate) fn values(
     column: &ArrayRef,
     frame: &[u8],
@@ -120,14 +147,20 @@ pub fn with_frame(values: LargeBinaryArray, frame: &[u8]) -> LargeBinaryArray {
     LargeBinaryArray::new(offsets, Buffer::from_vec(values), nulls)
 }
 
-/// Path of a field in a struct with this path.
-pub(crate) fn below(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
-}
-
-/// Error of a column that does not fit: its path and the reason.
-pub(crate) fn bad(path: &str, reason: impl Into<String>) -> BadSchema {
-    BadSchema::new(path, reason)
+/// Refuses columns of a struct that are none of `fields`, or that share a name.
+pub(crate) fn check_columns(of: &str, fields: &[&str], structs: &StructArray, path: &str) -> Result<(), BadSchema> {
+    let columns = structs.column_names();
+    for (index, column) in columns.iter().enumerate() {
+        if !fields.contains(column) {
+            let known = fields.join(", ");
+            let reason = format!("{of} has no such field, only {known}; drop the column, or add the field");
+            return Err(bad(&below(path, column), reason));
+        }
+        if columns[..index].contains(column) {
+            return Err(bad(&below(path, column), "there are two columns of this name"));
+        }
+    }
+    Ok(())
 }
 
 /// Frame before each value, which names its schema.

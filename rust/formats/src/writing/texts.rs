@@ -31,17 +31,41 @@ enum Values<'a> {
 
 impl<'a> Texts<'a> {
     pub(crate) fn of_texts(array: &'a ArrayRef) -> Option<Self> {
-        Some(Self { values: Values::of_texts(array)?, are_texts: true })
+        Self::of_bytes(array).filter(|texts| texts.are_texts)
     }
 
+    /// Columns of bytes or texts.
     pub(crate) fn of_bytes(array: &'a ArrayRef) -> Option<Self> {
-        Self::of_texts(array).or_else(|| Some(Self { values: Values::of_bytes(array)?, are_texts: false }))
+        let (values, are_texts) = match array.data_type() {
+            DataType::Utf8 => {
+                let array = array.as_string::<i32>();
+                (Values::Short(array.value_offsets(), array.value_data()), true)
+            }
+            DataType::LargeUtf8 => {
+                let array = array.as_string::<i64>();
+                (Values::Long(array.value_offsets(), array.value_data()), true)
+            }
+            DataType::Binary => {
+                let array = array.as_binary::<i32>();
+                (Values::Short(array.value_offsets(), array.value_data()), false)
+            }
+            DataType::LargeBinary => {
+                let array = array.as_binary::<i64>();
+                (Values::Long(array.value_offsets(), array.value_data()), false)
+            }
+            DataType::Utf8View => (Values::TextViews(array.as_string_view()), true),
+            DataType::BinaryView => (Values::BinaryViews(array.as_binary_view()), false),
+            DataType::FixedSizeBinary(_) => (Values::Fixed(array.as_fixed_size_binary()), false),
+            _ => {
+                let (indices, values) = indexed(array)?;
+                let Self { values, are_texts } = Self::of_bytes(values)?;
+                (Values::Indexed(indices, Box::new(values)), are_texts)
+            }
+        };
+        Some(Self { values, are_texts })
     }
 
-    /// A row's bytes.
-    ///
-    /// # Errors
-    /// Invalid UTF-8 in a column of texts.
+    /// A row's bytes; an error for invalid UTF-8 in a column of texts.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> Written<&'a [u8]> {
         let bytes = self.values.get(row);
@@ -63,43 +87,6 @@ impl<'a> Texts<'a> {
 }
 
 impl<'a> Values<'a> {
-    fn of_texts(array: &'a ArrayRef) -> Option<Self> {
-        Some(match array.data_type() {
-            DataType::Utf8 => {
-                let array = array.as_string::<i32>();
-                Self::Short(array.value_offsets(), array.value_data())
-            }
-            DataType::LargeUtf8 => {
-                let array = array.as_string::<i64>();
-                Self::Long(array.value_offsets(), array.value_data())
-            }
-            DataType::Utf8View => Self::TextViews(array.as_string_view()),
-            _ => {
-                let (indices, values) = indexed(array)?;
-                Self::Indexed(indices, Box::new(Self::of_texts(values)?))
-            }
-        })
-    }
-
-    fn of_bytes(array: &'a ArrayRef) -> Option<Self> {
-        Some(match array.data_type() {
-            DataType::Binary => {
-                let array = array.as_binary::<i32>();
-                Self::Short(array.value_offsets(), array.value_data())
-            }
-            DataType::LargeBinary => {
-                let array = array.as_binary::<i64>();
-                Self::Long(array.value_offsets(), array.value_data())
-            }
-            DataType::BinaryView => Self::BinaryViews(array.as_binary_view()),
-            DataType::FixedSizeBinary(_) => Self::Fixed(array.as_fixed_size_binary()),
-            _ => {
-                let (indices, values) = indexed(array)?;
-                Self::Indexed(indices, Box::new(Self::of_bytes(values)?))
-            }
-        })
-    }
-
     #[inline]
     fn get(&self, row: usize) -> &'a [u8] {
         match self {

@@ -8,7 +8,7 @@ use flate2::write::ZlibEncoder;
 use monedula_columns::{BufferPool, RecordContext, TypedColumn};
 use monedula_formats::{AvroDecoder, AvroOptions, AvroPlan, AvroReason, Framing, Mode, WriterKey};
 
-use super::support::schema;
+use super::support::{long, schema};
 
 fn decoder(framing: Framing, key: WriterKey, max_row_bytes: usize) -> AvroDecoder {
     let options = AvroOptions { mode: Mode::FailFast, max_row_bytes, ..AvroOptions::default() };
@@ -39,14 +39,7 @@ const UUID: u128 = 0x8979_1762_2336_4186_9674_299b_90a8_02e2;
 
 /// Value of this many zeros in AWS Glue's framing.
 fn glue(zeros: usize, is_compressed: bool) -> Vec<u8> {
-    let mut body = Vec::new();
-    let mut length = (zeros as u64) << 1;
-    while length >= 0x80 {
-        body.push(length as u8 | 0x80);
-        length >>= 7;
-    }
-    body.push(length as u8);
-    body.resize(body.len() + zeros, 0);
+    let mut body = [long(zeros as i64), vec![0; zeros]].concat();
     if is_compressed {
         let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
         encoder.write_all(&body).expect("memory");

@@ -51,7 +51,7 @@ impl Compressor {
             Compression::None => output.extend_from_slice(input),
             Compression::Gzip => gzip::compress(input, level.unwrap_or(6) as u32, output)?,
             Compression::Snappy => {
-                { snappy::compress(self.snappy.get_or_insert_with(snap::raw::Encoder::new), input, output) }?
+                snappy::compress(self.snappy.get_or_insert_with(snap::raw::Encoder::new), input, output)?;
             }
             Compression::Lz4 => self.lz4.compress(input, level.unwrap_or(1), output)?,
             Compression::Zstd => zstd::compress(&mut self.zstd, input, level.unwrap_or(3), output)?,

@@ -40,7 +40,6 @@ impl Client {
     }
 }
 
-/// Broker side, which decides after one message.
 pub(super) fn check(message: &[u8], accounts: &dyn Accounts) -> Result<ServerStep, String> {
     let parts: Vec<&[u8]> = message.splitn(4, |&byte| byte == 0).collect();
     let &[authorization_id, username, password] = parts.as_slice() else {

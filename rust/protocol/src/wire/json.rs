@@ -62,100 +62,54 @@ pub(crate) fn key(field: &str) -> String {
     key
 }
 
-macro_rules! integer {
-    ($($type:ty),*) => {
-        $(
-            impl<'a> Json<'a> for $type {
-                fn specimen() -> Self {
-                    Self::DEFAULT
-                }
-
-                fn to_json(&self, _version: i16) -> JsonValue {
-                    JsonValue::from(*self)
-                }
-
-                fn from_json(value: &'a JsonValue, _version: i16) -> Result<Self, JsonError> {
-                    let number = value.as_i64().and_then(|number| Self::try_from(number).ok());
-                    number.ok_or(JsonError::expected(concat!("a number of type ", stringify!($type))))
-                }
+macro_rules! scalar {
+    ($life:lifetime, $type:ty, $expected:expr, $value:ident => $read:expr, $own:ident => $written:expr) => {
+        impl<$life> Json<$life> for $type {
+            fn specimen() -> Self {
+                Self::DEFAULT
             }
+
+            fn to_json(&self, _version: i16) -> JsonValue {
+                let $own = self;
+                JsonValue::from($written)
+            }
+
+            fn from_json($value: &$life JsonValue, _version: i16) -> Result<Self, JsonError> {
+                $read.ok_or(JsonError::expected($expected))
+            }
+        }
+    };
+    ($($integer:ident),*) => {
+        $(
+            scalar!(
+                'a,
+                $integer,
+                concat!("a number of type ", stringify!($integer)),
+                value => value.as_i64().and_then(|number| Self::try_from(number).ok()),
+                number => *number
+            );
         )*
     };
 }
 
-integer!(i8, i16, u16, i32, i64);
-
-impl<'a> Json<'a> for f64 {
-    fn specimen() -> Self {
-        Self::DEFAULT
-    }
-
-    fn to_json(&self, _version: i16) -> JsonValue {
-        JsonValue::from(*self)
-    }
-
-    fn from_json(value: &'a JsonValue, _version: i16) -> Result<Self, JsonError> {
-        value.as_f64().ok_or(JsonError::expected("a number"))
-    }
-}
-
-impl<'a> Json<'a> for bool {
-    fn specimen() -> Self {
-        Self::DEFAULT
-    }
-
-    fn to_json(&self, _version: i16) -> JsonValue {
-        JsonValue::from(*self)
-    }
-
-    fn from_json(value: &'a JsonValue, _version: i16) -> Result<Self, JsonError> {
-        value.as_bool().ok_or(JsonError::expected("true or false"))
-    }
-}
-
-impl<'a> Json<'a> for Uuid {
-    fn specimen() -> Self {
-        Self::DEFAULT
-    }
-
-    fn to_json(&self, _version: i16) -> JsonValue {
-        JsonValue::from(self.to_string())
-    }
-
-    fn from_json(value: &'a JsonValue, _version: i16) -> Result<Self, JsonError> {
-        let uuid = value.as_str().and_then(|text| text.parse().ok());
-        uuid.ok_or(JsonError::expected("the text of a UUID"))
-    }
-}
-
-impl<'a> Json<'a> for &'a str {
-    fn specimen() -> Self {
-        Self::DEFAULT
-    }
-
-    fn to_json(&self, _version: i16) -> JsonValue {
-        JsonValue::from(*self)
-    }
-
-    fn from_json(value: &'a JsonValue, _version: i16) -> Result<Self, JsonError> {
-        value.as_str().ok_or(JsonError::expected("text"))
-    }
-}
-
-impl<'a> Json<'a> for &'a [u8] {
-    fn specimen() -> Self {
-        Self::DEFAULT
-    }
-
-    fn to_json(&self, _version: i16) -> JsonValue {
-        JsonValue::from(base64::encode(self))
-    }
-
-    fn from_json(value: &'a JsonValue, _version: i16) -> Result<Self, JsonError> {
-        let bytes = value.as_str().and_then(base64::decode);
-        bytes.map(|bytes| &*bytes.leak()).ok_or(JsonError::expected("base64 text"))
-    }
-}
+scalar!(i8, i16, u16, i32, i64);
+scalar!('a, f64, "a number", value => value.as_f64(), number => *number);
+scalar!('a, bool, "true or false", value => value.as_bool(), flag => *flag);
+scalar!('a, &'a str, "text", value => value.as_str(), text => *text);
+scalar!(
+    'a,
+    Uuid,
+    "the text of a UUID",
+    value => value.as_str().and_then(|text| text.parse().ok()),
+    uuid => uuid.to_string()
+);
+scalar!(
+    'a,
+    &'a [u8],
+    "base64 text",
+    value => value.as_str().and_then(base64::decode).map(|bytes| &*bytes.leak()),
+    bytes => base64::encode(bytes)
+);
 
 impl<'a> Json<'a> for SecretBytes<'a> {
     fn specimen() -> Self {

@@ -107,10 +107,7 @@ impl Spec {
         self.tag.filter(|_| self.versions.contains(version))
     }
 
-    /// Checks that a value other than the default may be dropped in a version without the field.
-    ///
-    /// # Errors
-    /// [`WireError::FieldNotInVersion`] unless the field is ignorable.
+    /// Checks that a value other than the default may be dropped in a version without the field: if it is ignorable.
     pub(crate) fn drop_from(self, version: i16) -> Result<(), WireError> {
         if self.ignorable {
             return Ok(());

@@ -19,18 +19,14 @@ message! {
     part: Option<Part<'a>> = None, 2.., nullable 2.., ignorable;
     /// A tag that is not in the order of the rows.
     last: &'a [u8], 3.., tag 5;
-    /// A tagged structure.
     first: Part<'a>, 3.., tag 1;
     /// A tag that only version 4 has.
     newer: Uuid, 4.., tag 2;
-    /// Many small parts.
     parts: Vec<Part<'a>>, 1..;
 }
 
 structure! {
-    /// A part.
     Part<'a> {
-        /// A number.
         number: i16 = 7, 1..;
     }
 }

@@ -3,7 +3,6 @@
 use crate::error::{Place, WireError};
 use crate::wire::{Format, Reader, Writer};
 
-/// A reader of a section of tagged fields.
 pub(crate) struct TagReader {
     left: u32,
     previous: Option<u32>,
@@ -66,10 +65,8 @@ impl TagWriter {
         Ok(())
     }
 
-    /// Writes the section: the added fields and the `unknown` ones.
-    ///
-    /// # Errors
-    /// A tag that occurs twice, or an unknown field in a version without tagged fields.
+    /// Writes the section: the added fields and the `unknown` ones. Refuses a tag that occurs twice, and unknown fields
+    /// in a version without tagged fields.
     pub(crate) fn finish(self, unknown: &[(u32, &[u8])], writer: &mut Writer, format: Format) -> Result<(), WireError> {
         let place = Place::default();
         if !format.flexible {

@@ -3,7 +3,6 @@
 /// Maximal length of a 32-bit varint.
 const MAX_BYTES: usize = 5;
 
-/// Reason why a varint could not be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum VarintError {
     Truncated,

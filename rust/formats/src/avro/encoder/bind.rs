@@ -8,10 +8,11 @@ use arrow_schema::{DataType, FieldRef};
 
 use super::node::{Node, Null, Symbols, Values};
 use crate::avro::defaults;
-use crate::avro::error::BadSchema;
+use crate::avro::error::{BadSchema, bad};
 use crate::avro::options::AvroOptions;
 use crate::avro::schema::{AvroSchema, Field, Kind, Logical, Type, TypeId};
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, indexed};
+use crate::error::below;
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, check_columns, indexed};
 
 /// Limit on how often types are bound: every branch of recursive unions is tried.
 const MAX_STEPS: usize = 100_000;
@@ -76,7 +77,7 @@ impl<'s> Binder<'s> {
             .zip(branches.iter().copied())
             .filter(|(_, id)| !matches!(self.schema.kind(*id), Kind::Null))
             .collect();
-        let (Some(first), true) = (others.first(), !matches!(array.data_type(), DataType::Null)) else {
+        let Some(first) = others.first() else {
             return Err(bad(path, format!("the schema has nulls alone there, and not {}", array.data_type())));
         };
         if others.len() == 1 {
@@ -183,20 +184,8 @@ impl<'s> Binder<'s> {
         structs: &'a StructArray,
         path: &str,
     ) -> Bound<Vec<(Box<str>, Node<'a>)>> {
-        let columns = structs.column_names();
-        for (index, column) in columns.iter().enumerate() {
-            if !fields.iter().any(|field| *field.name == **column) {
-                let known: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
-                let reason = format!(
-                    "the record {name} has no such field, only {}; drop the column, or add the field",
-                    known.join(", ")
-                );
-                return Err(bad(&below(path, column), reason));
-            }
-            if columns[..index].contains(column) {
-                return Err(bad(&below(path, column), "there are two columns of this name".to_owned()));
-            }
-        }
+        let names: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
+        check_columns(&format!("the record {name}"), &names, structs, path)?;
         let bound = |field: &Field| {
             let below = below(path, &field.name);
             match structs.fields().find(&field.name) {

@@ -6,15 +6,14 @@
 mod bind;
 mod node;
 
-use arrow_array::{ArrayRef, LargeBinaryArray, new_empty_array};
-use arrow_schema::DataType;
+use arrow_array::ArrayRef;
 
 use self::bind::Binder;
 use self::node::Node;
 use super::framing::WriterKey;
 use super::options::AvroOptions;
 use super::schema::{AvroSchema, Kind};
-use crate::writing::{Unwritable, frame, values};
+use crate::writing::{Unwritable, encoder_methods, frame};
 
 /// Encodes the rows of columns as Avro values of one schema.
 #[derive(Debug, Clone)]
@@ -43,27 +42,7 @@ impl AvroEncoder {
         }
     }
 
-    /// Checks that columns of this type can be encoded.
-    ///
-    /// # Errors
-    /// [`Unwritable::Column`] if they cannot.
-    pub fn check(&self, data_type: &DataType) -> Result<(), Unwritable> {
-        self.bind(&new_empty_array(data_type)).map(drop)
-    }
-
-    /// Frame before each value, which names its schema.
-    pub fn frame(&self) -> &[u8] {
-        &self.frame
-    }
-
-    /// Values of a column's rows. A null row becomes null, not an Avro value.
-    ///
-    /// # Errors
-    /// [`Unwritable`] if any row cannot be encoded; then no values are returned.
-    pub fn encode(&self, column: &ArrayRef) -> Result<LargeBinaryArray, Unwritable> {
-        let node = self.bind(column)?;
-        values(column, &self.frame, |row, out| node.write(row, out))
-    }
+    encoder_methods!();
 
     fn bind<'a>(&self, column: &'a ArrayRef) -> Result<Node<'a>, Unwritable> {
         let binder = Binder::new(&self.schema, &self.options);

@@ -10,7 +10,6 @@ use crate::writing::{
 /// A bound column, or a child of one, and the type of its rows.
 #[derive(Debug)]
 pub(super) struct Node<'a> {
-    /// Null rows; `None` if no row is null.
     pub(super) nulls: Option<NullBuffer>,
     pub(super) null: Null,
     /// Branch of a union for rows with a value.
@@ -18,7 +17,6 @@ pub(super) struct Node<'a> {
     pub(super) values: Values<'a>,
 }
 
-/// Treatment of nulls.
 #[derive(Debug)]
 pub(super) enum Null {
     /// Error: no value of this type is null.
@@ -78,7 +76,6 @@ impl Symbols {
 }
 
 impl Node<'_> {
-    /// Writes bytes without their length.
     pub(super) fn raw(self) -> Self {
         let values = match self.values {
             Values::Bytes(texts) => Values::Raw(texts),
@@ -92,7 +89,6 @@ impl Node<'_> {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
-    /// Appends the value of a row.
     pub(super) fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
         if self.is_null(row) {
             match &self.null {

@@ -9,9 +9,10 @@ use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 use super::node::{Member, Node, Values};
 use super::scalar;
 use super::shown::Time;
-use crate::avro::BadSchema;
+use crate::avro::{BadSchema, bad};
+use crate::error::below;
 use crate::json::options::JsonOptions;
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, indexed};
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, check_columns, indexed};
 
 const MICROS: i64 = 1_000_000;
 
@@ -22,7 +23,6 @@ pub(super) struct Binder<'o> {
     pub(super) options: &'o JsonOptions,
     /// Write columns of JSON as they are. Not done where a schema says that they are texts.
     pub(super) embeds_json: bool,
-    /// Whether values are written for a screen.
     pub(super) is_shown: bool,
 }
 
@@ -71,10 +71,9 @@ impl<'o> Binder<'o> {
             return Ok(Values::Indexed(indices, Box::new(self.node(wanted, values, meaning, path)?)));
         }
         let found = match wanted {
-            DataType::Struct(fields) => match array.as_struct_opt() {
-                Some(structs) => Some(self.object(fields, structs, path)?),
-                None => None,
-            },
+            DataType::Struct(fields) => {
+                array.as_struct_opt().map(|structs| self.object(fields, structs, path)).transpose()?
+            }
             DataType::List(element) => match Bounds::of(array) {
                 Some((bounds, values)) => {
                     let items = self.node(
@@ -100,21 +99,8 @@ impl<'o> Binder<'o> {
     where
         'o: 'a,
     {
-        let columns = structs.column_names();
-        for (index, column) in columns.iter().enumerate() {
-            let path = below(path, column);
-            if !fields.iter().any(|field| field.name() == column) {
-                let known: Vec<&str> = fields.iter().map(|field| &**field.name()).collect();
-                let known = known.join(", ");
-                return Err(bad(
-                    &path,
-                    format!("the schema has no such field, only {known}; drop the column, or add the field"),
-                ));
-            }
-            if columns[..index].contains(column) {
-                return Err(bad(&path, "there are two columns of this name"));
-            }
-        }
+        let names: Vec<&str> = fields.iter().map(|field| &**field.name()).collect();
+        check_columns("the schema", &names, structs, path)?;
         // A field without a column is omitted, like one that is null.
         let present = fields.iter().filter_map(|field| Some((field, structs.fields().find(field.name())?)));
         let members = present.map(|(field, (index, given))| {

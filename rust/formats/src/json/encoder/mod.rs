@@ -9,7 +9,7 @@ mod node;
 mod scalar;
 mod shown;
 
-use arrow_array::{ArrayRef, LargeBinaryArray, new_empty_array};
+use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Fields};
 
 use self::bind::{Binder, natural};
@@ -17,10 +17,10 @@ use self::node::Node;
 pub(in crate::json) use self::scalar::text;
 use super::options::{Envelope, JsonOptions};
 use super::schema_text::schema_text;
-use crate::avro::WriterKey;
+use crate::avro::{WriterKey, bad};
 use crate::column::nullable;
 use crate::error::UnsupportedField;
-use crate::writing::{Unwritable, bad, frame, values};
+use crate::writing::{Unwritable, encoder_methods, frame};
 
 /// Encodes the rows of columns as JSON texts.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub struct JsonEncoder {
     fields: Option<Fields>,
     options: JsonOptions,
     frame: Vec<u8>,
-    /// Whether the texts are shown, and not read again by a schema: values need not be objects, and times are in ISO 8601.
+    /// Texts for a screen, never read by a schema: any value, with times in ISO 8601.
     is_shown: bool,
 }
 
@@ -44,8 +44,8 @@ impl JsonEncoder {
         Ok(Self { fields, options, frame: frame(key), is_shown: false })
     }
 
-    /// An encoder for a screen: of columns of any type, with all nulls. Times are as ISO 8601 has them, or the number of their
-    /// unit outside the years 1 to 9999; lengths of time are seconds, as in Protobuf's JSON.
+    /// An encoder for a screen, of columns of any type, with all nulls. Times are in ISO 8601, or numbers of their unit
+    /// outside the years 1 to 9999; lengths of time are seconds, as in Protobuf's JSON.
     pub fn shown() -> Self {
         let options = JsonOptions { ignore_null_fields: false, ..JsonOptions::default() };
         Self { fields: None, options, frame: Vec::new(), is_shown: true }
@@ -56,27 +56,7 @@ impl JsonEncoder {
         self.fields.as_ref().map(|fields| fields.iter().map(|field| &**field.name()).collect())
     }
 
-    /// Checks that columns of this type can be encoded.
-    ///
-    /// # Errors
-    /// [`Unwritable::Column`] if they cannot.
-    pub fn check(&self, data_type: &DataType) -> Result<(), Unwritable> {
-        self.bind(&new_empty_array(data_type)).map(drop)
-    }
-
-    /// Frame before each value, which names its schema.
-    pub fn frame(&self) -> &[u8] {
-        &self.frame
-    }
-
-    /// Values of a column's rows. A null row becomes null, not a JSON text.
-    ///
-    /// # Errors
-    /// [`Unwritable`] if any row cannot be encoded; then no values are returned.
-    pub fn encode(&self, column: &ArrayRef) -> Result<LargeBinaryArray, Unwritable> {
-        let node = self.bind(column)?;
-        values(column, &self.frame, |row, out| node.write(row, out))
-    }
+    encoder_methods!();
 
     /// JSON Schema of the values of a column of this type.
     ///

@@ -10,7 +10,6 @@ use crate::writing::{Bounds, Decimals, Entries, Fault, Floats, Ints, Keys, Texts
 /// A bound column, or a child of one.
 #[derive(Debug)]
 pub(super) struct Node<'a> {
-    /// Null rows; `None` if no row is null.
     pub(super) nulls: Option<NullBuffer>,
     pub(super) values: Values<'a>,
 }
@@ -64,7 +63,6 @@ impl Node<'_> {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
-    /// Appends the value of a row.
     pub(super) fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
         if self.is_null(row) {
             out.extend_from_slice(b"null");

@@ -1,5 +1,6 @@
 //! Numbers and texts as JSON, in the form that Jackson gives them for Spark.
 
+use std::fmt::LowerExp;
 use std::io::Write;
 
 use crate::json::base64;
@@ -65,23 +66,22 @@ pub(super) fn base64(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 pub(super) fn double(value: f64, out: &mut Vec<u8>) {
-    if not_finite(value, out) {
-        return;
+    if !not_finite(value, out) {
+        finite(value, out);
     }
-    let mut buffer = [0; 32];
-    let mut rest = &mut buffer[..];
-    // The shortest digits that parse to the same number take less than 25 bytes.
-    let _ = write!(rest, "{value:e}");
-    let left = rest.len();
-    as_java(&buffer[..32 - left], out);
 }
 
 pub(super) fn float(value: f32, out: &mut Vec<u8>) {
-    if not_finite(value.into(), out) {
-        return;
+    if !not_finite(value.into(), out) {
+        finite(value, out);
     }
+}
+
+#[inline]
+fn finite(value: impl LowerExp, out: &mut Vec<u8>) {
     let mut buffer = [0; 32];
     let mut rest = &mut buffer[..];
+    // The shortest digits that parse to the same number take less than 25 bytes.
     let _ = write!(rest, "{value:e}");
     let left = rest.len();
     as_java(&buffer[..32 - left], out);

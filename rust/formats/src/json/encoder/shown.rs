@@ -12,7 +12,7 @@ use crate::writing::{Times, Written, units};
 const NANOS: i64 = 1_000_000_000;
 const DAY: i64 = 86_400;
 
-/// The days since 1970 in the years 1 to 9999. Others are numbers, as Python, which reads them again, has no dates for them.
+/// Days since 1970 in the years 1 to 9999. Others are written as numbers: Python has no dates for them.
 const DAYS: std::ops::RangeInclusive<i64> = -719_162..=2_932_896;
 
 /// A column of dates, times or lengths of time.

@@ -65,17 +65,11 @@ pub(crate) fn write_timestamp(micros: i64, zone: Option<&TimeZone>, out: &mut Ve
 
 impl Pattern {
     /// Writes a date, in days since 1970.
-    ///
-    /// # Errors
-    /// Part that the pattern asks for and a date lacks.
     pub(crate) fn write_date(&self, days: i64, out: &mut Vec<u8>) -> Formatted {
         all(self.items(), &Moment::of_days(days), out)
     }
 
     /// Writes a timestamp, in microseconds since 1970, in a zone; as a local one without.
-    ///
-    /// # Errors
-    /// Part that the pattern asks for and the timestamp lacks.
     pub(crate) fn write_timestamp(&self, micros: i64, zone: Option<&TimeZone>, out: &mut Vec<u8>) -> Formatted {
         all(self.items(), &Moment::of_micros(micros, zone), out)
     }

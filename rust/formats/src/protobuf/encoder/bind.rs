@@ -7,11 +7,12 @@ use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::DataType;
 
 use super::node::{Form, Map, Member, Message, Node, Root, Values, tag};
-use crate::avro::BadSchema;
+use crate::avro::{BadSchema, bad};
+use crate::error::below;
 use crate::protobuf::plan::{wire_type, wrapped};
 use crate::protobuf::schema::{Field, FieldKind, Presence, ProtobufSchema, TypeId};
 use crate::protobuf::wire::{BYTES, END_GROUP};
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, indexed, units};
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, check_columns, indexed, units};
 
 /// Limit on the nesting of messages: Google's parsers accept a hundred levels.
 const MAX_DEPTH: usize = 64;
@@ -45,21 +46,8 @@ impl Binder<'_> {
         if depth > MAX_DEPTH {
             return Err(bad(path, format!("messages are nested deeper than {MAX_DEPTH}")));
         }
-        let columns = structs.column_names();
-        for (index, column) in columns.iter().enumerate() {
-            let path = below(path, column);
-            if !message.fields.iter().any(|field| *field.name == **column) {
-                let known: Vec<&str> = message.fields.iter().map(|field| &*field.name).collect();
-                let (name, known) = (&message.name, known.join(", "));
-                return Err(bad(
-                    &path,
-                    format!("the message {name} has no such field, only {known}; drop the column, or add the field"),
-                ));
-            }
-            if columns[..index].contains(column) {
-                return Err(bad(&path, "there are two columns of this name"));
-            }
-        }
+        let names: Vec<&str> = message.fields.iter().map(|field| &*field.name).collect();
+        check_columns(&format!("the message {}", message.name), &names, structs, path)?;
         let mut fields: Vec<&Field> = message.fields.iter().collect();
         fields.sort_unstable_by_key(|field| field.number);
         let (mut members, mut oneofs) = (Vec::new(), Vec::new());
@@ -265,27 +253,11 @@ impl Binder<'_> {
     }
 
     /// Name of the type, for errors.
-    fn text(&self, kind: FieldKind) -> String {
-        let name = match kind {
-            FieldKind::Double => "double",
-            FieldKind::Float => "float",
-            FieldKind::Int32 => "int32",
-            FieldKind::Int64 => "int64",
-            FieldKind::UInt32 => "uint32",
-            FieldKind::UInt64 => "uint64",
-            FieldKind::SInt32 => "sint32",
-            FieldKind::SInt64 => "sint64",
-            FieldKind::Fixed32 => "fixed32",
-            FieldKind::Fixed64 => "fixed64",
-            FieldKind::SFixed32 => "sfixed32",
-            FieldKind::SFixed64 => "sfixed64",
-            FieldKind::Bool => "bool",
-            FieldKind::Text => "string",
-            FieldKind::Bytes => "bytes",
-            FieldKind::Enum(_) => "an enum",
+    fn text(&self, kind: FieldKind) -> &str {
+        match kind {
             FieldKind::Message(id) | FieldKind::Group(id) => &self.schema.messages[id].name,
-        };
-        name.to_owned()
+            other => other.name(),
+        }
     }
 }
 

@@ -6,15 +6,14 @@
 mod bind;
 mod node;
 
-use arrow_array::{ArrayRef, LargeBinaryArray, new_empty_array};
-use arrow_schema::DataType;
+use arrow_array::ArrayRef;
 
 use self::bind::Binder;
 use self::node::Root;
 use super::schema::ProtobufSchema;
 use crate::avro::WriterKey;
 use crate::varint::put_zigzag;
-use crate::writing::{Unwritable, frame, values};
+use crate::writing::{Unwritable, encoder_methods, frame};
 
 /// Encodes the rows of columns as messages of one schema.
 #[derive(Debug, Clone)]
@@ -54,27 +53,7 @@ impl ProtobufEncoder {
         self.schema.messages[self.schema.root].fields.iter().map(|field| &*field.name).collect()
     }
 
-    /// Checks that columns of this type can be encoded.
-    ///
-    /// # Errors
-    /// [`Unwritable::Column`] if they cannot.
-    pub fn check(&self, data_type: &DataType) -> Result<(), Unwritable> {
-        self.bind(&new_empty_array(data_type)).map(drop)
-    }
-
-    /// Frame before each value, which names its schema.
-    pub fn frame(&self) -> &[u8] {
-        &self.frame
-    }
-
-    /// Values of a column's rows. A null row becomes null, not a message.
-    ///
-    /// # Errors
-    /// [`Unwritable`] if any row cannot be encoded; then no values are returned.
-    pub fn encode(&self, column: &ArrayRef) -> Result<LargeBinaryArray, Unwritable> {
-        let root = self.bind(column)?;
-        values(column, &self.frame, |row, out| root.write(row, out))
-    }
+    encoder_methods!();
 
     fn bind<'a>(&self, column: &'a ArrayRef) -> Result<Root<'a>, Unwritable> {
         Binder { schema: &self.schema, unsigned_as_signed: self.unsigned_as_signed }

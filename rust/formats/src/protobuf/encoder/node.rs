@@ -30,7 +30,6 @@ pub(super) struct Message<'a> {
 pub(super) struct Member<'a> {
     pub(super) name: Box<str>,
     pub(super) tag: Vec<u8>,
-    /// Null rows; `None` if no row is null.
     pub(super) nulls: Option<NullBuffer>,
     pub(super) is_required: bool,
     pub(super) form: Form<'a>,
@@ -61,7 +60,6 @@ pub(super) struct Map<'a> {
     pub(super) values: Node<'a>,
 }
 
-/// Values, some of which may be null.
 #[derive(Debug)]
 pub(super) struct Node<'a> {
     pub(super) nulls: Option<NullBuffer>,
@@ -110,7 +108,6 @@ pub(super) enum Values<'a> {
 }
 
 impl Root<'_> {
-    /// Appends the message of a row.
     pub(super) fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
         match self {
             Self::Message(message) => message.write(row, out),
@@ -120,7 +117,6 @@ impl Root<'_> {
 }
 
 impl Message<'_> {
-    /// Appends the fields of a row.
     pub(super) fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
         for members in &self.oneofs {
             let mut present = members.iter().map(|index| &self.members[*index]).filter(|member| !member.is_null(row));

@@ -6,7 +6,6 @@ use crate::secret::Secret;
 
 #[derive(Debug)]
 pub(super) struct ClientFirst<'a> {
-    /// The header before the bare message.
     pub(super) header: &'a str,
     pub(super) authorization_id: String,
     /// The part of the message that is signed.

@@ -38,10 +38,7 @@ impl Server {
         Self { hash, nonce: base64::encode_url_safe(&nonce), state: ScramServerState::AwaitsClientFirst }
     }
 
-    /// Takes a message of the client.
-    ///
-    /// # Errors
-    /// The reason for refusing, for the log.
+    /// Takes a message of the client; an error is the reason for refusing, for the log.
     pub(in crate::sasl) fn step(&mut self, message: &[u8], accounts: &dyn Accounts) -> Result<ServerStep, String> {
         match std::mem::replace(&mut self.state, ScramServerState::Ended) {
             ScramServerState::AwaitsClientFirst => self.client_first(message, accounts),
