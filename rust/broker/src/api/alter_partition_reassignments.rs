@@ -9,19 +9,17 @@ use monedula_protocol::messages::alter_partition_reassignments::{
     ReassignablePartitionResponse, ReassignableTopicResponse,
 };
 
-use super::{ApiError, has_no_time};
+use super::{ApiError, Handled, has_no_time};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = AlterPartitionReassignmentsRequest<'a>;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Alter, Resource::Cluster) {
-        return call.answer::<Request<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
+    core.authorize(call, Operation::Alter, Resource::Cluster)?;
     if has_no_time(request.timeout_ms) {
-        return call.answer::<Request<'_>>(&refused_all(request, ErrorCode::RequestTimedOut, None));
+        return Ok(call.answer::<Request<'_>>(&refused_all(request, ErrorCode::RequestTimedOut, None)));
     }
     let mut outcomes = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
@@ -48,7 +46,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         responses: responses.collect(),
         ..Default::default()
     };
-    call.answer::<Request<'_>>(&response)
+    Ok(call.answer::<Request<'_>>(&response))
 }
 
 fn answer(partition_index: i32, error: Option<&ApiError>) -> ReassignablePartitionResponse<'_> {

@@ -12,9 +12,9 @@ use monedula_protocol::messages::alter_user_scram_credentials::{
 };
 use monedula_protocol::sasl::scram::{MIN_ITERATIONS, ScramCredential, ScramHash};
 
-use super::{ApiError, scram_hash};
+use super::{ApiError, Handled, scram_hash};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 type Request<'a> = AlterUserScramCredentialsRequest<'a>;
@@ -28,10 +28,8 @@ enum Change {
     Set(ScramHash, ScramCredential),
 }
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Alter, Resource::Cluster) {
-        return call.answer::<Request<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
+    core.authorize(call, Operation::Alter, Resource::Cluster)?;
     // A user who is named twice is refused; other users are not affected.
     let mut changes: BTreeMap<&str, Result<Change, ApiError>> = BTreeMap::new();
     let twice = "A user credential cannot be altered twice in the same request";
@@ -65,7 +63,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         ..Default::default()
     });
     let response = AlterUserScramCredentialsResponse { results: results.collect(), ..Default::default() };
-    call.answer::<Request<'_>>(&response)
+    Ok(call.answer::<Request<'_>>(&response))
 }
 
 /// Kafka's checks of a user's name and of the mechanism.
@@ -111,8 +109,4 @@ pub(super) fn refuse<'a>(request: &Request<'a>, error: ErrorCode) -> AlterUserSc
         ..Default::default()
     };
     AlterUserScramCredentialsResponse { results: names.map(result).collect(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &Request<'a>) -> Mentions<'a> {
-    Mentions::default()
 }

@@ -13,13 +13,14 @@ use monedula_protocol::messages::consumer_group_describe::{
 };
 use monedula_protocol::types::Uuid;
 
+use super::Handled;
 use crate::core::Core;
 use crate::groups::Group;
 use crate::groups::consumer::{ConsumerGroup, ConsumerSettings, Member, Partitions, Refusal};
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Call, Mentions};
 use crate::security::{Operation, Resource};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupDescribeRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupDescribeRequest<'_>) -> Handled {
     let partitions: Vec<_> = request.group_ids.iter().map(|id| partition(core, call, id)).collect();
     let names = names(core);
     let asked = partitions.into_iter().zip(request.group_ids.iter().copied());
@@ -41,7 +42,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupDe
     });
     let described: Vec<_> = found.collect();
     let groups = described.iter().map(Described::answer).collect();
-    call.answer::<ConsumerGroupDescribeRequest<'_>>(&ConsumerGroupDescribeResponse { groups, ..Default::default() })
+    Ok(call.answer::<ConsumerGroupDescribeRequest<'_>>(&ConsumerGroupDescribeResponse { groups, ..Default::default() }))
 }
 
 /// A described group, or the reason why it cannot be described.

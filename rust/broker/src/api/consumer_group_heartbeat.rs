@@ -8,14 +8,15 @@ use monedula_protocol::messages::consumer_group_heartbeat::{
     Assignment, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, TopicPartitions,
 };
 
+use super::Handled;
 use crate::core::Core;
 use crate::groups::consumer::{
     Assignor, ConsumerSettings, Heartbeat, JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, Partitions, Refusal,
 };
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Call, Mentions};
 use crate::security::{Operation, Resource};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatRequest<'_>) -> Handled {
     let allowed = may_join(core, call, request).map_err(|error| Refusal::new(error, ""));
     let answered = allowed.and_then(|()| check(core, call, request)).and_then(|()| {
         let group_id = request.group_id;
@@ -24,7 +25,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHe
         let request = heartbeat(core, call, request);
         core.consumer_group_heartbeat(partition, group_id, &request)
     });
-    match &answered {
+    Ok(match &answered {
         Ok(answer) => call.answer::<ConsumerGroupHeartbeatRequest<'_>>(&ConsumerGroupHeartbeatResponse {
             member_id: Some(&answer.member_id),
             member_epoch: answer.member_epoch,
@@ -42,7 +43,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHe
                 ..Default::default()
             })
         }
-    }
+    })
 }
 
 /// Checks that the client may be a member of the group and describe the topics that it subscribes to.
@@ -130,13 +131,6 @@ fn assignment<'a>(partitions: &Partitions) -> Assignment<'a> {
         ..Default::default()
     });
     Assignment { topic_partitions: topic_partitions.collect(), ..Default::default() }
-}
-
-pub(super) fn refuse<'a>(
-    _request: &ConsumerGroupHeartbeatRequest<'a>,
-    error: ErrorCode,
-) -> ConsumerGroupHeartbeatResponse<'a> {
-    ConsumerGroupHeartbeatResponse { error_code: error.code(), ..Default::default() }
 }
 
 pub(super) fn mentions<'a>(request: &ConsumerGroupHeartbeatRequest<'a>) -> Mentions<'a> {

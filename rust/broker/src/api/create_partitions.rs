@@ -10,15 +10,15 @@ use monedula_protocol::messages::create_partitions::{
     CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic, CreatePartitionsTopicResult,
 };
 
-use super::{ApiError, has_no_time};
+use super::{ApiError, Handled, has_no_time};
 use crate::cluster::{MAX_PARTITIONS_PER_REQUEST, NodeId};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreatePartitionsRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreatePartitionsRequest<'_>) -> Handled {
     if has_no_time(request.timeout_ms) {
-        return call.answer::<CreatePartitionsRequest<'_>>(&refuse(request, ErrorCode::RequestTimedOut));
+        return Err(ErrorCode::RequestTimedOut);
     }
     let twice = |name: &str| request.topics.iter().filter(|topic| topic.name == name).count() > 1;
     let mut seen = BTreeSet::new();
@@ -40,7 +40,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreatePartition
         ..Default::default()
     });
     let response = CreatePartitionsResponse { results: results.collect(), ..Default::default() };
-    call.answer::<CreatePartitionsRequest<'_>>(&response)
+    Ok(call.answer::<CreatePartitionsRequest<'_>>(&response))
 }
 
 fn add(core: &mut Core, topic: &CreatePartitionsTopic<'_>, validate_only: bool) -> Result<(), ApiError> {

@@ -6,9 +6,9 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_topics::{DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse};
 use monedula_protocol::types::Uuid;
 
-use super::{ApiError, has_no_time};
+use super::{ApiError, Handled, has_no_time};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 /// A topic as the request identifies it: name and id, of which the other is `None` or zero.
@@ -20,14 +20,13 @@ struct Outcome {
     error: Option<ApiError>,
 }
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteTopicsRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteTopicsRequest<'_>) -> Handled {
     if !core.settings.kafka.delete_topic_enable {
         // Clients know TOPIC_DELETION_DISABLED from version 3 on.
-        let error = if call.version < 3 { ErrorCode::InvalidRequest } else { ErrorCode::TopicDeletionDisabled };
-        return call.answer::<DeleteTopicsRequest<'_>>(&refuse(request, error));
+        return Err(if call.version < 3 { ErrorCode::InvalidRequest } else { ErrorCode::TopicDeletionDisabled });
     }
     if has_no_time(request.timeout_ms) {
-        return call.answer::<DeleteTopicsRequest<'_>>(&refuse(request, ErrorCode::RequestTimedOut));
+        return Err(ErrorCode::RequestTimedOut);
     }
     let wanted = wanted(request);
     let mut outcomes: Vec<Outcome> = Vec::new();
@@ -50,7 +49,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteTopicsReq
         ..Default::default()
     });
     let response = DeleteTopicsResponse { responses: responses.collect(), ..Default::default() };
-    call.answer::<DeleteTopicsRequest<'_>>(&response)
+    Ok(call.answer::<DeleteTopicsRequest<'_>>(&response))
 }
 
 fn wanted<'a>(request: &DeleteTopicsRequest<'a>) -> Vec<Wanted<'a>> {

@@ -9,13 +9,13 @@ use monedula_protocol::messages::describe_configs::{
     DescribeConfigsResult, DescribeConfigsSynonym,
 };
 
-use super::{ApiError, resource};
+use super::{ApiError, Handled, resource};
 use crate::cluster::{
     CLIENT_METRICS_CONFIGS, ConfigDef, ConfigSource, GROUP_CONFIGS, NodeId, STATIC_CONFIGS, Synonym, broker_def,
     check_topic_name, config_name, is_dynamic,
 };
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Call, Mentions};
 use crate::security::Operation;
 use crate::settings::KafkaSettings;
 
@@ -37,11 +37,11 @@ fn documentation(def: &ConfigDef) -> Option<String> {
     Some(format!("{}{remark}", def.documentation))
 }
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeConfigsRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeConfigsRequest<'_>) -> Handled {
     let known = [resource::TOPIC, resource::BROKER, resource::BROKER_LOGGER, resource::CLIENT_METRICS, resource::GROUP];
     if request.resources.iter().any(|wanted| !known.contains(&wanted.resource_type)) {
         // As in Kafka, one resource of an unknown type fails the whole request.
-        return call.answer::<DescribeConfigsRequest<'_>>(&refuse(request, ErrorCode::InvalidRequest));
+        return Err(ErrorCode::InvalidRequest);
     }
     let described: Vec<Result<Vec<Described>, ApiError>> =
         request.resources.iter().map(|wanted| describe(core, call, wanted)).collect();
@@ -54,7 +54,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeConfigs
         ..Default::default()
     });
     let response = DescribeConfigsResponse { results: results.collect(), ..Default::default() };
-    call.answer::<DescribeConfigsRequest<'_>>(&response)
+    Ok(call.answer::<DescribeConfigsRequest<'_>>(&response))
 }
 
 fn describe(core: &Core, call: &Call<'_>, wanted: &DescribeConfigsResource<'_>) -> Result<Vec<Described>, ApiError> {

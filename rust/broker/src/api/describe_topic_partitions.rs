@@ -10,17 +10,17 @@ use monedula_protocol::messages::describe_topic_partitions::{
     DescribeTopicPartitionsResponseTopic,
 };
 
+use super::Handled;
 use crate::cluster::{Coordinated, NodeId, Partition, check_topic_name};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 /// Kafka's `max.request.partition.size.limit`.
 const MAX_PARTITIONS: i32 = 2000;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeTopicPartitionsRequest<'_>) -> Answer {
-    let response = describe_all(core, call, request).unwrap_or_else(|error| refuse(request, error));
-    call.answer::<DescribeTopicPartitionsRequest<'_>>(&response)
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeTopicPartitionsRequest<'_>) -> Handled {
+    Ok(call.answer::<DescribeTopicPartitionsRequest<'_>>(&describe_all(core, call, request)?))
 }
 
 fn describe_all<'a>(

@@ -10,17 +10,15 @@ use monedula_protocol::messages::describe_user_scram_credentials::{
     DescribeUserScramCredentialsResult,
 };
 
-use super::scram_code;
+use super::{Handled, scram_code};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 type Request<'a> = DescribeUserScramCredentialsRequest<'a>;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Describe, Resource::Cluster) {
-        return call.answer::<Request<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
+    core.authorize(call, Operation::Describe, Resource::Cluster)?;
     let asked: Vec<&str> = request.users.iter().flatten().map(|user| user.name).collect();
     let users: BTreeSet<&str> = match asked.is_empty() {
         true => core.security.users.names().filter(|name| !core.security.users.scram_infos(name).is_empty()).collect(),
@@ -36,10 +34,10 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
             ..Default::default()
         },
     });
-    call.answer::<Request<'_>>(&DescribeUserScramCredentialsResponse {
+    Ok(call.answer::<Request<'_>>(&DescribeUserScramCredentialsResponse {
         results: results.collect(),
         ..Default::default()
-    })
+    }))
 }
 
 fn describe(core: &Core, asked: &[&str], user: &str) -> Result<Vec<CredentialInfo<'static>>, (ErrorCode, String)> {
@@ -67,8 +65,4 @@ pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> DescribeUs
         error_message: None,
         ..Default::default()
     }
-}
-
-pub(super) fn mentions<'a>(_request: &Request<'a>) -> Mentions<'a> {
-    Mentions::default()
 }

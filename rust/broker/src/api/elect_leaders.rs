@@ -8,7 +8,7 @@ use monedula_protocol::messages::elect_leaders::{
     ElectLeadersRequest, ElectLeadersResponse, PartitionResult, ReplicaElectionResult, TopicPartitions,
 };
 
-use super::{ApiError, has_no_time};
+use super::{ApiError, Handled, has_no_time};
 use crate::cluster::Election;
 use crate::core::Core;
 use crate::request::{Answer, Call, Mentions, TopicKey};
@@ -20,18 +20,16 @@ const UNCLEAN: i8 = 1;
 /// A topic with the outcome of each of its partitions.
 type Outcome = (String, Vec<(i32, Result<(), ApiError>)>);
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ElectLeadersRequest<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Alter, Resource::Cluster) {
-        return call.answer::<ElectLeadersRequest<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ElectLeadersRequest<'_>) -> Handled {
+    core.authorize(call, Operation::Alter, Resource::Cluster)?;
     if has_no_time(request.timeout_ms) {
         let error = ApiError { code: ErrorCode::RequestTimedOut, message: None };
-        return call.answer::<ElectLeadersRequest<'_>>(&refused(request, &error));
+        return Ok(call.answer::<ElectLeadersRequest<'_>>(&refused(request, &error)));
     }
     let election = match request.election_type {
         PREFERRED => Election::Preferred,
         UNCLEAN => Election::Unclean,
-        kind => return unknown_kind(call, request, kind),
+        kind => return Ok(unknown_kind(call, request, kind)),
     };
     let outcomes = match &request.topic_partitions {
         Some(wanted) => wanted.iter().map(|topic| elect_in(core, call, topic, election)).collect(),
@@ -43,7 +41,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ElectLeadersReq
         ..Default::default()
     });
     let response = ElectLeadersResponse { replica_election_results: results.collect(), ..Default::default() };
-    call.answer::<ElectLeadersRequest<'_>>(&response)
+    Ok(call.answer::<ElectLeadersRequest<'_>>(&response))
 }
 
 fn elect_in(core: &mut Core, call: &Call<'_>, topic: &TopicPartitions<'_>, election: Election) -> Outcome {

@@ -9,10 +9,10 @@ use monedula_protocol::messages::offset_commit::{
     OffsetCommitResponsePartition, OffsetCommitResponseTopic,
 };
 
-use super::group_offsets;
+use super::{Handled, group_offsets};
 use crate::core::Core;
 use crate::groups::{Commit, Identity, NewOffset};
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 /// Topics are identified by id from this version on.
@@ -20,10 +20,8 @@ const TOPIC_IDS_FROM: i16 = 10;
 /// Clients know GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH from this version on.
 const MEMBER_EPOCHS_FROM: i16 = 9;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetCommitRequest<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Read, Resource::Group(request.group_id)) {
-        return call.answer::<OffsetCommitRequest<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetCommitRequest<'_>) -> Handled {
+    core.authorize(call, Operation::Read, Resource::Group(request.group_id))?;
     let committed =
         group_offsets::commit(core, call, topics(request), call.version >= TOPIC_IDS_FROM, |core, offsets| {
             let commit = Commit {
@@ -41,7 +39,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetCommitReq
             };
             core.commit_offsets(call.node, &commit)
         });
-    call.answer::<OffsetCommitRequest<'_>>(&response(committed))
+    Ok(call.answer::<OffsetCommitRequest<'_>>(&response(committed)))
 }
 
 fn topics<'a>(request: &OffsetCommitRequest<'a>) -> group_offsets::Topics<'a> {

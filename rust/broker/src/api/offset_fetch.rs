@@ -14,9 +14,10 @@ use monedula_protocol::messages::offset_fetch::{
 };
 use monedula_protocol::types::Uuid;
 
+use super::Handled;
 use crate::core::Core;
 use crate::groups::Slot;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 /// A request can name several groups from this version on.
@@ -48,7 +49,7 @@ impl PartitionOffset {
     }
 }
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetFetchRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetFetchRequest<'_>) -> Handled {
     let groups = groups(call.version, request);
     let found: Vec<_> = groups.iter().map(|group| fetch(core, call, request.require_stable, group)).collect();
     if call.version >= GROUPS_FROM {
@@ -58,19 +59,19 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetFetchRequ
             error_code: found.as_ref().err().map_or(0, |error| error.code()),
             ..Default::default()
         });
-        return call.answer::<OffsetFetchRequest<'_>>(&OffsetFetchResponse {
+        return Ok(call.answer::<OffsetFetchRequest<'_>>(&OffsetFetchResponse {
             groups: answers.collect(),
             ..Default::default()
-        });
+        }));
     }
-    match found.first() {
-        Some(Ok(topics)) => call.answer::<OffsetFetchRequest<'_>>(&OffsetFetchResponse {
-            topics: topics.iter().map(with_name).collect(),
-            ..Default::default()
-        }),
-        Some(Err(error)) => call.answer::<OffsetFetchRequest<'_>>(&refuse_in(request, *error, call.version)),
-        None => call.answer::<OffsetFetchRequest<'_>>(&OffsetFetchResponse::default()),
-    }
+    let response = match found.first() {
+        Some(Ok(topics)) => {
+            OffsetFetchResponse { topics: topics.iter().map(with_name).collect(), ..Default::default() }
+        }
+        Some(Err(error)) => refuse_in(request, *error, call.version),
+        None => OffsetFetchResponse::default(),
+    };
+    Ok(call.answer::<OffsetFetchRequest<'_>>(&response))
 }
 
 fn groups<'a>(version: i16, request: &OffsetFetchRequest<'a>) -> Vec<OffsetFetchRequestGroup<'a>> {

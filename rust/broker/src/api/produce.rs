@@ -14,7 +14,7 @@ use monedula_protocol::messages::produce::{
 };
 use monedula_protocol::records::{Batches, RecordsError};
 
-use super::has_no_time;
+use super::{Handled, has_no_time};
 use crate::cluster::{Appended, Coordinated};
 use crate::core::Core;
 use crate::log::Batch;
@@ -38,10 +38,10 @@ struct Outcome {
     leader: Option<(i32, i32)>,
 }
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<'_>) -> Handled {
     if has_transactional_records(request) && !may_use_transactional_id(core, call, request) {
         let refused = refuse(request, ErrorCode::TransactionalIdAuthorizationFailed);
-        return finish(core, call, request, refused);
+        return Ok(finish(core, call, request, refused));
     }
     let mut outcomes = Vec::with_capacity(request.topic_data.len());
     for (topic, partitions) in wanted(request) {
@@ -80,7 +80,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<
             .collect(),
         ..Default::default()
     };
-    finish(core, call, request, response)
+    Ok(finish(core, call, request, response))
 }
 
 /// The topics with their partitions, each once and none without partitions. If a partition is in the request twice, the

@@ -10,8 +10,9 @@ use monedula_protocol::sasl::{Authenticated, Mechanism, ServerStep};
 use monedula_protocol::secret::Secret;
 use monedula_protocol::types::SecretBytes;
 
+use super::Handled;
 use crate::core::Core;
-use crate::request::{Answer, Call, ConnectionId, Mentions};
+use crate::request::{Answer, Call, ConnectionId};
 use crate::security::{Directory, Exchange, Login, Principal, Session, session_ms};
 
 /// Version 0 of the response has no session lifetime.
@@ -25,7 +26,7 @@ enum Outcome {
     Refused(String),
 }
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SaslAuthenticateRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SaslAuthenticateRequest<'_>) -> Handled {
     let answer = |auth_bytes: &Secret, session_lifetime_ms: i64| {
         call.answer::<SaslAuthenticateRequest<'_>>(&SaslAuthenticateResponse {
             auth_bytes: SecretBytes::new(auth_bytes.expose()),
@@ -33,7 +34,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SaslAuthenticat
             ..Default::default()
         })
     };
-    match step(core, call.ticket.connection, request.auth_bytes.expose()) {
+    Ok(match step(core, call.ticket.connection, request.auth_bytes.expose()) {
         Some(Outcome::Challenge(challenge)) => answer(&challenge, 0),
         Some(Outcome::Done(last, lifetime_ms)) => answer(&last, lifetime_ms),
         Some(Outcome::Refused(message)) => {
@@ -52,7 +53,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SaslAuthenticat
                 ..Default::default()
             })
         }
-    }
+    })
 }
 
 /// Takes a message that comes as a frame without a header, after version 0 of SaslHandshake.
@@ -125,8 +126,4 @@ fn finish(
 
 pub(super) fn refuse<'a>(_request: &SaslAuthenticateRequest<'a>, error: ErrorCode) -> SaslAuthenticateResponse<'a> {
     SaslAuthenticateResponse { error_code: error.code(), error_message: Some(error.message()), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &SaslAuthenticateRequest<'a>) -> Mentions<'a> {
-    Mentions::default()
 }

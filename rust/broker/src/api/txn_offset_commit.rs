@@ -10,11 +10,11 @@ use monedula_protocol::messages::txn_offset_commit::{
     TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
 };
 
-use super::group_offsets;
+use super::{Handled, group_offsets};
 use crate::cluster::Coordinated;
 use crate::core::Core;
 use crate::groups::{Commit, Identity, NewOffset};
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 use crate::transactions::Membership;
 
@@ -26,13 +26,9 @@ const ADDS_FROM: i16 = 5;
 /// From this version on, topics are identified by id, and clients know GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH.
 const TOPIC_IDS_FROM: i16 = 6;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &TxnOffsetCommitRequest<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Write, Resource::TransactionalId(request.transactional_id)) {
-        return call.answer::<TxnOffsetCommitRequest<'_>>(&refuse(request, error));
-    }
-    if let Err(error) = core.authorize(call, Operation::Read, Resource::Group(request.group_id)) {
-        return call.answer::<TxnOffsetCommitRequest<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &TxnOffsetCommitRequest<'_>) -> Handled {
+    core.authorize(call, Operation::Write, Resource::TransactionalId(request.transactional_id))?;
+    core.authorize(call, Operation::Read, Resource::Group(request.group_id))?;
     let mut committed =
         group_offsets::commit(core, call, topics(request), call.version >= TOPIC_IDS_FROM, |core, offsets| {
             commit(core, call, request, offsets)
@@ -43,7 +39,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &TxnOffsetCommit
             *error = ErrorCode::CoordinatorNotAvailable;
         }
     }
-    call.answer::<TxnOffsetCommitRequest<'_>>(&response(committed))
+    Ok(call.answer::<TxnOffsetCommitRequest<'_>>(&response(committed)))
 }
 
 fn commit(
