@@ -36,6 +36,45 @@ pub(super) type Errors<'a> = (Key<'a>, Vec<(i32, ErrorCode)>);
 /// The topics of a request that commits offsets, each with the offsets of its partitions.
 pub(super) type Topics<'a> = Vec<(Key<'a>, Vec<NewOffset<'a>>)>;
 
+/// Conversions of the messages of OffsetCommit and TxnOffsetCommit, whose fields have the same names.
+macro_rules! mapping {
+    ($request:ident, $response:ident, $response_topic:ident, $response_partition:ident) => {
+        fn topics<'a>(request: &$request<'a>) -> group_offsets::Topics<'a> {
+            let topics = request.topics.iter().map(|topic| {
+                let offsets = topic.partitions.iter().map(|partition| NewOffset {
+                    topic: topic.name,
+                    partition: partition.partition_index,
+                    offset: partition.committed_offset,
+                    leader_epoch: partition.committed_leader_epoch,
+                    metadata: partition.committed_metadata,
+                });
+                ((topic.name, topic.topic_id), offsets.collect())
+            });
+            topics.collect()
+        }
+
+        fn response<'a>(topics: Vec<group_offsets::Errors<'a>>) -> $response<'a> {
+            let topics = topics.into_iter().map(|((name, topic_id), partitions)| {
+                let partitions = partitions.into_iter().map(|(partition_index, error)| $response_partition {
+                    partition_index,
+                    error_code: error.code(),
+                    ..Default::default()
+                });
+                $response_topic { name, topic_id, partitions: partitions.collect(), ..Default::default() }
+            });
+            $response { topics: topics.collect(), ..Default::default() }
+        }
+
+        pub(super) fn refuse<'a>(request: &$request<'a>, error: ErrorCode) -> $response<'a> {
+            let topics = topics(request)
+                .into_iter()
+                .map(|(key, offsets)| (key, offsets.into_iter().map(|offset| (offset.partition, error)).collect()));
+            response(topics.collect())
+        }
+    };
+}
+pub(super) use mapping;
+
 /// Commits the offsets of a request whose topics have ids or names (`by_id`). `commit` is given those that have no error before the group
 /// is asked, if there are any, and returns the error of each, or one for all.
 pub(super) fn commit<'a>(

@@ -5,8 +5,7 @@
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::offset_commit::{
-    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
-    OffsetCommitResponsePartition, OffsetCommitResponseTopic,
+    OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic,
 };
 
 use super::{Handled, group_offsets};
@@ -42,39 +41,12 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetCommitReq
     Ok(call.answer::<OffsetCommitRequest<'_>>(&response(committed)))
 }
 
-fn topics<'a>(request: &OffsetCommitRequest<'a>) -> group_offsets::Topics<'a> {
-    let topic = |topic: &OffsetCommitRequestTopic<'a>| {
-        let offset = |partition: &OffsetCommitRequestPartition<'a>| NewOffset {
-            topic: topic.name,
-            partition: partition.partition_index,
-            offset: partition.committed_offset,
-            leader_epoch: partition.committed_leader_epoch,
-            metadata: partition.committed_metadata,
-        };
-        ((topic.name, topic.topic_id), topic.partitions.iter().map(offset).collect())
-    };
-    request.topics.iter().map(topic).collect()
-}
-
-fn response<'a>(topics: impl IntoIterator<Item = group_offsets::Errors<'a>>) -> OffsetCommitResponse<'a> {
-    let partition = |(partition_index, error): (i32, ErrorCode)| OffsetCommitResponsePartition {
-        partition_index,
-        error_code: error.code(),
-        ..Default::default()
-    };
-    let topic = |((name, topic_id), partitions): group_offsets::Errors<'a>| OffsetCommitResponseTopic {
-        name,
-        topic_id,
-        partitions: partitions.into_iter().map(partition).collect(),
-        ..Default::default()
-    };
-    OffsetCommitResponse { topics: topics.into_iter().map(topic).collect(), ..Default::default() }
-}
-
-pub(super) fn refuse<'a>(request: &OffsetCommitRequest<'a>, error: ErrorCode) -> OffsetCommitResponse<'a> {
-    let refused = |offset: NewOffset<'_>| (offset.partition, error);
-    response(topics(request).into_iter().map(|(key, offsets)| (key, offsets.into_iter().map(refused).collect())))
-}
+group_offsets::mapping!(
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponseTopic,
+    OffsetCommitResponsePartition
+);
 
 pub(super) fn mentions<'a>(request: &OffsetCommitRequest<'a>) -> Mentions<'a> {
     let partitions = request.topics.iter().flat_map(|topic| {

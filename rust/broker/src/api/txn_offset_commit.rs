@@ -6,8 +6,7 @@
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::txn_offset_commit::{
-    TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic, TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
+    TxnOffsetCommitRequest, TxnOffsetCommitResponse, TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
 };
 
 use super::{Handled, group_offsets};
@@ -77,39 +76,12 @@ fn commit(
     core.commit_offsets(call.node, &commit)
 }
 
-fn topics<'a>(request: &TxnOffsetCommitRequest<'a>) -> group_offsets::Topics<'a> {
-    let topic = |topic: &TxnOffsetCommitRequestTopic<'a>| {
-        let offset = |partition: &TxnOffsetCommitRequestPartition<'a>| NewOffset {
-            topic: topic.name,
-            partition: partition.partition_index,
-            offset: partition.committed_offset,
-            leader_epoch: partition.committed_leader_epoch,
-            metadata: partition.committed_metadata,
-        };
-        ((topic.name, topic.topic_id), topic.partitions.iter().map(offset).collect())
-    };
-    request.topics.iter().map(topic).collect()
-}
-
-fn response<'a>(topics: impl IntoIterator<Item = group_offsets::Errors<'a>>) -> TxnOffsetCommitResponse<'a> {
-    let partition = |(partition_index, error): (i32, ErrorCode)| TxnOffsetCommitResponsePartition {
-        partition_index,
-        error_code: error.code(),
-        ..Default::default()
-    };
-    let topic = |((name, topic_id), partitions): group_offsets::Errors<'a>| TxnOffsetCommitResponseTopic {
-        name,
-        topic_id,
-        partitions: partitions.into_iter().map(partition).collect(),
-        ..Default::default()
-    };
-    TxnOffsetCommitResponse { topics: topics.into_iter().map(topic).collect(), ..Default::default() }
-}
-
-pub(super) fn refuse<'a>(request: &TxnOffsetCommitRequest<'a>, error: ErrorCode) -> TxnOffsetCommitResponse<'a> {
-    let refused = |offset: NewOffset<'_>| (offset.partition, error);
-    response(topics(request).into_iter().map(|(key, offsets)| (key, offsets.into_iter().map(refused).collect())))
-}
+group_offsets::mapping!(
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponseTopic,
+    TxnOffsetCommitResponsePartition
+);
 
 pub(super) fn mentions<'a>(request: &TxnOffsetCommitRequest<'a>) -> Mentions<'a> {
     let partitions = request.topics.iter().flat_map(|topic| {
