@@ -29,13 +29,19 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
                 Some(code) => Err(ApiError { code, message: None }),
                 None => alter(core, topic.name, partition, request.allow_replication_factor_change),
             };
-            partitions.push((partition.partition_index, outcome.err()));
+            partitions.push((partition.partition_index, outcome));
         }
         outcomes.push((topic.name, partitions));
     }
     let responses = outcomes.iter().map(|(name, partitions)| ReassignableTopicResponse {
         name,
-        partitions: partitions.iter().map(|(index, error)| answer(*index, error.as_ref())).collect(),
+        partitions: partitions
+            .iter()
+            .map(|(index, outcome)| match outcome {
+                Ok(()) => answer(*index, ErrorCode::None, None),
+                Err(error) => answer(*index, error.code, error.message.as_deref()),
+            })
+            .collect(),
         ..Default::default()
     });
     let response = AlterPartitionReassignmentsResponse {
@@ -49,13 +55,8 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     Ok(call.answer::<Request<'_>>(&response))
 }
 
-fn answer(partition_index: i32, error: Option<&ApiError>) -> ReassignablePartitionResponse<'_> {
-    ReassignablePartitionResponse {
-        partition_index,
-        error_code: error.map_or(0, |error| error.code.code()),
-        error_message: error.and_then(|error| error.message.as_deref()),
-        ..Default::default()
-    }
+fn answer(partition_index: i32, error: ErrorCode, error_message: Option<&str>) -> ReassignablePartitionResponse<'_> {
+    ReassignablePartitionResponse { partition_index, error_code: error.code(), error_message, ..Default::default() }
 }
 
 fn alter(
@@ -110,12 +111,7 @@ fn refused_all<'a>(
         partitions: topic
             .partitions
             .iter()
-            .map(|partition| ReassignablePartitionResponse {
-                partition_index: partition.partition_index,
-                error_code: error.code(),
-                error_message,
-                ..Default::default()
-            })
+            .map(|partition| answer(partition.partition_index, error, error_message))
             .collect(),
         ..Default::default()
     });

@@ -11,8 +11,8 @@ use monedula_protocol::messages::describe_configs::{
 
 use super::{ApiError, Handled, resource};
 use crate::cluster::{
-    CLIENT_METRICS_CONFIGS, ConfigDef, ConfigSource, GROUP_CONFIGS, NodeId, STATIC_CONFIGS, Synonym, broker_def,
-    check_topic_name, config_name, is_dynamic,
+    CLIENT_METRICS_CONFIGS, ConfigDef, ConfigSource, GROUP_CONFIGS, NodeId, STATIC_CONFIGS, Synonym, Values,
+    broker_def, check_topic_name, config_name, is_dynamic,
 };
 use crate::core::Core;
 use crate::request::{Call, Mentions};
@@ -20,7 +20,7 @@ use crate::security::Operation;
 use crate::settings::KafkaSettings;
 
 /// A config as the response describes it.
-pub(super) struct Described {
+struct Described {
     name: String,
     /// `None` for a name that the broker does not know, whose value may be a secret.
     def: Option<ConfigDef>,
@@ -31,10 +31,12 @@ pub(super) struct Described {
     documentation: Option<String>,
 }
 
-/// The documentation of a config, with a remark if the config has no effect here.
-fn documentation(def: &ConfigDef) -> Option<String> {
-    let remark = if def.effect { "" } else { " This broker keeps it, and it changes nothing." };
-    Some(format!("{}{remark}", def.documentation))
+impl Described {
+    fn new(def: ConfigDef, value: Option<String>, source: ConfigSource, synonyms: Vec<Synonym>) -> Self {
+        let remark = if def.effect { "" } else { " This broker keeps it, and it changes nothing." };
+        let documentation = Some(format!("{}{remark}", def.documentation));
+        Self { name: def.name.to_owned(), def: Some(def), value, source, read_only: false, synonyms, documentation }
+    }
 }
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeConfigsRequest<'_>) -> Handled {
@@ -80,23 +82,15 @@ fn topic(core: &Core, name: &str) -> Result<Vec<Described>, ApiError> {
     check_topic_name(name).map_err(|message| ApiError::new(ErrorCode::InvalidTopicException, message))?;
     let unknown = ApiError { code: ErrorCode::UnknownTopicOrPartition, message: None };
     let topic = core.topics.get(name).ok_or(unknown)?;
-    let described =
-        core.configs.describe_topic_config(&topic.config).into_iter().map(|(def, value, source, synonyms)| Described {
-            name: def.name.to_owned(),
-            def: Some(*def),
-            value: Some(value),
-            source,
-            read_only: false,
-            synonyms,
-            documentation: documentation(def),
-        });
+    let configs = core.configs.describe_topic_config(&topic.config).into_iter();
+    let described = configs.map(|(def, value, source, synonyms)| Described::new(*def, Some(value), source, synonyms));
     Ok(described.collect())
 }
 
 fn broker(core: &Core, node: NodeId, name: &str) -> Result<Vec<Described>, ApiError> {
     if name.is_empty() {
-        let set = core.configs.of_broker(None).into_iter().flatten();
-        return Ok(set.map(|(name, value)| dynamic(core, None, name, value)).collect());
+        let set = core.configs.of_broker(None).into_iter().flat_map(Values::keys);
+        return Ok(set.map(|name| dynamic(core, None, name)).collect());
     }
     let id: i32 = name.parse().map_err(|_| {
         ApiError::new(ErrorCode::InvalidRequest, format!("Broker id must be an integer, but it is: {name}"))
@@ -108,10 +102,10 @@ fn broker(core: &Core, node: NodeId, name: &str) -> Result<Vec<Described>, ApiEr
     let statics = STATIC_CONFIGS.iter().map(|config| &config.name);
     let mut described: Vec<Described> =
         KafkaSettings::NAMES.iter().chain(statics).filter_map(|name| setting(core, Some(node), name)).collect();
-    let unknown = [None, Some(node)].into_iter().filter_map(|node| core.configs.of_broker(node)).flatten();
-    for (name, value) in unknown.filter(|(name, _)| broker_def(name).is_none()) {
+    let set = [None, Some(node)].into_iter().filter_map(|node| core.configs.of_broker(node)).flat_map(Values::keys);
+    for name in set.filter(|name| broker_def(name).is_none()) {
         if described.iter().all(|config| config.name != *name) {
-            described.push(dynamic(core, Some(node), name, value));
+            described.push(dynamic(core, Some(node), name));
         }
     }
     described.sort_by(|left, right| left.name.cmp(&right.name));
@@ -130,19 +124,11 @@ fn setting(core: &Core, node: Option<NodeId>, name: &'static str) -> Option<Desc
     let first = synonyms.first();
     let (value, source) = (first.map(|(_, value, _)| value.clone()), first.map(|(.., source)| *source));
     let source = source.unwrap_or(ConfigSource::Default);
-    Some(Described {
-        name: name.to_owned(),
-        def: Some(def),
-        value,
-        source,
-        read_only: !is_dynamic(name),
-        synonyms,
-        documentation: documentation(&def),
-    })
+    Some(Described { read_only: !is_dynamic(name), ..Described::new(def, value, source, synonyms) })
 }
 
 /// A config that was set at runtime, whether or not the broker knows its name.
-fn dynamic(core: &Core, node: Option<NodeId>, name: &str, _value: &str) -> Described {
+fn dynamic(core: &Core, node: Option<NodeId>, name: &str) -> Described {
     if let Some(described) = config_name(name).and_then(|name| setting(core, node, name)) {
         return described;
     }
@@ -172,15 +158,7 @@ fn group(core: &Core, group: &str) -> Result<Vec<Described>, ApiError> {
             Some((_, value, source)) => (value.clone(), *source),
             None => (def.default.to_owned(), ConfigSource::Default),
         };
-        Described {
-            name: def.name.to_owned(),
-            def: Some(*def),
-            value: Some(value),
-            source,
-            read_only: false,
-            synonyms,
-            documentation: documentation(def),
-        }
+        Described::new(*def, Some(value), source, synonyms)
     });
     Ok(described.collect())
 }
@@ -193,16 +171,9 @@ fn client_metrics(core: &Core, name: &str) -> Result<Vec<Described>, ApiError> {
         let set = core.client_metrics.of(name).and_then(|values| values.get(def.name));
         let source = if set.is_some() { ConfigSource::ClientMetrics } else { ConfigSource::Default };
         let value = set.cloned().unwrap_or_else(|| def.default.to_owned());
-        Described {
-            name: def.name.to_owned(),
-            def: Some(*def),
-            value: Some(value.clone()),
-            source,
-            read_only: false,
-            // As in Kafka, a default is no synonym here.
-            synonyms: set.map(|_| (def.name, value, source)).into_iter().collect(),
-            documentation: documentation(def),
-        }
+        // As in Kafka, a default is no synonym here.
+        let synonyms = set.map(|value| (def.name, value.clone(), source)).into_iter().collect();
+        Described::new(*def, Some(value), source, synonyms)
     });
     Ok(described.collect())
 }

@@ -22,11 +22,11 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         return Err(ErrorCode::DelegationTokenRequestNotAllowed);
     }
     core.security.tokens.sweep(core.now_ms);
-    let principal = |owner: &monedula_protocol::messages::describe_delegation_token::DescribeDelegationTokenOwner<
-        '_,
-    >| { Principal::new(owner.principal_type, owner.principal_name) };
     // An empty list selects no token, null selects all.
-    let owners: Option<Vec<Principal>> = request.owners.as_ref().map(|owners| owners.iter().map(principal).collect());
+    let owners: Option<Vec<Principal>> = request
+        .owners
+        .as_ref()
+        .map(|owners| owners.iter().map(|owner| Principal::new(owner.principal_type, owner.principal_name)).collect());
     let is_asked = |token: &&Token| owners.as_ref().is_none_or(|owners| owners.iter().any(|owner| token.is_of(owner)));
     let tokens = core.security.tokens.all().filter(is_asked).filter(|token| may_see(core, call, token));
     Ok(call.answer::<Request<'_>>(&DescribeDelegationTokenResponse {

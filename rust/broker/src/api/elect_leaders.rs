@@ -11,7 +11,7 @@ use monedula_protocol::messages::elect_leaders::{
 use super::{ApiError, Handled, has_no_time};
 use crate::cluster::Election;
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 const PREFERRED: i8 = 0;
@@ -23,13 +23,16 @@ type Outcome = (String, Vec<(i32, Result<(), ApiError>)>);
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ElectLeadersRequest<'_>) -> Handled {
     core.authorize(call, Operation::Alter, Resource::Cluster)?;
     if has_no_time(request.timeout_ms) {
-        let error = ApiError { code: ErrorCode::RequestTimedOut, message: None };
-        return Ok(call.answer::<ElectLeadersRequest<'_>>(&refused(request, &error)));
+        return Ok(call.answer::<ElectLeadersRequest<'_>>(&refused(request, ErrorCode::RequestTimedOut, None)));
     }
     let election = match request.election_type {
         PREFERRED => Election::Preferred,
         UNCLEAN => Election::Unclean,
-        kind => return Ok(unknown_kind(call, request, kind)),
+        kind => {
+            let message = format!("Unknown election type {kind}");
+            let refused = refused(request, ErrorCode::InvalidRequest, Some(&message));
+            return Ok(call.answer::<ElectLeadersRequest<'_>>(&refused));
+        }
     };
     let outcomes = match &request.topic_partitions {
         Some(wanted) => wanted.iter().map(|topic| elect_in(core, call, topic, election)).collect(),
@@ -37,7 +40,13 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ElectLeadersReq
     };
     let results = outcomes.iter().map(|(topic, partitions)| ReplicaElectionResult {
         topic,
-        partition_result: partitions.iter().map(|(index, outcome)| result(*index, outcome.as_ref().err())).collect(),
+        partition_result: partitions
+            .iter()
+            .map(|(index, outcome)| match outcome {
+                Ok(()) => result(*index, ErrorCode::None, None),
+                Err(error) => result(*index, error.code, error.message.as_deref()),
+            })
+            .collect(),
         ..Default::default()
     });
     let response = ElectLeadersResponse { replica_election_results: results.collect(), ..Default::default() };
@@ -93,46 +102,26 @@ fn elect(core: &mut Core, topic: &str, index: i32, election: Election) -> Result
     })
 }
 
-fn result(partition_id: i32, error: Option<&ApiError>) -> PartitionResult<'_> {
-    PartitionResult {
-        partition_id,
-        error_code: error.map_or(0, |error| error.code.code()),
-        error_message: error.and_then(|error| error.message.as_deref()),
-        ..Default::default()
-    }
+fn result(partition_id: i32, error: ErrorCode, error_message: Option<&str>) -> PartitionResult<'_> {
+    PartitionResult { partition_id, error_code: error.code(), error_message, ..Default::default() }
 }
 
-fn unknown_kind(call: &Call<'_>, request: &ElectLeadersRequest<'_>, kind: i8) -> Answer {
-    let error = ApiError::new(ErrorCode::InvalidRequest, format!("Unknown election type {kind}"));
-    call.answer::<ElectLeadersRequest<'_>>(&refused(request, &error))
-}
-
-fn refused<'a>(request: &ElectLeadersRequest<'a>, error: &'a ApiError) -> ElectLeadersResponse<'a> {
+fn refused<'a>(
+    request: &ElectLeadersRequest<'a>,
+    error: ErrorCode,
+    message: Option<&'a str>,
+) -> ElectLeadersResponse<'a> {
     let topics = request.topic_partitions.iter().flatten().map(|topic| ReplicaElectionResult {
         topic: topic.topic,
-        partition_result: topic.partitions.iter().map(|index| result(*index, Some(error))).collect(),
+        partition_result: topic.partitions.iter().map(|&index| result(index, error, message)).collect(),
         ..Default::default()
-    });
-    ElectLeadersResponse {
-        error_code: error.code.code(),
-        replica_election_results: topics.collect(),
-        ..Default::default()
-    }
-}
-
-pub(super) fn refuse<'a>(request: &ElectLeadersRequest<'a>, error: ErrorCode) -> ElectLeadersResponse<'a> {
-    let topics = request.topic_partitions.iter().flatten().map(|topic| {
-        let failed = |&partition_id: &i32| PartitionResult {
-            partition_id,
-            error_code: error.code(),
-            error_message: Some(error.message()),
-            ..Default::default()
-        };
-        let partition_result = topic.partitions.iter().map(failed).collect();
-        ReplicaElectionResult { topic: topic.topic, partition_result, ..Default::default() }
     });
     let replica_election_results = topics.collect();
     ElectLeadersResponse { error_code: error.code(), replica_election_results, ..Default::default() }
+}
+
+pub(super) fn refuse<'a>(request: &ElectLeadersRequest<'a>, error: ErrorCode) -> ElectLeadersResponse<'a> {
+    refused(request, error, Some(error.message()))
 }
 
 pub(super) fn mentions<'a>(request: &ElectLeadersRequest<'a>) -> Mentions<'a> {

@@ -36,12 +36,12 @@ fn leavers<'a>(version: i16, request: &LeaveGroupRequest<'a>) -> Vec<Leaver<'a>>
     if version <= LAST_OF_ONE_MEMBER {
         return vec![Leaver { member_id: request.member_id, instance_id: None, reason: "not provided" }];
     }
-    let leaver = |member: &monedula_protocol::messages::leave_group::MemberIdentity<'a>| Leaver {
+    let leavers = request.members.iter().map(|member| Leaver {
         member_id: member.member_id,
         instance_id: member.group_instance_id,
         reason: member.reason.unwrap_or("not provided"),
-    };
-    request.members.iter().map(leaver).collect()
+    });
+    leavers.collect()
 }
 
 fn leave(

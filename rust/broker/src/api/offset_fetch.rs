@@ -79,13 +79,12 @@ fn groups<'a>(version: i16, request: &OffsetFetchRequest<'a>) -> Vec<OffsetFetch
         return request.groups.clone();
     }
     let topics = request.topics.as_ref().map(|topics| {
-        let topic =
-            |topic: &monedula_protocol::messages::offset_fetch::OffsetFetchRequestTopic<'a>| OffsetFetchRequestTopics {
-                name: topic.name,
-                partition_indexes: topic.partition_indexes.clone(),
-                ..Default::default()
-            };
-        topics.iter().map(topic).collect()
+        let topics = topics.iter().map(|topic| OffsetFetchRequestTopics {
+            name: topic.name,
+            partition_indexes: topic.partition_indexes.clone(),
+            ..Default::default()
+        });
+        topics.collect()
     });
     vec![OffsetFetchRequestGroup { group_id: request.group_id, topics, ..Default::default() }]
 }
@@ -110,11 +109,13 @@ fn fetch(
     };
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     for topic in wanted {
+        let refused = |name, error| {
+            let none = |&partition: &i32| PartitionOffset::none(partition, error);
+            TopicOffsets { name, id: topic.topic_id, partitions: topic.partition_indexes.iter().map(none).collect() }
+        };
         match name_of(core, call.version, topic) {
             Some(name) if !core.allows(call, Operation::Describe, Resource::Topic(&name)) => {
-                let refused = |&partition: &i32| PartitionOffset::none(partition, ErrorCode::TopicAuthorizationFailed);
-                let partitions = topic.partition_indexes.iter().map(refused).collect();
-                unknown.push(TopicOffsets { name, id: topic.topic_id, partitions });
+                unknown.push(refused(name, ErrorCode::TopicAuthorizationFailed));
             }
             Some(name) => {
                 let partitions = topic.partition_indexes.iter().map(|&partition| {
@@ -131,11 +132,7 @@ fn fetch(
                 let partitions = partitions.collect();
                 known.push(TopicOffsets { name, id: topic.topic_id, partitions });
             }
-            None => {
-                let refused = |&partition: &i32| PartitionOffset::none(partition, ErrorCode::UnknownTopicId);
-                let partitions = topic.partition_indexes.iter().map(refused).collect();
-                unknown.push(TopicOffsets { name: "".into(), id: topic.topic_id, partitions });
-            }
+            None => unknown.push(refused("".into(), ErrorCode::UnknownTopicId)),
         }
     }
     known.append(&mut unknown);
@@ -180,20 +177,14 @@ fn all(core: &Core, version: i16, require_stable: bool, slot: &Slot) -> Vec<Topi
 }
 
 fn with_ids(version: i16, topic: &TopicOffsets) -> OffsetFetchResponseTopics<'_> {
-    let partition = |offset: &'_ PartitionOffset| -> OffsetFetchResponsePartitions<'_> {
-        OffsetFetchResponsePartitions {
-            partition_index: offset.partition,
-            committed_offset: offset.offset,
-            committed_leader_epoch: offset.leader_epoch,
-            metadata: None,
-            error_code: offset.error.code(),
-            ..Default::default()
-        }
-    };
-    let partitions = topic
-        .partitions
-        .iter()
-        .map(|offset| OffsetFetchResponsePartitions { metadata: Some(&offset.metadata), ..partition(offset) });
+    let partitions = topic.partitions.iter().map(|offset| OffsetFetchResponsePartitions {
+        partition_index: offset.partition,
+        committed_offset: offset.offset,
+        committed_leader_epoch: offset.leader_epoch,
+        metadata: Some(&offset.metadata),
+        error_code: offset.error.code(),
+        ..Default::default()
+    });
     let id = if version >= TOPIC_IDS_FROM { topic.id } else { Uuid::default() };
     OffsetFetchResponseTopics {
         name: &topic.name,
