@@ -11,15 +11,19 @@ mod topics;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::BrokerError;
 use crate::cluster::NodeId;
 use crate::core::Core;
 use crate::faults::Fault;
-use crate::security::{Acl, Password};
+use crate::security::{Acl, Flaw, Password};
 
 pub use records::{Data, Record};
+
+use logs::refused;
+use security::describe_issued;
+use topics::no_topic;
 
 /// A command. Its JSON is `{"command": "move_leader", "topic": "orders", "partition": 0, "node": 2}`. Commands without
 /// arguments are struct variants, too, because serde refuses unknown fields only for these.
@@ -307,7 +311,9 @@ impl Core {
             Command::CreateTopic { topic, partitions, replicas, config } => {
                 self.create_topic_on_command(&topic, partitions, replicas, config)
             }
-            Command::DeleteTopic { topic } => self.delete_topic_on_command(&topic),
+            Command::DeleteTopic { topic } => {
+                self.delete_topic(&topic).map(|_| Value::Null).ok_or_else(|| no_topic(&topic))
+            }
             Command::AddPartitions { topic, partitions } => self.add_partitions_on_command(&topic, partitions),
             Command::Append { topic, partition, records, compression } => {
                 self.append_on_command(&topic, partition, &records, compression.as_deref())
@@ -321,10 +327,15 @@ impl Core {
                 Ok(Value::Null)
             }
             Command::Compact { topic, partition } => self.compact_on_command(&topic, partition),
-            Command::RunRetention {} => self.run_retention_on_command(),
+            Command::RunRetention {} => {
+                self.run_retention();
+                Ok(Value::Null)
+            }
             Command::Truncate { topic, partition, offset } => self.truncate_on_command(&topic, partition, offset),
             Command::DeleteRecords { topic, partition, before } => {
-                self.delete_records_on_command(&topic, partition, before)
+                let start_offset =
+                    self.delete_records(&topic, partition, before).map_err(refused(&topic, partition))?;
+                Ok(json!({ "log_start_offset": start_offset }))
             }
             Command::StopNode { node } => self.stop_node(node),
             Command::StartNode { node } => self.start_node(node),
@@ -338,17 +349,18 @@ impl Core {
                 // The server carries these out: they need its clock, a task that can wait, or its sockets.
                 Err(BrokerError::Command("the core alone has neither a clock nor sockets".to_owned()))
             }
-            Command::Fault { fault } => self.set_fault(fault),
-            Command::FaultHits { fault } => self.describe_hits(fault),
+            Command::Fault { fault } => Ok(json!({ "fault": self.faults.set(fault)? })),
+            Command::FaultHits { fault } => Ok(json!({ "hits": self.faults.hits(fault)? })),
             Command::ReleaseFault { fault } => self.release_fault(fault).map(|()| Value::Null),
-            Command::RemoveFault { fault } => self.remove_fault_on_command(fault),
+            Command::RemoveFault { fault } => Ok(json!({ "hits": self.remove_fault(fault)? })),
             Command::RemoveFaults {} => Ok(self.remove_faults()),
             Command::Faults { removed } => Ok(self.describe_faults(removed)),
             Command::CreateAcls { acls } => self.create_acls_on_command(acls),
             Command::DeleteAcls { acls } => self.delete_acls_on_command(&acls),
             Command::Acls {} => self.describe_acls(),
             Command::SetPassword { user, password: Password(password) } => {
-                self.set_password_on_command(&user, password)
+                self.security.users.set_password(&user, password);
+                Ok(Value::Null)
             }
             Command::RemoveUser { user } => self.remove_user(&user),
             Command::Users {} => Ok(self.security.users.names().collect()),
@@ -357,11 +369,11 @@ impl Core {
                 Ok(self.mint_token(&user, lifetime_ms, unsecured, claims))
             }
             Command::CheckToken { token: Password(token) } => Ok(self.check_token(&token)),
-            Command::Ca {} => self.describe_ca(),
-            Command::ServerCertificate {} => self.issue_server_certificate(),
-            Command::ClientCertificate { name } => self.issue_client_certificate(&name),
+            Command::Ca {} => Ok(json!({ "certificate": self.security.certificates()?.ca_pem() })),
+            Command::ServerCertificate {} => Ok(describe_issued(&self.security.certificates()?.server(Flaw::None)?)),
+            Command::ClientCertificate { name } => Ok(describe_issued(&self.security.certificates()?.client(&name)?)),
             Command::Listeners {} => Ok(self.describe_listeners()),
-            Command::Connections {} => Ok(self.describe_connections()),
+            Command::Connections {} => Ok(self.peers.describe()),
             Command::Requests {} => Ok(self.peers.describe_exchanges()),
             Command::ClientMetrics {} => Ok(self.describe_client_metrics()),
             Command::Groups {} => self.describe_groups(),

@@ -23,7 +23,7 @@ use std::str::FromStr;
 pub(crate) use acl::{ANY, AclFilter, CLUSTER_NAME, MATCH, UNKNOWN};
 pub use acl::{Acl, Operation, PatternType, PermissionType, ResourceType};
 pub(crate) use authorizer::{Authorizer, Client, Resource};
-pub(crate) use certificates::{Certificates, Flaw};
+pub(crate) use certificates::{Certificates, Flaw, Issued};
 pub(crate) use distinguished_name::subject;
 pub(crate) use login::{Directory, Exchange, Gate, Login, Session, session_ms};
 use oauth::OauthKeys;

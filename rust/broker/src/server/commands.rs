@@ -63,7 +63,7 @@ async fn wait(shared: &Shared, fault: u64, wanted: u64, timeout_ms: u64) -> Resu
     let mut changes = shared.watch_hits();
     let reached = async {
         loop {
-            let hits = shared.with(|core, _| core.hits_of_fault(fault))?;
+            let hits = shared.with(|core, _| core.faults.hits(fault))?;
             if hits >= wanted {
                 return Ok(hits);
             }
@@ -75,7 +75,7 @@ async fn wait(shared: &Shared, fault: u64, wanted: u64, timeout_ms: u64) -> Resu
     match tokio::time::timeout(Duration::from_millis(timeout_ms), reached).await {
         Ok(hits) => Ok(json!({ "hits": hits?, "reached": true })),
         Err(_) => {
-            let hits = shared.with(|core, _| core.hits_of_fault(fault))?;
+            let hits = shared.with(|core, _| core.faults.hits(fault))?;
             Ok(json!({ "hits": hits, "reached": false }))
         }
     }

@@ -135,7 +135,7 @@ impl Shared {
                 let _ = sender.send(reply.action);
             }
         }
-        self.0.hits.send_if_modified(|hits| std::mem::replace(hits, core.fault_hits()) != *hits);
+        self.0.hits.send_if_modified(|hits| std::mem::replace(hits, core.faults.all_hits()) != *hits);
         let due_ms = core.next_due_ms();
         let sooner = due_ms.is_some_and(|due_ms| self.0.due_ms.get().is_none_or(|before| due_ms < before));
         self.0.due_ms.set(due_ms);
