@@ -54,3 +54,9 @@ impl ApiError {
         Self { code, message: Some(message.into()) }
     }
 }
+
+impl From<ErrorCode> for ApiError {
+    fn from(code: ErrorCode) -> Self {
+        Self { code, message: None }
+    }
+}

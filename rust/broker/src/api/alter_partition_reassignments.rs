@@ -26,7 +26,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for partition in &topic.partitions {
             let outcome = match core.faults.partition_error(call, topic.name, partition.partition_index) {
-                Some(code) => Err(ApiError { code, message: None }),
+                Some(code) => Err(code.into()),
                 None => alter(core, topic.name, partition, request.allow_replication_factor_change),
             };
             partitions.push((partition.partition_index, outcome));
@@ -93,7 +93,7 @@ fn refused(code: ErrorCode, topic: &str, index: i32) -> ApiError {
                  election."
             ),
         ),
-        code => ApiError { code, message: None },
+        code => code.into(),
     }
 }
 

@@ -69,7 +69,7 @@ fn authorize(core: &Core, call: &Call<'_>, kind: i8, name: &str) -> Result<(), A
     let allowed = core.authorize(call, Operation::AlterConfigs, resource::authorized(kind, name));
     allowed.map_err(|error| match kind {
         // Kafka's broker refuses these itself, without a message.
-        resource::BROKER | resource::BROKER_LOGGER => ApiError { code: error, message: None },
+        resource::BROKER | resource::BROKER_LOGGER => error.into(),
         _ => ApiError::new(error, error.message()),
     })
 }

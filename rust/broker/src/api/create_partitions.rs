@@ -27,7 +27,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreatePartition
         let outcome = if twice(topic.name) {
             Err(ApiError::new(ErrorCode::InvalidRequest, "Duplicate topic name."))
         } else if !core.allows(call, Operation::Alter, Resource::Topic(topic.name)) {
-            Err(ApiError { code: ErrorCode::TopicAuthorizationFailed, message: None })
+            Err(ErrorCode::TopicAuthorizationFailed.into())
         } else {
             add(core, topic, request.validate_only)
         };
@@ -54,8 +54,7 @@ fn add(core: &mut Core, topic: &CreatePartitionsTopic<'_>, validate_only: bool) 
 
 fn replicas(core: &Core, topic: &CreatePartitionsTopic<'_>) -> Result<Vec<Vec<NodeId>>, ApiError> {
     let name = topic.name;
-    let unknown = ApiError { code: ErrorCode::UnknownTopicOrPartition, message: None };
-    let found = core.topics.get(name).ok_or(unknown)?;
+    let found = core.topics.get(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
     let there = found.partitions.len() as i32;
     let invalid = |message: String| ApiError::new(ErrorCode::InvalidPartitions, message);
     if topic.count == there {
@@ -69,7 +68,7 @@ fn replicas(core: &Core, topic: &CreatePartitionsTopic<'_>) -> Result<Vec<Vec<No
     }
     let additional = topic.count - there;
     if i64::from(additional) > MAX_PARTITIONS_PER_REQUEST {
-        return Err(ApiError { code: ErrorCode::UnknownServerError, message: None });
+        return Err(ErrorCode::UnknownServerError.into());
     }
     let factor = found.partitions.first().map_or(1, |partition| partition.replicas.len());
     let Some(assignments) = &topic.assignments else {

@@ -80,8 +80,7 @@ fn describe(core: &Core, call: &Call<'_>, wanted: &DescribeConfigsResource<'_>) 
 
 fn topic(core: &Core, name: &str) -> Result<Vec<Described>, ApiError> {
     check_topic_name(name).map_err(|message| ApiError::new(ErrorCode::InvalidTopicException, message))?;
-    let unknown = ApiError { code: ErrorCode::UnknownTopicOrPartition, message: None };
-    let topic = core.topics.get(name).ok_or(unknown)?;
+    let topic = core.topics.get(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
     let configs = core.configs.describe_topic_config(&topic.config).into_iter();
     let described = configs.map(|(def, value, source, synonyms)| Described::new(*def, Some(value), source, synonyms));
     Ok(described.collect())

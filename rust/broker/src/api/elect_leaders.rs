@@ -58,7 +58,7 @@ fn elect_in(core: &mut Core, call: &Call<'_>, topic: &TopicPartitions<'_>, elect
     let mut partitions = Vec::with_capacity(topic.partitions.len());
     for &index in &topic.partitions {
         let outcome = match core.faults.partition_error(call, name, index) {
-            Some(error) => Err(ApiError { code: error, message: None }),
+            Some(error) => Err(error.into()),
             None => elect(core, name, index, election),
         };
         partitions.push((index, outcome));

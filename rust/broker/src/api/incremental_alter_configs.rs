@@ -82,7 +82,7 @@ fn apply(
                 values.insert((*name).to_owned(), changed);
             }
             // Kafka sends no message here, either.
-            _ => return Err(ApiError { code: ErrorCode::UnknownServerError, message: None }),
+            _ => return Err(ErrorCode::UnknownServerError.into()),
         }
     }
     Ok(values)

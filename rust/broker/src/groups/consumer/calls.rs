@@ -10,10 +10,11 @@ use monedula_protocol::wire::Reader;
 
 use super::{
     Change, ClusterImage, ConsumerGroup, ConsumerSettings, Context, Heartbeat, HeartbeatAnswer, JOIN_EPOCH,
-    LEAVE_EPOCH, LEAVE_STATIC_EPOCH, Refusal, read_record,
+    LEAVE_EPOCH, LEAVE_STATIC_EPOCH, read_record,
 };
 use crate::cluster::StoredRecord;
 use crate::core::Core;
+use crate::error::ApiError;
 use crate::groups::{ClassicGroup, Effects, Group, Groups, Join, JoinAnswer, Leaver, Slot, Sync, SyncAnswer};
 
 impl Core {
@@ -37,11 +38,11 @@ impl Core {
         partition: i32,
         group_id: &str,
         request: &Heartbeat,
-    ) -> Result<HeartbeatAnswer, Refusal> {
+    ) -> Result<HeartbeatAnswer, ApiError> {
         let answered = self.change_group(partition, group_id, |core, slot, effects| {
             core.with_consumer_context(group_id, |context| slot.heartbeat(context, request, effects))
         });
-        let answer = answered.unwrap_or_else(|error| Err(Refusal::new(error, error.name())))?;
+        let answer = answered.unwrap_or_else(|error| Err(ApiError::new(error, error.name())))?;
         let is_due = |slot: &Slot| matches!(&slot.group, Some(Group::Consumer(group)) if group.regexes_are_due());
         if self.groups.slot(partition, group_id).is_some_and(is_due) {
             // `change_group` logs an error, which does not affect the answer.
@@ -70,7 +71,7 @@ impl Slot {
         context: &Context<'_>,
         request: &Heartbeat,
         effects: &mut Effects,
-    ) -> Result<HeartbeatAnswer, Refusal> {
+    ) -> Result<HeartbeatAnswer, ApiError> {
         if matches!(request.member_epoch, LEAVE_EPOCH | LEAVE_STATIC_EPOCH) {
             return self.leave(context, request, effects);
         }
@@ -110,7 +111,7 @@ impl Slot {
         context: &Context<'_>,
         request: &Heartbeat,
         effects: &mut Effects,
-    ) -> Result<HeartbeatAnswer, Refusal> {
+    ) -> Result<HeartbeatAnswer, ApiError> {
         let group = match &mut self.group {
             Some(Group::Consumer(group)) => group,
             Some(_) => return Err(self.not_found("Group", "is not a consumer group")),
@@ -163,8 +164,9 @@ impl Slot {
         let joined = match group.join(context, join) {
             Ok(joined) => joined,
             Err(refusal) => {
-                log::info!("{} may not join group {}: {}", join.client_id, self.id, refusal.message);
-                return effects.join(join.ticket, JoinAnswer::refused(refusal.error, join.member_id.into()));
+                let why = refusal.message.unwrap_or_default();
+                log::info!("{} may not join group {}: {why}", join.client_id, self.id);
+                return effects.join(join.ticket, JoinAnswer::refused(refusal.code, join.member_id.into()));
             }
         };
         if let Some(downgrade) = &joined.downgrade {
@@ -214,8 +216,8 @@ impl Slot {
         changes.iter().for_each(|change| effects.store(change.record(&self.id)));
     }
 
-    fn not_found(&self, what: &str, why: &str) -> Refusal {
-        Refusal::new(ErrorCode::GroupIdNotFound, format!("{what} {} {why}.", self.id))
+    fn not_found(&self, what: &str, why: &str) -> ApiError {
+        ApiError::new(ErrorCode::GroupIdNotFound, format!("{what} {} {why}.", self.id))
     }
 
     /// Applies a record that was read back from the log.

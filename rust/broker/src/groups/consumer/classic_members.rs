@@ -16,9 +16,9 @@ use monedula_protocol::wire::Reader;
 use super::reconcile::Step;
 use super::subscriptions::RegexUpdate;
 use super::{
-    Change, ClassicMember, ConsumerGroup, Context, Image, Member, MemberState, MigrationPolicy, Partitions, Refusal,
-    Timer,
+    Change, ClassicMember, ConsumerGroup, Context, Image, Member, MemberState, MigrationPolicy, Partitions, Timer,
 };
+use crate::error::ApiError;
 use crate::groups::{Identity, Join, JoinAnswer, Leaver, Sync, SyncAnswer};
 
 /// The protocol type of consumers.
@@ -49,15 +49,15 @@ impl ConsumerGroup {
     ///
     /// # Errors
     /// Why the join is refused. The group is unchanged then.
-    pub(crate) fn join(&mut self, context: &Context<'_>, join: &Join<'_>) -> Result<Joined, Refusal> {
+    pub(crate) fn join(&mut self, context: &Context<'_>, join: &Join<'_>) -> Result<Joined, ApiError> {
         if context.settings.migration == MigrationPolicy::Disabled {
-            return Err(Refusal::new(ErrorCode::InconsistentGroupProtocol, "group migration is disabled"));
+            return Err(ApiError::new(ErrorCode::InconsistentGroupProtocol, "group migration is disabled"));
         }
         let unknown = join.member_id.is_empty();
         let member_id: Arc<str> = if unknown { Arc::clone(&join.new_member_id) } else { join.member_id.into() };
         self.check_size(context, &member_id)?;
         if !self.supports(join) {
-            return Err(Refusal::new(ErrorCode::InconsistentGroupProtocol, "no protocol is supported by all"));
+            return Err(ApiError::new(ErrorCode::InconsistentGroupProtocol, "no protocol is supported by all"));
         }
         if unknown && join.instance_id.is_none() && join.ticket.version >= MEMBER_ID_REQUIRED_FROM {
             let answer = JoinAnswer::refused(ErrorCode::MemberIdRequired, member_id);
@@ -117,7 +117,7 @@ impl ConsumerGroup {
         member_id: &Arc<str>,
         unknown: bool,
         changes: &mut Vec<Change>,
-    ) -> Result<Member, Refusal> {
+    ) -> Result<Member, ApiError> {
         let known = || self.members.get(member_id).cloned().unwrap_or_else(|| Member::new(Arc::clone(member_id)));
         let Some(instance_id) = join.instance_id else {
             return Ok(known());
@@ -131,8 +131,8 @@ impl ConsumerGroup {
         }
     }
 
-    fn said(&self, context: &Context<'_>, join: &Join<'_>, before: &Member) -> Result<Said, Refusal> {
-        let malformed = |_| Refusal::new(ErrorCode::UnknownServerError, "the subscription cannot be read");
+    fn said(&self, context: &Context<'_>, join: &Join<'_>, before: &Member) -> Result<Said, ApiError> {
+        let malformed = |_| ApiError::new(ErrorCode::UnknownServerError, "the subscription cannot be read");
         let metadata = join.protocols.first().map(|protocol| protocol.metadata.clone()).unwrap_or_default();
         let subscription = ConsumerProtocolSubscription::read(&metadata).map_err(malformed)?;
         let mut member = before.clone();
@@ -222,7 +222,7 @@ impl ConsumerGroup {
         let member = match who.instance_id {
             None => self.members.get(who.member_id).ok_or(ErrorCode::UnknownMemberId)?,
             Some(instance_id) => {
-                self.known_static_member(who.member_id, instance_id).map_err(|refusal| refusal.error)?
+                self.known_static_member(who.member_id, instance_id).map_err(|refusal| refusal.code)?
             }
         };
         let classic = member.classic.as_ref().ok_or(ErrorCode::UnknownMemberId)?;
@@ -242,7 +242,7 @@ impl ConsumerGroup {
             }
             instance_id => self.leaving_member(leaver.member_id, instance_id),
         };
-        found.map_err(|refusal| refusal.error)
+        found.map_err(|refusal| refusal.code)
     }
 
     /// Whether the group can become a classic one when a classic member replaces this member of the consumer protocol:

@@ -38,7 +38,6 @@ mod timers;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
 pub(crate) use assignors::Assignor;
@@ -76,19 +75,6 @@ pub(crate) struct ConsumerGroup {
     refresh: bool,
     /// Whether topics may have been created or deleted since the patterns were resolved.
     refresh_regexes: bool,
-}
-
-/// The error code and message that a request is refused with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) error: ErrorCode,
-    pub(crate) message: String,
-}
-
-impl Refusal {
-    pub(crate) fn new(error: ErrorCode, message: impl Into<String>) -> Self {
-        Self { error, message: message.into() }
-    }
 }
 
 /// The environment of a group: the time, the topics and the settings.

@@ -278,7 +278,7 @@ impl World {
                 }
                 Ok(Ok(answer))
             }
-            Err(refusal) => Ok(Err(refusal.error)),
+            Err(refusal) => Ok(Err(refusal.code)),
         }
     }
 

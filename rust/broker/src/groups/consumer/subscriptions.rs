@@ -7,7 +7,8 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 use regex::Regex;
 
-use super::{Change, ConsumerGroup, Context, Image, Member, Refusal, ResolvedRegex};
+use super::{Change, ConsumerGroup, Context, Image, Member, ResolvedRegex};
+use crate::error::ApiError;
 
 /// How a request changed the pattern of a member.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -160,7 +161,7 @@ impl ConsumerGroup {
         before: &Member,
         member: &Member,
         changes: &mut Vec<Change>,
-    ) -> Result<RegexUpdate, Refusal> {
+    ) -> Result<RegexUpdate, ApiError> {
         if before.subscribed_regex == member.subscribed_regex {
             return Ok(RegexUpdate::Unchanged);
         }
@@ -173,7 +174,7 @@ impl ConsumerGroup {
         if self.subscribers(new) == 0 {
             compile(new).map_err(|problem| {
                 let message = format!("SubscribedTopicRegex `{new}` is not a valid regular expression: {problem}.");
-                Refusal::new(ErrorCode::InvalidRegularExpression, message)
+                ApiError::new(ErrorCode::InvalidRegularExpression, message)
             })?;
         } else if self.regexes.contains_key(new) {
             return Ok(RegexUpdate::UpdatedAndResolved);
