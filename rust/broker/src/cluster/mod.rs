@@ -29,6 +29,6 @@ pub(crate) use nodes::{Node, Nodes};
 pub(crate) use partition::Partition;
 pub(crate) use replicas::Election;
 pub(crate) use static_configs::STATIC_CONFIGS;
-pub(crate) use store::StoredRecord;
+pub(crate) use store::{StoredRecord, versioned};
 pub(crate) use topic_configs::TopicConfig;
 pub(crate) use topics::{MAX_PARTITIONS_PER_REQUEST, NewTopic, Topic, Topics, check_topic_name};

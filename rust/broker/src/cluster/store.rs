@@ -5,9 +5,12 @@
 //! with a data directory, knows what was stored and nothing else.
 
 use bytes::Bytes;
+use monedula_protocol::api::Message;
 use monedula_protocol::compression::Compressor;
+use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::records::{BatchEncoder, NewRecord, Records};
+use monedula_protocol::wire::Writer;
 
 use crate::cluster::{Coordinated, Topics};
 use crate::core::Core;
@@ -17,6 +20,14 @@ use crate::core::Core;
 pub(crate) struct StoredRecord {
     pub(crate) key: Bytes,
     pub(crate) value: Option<Bytes>,
+}
+
+/// A key or a value of a record: the version, and the message in that version.
+pub(crate) fn versioned<'a>(message: &impl Message<'a>, version: i16) -> Result<Bytes, WireError> {
+    let mut writer = Writer::new();
+    writer.i16(version);
+    message.encode(&mut writer, version)?;
+    Ok(writer.into_bytes().into())
 }
 
 impl Core {
