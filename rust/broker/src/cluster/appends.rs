@@ -7,7 +7,7 @@ use monedula_protocol::compression::{Compression, Compressor};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::records::{BatchEncoder, ControlRecordType, TimestampType};
 
-use crate::cluster::{Partition, Topic};
+use crate::cluster::Topic;
 use crate::core::Core;
 use crate::log::validate::{Refusal, Rules};
 use crate::log::{Batch, Rolling};
@@ -78,17 +78,12 @@ fn append(
 ) -> Result<(i64, bool), ErrorCode> {
     let rolling = rolling(topic, settings, now_ms);
     let min_insync_replicas = topic.config.min_insync_replicas(settings);
-    let partition = partition_of(topic, index)?;
+    let partition = topic.partition_mut(index)?;
     let before = partition.log.closed_segments();
     let ends = batch.header.is_control();
     let base_offset = partition.log.append(batch, partition.leader_epoch, rolling)?;
     partition.advance_high_watermark(min_insync_replicas);
     Ok((base_offset, ends || partition.log.closed_segments() != before))
-}
-
-fn partition_of(topic: &mut Topic, index: i32) -> Result<&mut Partition, ErrorCode> {
-    let index = usize::try_from(index).map_err(|_| ErrorCode::UnknownTopicOrPartition)?;
-    topic.partitions.get_mut(index).ok_or(ErrorCode::UnknownTopicOrPartition)
 }
 
 impl Core {
@@ -108,12 +103,12 @@ impl Core {
         let settings = &self.settings.kafka;
         let found = self.topics.get_for_append(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let min_insync_replicas = found.config.min_insync_replicas(settings);
-        if acks == -1 && !partition_of(found, index)?.has_min_isr(min_insync_replicas) {
+        if acks == -1 && !found.partition_mut(index)?.has_min_isr(min_insync_replicas) {
             return Err(ErrorCode::NotEnoughReplicas.into());
         }
         let rules = rules(found, settings, self.settings.max_decompressed_batch_bytes);
         let batch = self.validator.check(batch, &rules, self.now_ms, (topic, index))?;
-        let log = &partition_of(found, index)?.log;
+        let log = &found.partition_mut(index)?.log;
         if batch.header.producer_id >= 0 {
             if let Some(seen) = log.producers().duplicate_of(&batch.header) {
                 return Ok(Appended {
@@ -127,7 +122,7 @@ impl Core {
         self.attach(topic, index)?;
         let found = self.topics.get_for_append(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let (base_offset, closed) = append(found, index, batch, (&self.settings.kafka, self.now_ms))?;
-        let log_start_offset = partition_of(found, index)?.log.start_offset();
+        let log_start_offset = found.partition_mut(index)?.log.start_offset();
         if closed {
             self.housekeeping.look_for_dirt();
         }
@@ -142,7 +137,7 @@ impl Core {
     fn attach(&mut self, topic: &str, index: i32) -> Result<(), ErrorCode> {
         let found = self.topics.get_for_append(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let (id, name) = (found.id, Arc::clone(&found.name));
-        let is_in_files = partition_of(found, index)?.log.is_in_files();
+        let is_in_files = found.partition_mut(index)?.log.is_in_files();
         let Some(data_dir) = self.data_dir.as_ref().filter(|_| !is_in_files) else { return Ok(()) };
         if !data_dir.has_saved(id) {
             self.topics.touch(&name);
@@ -152,7 +147,7 @@ impl Core {
             })?;
         }
         let (Some(data_dir), Some(found)) = (&self.data_dir, self.topics.get_for_append(topic)) else { return Ok(()) };
-        partition_of(found, index)?.log.attach(|| data_dir.log_directory(id, index), data_dir.open_files())?;
+        found.partition_mut(index)?.log.attach(|| data_dir.log_directory(id, index), data_dir.open_files())?;
         self.topics.touch(&name);
         Ok(())
     }
@@ -164,7 +159,7 @@ impl Core {
         self.housekeeping.look_for_dirt();
         let Some(found) = self.topics.get_mut(topic) else { return };
         let min_insync_replicas = found.config.min_insync_replicas(&self.settings.kafka);
-        if let Ok(partition) = partition_of(found, index) {
+        if let Ok(partition) = found.partition_mut(index) {
             partition.log.begin_epoch(partition.leader_epoch);
             partition.advance_high_watermark(min_insync_replicas);
         }
@@ -179,7 +174,7 @@ impl Core {
         let found = self.topics.get_for_append(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let batch = Batch::first_of(batch).ok().flatten().ok_or(ErrorCode::CorruptMessage)?;
         let header = &batch.header;
-        let known = partition_of(found, index)?.log.producers().get(header.producer_id);
+        let known = found.partition_mut(index)?.log.producers().get(header.producer_id);
         if known.is_some_and(|known| header.producer_epoch < known.epoch) {
             return Err(ErrorCode::InvalidProducerEpoch);
         }
@@ -200,7 +195,7 @@ impl Core {
     pub(crate) fn append_marker(&mut self, topic: &str, index: i32, marker: Marker) -> Result<i64, ErrorCode> {
         let found = self.topics.get_for_append(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let Marker { transaction_version, producer_id, producer_epoch, commit, coordinator_epoch } = marker;
-        let producers = partition_of(found, index)?.log.producers();
+        let producers = found.partition_mut(index)?.log.producers();
         producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)?;
         let kind = if commit { ControlRecordType::Commit } else { ControlRecordType::Abort };
         let encoder = BatchEncoder::new().producer(producer_id, producer_epoch, -1);

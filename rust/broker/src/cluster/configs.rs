@@ -213,22 +213,6 @@ impl Core {
             }
         }
     }
-
-    /// The session timeout of a consumer group (KIP-848).
-    pub(crate) fn consumer_session_timeout_ms(&self, group: &str) -> i32 {
-        self.group_number(group, "consumer.session.timeout.ms")
-            .unwrap_or(self.settings.kafka.group_consumer_session_timeout_ms)
-    }
-
-    /// The heartbeat interval of a consumer group (KIP-848).
-    pub(crate) fn consumer_heartbeat_interval_ms(&self, group: &str) -> i32 {
-        self.group_number(group, "consumer.heartbeat.interval.ms")
-            .unwrap_or(self.settings.kafka.group_consumer_heartbeat_interval_ms)
-    }
-
-    fn group_number(&self, group: &str, name: &str) -> Option<i32> {
-        self.configs.of_group(group)?.get(name)?.parse().ok()
-    }
 }
 
 /// The default of a config of type LIST.

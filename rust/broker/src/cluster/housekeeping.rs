@@ -148,8 +148,7 @@ impl Core {
     pub(crate) fn compact(&mut self, topic: &str, index: i32) -> Result<(), ErrorCode> {
         let found = self.topics.get_mut(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let cleaning = cleaning(found, &self.settings.kafka, self.now_ms);
-        let index = usize::try_from(index).map_err(|_| ErrorCode::UnknownTopicOrPartition)?;
-        found.partitions.get_mut(index).ok_or(ErrorCode::UnknownTopicOrPartition)?.log.compact(cleaning)
+        found.partition_mut(index)?.log.compact(cleaning)
     }
 
     /// Compacts a partition of an internal topic if it has grown much since the last round.

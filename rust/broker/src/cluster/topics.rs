@@ -50,6 +50,15 @@ pub(crate) struct Topic {
     pub(crate) partitions: Vec<Partition>,
 }
 
+impl Topic {
+    /// # Errors
+    /// UNKNOWN_TOPIC_OR_PARTITION.
+    pub(super) fn partition_mut(&mut self, index: i32) -> Result<&mut Partition, ErrorCode> {
+        let index = usize::try_from(index).map_err(|_| ErrorCode::UnknownTopicOrPartition)?;
+        self.partitions.get_mut(index).ok_or(ErrorCode::UnknownTopicOrPartition)
+    }
+}
+
 /// A topic to be created.
 #[derive(Clone, Debug)]
 pub(crate) struct NewTopic {

@@ -353,11 +353,11 @@ impl Faults {
         match what {
             Effect::Error { .. } => refused.map(Stopped::Answered),
             Effect::Delay { ms } => {
-                self.waiting.delay_request(now_ms + ms, id, call);
+                self.waiting.delay(now_ms + ms, Waited::request(id, call));
                 Some(Stopped::Answered(Answer::Later))
             }
             Effect::Hold => {
-                self.waiting.hold_request(id, call);
+                self.waiting.hold(id, Waited::request(id, call));
                 Some(Stopped::Answered(Answer::Later))
             }
             Effect::Drop => Some(Stopped::Answered(Answer::Nothing)),
@@ -399,12 +399,12 @@ impl Faults {
             match what {
                 Effect::Delay { ms } => {
                     self.armed.insert(connection, armed);
-                    self.waiting.delay_answer(now_ms + ms, connection, action);
+                    self.waiting.delay(now_ms + ms, Waited::Answer { connection, action });
                     return None;
                 }
                 Effect::Hold => {
                     self.armed.insert(connection, armed);
-                    self.waiting.hold_answer(id, connection, action);
+                    self.waiting.hold(id, Waited::Answer { connection, action });
                     return None;
                 }
                 what => action = bytes::change(action, &what, instead, &mut wire, request),

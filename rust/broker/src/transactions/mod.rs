@@ -240,13 +240,13 @@ impl Core {
 }
 
 impl Transactions {
-    /// Moves a deadline that has passed to [`MARKER_RETRY_MS`] from now.
     /// Whether a fenced end of this transactional id is to be logged: only the first time.
     fn logs_fenced(&mut self, partition: i32, id: &Arc<str>) -> bool {
         let entry = self.shards.get_mut(&partition).and_then(|shard| shard.entries.get_mut(id));
         entry.is_some_and(|entry| !std::mem::replace(&mut entry.fenced_is_logged, true))
     }
 
+    /// Moves a deadline that has passed to [`MARKER_RETRY_MS`] from now.
     fn postpone(&mut self, partition: i32, id: &Arc<str>, now_ms: i64) {
         let Some(entry) = self.shards.get_mut(&partition).and_then(|shard| shard.entries.get_mut(id)) else { return };
         if let Some(due_ms) = entry.due_ms.filter(|due_ms| *due_ms <= now_ms) {

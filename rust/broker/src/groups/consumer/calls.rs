@@ -20,11 +20,10 @@ use crate::groups::{ClassicGroup, Effects, Group, Groups, Join, JoinAnswer, Leav
 impl Core {
     /// Calls `work` with the context of a group.
     pub(crate) fn with_consumer_context<T>(&self, group_id: &str, work: impl FnOnce(&Context<'_>) -> T) -> T {
-        let settings = ConsumerSettings {
-            session_timeout_ms: self.consumer_session_timeout_ms(group_id),
-            heartbeat_interval_ms: self.consumer_heartbeat_interval_ms(group_id),
-            ..ConsumerSettings::new(&self.settings.kafka)
-        };
+        let mut settings = ConsumerSettings::new(&self.settings.kafka);
+        if let Some(configs) = self.configs.of_group(group_id) {
+            settings.override_with(configs);
+        }
         let image = ClusterImage { topics: &self.topics, nodes: &self.nodes };
         work(&Context { now_ms: self.now_ms, image: &image, settings: &settings })
     }
