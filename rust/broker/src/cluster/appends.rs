@@ -20,7 +20,6 @@ pub(crate) struct Appended {
     /// -1 if the topic keeps the producers' timestamps; for a duplicate the timestamp of the batch that was appended
     /// first, as in Kafka.
     pub(crate) log_append_time_ms: i64,
-    pub(crate) log_start_offset: i64,
 }
 
 /// The marker that ends a transaction.
@@ -111,24 +110,19 @@ impl Core {
         let log = &found.partition_mut(index)?.log;
         if batch.header.producer_id >= 0 {
             if let Some(seen) = log.producers().duplicate_of(&batch.header) {
-                return Ok(Appended {
-                    base_offset: seen.first_offset,
-                    log_append_time_ms: seen.timestamp_ms,
-                    log_start_offset: log.start_offset(),
-                });
+                return Ok(Appended { base_offset: seen.first_offset, log_append_time_ms: seen.timestamp_ms });
             }
             log.producers().check(&batch.header, begins)?;
         }
         self.attach(topic, index)?;
         let found = self.topics.get_for_append(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let (base_offset, closed) = append(found, index, batch, (&self.settings.kafka, self.now_ms))?;
-        let log_start_offset = found.partition_mut(index)?.log.start_offset();
         if closed {
             self.housekeeping.look_for_dirt();
         }
         self.partition_changed(topic, index);
         let log_append_time_ms = if rules.timestamp_type == TimestampType::LogAppendTime { self.now_ms } else { -1 };
-        Ok(Appended { base_offset, log_append_time_ms, log_start_offset })
+        Ok(Appended { base_offset, log_append_time_ms })
     }
 
     /// Creates the log directory of a partition, if there is a data directory, and marks the topic's file to be saved

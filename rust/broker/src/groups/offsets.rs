@@ -82,16 +82,11 @@ impl Offsets {
     }
 
     fn put(&mut self, key: &OffsetKey<'_>, committed: Committed) {
+        let topic = self.name(key.topic);
         match key.producer_id {
-            None => {
-                let topic = self.name(key.topic);
-                self.committed.entry(topic).or_default().insert(key.partition, committed);
-            }
-            Some(producer_id) => {
-                let topic = self.name(key.topic);
-                self.pending.entry(producer_id).or_default().insert((topic, key.partition), committed);
-            }
-        }
+            None => self.committed.entry(topic).or_default().insert(key.partition, committed),
+            Some(id) => self.pending.entry(id).or_default().insert((topic, key.partition), committed),
+        };
     }
 
     /// The topic's name, shared by all its partitions to save allocations.
@@ -99,21 +94,15 @@ impl Offsets {
         self.committed.get_key_value(topic).map_or_else(|| topic.into(), |(name, _)| Arc::clone(name))
     }
 
-    /// Deletes an offset, also from open transactions. Returns whether there was one.
-    pub(super) fn delete(&mut self, group: &str, topic: &str, partition: i32, effects: &mut Effects) -> bool {
-        let key = OffsetKey { topic, partition, producer_id: None };
-        let mut found = self.remove(&key);
-        if found {
-            effects.store(records::offset(group, &key, None));
-        }
-        for producer_id in self.pending.keys().copied().collect::<Vec<_>>() {
-            let key = OffsetKey { producer_id: Some(producer_id), ..key };
+    /// Deletes an offset, also from open transactions.
+    pub(super) fn delete(&mut self, group: &str, topic: &str, partition: i32, effects: &mut Effects) {
+        let producer_ids: Vec<_> = [None].into_iter().chain(self.pending.keys().copied().map(Some)).collect();
+        for producer_id in producer_ids {
+            let key = OffsetKey { topic, partition, producer_id };
             if self.remove(&key) {
                 effects.store(records::offset(group, &key, None));
-                found = true;
             }
         }
-        found
     }
 
     fn remove(&mut self, key: &OffsetKey<'_>) -> bool {

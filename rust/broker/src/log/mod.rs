@@ -184,13 +184,10 @@ impl Log {
         }
         // Compaction may have emptied the batch of the marker, when the whole transaction was removed.
         let Some(marker) = marker else { return };
-        let ended = self.producers.ended(header, marker.coordinator_epoch);
-        if let Some(ended) = ended.filter(|_| marker.kind == ControlRecordType::Abort) {
-            self.aborted.push(Aborted {
-                producer_id: ended.producer_id,
-                first_offset: ended.first_offset,
-                last_offset: header.last_offset(),
-            });
+        let first_offset = self.producers.ended(header, marker.coordinator_epoch);
+        if let Some(first_offset) = first_offset.filter(|_| marker.kind == ControlRecordType::Abort) {
+            let (producer_id, last_offset) = (header.producer_id, header.last_offset());
+            self.aborted.push(Aborted { producer_id, first_offset, last_offset });
         }
     }
 

@@ -43,13 +43,6 @@ pub(crate) struct SeenBatch {
     pub(crate) timestamp_ms: i64,
 }
 
-/// A transaction with records in this partition that a marker has ended.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct EndedTransaction {
-    pub(crate) producer_id: i64,
-    pub(crate) first_offset: i64,
-}
-
 impl Producer {
     fn new() -> Self {
         Self {
@@ -181,15 +174,16 @@ impl Producers {
         }
     }
 
-    /// Records a marker that was appended. Returns the transaction that it ended, if the partition has records of it.
-    pub(crate) fn ended(&mut self, header: &BatchHeader, coordinator_epoch: i32) -> Option<EndedTransaction> {
+    /// Records a marker that was appended. Returns the first offset of the transaction that it ended, if the partition
+    /// has records of it.
+    pub(crate) fn ended(&mut self, header: &BatchHeader, coordinator_epoch: i32) -> Option<i64> {
         let producer = self.by_id.entry(header.producer_id).or_insert_with(Producer::new);
         producer.enter_epoch(header.producer_epoch);
         producer.coordinator_epoch = coordinator_epoch;
         producer.last_timestamp_ms = header.max_timestamp;
         let first_offset = producer.transaction_start.take()?;
         self.open.remove(&first_offset);
-        Some(EndedTransaction { producer_id: header.producer_id, first_offset })
+        Some(first_offset)
     }
 
     /// The last batch of each producer, which compaction keeps: its last offset, or the epoch if only a marker is
