@@ -38,11 +38,11 @@ type Changes = BTreeMap<String, Option<f64>>;
 /// The type and the name of a part of an entity.
 type Named<'a> = (&'a str, Option<&'a str>);
 /// An entity, and why it could not be altered.
-type Outcome<'a> = (Vec<Named<'a>>, Option<ApiError>);
+type AlteredEntity<'a> = (Vec<Named<'a>>, Option<ApiError>);
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
     core.authorize(call, Operation::AlterConfigs, Resource::Cluster)?;
-    let mut outcomes: Vec<Outcome<'_>> = Vec::with_capacity(request.entries.len());
+    let mut outcomes: Vec<AlteredEntity<'_>> = Vec::with_capacity(request.entries.len());
     for entry in &request.entries {
         let outcome = check(entry).map(|(entity, changes)| {
             if !request.validate_only {

@@ -23,7 +23,7 @@ type Request<'a> = AlterUserScramCredentialsRequest<'a>;
 const MAX_ITERATIONS: u32 = 16384;
 
 /// A change of a user's credentials.
-enum Change {
+enum ScramChange {
     Delete(ScramHash),
     Set(ScramHash, ScramCredential),
 }
@@ -31,7 +31,7 @@ enum Change {
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
     core.authorize(call, Operation::Alter, Resource::Cluster)?;
     // A user who is named twice is refused; other users are not affected.
-    let mut changes: BTreeMap<&str, Result<Change, ApiError>> = BTreeMap::new();
+    let mut changes: BTreeMap<&str, Result<ScramChange, ApiError>> = BTreeMap::new();
     let twice = "A user credential cannot be altered twice in the same request";
     let mut add = |name, change| match changes.get(name) {
         None => drop(changes.insert(name, change)),
@@ -51,8 +51,8 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         outcomes.push((
             name,
             change.map(|change| match change {
-                Change::Delete(hash) => users.remove_scram(name, hash),
-                Change::Set(hash, credential) => users.set_scram(name, hash, credential),
+                ScramChange::Delete(hash) => users.remove_scram(name, hash),
+                ScramChange::Set(hash, credential) => users.set_scram(name, hash, credential),
             }),
         ));
     }
@@ -75,17 +75,17 @@ fn check(name: &str, mechanism: i8) -> Result<ScramHash, ApiError> {
     scram_hash(mechanism).ok_or_else(unknown)
 }
 
-fn delete(core: &Core, name: &str, mechanism: i8) -> Result<Change, ApiError> {
+fn delete(core: &Core, name: &str, mechanism: i8) -> Result<ScramChange, ApiError> {
     let hash = check(name, mechanism)?;
     let infos = core.security.users.scram_infos(name);
     if !infos.iter().any(|(has, _)| *has == hash) {
         let message = "Attempt to delete a user credential that does not exist";
         return Err(ApiError::new(ErrorCode::ResourceNotFound, message));
     }
-    Ok(Change::Delete(hash))
+    Ok(ScramChange::Delete(hash))
 }
 
-fn upsert(upsertion: &ScramCredentialUpsertion<'_>) -> Result<Change, ApiError> {
+fn upsert(upsertion: &ScramCredentialUpsertion<'_>) -> Result<ScramChange, ApiError> {
     let hash = check(upsertion.name, upsertion.mechanism)?;
     let unacceptable = |message: &str| ApiError::new(ErrorCode::UnacceptableCredential, message);
     let iterations = u32::try_from(upsertion.iterations).unwrap_or_default();
@@ -96,7 +96,7 @@ fn upsert(upsertion: &ScramCredentialUpsertion<'_>) -> Result<Change, ApiError> 
         return Err(unacceptable("Too many iterations"));
     }
     let (salted, salt) = (upsertion.salted_password.expose(), upsertion.salt.expose());
-    Ok(Change::Set(hash, ScramCredential::from_salted(hash, salted, salt, iterations)))
+    Ok(ScramChange::Set(hash, ScramCredential::from_salted(hash, salted, salt, iterations)))
 }
 
 pub(super) fn refuse<'a>(request: &Request<'a>, error: ErrorCode) -> AlterUserScramCredentialsResponse<'a> {

@@ -20,7 +20,7 @@ use crate::security::Operation;
 use crate::settings::KafkaSettings;
 
 /// A config as the response describes it.
-struct Described {
+struct ConfigEntry {
     name: String,
     /// `None` for a name that the broker does not know, whose value may be a secret.
     def: Option<ConfigDef>,
@@ -31,7 +31,7 @@ struct Described {
     documentation: Option<String>,
 }
 
-impl Described {
+impl ConfigEntry {
     fn new(def: ConfigDef, value: Option<String>, source: ConfigSource, synonyms: Vec<Synonym>) -> Self {
         let remark = if def.effect { "" } else { " This broker keeps it, and it changes nothing." };
         let documentation = Some(format!("{}{remark}", def.documentation));
@@ -45,7 +45,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeConfigs
         // As in Kafka, one resource of an unknown type fails the whole request.
         return Err(ErrorCode::InvalidRequest);
     }
-    let described: Vec<Result<Vec<Described>, ApiError>> =
+    let described: Vec<Result<Vec<ConfigEntry>, ApiError>> =
         request.resources.iter().map(|wanted| describe(core, call, wanted)).collect();
     let results = request.resources.iter().zip(&described).map(|(wanted, described)| DescribeConfigsResult {
         error_code: described.as_ref().err().map_or(0, |error| error.code.code()),
@@ -59,7 +59,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeConfigs
     Ok(call.answer::<DescribeConfigsRequest<'_>>(&response))
 }
 
-fn describe(core: &Core, call: &Call<'_>, wanted: &DescribeConfigsResource<'_>) -> Result<Vec<Described>, ApiError> {
+fn describe(core: &Core, call: &Call<'_>, wanted: &DescribeConfigsResource<'_>) -> Result<Vec<ConfigEntry>, ApiError> {
     let asked = resource::authorized(wanted.resource_type, wanted.resource_name);
     let allowed = core.authorize(call, Operation::DescribeConfigs, asked);
     allowed.map_err(|error| ApiError::new(error, error.message()))?;
@@ -78,15 +78,15 @@ fn describe(core: &Core, call: &Call<'_>, wanted: &DescribeConfigsResource<'_>) 
     Ok(all.into_iter().filter(|config| keys.is_empty() || keys.contains(&config.name.as_str())).collect())
 }
 
-fn topic(core: &Core, name: &str) -> Result<Vec<Described>, ApiError> {
+fn topic(core: &Core, name: &str) -> Result<Vec<ConfigEntry>, ApiError> {
     check_topic_name(name).map_err(|message| ApiError::new(ErrorCode::InvalidTopicException, message))?;
     let topic = core.topics.get(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
     let configs = core.configs.describe_topic_config(&topic.config).into_iter();
-    let described = configs.map(|(def, value, source, synonyms)| Described::new(*def, Some(value), source, synonyms));
+    let described = configs.map(|(def, value, source, synonyms)| ConfigEntry::new(*def, Some(value), source, synonyms));
     Ok(described.collect())
 }
 
-fn broker(core: &Core, node: NodeId, name: &str) -> Result<Vec<Described>, ApiError> {
+fn broker(core: &Core, node: NodeId, name: &str) -> Result<Vec<ConfigEntry>, ApiError> {
     if name.is_empty() {
         let set = core.configs.of_broker(None).into_iter().flat_map(Values::keys);
         return Ok(set.map(|name| dynamic(core, None, name)).collect());
@@ -99,7 +99,7 @@ fn broker(core: &Core, node: NodeId, name: &str) -> Result<Vec<Described>, ApiEr
         return Err(ApiError::new(ErrorCode::InvalidRequest, message));
     }
     let statics = STATIC_CONFIGS.iter().map(|config| &config.name);
-    let mut described: Vec<Described> =
+    let mut described: Vec<ConfigEntry> =
         KafkaSettings::NAMES.iter().chain(statics).filter_map(|name| setting(core, Some(node), name)).collect();
     let set = [None, Some(node)].into_iter().filter_map(|node| core.configs.of_broker(node)).flat_map(Values::keys);
     for name in set.filter(|name| broker_def(name).is_none()) {
@@ -111,7 +111,7 @@ fn broker(core: &Core, node: NodeId, name: &str) -> Result<Vec<Described>, ApiEr
     Ok(described)
 }
 
-fn setting(core: &Core, node: Option<NodeId>, name: &'static str) -> Option<Described> {
+fn setting(core: &Core, node: Option<NodeId>, name: &'static str) -> Option<ConfigEntry> {
     let def = broker_def(name)?;
     let mut synonyms = core.configs.synonyms_of_broker(node, name);
     match node {
@@ -123,17 +123,17 @@ fn setting(core: &Core, node: Option<NodeId>, name: &'static str) -> Option<Desc
     let first = synonyms.first();
     let (value, source) = (first.map(|(_, value, _)| value.clone()), first.map(|(.., source)| *source));
     let source = source.unwrap_or(ConfigSource::Default);
-    Some(Described { read_only: !is_dynamic(name), ..Described::new(def, value, source, synonyms) })
+    Some(ConfigEntry { read_only: !is_dynamic(name), ..ConfigEntry::new(def, value, source, synonyms) })
 }
 
 /// A config that was set at runtime, whether or not the broker knows its name.
-fn dynamic(core: &Core, node: Option<NodeId>, name: &str) -> Described {
+fn dynamic(core: &Core, node: Option<NodeId>, name: &str) -> ConfigEntry {
     if let Some(described) = config_name(name).and_then(|name| setting(core, node, name)) {
         return described;
     }
     let of_node = node.and_then(|node| core.configs.of_broker(Some(node))).is_some_and(|set| set.contains_key(name));
     let source = if of_node { ConfigSource::DynamicBroker } else { ConfigSource::DynamicDefaultBroker };
-    Described {
+    ConfigEntry {
         name: name.to_owned(),
         def: None,
         value: None,
@@ -144,7 +144,7 @@ fn dynamic(core: &Core, node: Option<NodeId>, name: &str) -> Described {
     }
 }
 
-fn group(core: &Core, group: &str) -> Result<Vec<Described>, ApiError> {
+fn group(core: &Core, group: &str) -> Result<Vec<ConfigEntry>, ApiError> {
     if group.is_empty() {
         return Err(ApiError::new(ErrorCode::InvalidRequest, "Group name must not be empty"));
     }
@@ -157,12 +157,12 @@ fn group(core: &Core, group: &str) -> Result<Vec<Described>, ApiError> {
             Some((_, value, source)) => (value.clone(), *source),
             None => (def.default.to_owned(), ConfigSource::Default),
         };
-        Described::new(*def, Some(value), source, synonyms)
+        ConfigEntry::new(*def, Some(value), source, synonyms)
     });
     Ok(described.collect())
 }
 
-fn client_metrics(core: &Core, name: &str) -> Result<Vec<Described>, ApiError> {
+fn client_metrics(core: &Core, name: &str) -> Result<Vec<ConfigEntry>, ApiError> {
     if name.is_empty() {
         return Err(ApiError::new(ErrorCode::InvalidRequest, "Client metrics subscription name must not be empty"));
     }
@@ -172,12 +172,12 @@ fn client_metrics(core: &Core, name: &str) -> Result<Vec<Described>, ApiError> {
         let value = set.cloned().unwrap_or_else(|| def.default.to_owned());
         // As in Kafka, a default is no synonym here.
         let synonyms = set.map(|value| (def.name, value.clone(), source)).into_iter().collect();
-        Described::new(*def, Some(value), source, synonyms)
+        ConfigEntry::new(*def, Some(value), source, synonyms)
     });
     Ok(described.collect())
 }
 
-fn result<'a>(request: &DescribeConfigsRequest<'_>, config: &'a Described) -> DescribeConfigsResourceResult<'a> {
+fn result<'a>(request: &DescribeConfigsRequest<'_>, config: &'a ConfigEntry) -> DescribeConfigsResourceResult<'a> {
     let synonym = |(name, value, source): &'a Synonym| DescribeConfigsSynonym {
         name,
         value: Some(value),

@@ -18,7 +18,7 @@ const PREFERRED: i8 = 0;
 const UNCLEAN: i8 = 1;
 
 /// A topic with the outcome of each of its partitions.
-type Outcome = (String, Vec<(i32, Result<(), ApiError>)>);
+type ElectedTopic = (String, Vec<(i32, Result<(), ApiError>)>);
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ElectLeadersRequest<'_>) -> Handled {
     core.authorize(call, Operation::Alter, Resource::Cluster)?;
@@ -53,7 +53,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ElectLeadersReq
     Ok(call.answer::<ElectLeadersRequest<'_>>(&response))
 }
 
-fn elect_in(core: &mut Core, call: &Call<'_>, topic: &TopicPartitions<'_>, election: Election) -> Outcome {
+fn elect_in(core: &mut Core, call: &Call<'_>, topic: &TopicPartitions<'_>, election: Election) -> ElectedTopic {
     let name = topic.topic;
     let mut partitions = Vec::with_capacity(topic.partitions.len());
     for &index in &topic.partitions {
@@ -67,7 +67,7 @@ fn elect_in(core: &mut Core, call: &Call<'_>, topic: &TopicPartitions<'_>, elect
 }
 
 /// Holds an election for all partitions. Partitions that needed none (ELECTION_NOT_NEEDED) are left out of the outcome.
-fn elect_all(core: &mut Core, election: Election) -> Vec<Outcome> {
+fn elect_all(core: &mut Core, election: Election) -> Vec<ElectedTopic> {
     let topics: Vec<_> = core.topics.all().map(|topic| (topic.name.clone(), topic.partitions.len())).collect();
     let mut outcomes = Vec::with_capacity(topics.len());
     for (name, count) in topics {

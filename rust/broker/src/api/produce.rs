@@ -20,14 +20,14 @@ use crate::core::Core;
 use crate::log::Batch;
 use crate::log::validate::{Refusal, single_batch};
 use crate::request::{Answer, Call, Mentions, TopicKey};
-use crate::security::{Limited, Operation, Resource};
+use crate::security::{ByteQuota, Operation, Resource};
 use crate::transactions::Membership;
 
 /// The client id that Kafka allows to write to internal topics.
 const ADMIN_CLIENT_ID: &str = "__admin_client";
 
 /// The outcome for the batch of one partition.
-struct Outcome {
+struct ProducedBatch {
     index: i32,
     result: Result<Appended, Refusal>,
     /// Set even if the batch was refused, once the log was read; else -1.
@@ -59,7 +59,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<
             Ok(name) => produce(core, call, request, name, data),
             Err(error) => {
                 let result = Err((*error).into());
-                Outcome { index: data.index, result, log_start_offset: -1, timed_out: false, leader: None }
+                ProducedBatch { index: data.index, result, log_start_offset: -1, timed_out: false, leader: None }
             }
         });
         outcomes.push((topic, partitions.collect::<Vec<_>>()));
@@ -113,7 +113,7 @@ fn wanted<'a, 'r>(
 
 /// Makes the answer. With acks=0 there is no response, so an error closes the connection.
 fn finish(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<'_>, response: ProduceResponse<'_>) -> Answer {
-    let throttle_time_ms = core.throttle(call.ticket.connection, Limited::Produced, call.frame.len());
+    let throttle_time_ms = core.throttle(call.ticket.connection, ByteQuota::Produced, call.frame.len());
     if request.acks != 0 {
         return call.answer::<ProduceRequest<'_>>(&ProduceResponse { throttle_time_ms, ..response });
     }
@@ -151,7 +151,7 @@ fn produce(
     request: &ProduceRequest<'_>,
     topic: &str,
     data: &PartitionProduceData<'_>,
-) -> Outcome {
+) -> ProducedBatch {
     let fault = core.faults.partition_error(call, topic, data.index);
     let mut in_transaction = true;
     let result = match fault {
@@ -180,7 +180,7 @@ fn produce(
     };
     let waits = request.acks == -1 && has_no_time(request.timeout_ms) && result.is_ok();
     let timed_out = waits && partition.is_some_and(|partition| partition.isr.len() > 1);
-    Outcome { index: data.index, result, log_start_offset, timed_out, leader }
+    ProducedBatch { index: data.index, result, log_start_offset, timed_out, leader }
 }
 
 /// Whether the record bytes are refused before the log is read. That is so for a wrong number of batches, and not for
@@ -273,7 +273,7 @@ fn join_transaction(
     })
 }
 
-fn describe<'a>(topic: &TopicProduceData<'a>, outcomes: &'a [Outcome]) -> TopicProduceResponse<'a> {
+fn describe<'a>(topic: &TopicProduceData<'a>, outcomes: &'a [ProducedBatch]) -> TopicProduceResponse<'a> {
     let partition_responses = outcomes.iter().map(|outcome| {
         let described = match &outcome.result {
             Ok(appended) => PartitionProduceResponse {

@@ -10,7 +10,7 @@ use monedula_protocol::sasl::{Mechanism, ServerExchange};
 use super::Handled;
 use crate::core::Core;
 use crate::request::Call;
-use crate::security::{Exchange, Login, Session, random};
+use crate::security::{Login, SaslExchange, Session, random};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SaslHandshakeRequest<'_>) -> Handled {
     let now_ms = core.now_ms;
@@ -37,7 +37,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SaslHandshakeRe
     let other = before.as_ref().is_some_and(|before| Some(before.mechanism) != wanted);
     let login = match other {
         true => Login::OtherMechanism,
-        false => Login::Exchange(Box::new(Exchange { server, is_raw: call.version == 0, before })),
+        false => Login::Exchange(Box::new(SaslExchange { server, is_raw: call.version == 0, before })),
     };
     core.peers.set_login(call.ticket.connection, login);
     Ok(answer)

@@ -95,7 +95,7 @@ pub(crate) struct MetricsClient<'a> {
 
 /// What is asked of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct MetricsSubscription {
     pub(crate) subscription_id: i32,
     pub(crate) interval_ms: i32,
     pub(crate) metrics: BTreeSet<String>,
@@ -167,7 +167,7 @@ impl ClientMetrics {
     }
 
     /// What is asked of a client now.
-    pub(crate) fn asked_of(&self, client: MetricsClient<'_>) -> Asked {
+    pub(crate) fn subscription_of(&self, client: MetricsClient<'_>) -> MetricsSubscription {
         let matching = self.subscriptions.values().filter(|values| matches(values, client));
         let (mut metrics, mut interval_ms) = (BTreeSet::new(), None);
         for values in matching {
@@ -180,15 +180,15 @@ impl ClientMetrics {
             metrics = BTreeSet::from(["*".to_owned()]);
         }
         let interval_ms = interval_ms.unwrap_or(DEFAULT_INTERVAL_MS);
-        Asked { subscription_id: id_of(&metrics, interval_ms), interval_ms, metrics }
+        MetricsSubscription { subscription_id: id_of(&metrics, interval_ms), interval_ms, metrics }
     }
 
     /// A client asks for its subscription.
     ///
     /// # Errors
     /// THROTTLING_QUOTA_EXCEEDED if it asks too early, INVALID_REQUEST after its last push.
-    pub(crate) fn ask(&mut self, client: MetricsClient<'_>, now_ms: i64) -> Result<Asked, ErrorCode> {
-        let asked = self.asked_of(client);
+    pub(crate) fn ask(&mut self, client: MetricsClient<'_>, now_ms: i64) -> Result<MetricsSubscription, ErrorCode> {
+        let asked = self.subscription_of(client);
         let instance = self.instances.entry(client.id).or_default();
         if !instance.may_ask(now_ms, asked.interval_ms) {
             return Err(ErrorCode::ThrottlingQuotaExceeded);
@@ -209,7 +209,7 @@ impl ClientMetrics {
         terminating: bool,
         now_ms: i64,
     ) -> Result<(), ErrorCode> {
-        let asked = self.asked_of(client);
+        let asked = self.subscription_of(client);
         let instance = self.instances.entry(client.id).or_default();
         if instance.terminated {
             return Err(ErrorCode::InvalidRequest);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::exchanges::{Exchanges, errors_in_words};
 use crate::cluster::NodeId;
 use crate::request::{Action, ConnectionId, Current, Origin};
-use crate::security::{Exchange, Login, Principal, SecurityProtocol};
+use crate::security::{Login, Principal, SaslExchange, SecurityProtocol};
 
 /// All connections.
 #[derive(Debug, Default)]
@@ -85,7 +85,7 @@ impl Peers {
     }
 
     /// Takes the mechanism that is at work on the connection, if one is. Until it is put back, the login has failed.
-    pub(crate) fn take_exchange(&mut self, id: ConnectionId) -> Option<Box<Exchange>> {
+    pub(crate) fn take_exchange(&mut self, id: ConnectionId) -> Option<Box<SaslExchange>> {
         let login = &mut self.peers.get_mut(&id)?.login;
         match std::mem::replace(login, Login::Failed) {
             Login::Exchange(exchange) => Some(exchange),

@@ -4,7 +4,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::Core;
 use crate::request::{Call, ConnectionId};
-use crate::security::{Authorizer, Client, Limited, Operation, Resource};
+use crate::security::{Authorizer, ByteQuota, Client, Operation, Resource};
 
 impl Core {
     /// Whether the client of a request may do this with the resource.
@@ -46,9 +46,9 @@ impl Core {
 
     /// Counts the bytes of a request or a response for the quota of a connection's client. Returns how long the client
     /// has to wait, in milliseconds, and has its connection not read for that time.
-    pub(crate) fn throttle(&mut self, connection: ConnectionId, limited: Limited, bytes: usize) -> i32 {
+    pub(crate) fn throttle(&mut self, connection: ConnectionId, quota: ByteQuota, bytes: usize) -> i32 {
         let Some(client) = self.peers.client(connection) else { return 0 };
-        let wait_ms = self.security.throttle(client, limited, bytes, self.now_ms);
+        let wait_ms = self.security.throttle(client, quota, bytes, self.now_ms);
         self.peers.mute(connection, wait_ms);
         i32::try_from(wait_ms).unwrap_or(i32::MAX)
     }

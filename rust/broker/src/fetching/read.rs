@@ -20,14 +20,14 @@ impl Isolation {
 
 /// What fetches are answered from.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Source<'a> {
+pub(crate) struct FetchReader<'a> {
     topics: &'a Topics,
     nodes: &'a Nodes,
     /// `replica.selector.class`.
     selector: &'a str,
 }
 
-impl<'a> Source<'a> {
+impl<'a> FetchReader<'a> {
     pub(crate) fn new(topics: &'a Topics, nodes: &'a Nodes, settings: &'a KafkaSettings) -> Self {
         Self { topics, nodes, selector: &settings.replica_selector_class }
     }

@@ -31,7 +31,7 @@ pub(crate) enum Login {
     /// ApiVersions was answered: SaslHandshake must follow.
     Versions,
     /// The mechanism's messages must follow.
-    Exchange(Box<Exchange>),
+    Exchange(Box<SaslExchange>),
     /// The client chose another mechanism than the one that it logged in with. Its next request ends the connection.
     OtherMechanism,
     Done(Session),
@@ -41,7 +41,7 @@ pub(crate) enum Login {
 
 /// An exchange in progress.
 #[derive(Debug)]
-pub(crate) struct Exchange {
+pub(crate) struct SaslExchange {
     pub(crate) server: ServerExchange,
     /// Whether the messages come without the header of SaslAuthenticate, as after version 0 of SaslHandshake.
     pub(crate) is_raw: bool,
@@ -124,12 +124,12 @@ pub(crate) fn session_ms(who: &Authenticated, max_reauth_ms: i64, now_ms: i64) -
 
 /// The users, delegation tokens and keys of the broker, as the mechanisms ask for them.
 #[derive(Debug)]
-pub(crate) struct Directory<'a> {
+pub(crate) struct BrokerAccounts<'a> {
     pub(crate) security: &'a Security,
     pub(crate) now_ms: i64,
 }
 
-impl Accounts for Directory<'_> {
+impl Accounts for BrokerAccounts<'_> {
     fn has_password(&self, username: &str, password: &Secret) -> bool {
         self.security.users.has_password(username, password)
     }

@@ -94,14 +94,14 @@ async fn converse(shared: &Shared, mut stream: impl AsyncRead + AsyncWrite + Unp
 }
 
 /// A request: its first line, its headers by their names in small letters, and its form.
-struct Request {
+struct HttpRequest {
     line: String,
     headers: BTreeMap<String, String>,
     form: BTreeMap<String, String>,
 }
 
 /// Reads a request; `None` for one that is none.
-async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Request>> {
+async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<HttpRequest>> {
     let mut bytes = Vec::new();
     let head_end = loop {
         if let Some(at) = bytes.windows(4).position(|end| end == b"\r\n\r\n") {
@@ -128,7 +128,7 @@ async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Reques
         }
     }
     let form = std::str::from_utf8(&body[..length]).ok().and_then(form);
-    Ok(form.map(|form| Request { line, headers, form }))
+    Ok(form.map(|form| HttpRequest { line, headers, form }))
 }
 
 /// The fields of a form (`application/x-www-form-urlencoded`); `None` if its escapes are wrong.
@@ -160,13 +160,13 @@ fn unescaped(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-type Answer = (&'static str, Value);
+type HttpAnswer = (&'static str, Value);
 
-fn refused(status: &'static str, error: &str, description: &str) -> Answer {
+fn refused(status: &'static str, error: &str, description: &str) -> HttpAnswer {
     (status, json!({ "error": error, "error_description": description }))
 }
 
-fn answer(shared: &Shared, request: &Request) -> Answer {
+fn answer(shared: &Shared, request: &HttpRequest) -> HttpAnswer {
     let mut line = request.line.split(' ');
     let (method, path) = (line.next().unwrap_or_default(), line.next().unwrap_or_default());
     if path.split('?').next() != Some(PATH) {
@@ -195,7 +195,7 @@ fn answer(shared: &Shared, request: &Request) -> Answer {
 
 /// The names and passwords that a request may mean: from its form, or from its header, which clients write with and
 /// without the escapes of RFC 6749, section 2.3.1.
-fn credentials(request: &Request) -> Vec<(String, Secret)> {
+fn credentials(request: &HttpRequest) -> Vec<(String, Secret)> {
     let field = |name: &str| request.form.get(name).cloned().unwrap_or_default();
     let basic = request.headers.get("authorization").and_then(|header| header.split_once(' '));
     let Some(encoded) = basic.filter(|(kind, _)| kind.eq_ignore_ascii_case("basic")).map(|(_, encoded)| encoded) else {

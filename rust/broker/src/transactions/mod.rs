@@ -1,9 +1,9 @@
 //! The transaction coordinator, and producer ids.
 //!
-//! The transactional ids of one partition of `__transaction_state` form a [`Shard`], which the partition's leader reads
-//! back from the partition's log. Each id is a pure state machine ([`state`]). A new state is stored before a request
-//! is answered and before markers are written. If the coordinator fails while a transaction is prepared, the next one
-//! completes it.
+//! The transactional ids of one partition of `__transaction_state` form a [`TransactionShard`], which the partition's
+//! leader reads back from the partition's log. Each id is a pure state machine ([`state`]). A new state is stored before
+//! a request is answered and before markers are written. If the coordinator fails while a transaction is prepared, the
+//! next one completes it.
 
 mod coordinator;
 mod ending;
@@ -29,7 +29,7 @@ const MARKER_RETRY_MS: i64 = 100;
 /// All transactional ids, and the next producer id.
 #[derive(Debug, Default)]
 pub(crate) struct Transactions {
-    shards: BTreeMap<i32, Shard>,
+    shards: BTreeMap<i32, TransactionShard>,
     /// The deadlines of transactional ids: time, partition of `__transaction_state`, transactional id.
     due: BTreeSet<(i64, i32, Arc<str>)>,
     /// When the loading of a partition ends: time, partition.
@@ -39,7 +39,7 @@ pub(crate) struct Transactions {
 
 /// The transactional ids of one partition of `__transaction_state`, as its leader keeps them.
 #[derive(Debug, Default)]
-struct Shard {
+struct TransactionShard {
     /// When loading ends; `None` once it is loaded.
     loaded_at_ms: Option<i64>,
     entries: BTreeMap<Arc<str>, Entry>,
@@ -97,7 +97,7 @@ impl Transactions {
         if load_ms > 0 {
             let loaded_at_ms = core.now_ms.saturating_add(load_ms);
             core.transactions.loads.insert((loaded_at_ms, partition));
-            let shard = Shard { loaded_at_ms: Some(loaded_at_ms), ..Shard::default() };
+            let shard = TransactionShard { loaded_at_ms: Some(loaded_at_ms), ..TransactionShard::default() };
             core.transactions.shards.insert(partition, shard);
         } else {
             Self::load(core, partition);
@@ -117,7 +117,7 @@ impl Transactions {
                 Err(problem) => log::error!("a record of __transaction_state-{partition} is skipped: {problem}"),
             }
         }
-        core.transactions.shards.insert(partition, Shard::default());
+        core.transactions.shards.insert(partition, TransactionShard::default());
         for (id, transaction) in loaded {
             let prepared = transaction.is_prepared();
             core.put_transaction(partition, &id, transaction);

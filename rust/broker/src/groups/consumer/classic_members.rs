@@ -13,7 +13,7 @@ use monedula_protocol::messages::consumer_protocol::{
 };
 use monedula_protocol::wire::Reader;
 
-use super::reconcile::Step;
+use super::reconcile::Reconciliation;
 use super::subscriptions::RegexUpdate;
 use super::{
     Change, ClassicMember, ConsumerGroup, Context, Image, Member, MemberState, MigrationPolicy, Partitions, Timer,
@@ -65,27 +65,27 @@ impl ConsumerGroup {
         }
         let mut changes = Vec::new();
         let before = self.joining_member(join, &member_id, unknown, &mut changes)?;
-        let said = self.said(context, join, &before)?;
-        let subscribed =
-            self.subscribe(context, &before, &said.member, &mut changes, |update| update != RegexUpdate::Unchanged)?;
+        let reported = self.reported(context, join, &before)?;
+        let subscribed = self
+            .subscribe(context, &before, &reported.member, &mut changes, |update| update != RegexUpdate::Unchanged)?;
         let existing = join.instance_id.and_then(|instance_id| self.static_member(instance_id));
         let replaced = existing.filter(|existing| self.can_downgrade_without(context, existing));
         let replaced = replaced.map(|replaced| Arc::clone(&replaced.id));
         let rebalance = replaced.is_some() && self.target_epoch < subscribed.epoch;
         let (target_epoch, target) = match replaced {
-            Some(_) => (self.target_epoch, self.last_target(&said.member)),
-            None => self.target_for(context, subscribed.epoch, &said.member, &mut changes),
+            Some(_) => (self.target_epoch, self.last_target(&reported.member)),
+            None => self.target_for(context, subscribed.epoch, &reported.member, &mut changes),
         };
-        let topics = self.subscribed_topics(&said.member, context.image);
-        let step = Step {
+        let topics = self.subscribed_topics(&reported.member, context.image);
+        let step = Reconciliation {
             target_epoch,
             target: &target,
             subscribed: &topics,
             subscription_changed: subscribed.changed,
-            owned: Some(&said.owned),
+            owned: Some(&reported.owned),
         };
-        let member = if rebalance { said.member.clone() } else { self.reconciled(&said.member, &step) };
-        if member != said.member {
+        let member = if rebalance { reported.member.clone() } else { self.reconciled(&reported.member, &step) };
+        if member != reported.member {
             changes.push(Change::Current(member.clone()));
         }
         let answer = joined(&member);
@@ -131,7 +131,7 @@ impl ConsumerGroup {
         }
     }
 
-    fn said(&self, context: &Context<'_>, join: &Join<'_>, before: &Member) -> Result<Said, ApiError> {
+    fn reported(&self, context: &Context<'_>, join: &Join<'_>, before: &Member) -> Result<ReportedMember, ApiError> {
         let malformed = |_| ApiError::new(ErrorCode::UnknownServerError, "the subscription cannot be read");
         let metadata = join.protocols.first().map(|protocol| protocol.metadata.clone()).unwrap_or_default();
         let subscription = ConsumerProtocolSubscription::read(&metadata).map_err(malformed)?;
@@ -150,7 +150,7 @@ impl ConsumerGroup {
         (member.client_id, member.client_host) = (join.client_id.into(), Arc::clone(&join.client_host));
         let protocols = join.protocols.iter().map(|own| (Arc::clone(&own.name), own.metadata.clone())).collect();
         member.classic = Some(ClassicMember { session_timeout_ms: join.session_timeout_ms, protocols });
-        Ok(Said { member, owned: by_id(&subscription.owned_partitions, context.image) })
+        Ok(ReportedMember { member, owned: by_id(&subscription.owned_partitions, context.image) })
     }
 
     /// Handles a SyncGroup: returns the assignment as of the member's last join.
@@ -257,7 +257,7 @@ impl ConsumerGroup {
 }
 
 /// A member as its JoinGroup describes it, and the partitions that it reports as owned.
-struct Said {
+struct ReportedMember {
     member: Member,
     owned: Partitions,
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::reconcile::Step;
+use super::reconcile::Reconciliation;
 use super::subscriptions::RegexUpdate;
 use super::{
     Change, ConsumerGroup, Context, Held, JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member, MemberState, Partitions, Timer,
@@ -72,7 +72,7 @@ impl ConsumerGroup {
             is_outvoted || update == RegexUpdate::UpdatedAndResolved
         })?;
         let (target_epoch, target) = self.target_for(context, subscribed.epoch, &member, &mut changes);
-        let step = Step {
+        let step = Reconciliation {
             target_epoch,
             target: &target,
             subscribed: &self.subscribed_topics(&member, context.image),
