@@ -46,7 +46,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     for entry in &request.entries {
         let outcome = check(entry).map(|(entity, changes)| {
             if !request.validate_only {
-                core.security.quotas.alter(entity, &changes);
+                core.security.quotas_mut().alter(entity, &changes);
             }
         });
         let named = named(&entry.entity);

@@ -47,7 +47,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     }
     let mut outcomes = Vec::with_capacity(changes.len());
     for (name, change) in changes {
-        let users = &mut core.security.users;
+        let users = core.security.users_mut();
         outcomes.push((
             name,
             change.map(|change| match change {
@@ -77,7 +77,7 @@ fn check(name: &str, mechanism: i8) -> Result<ScramHash, ApiError> {
 
 fn delete(core: &Core, name: &str, mechanism: i8) -> Result<ScramChange, ApiError> {
     let hash = check(name, mechanism)?;
-    let infos = core.security.users.scram_infos(name);
+    let infos = core.security.users().scram_infos(name);
     if !infos.iter().any(|(has, _)| *has == hash) {
         let message = "Attempt to delete a user credential that does not exist";
         return Err(ApiError::new(ErrorCode::ResourceNotFound, message));

@@ -50,7 +50,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     let renewers = request.renewers.iter().map(|renewer| Principal::user(renewer.principal_name)).collect();
     let (id, now_ms) = (core.draw.uuid().to_string(), core.now_ms);
     let principals = (owner.clone(), requester.clone());
-    let token = core.security.tokens.create(id, principals, renewers, request.max_lifetime_ms, now_ms);
+    let token = core.security.tokens_mut().create(id, principals, renewers, request.max_lifetime_ms, now_ms);
     Ok(call.answer::<Request<'_>>(&CreateDelegationTokenResponse {
         principal_type: owner.kind(),
         principal_name: owner.name(),

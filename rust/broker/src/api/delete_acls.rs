@@ -19,7 +19,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteAclsReque
         return Ok(Answer::Close("a filter of ACLs has code 0, which stands for what is unknown".to_owned()));
     }
     core.authorize(call, Operation::Alter, Resource::Cluster)?;
-    let Some(authorizer) = &mut core.security.authorizer else {
+    let Some(authorizer) = core.security.authorizer_mut() else {
         let message = "No Authorizer is configured.";
         return Ok(call.answer::<DeleteAclsRequest<'_>>(&refused(request, ErrorCode::SecurityDisabled, message)));
     };

@@ -21,7 +21,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeAclsReq
         return Ok(Answer::Close("a filter of ACLs has code 0, which stands for what is unknown".to_owned()));
     }
     core.authorize(call, Operation::Describe, Resource::Cluster)?;
-    let Some(authorizer) = &core.security.authorizer else {
+    let Some(authorizer) = core.security.authorizer() else {
         return Ok(call.answer::<DescribeAclsRequest<'_>>(&DescribeAclsResponse {
             error_code: ErrorCode::SecurityDisabled.code(),
             error_message: Some("No Authorizer is configured on the broker"),

@@ -36,7 +36,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
             }));
         }
     };
-    let entries = core.security.quotas.select(&filter, request.strict).map(|(entity, values)| {
+    let entries = core.security.quotas().select(&filter, request.strict).map(|(entity, values)| {
         let entity = entity.iter().map(|(entity_type, name)| DescribeClientQuotasEntityData {
             entity_type,
             entity_name: name.as_deref(),

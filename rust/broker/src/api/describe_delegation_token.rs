@@ -21,14 +21,14 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     if !call.origin.may_use_tokens() {
         return Err(ErrorCode::DelegationTokenRequestNotAllowed);
     }
-    core.security.tokens.sweep(core.now_ms);
+    core.security.tokens_mut().sweep(core.now_ms);
     // An empty list selects no token, null selects all.
     let owners: Option<Vec<Principal>> = request
         .owners
         .as_ref()
         .map(|owners| owners.iter().map(|owner| Principal::new(owner.principal_type, owner.principal_name)).collect());
     let is_asked = |token: &&Token| owners.as_ref().is_none_or(|owners| owners.iter().any(|owner| token.is_of(owner)));
-    let tokens = core.security.tokens.all().filter(is_asked).filter(|token| may_see(core, call, token));
+    let tokens = core.security.tokens().all().filter(is_asked).filter(|token| may_see(core, call, token));
     Ok(call.answer::<Request<'_>>(&DescribeDelegationTokenResponse {
         tokens: tokens.map(|token| describe(call, token)).collect(),
         ..Default::default()

@@ -21,7 +21,9 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     core.authorize(call, Operation::Describe, Resource::Cluster)?;
     let asked: Vec<&str> = request.users.iter().flatten().map(|user| user.name).collect();
     let users: BTreeSet<&str> = match asked.is_empty() {
-        true => core.security.users.names().filter(|name| !core.security.users.scram_infos(name).is_empty()).collect(),
+        true => {
+            core.security.users().names().filter(|name| !core.security.users().scram_infos(name).is_empty()).collect()
+        }
         false => asked.iter().copied().collect(),
     };
     let described: Vec<_> = users.into_iter().map(|user| (user, describe(core, &asked, user))).collect();
@@ -45,7 +47,7 @@ fn describe(core: &Core, asked: &[&str], user: &str) -> Result<Vec<CredentialInf
         let start = "Cannot describe SCRAM credentials for the same user twice in a single request";
         return Err((ErrorCode::DuplicateResource, format!("{start}: {user}")));
     }
-    let infos = core.security.users.scram_infos(user);
+    let infos = core.security.users().scram_infos(user);
     if infos.is_empty() {
         let start = "Attempt to describe a user credential that does not exist";
         return Err((ErrorCode::ResourceNotFound, format!("{start}: {user}")));

@@ -23,6 +23,6 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     }
     let (hmac, principal) = (request.hmac.expose(), &call.origin.principal);
     let expiry_timestamp_ms =
-        core.security.tokens.expire(hmac, principal, request.expiry_time_period_ms, core.now_ms)?;
+        core.security.tokens_mut().expire(hmac, principal, request.expiry_time_period_ms, core.now_ms)?;
     Ok(call.answer::<Request<'_>>(&ExpireDelegationTokenResponse { expiry_timestamp_ms, ..Default::default() }))
 }

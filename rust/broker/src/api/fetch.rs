@@ -32,7 +32,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FetchRequest<'_
     let forgotten: Vec<_> = forgotten(core, &request.forgotten_topics_data);
     let session = (request.session_id, request.session_epoch);
     let now_ms = core.now_ms;
-    let resumed = core.fetching.sessions.resume(call.node, session, topic_ids, wanted, &forgotten, now_ms);
+    let resumed = core.fetch_sessions.resume(call.node, session, topic_ids, wanted, &forgotten, now_ms);
     let (session, mut wanted) = match resumed {
         Ok(resumed) => resumed,
         // An error of the session is of no partition, whatever the version.

@@ -20,6 +20,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         }));
     }
     let (hmac, principal) = (request.hmac.expose(), &call.origin.principal);
-    let expiry_timestamp_ms = core.security.tokens.renew(hmac, principal, request.renew_period_ms, core.now_ms)?;
+    let expiry_timestamp_ms =
+        core.security.tokens_mut().renew(hmac, principal, request.renew_period_ms, core.now_ms)?;
     Ok(call.answer::<Request<'_>>(&RenewDelegationTokenResponse { expiry_timestamp_ms, ..Default::default() }))
 }

@@ -120,7 +120,7 @@ impl Core {
             "broker.rack" => node.rack.as_deref().map(str::to_owned),
             "listeners" => Some(format!("{},CONTROLLER://{host}:{port}", listeners(&host))),
             "advertised.listeners" => Some(listeners(&bracketed(&node.host))),
-            "authorizer.class.name" if self.security.authorizer.is_some() => Some(AUTHORIZER.to_owned()),
+            "authorizer.class.name" if self.security.authorizer().is_some() => Some(AUTHORIZER.to_owned()),
             "security.inter.broker.protocol" if protocol != "PLAINTEXT" => Some(protocol.to_owned()),
             "controller.listener.names" => Some("CONTROLLER".to_owned()),
             "controller.quorum.voters" => {

@@ -359,11 +359,11 @@ impl Core {
             Command::DeleteAcls { acls } => self.delete_acls_on_command(&acls),
             Command::Acls {} => self.describe_acls(),
             Command::SetPassword { user, password: Password(password) } => {
-                self.security.users.set_password(&user, password);
+                self.security.users_mut().set_password(&user, password);
                 Ok(Value::Null)
             }
             Command::RemoveUser { user } => self.remove_user(&user),
-            Command::Users {} => Ok(self.security.users.names().collect()),
+            Command::Users {} => Ok(self.security.users().names().collect()),
             Command::ExpireSessions { principal } => self.expire_sessions(principal.as_deref()),
             Command::MintToken { user, lifetime_ms, unsecured, claims } => {
                 Ok(self.mint_token(&user, lifetime_ms, unsecured, claims))

@@ -25,7 +25,7 @@ impl Core {
     }
 
     pub(super) fn remove_user(&mut self, user: &str) -> Result<Value, BrokerError> {
-        match self.security.users.remove(user) {
+        match self.security.users_mut().remove(user) {
             true => Ok(Value::Null),
             false => Err(BrokerError::Command(format!("there is no user {user:?}"))),
         }
@@ -43,12 +43,12 @@ impl Core {
         unsecured: bool,
         claims: Map<String, Value>,
     ) -> Value {
-        let token = self.security.oauth.mint(user, lifetime_ms, !unsecured, claims, self.now_ms);
+        let token = self.security.oauth().mint(user, lifetime_ms, !unsecured, claims, self.now_ms);
         json!({ "token": token, "expires_ms": self.now_ms.saturating_add(lifetime_ms) })
     }
 
     pub(super) fn check_token(&self, token: &Secret) -> Value {
-        match self.security.oauth.check(token.expose_text().unwrap_or_default(), self.now_ms) {
+        match self.security.oauth().check(token.expose_text().unwrap_or_default(), self.now_ms) {
             Ok(who) => json!({ "subject": who.principal, "problem": null }),
             Err(problem) => json!({ "subject": null, "problem": problem }),
         }
@@ -56,7 +56,7 @@ impl Core {
 
     fn authorizer(&mut self) -> Result<&mut Authorizer, BrokerError> {
         let problem = "the broker has no authorizer: start it with ACLs, super users or authorizer.class.name";
-        self.security.authorizer.as_mut().ok_or_else(|| BrokerError::Command(problem.to_owned()))
+        self.security.authorizer_mut().ok_or_else(|| BrokerError::Command(problem.to_owned()))
     }
 }
 

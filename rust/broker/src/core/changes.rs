@@ -20,7 +20,7 @@ impl Core {
     /// Must be called after topics or partitions are created, deleted or reassigned: waiting fetches are checked again,
     /// and consumer groups check their subscriptions.
     pub(crate) fn metadata_changed(&mut self) {
-        self.fetching.parked.all_changed();
+        self.parked.all_changed();
         self.groups.metadata_changed();
     }
 

@@ -63,7 +63,7 @@ impl Core {
             self.go_on(due);
         }
         if self.faults.reveal(self.now_ms) {
-            self.fetching.parked.all_changed();
+            self.parked.all_changed();
         }
     }
 

@@ -22,7 +22,7 @@ impl Core {
                 .iter()
                 .any(|one| one.error != ErrorCode::None || one.diverging.is_some() || one.preferred.is_some());
         if !ready {
-            self.fetching.parked.park(fetch, reader, self.now_ms);
+            self.parked.park(fetch, reader, self.now_ms);
             return Answer::Later;
         }
         self.fetch_answer(fetch, fetched)
@@ -34,7 +34,7 @@ impl Core {
             Some(topic) => Some((Arc::clone(topic), wanted.index)),
             None => Some((self.topics.name_of(wanted.topic_id)?, wanted.index)),
         };
-        self.fetching.sessions.remembered(node, session).filter_map(name).collect()
+        self.fetch_sessions.remembered(node, session).filter_map(name).collect()
     }
 
     /// Makes the response, and updates the session with the values that it sends.
@@ -44,11 +44,11 @@ impl Core {
             let bytes = fetched.iter().map(|one| one.chunk.bytes).filter(|&bytes| bytes > 0).sum();
             let throttle_time_ms = self.throttle(fetch.ticket.connection, ByteQuota::Fetched, bytes);
             if throttle_time_ms > 0 {
-                let session = self.fetching.sessions.throttled(fetch.node, &fetch.session);
+                let session = self.fetch_sessions.throttled(fetch.node, &fetch.session);
                 return Answer::Now(encode(fetch.ticket, throttle_time_ms, session, &[], &[]));
             }
         }
-        let (error, session_id, fetched) = self.fetching.sessions.answered(
+        let (error, session_id, fetched) = self.fetch_sessions.answered(
             fetch.node,
             &fetch.session,
             &fetch.wanted,
@@ -70,20 +70,20 @@ impl Core {
     /// Must be called when a partition has new records, a new leader or leader epoch, other in-sync replicas, or a new
     /// log start or end offset.
     pub(crate) fn partition_changed(&mut self, topic: &str, index: i32) {
-        self.fetching.parked.changed(topic, index);
+        self.parked.changed(topic, index);
     }
 
     /// Answers the waiting fetches that have enough bytes now, or an error to report.
     pub(crate) fn wake_fetches(&mut self) {
         let reader = FetchReader::new(&self.topics, &self.nodes, &self.settings.kafka);
-        for fetch in self.fetching.parked.take_ready(reader) {
+        for fetch in self.parked.take_ready(reader) {
             self.finish_fetch(fetch);
         }
     }
 
     /// Answers the waiting fetches whose wait time is over.
     pub(super) fn finish_due_fetches(&mut self) {
-        while let Some(fetch) = self.fetching.parked.take_due(self.now_ms) {
+        while let Some(fetch) = self.parked.take_due(self.now_ms) {
             self.finish_fetch(fetch);
         }
     }

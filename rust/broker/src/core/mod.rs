@@ -25,7 +25,7 @@ use crate::api;
 use crate::cluster::{ClientMetrics, Configs, Housekeeping, NodeId, Nodes, Topics};
 use crate::draw::Draw;
 use crate::faults::Faults;
-use crate::fetching::Fetching;
+use crate::fetching::{Parked, Sessions};
 use crate::groups::Groups;
 use crate::log::DataDir;
 use crate::log::validate::Validator;
@@ -52,7 +52,8 @@ pub struct Core {
     pub(crate) groups: Groups,
     pub(crate) transactions: Transactions,
     pub(crate) faults: Faults,
-    pub(crate) fetching: Fetching,
+    pub(crate) fetch_sessions: Sessions,
+    parked: Parked,
     pub(crate) validator: Validator,
     pub(crate) data_dir: Option<DataDir>,
     pub(crate) housekeeping: Housekeeping,
@@ -79,7 +80,8 @@ impl Core {
             groups: Groups::default(),
             transactions: Transactions::default(),
             faults: Faults::new(settings.seed),
-            fetching: Fetching::default(),
+            fetch_sessions: Sessions::default(),
+            parked: Parked::default(),
             validator: Validator::default(),
             data_dir: None,
             housekeeping: Housekeeping::new(now_ms, &settings.kafka),
@@ -135,7 +137,7 @@ impl Core {
         self.advance(now_ms);
         self.peers.disconnected(connection);
         self.faults.disconnected(connection);
-        self.fetching.parked.disconnected(connection);
+        self.parked.disconnected(connection);
     }
 
     /// Carries out one request frame, without its length. The next frame of a connection may only be passed when this
@@ -177,8 +179,7 @@ impl Core {
     /// When [`Core::tick`] must be called next, unless another call comes first.
     pub fn next_due_ms(&self) -> Option<i64> {
         let (groups, transactions) = (self.groups.next_due_ms(), self.transactions.next_due_ms());
-        let (fetches, housekeeping) =
-            (self.fetching.parked.next_due_ms(), self.housekeeping.next_due_ms(&self.settings.kafka));
+        let (fetches, housekeeping) = (self.parked.next_due_ms(), self.housekeeping.next_due_ms(&self.settings.kafka));
         let due = [groups, transactions, fetches, housekeeping, self.faults.next_due_ms()];
         due.into_iter().flatten().min()
     }

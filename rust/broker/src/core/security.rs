@@ -40,7 +40,7 @@ impl Core {
     /// The authorizer, and the client as its rules see it; `None` if the client may do everything, as the broker itself
     /// always may.
     fn rules_for<'a>(&'a self, call: &'a Call<'_>) -> Option<(&'a Authorizer, Client<'a>)> {
-        let rules = self.security.authorizer.as_ref().filter(|_| call.ticket.connection != ConnectionId::NONE)?;
+        let rules = self.security.authorizer().filter(|_| call.ticket.connection != ConnectionId::NONE)?;
         Some((rules, Client { principal: &call.origin.principal, host: &call.origin.host }))
     }
 

@@ -103,10 +103,3 @@ impl Fetched {
         }
     }
 }
-
-/// The state of fetching that outlives a request.
-#[derive(Debug, Default)]
-pub(crate) struct Fetching {
-    pub(crate) sessions: Sessions,
-    pub(crate) parked: Parked,
-}

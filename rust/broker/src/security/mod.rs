@@ -220,15 +220,15 @@ fn boolean(value: &str) -> Result<bool, String> {
 #[derive(Debug)]
 pub(crate) struct Security {
     /// `None` if everybody may do everything.
-    pub(crate) authorizer: Option<Authorizer>,
+    authorizer: Option<Authorizer>,
     /// ACLs that were stored, and that count for nothing, because there is no authorizer.
     idle_acls: BTreeSet<Acl>,
-    pub(crate) users: Users,
+    users: Users,
     /// The users of the settings, each with the password that the settings gave it.
     given_users: BTreeMap<String, StoredCredential>,
-    pub(crate) tokens: Tokens,
-    pub(crate) oauth: OauthKeys,
-    pub(crate) quotas: Quotas,
+    tokens: Tokens,
+    oauth: OauthKeys,
+    quotas: Quotas,
     rates: Rates,
     /// `None` if connections are not encrypted.
     certificates: Option<Certificates>,
@@ -254,6 +254,42 @@ impl Security {
             rates: Rates::default(),
             certificates: settings.has_tls().then(|| Certificates::new(host)).transpose()?,
         })
+    }
+
+    pub(crate) fn authorizer(&self) -> Option<&Authorizer> {
+        self.authorizer.as_ref()
+    }
+
+    pub(crate) fn authorizer_mut(&mut self) -> Option<&mut Authorizer> {
+        self.authorizer.as_mut()
+    }
+
+    pub(crate) fn users(&self) -> &Users {
+        &self.users
+    }
+
+    pub(crate) fn users_mut(&mut self) -> &mut Users {
+        &mut self.users
+    }
+
+    pub(crate) fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
+    pub(crate) fn tokens_mut(&mut self) -> &mut Tokens {
+        &mut self.tokens
+    }
+
+    pub(crate) fn oauth(&self) -> &OauthKeys {
+        &self.oauth
+    }
+
+    pub(crate) fn quotas(&self) -> &Quotas {
+        &self.quotas
+    }
+
+    pub(crate) fn quotas_mut(&mut self) -> &mut Quotas {
+        &mut self.quotas
     }
 
     /// The CA of the broker.

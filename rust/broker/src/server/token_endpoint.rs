@@ -182,13 +182,13 @@ fn answer(shared: &Shared, request: &HttpRequest) -> HttpAnswer {
     let candidates = credentials(request);
     let lifetime_ms = shared.token_lifetime_ms();
     shared.with(|core, now_ms| {
-        let known = candidates.iter().find(|(name, password)| core.security.users.has_password(name, password));
+        let known = candidates.iter().find(|(name, password)| core.security.users().has_password(name, password));
         let Some((name, _)) = known else {
             return refused("401 Unauthorized", "invalid_client", "no user of the broker has this name and password");
         };
         let scope = request.form.get("scope").map(|scope| ("scope".to_owned(), Value::from(scope.as_str())));
         let claims: Map<String, Value> = scope.into_iter().collect();
-        let token = core.security.oauth.mint(name, lifetime_ms, true, claims, now_ms);
+        let token = core.security.oauth().mint(name, lifetime_ms, true, claims, now_ms);
         ("200 OK", json!({ "access_token": token, "token_type": "Bearer", "expires_in": lifetime_ms / 1000 }))
     })
 }
