@@ -11,8 +11,8 @@ use crate::security::{self, Acl, ClientAuth, Principal, Secret, SecurityProtocol
 use crate::server::Clock;
 use crate::settings::{Settings, TopicSpec};
 
-/// The options of a broker, each the field of its name in [`Settings`] or [`SecuritySettings`] unless it says otherwise.
-/// Absent ones have the defaults of [`Settings`].
+/// The options of a broker, each the field of its name in [`Settings`] or [`SecuritySettings`] unless it says
+/// otherwise. Absent ones have the defaults of [`Settings`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[expect(missing_docs, reason = "documented at the fields of the settings")]
@@ -52,7 +52,7 @@ pub struct Options {
     pub first_use: String,
     pub client_metrics: bool,
     pub seed: u64,
-    /// Whether the clock is manual: it stands still until a command advances it.
+    /// True if the clock is manual: it stands still until a command advances it.
     pub manual_clock: bool,
 }
 

@@ -57,7 +57,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         }
     }
     java::in_order_of_hashes(&mut outcomes, |(named, _)| {
-        // That of ClientQuotaEntity, which is `Objects.hash` of its map.
+        // ClientQuotaEntity hashes as `Objects.hash` of its map.
         java::map_hash(named.iter().copied()).wrapping_add(31)
     });
     let entries = outcomes.iter().map(|(named, error)| AlterClientQuotasEntryResponse {

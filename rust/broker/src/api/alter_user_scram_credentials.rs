@@ -22,7 +22,6 @@ type Request<'a> = AlterUserScramCredentialsRequest<'a>;
 /// The most iterations that Kafka's controller takes.
 const MAX_ITERATIONS: u32 = 16384;
 
-/// A change of a user's credentials.
 enum ScramChange {
     Delete(ScramHash),
     Set(ScramHash, ScramCredential),

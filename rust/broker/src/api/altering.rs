@@ -24,9 +24,7 @@ const MIN_INSYNC_REPLICAS: &str = "min.insync.replicas";
 pub(super) struct Target<'a> {
     /// The node that received the request.
     pub(super) node: NodeId,
-    /// The resource's name.
     pub(super) name: &'a str,
-    /// Whether the change is only validated, not made.
     pub(super) validate_only: bool,
 }
 
@@ -34,8 +32,8 @@ pub(super) fn invalid(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorCode::InvalidRequest, message)
 }
 
-/// Calls `alter` for each resource of a request that the client may alter, and returns the outcomes in order. A resource comes with its
-/// type and name; one that is named more than once is refused each time.
+/// Calls `alter` for each resource of a request that the client may alter, and returns the outcomes in order. A
+/// resource comes with its type and name; one that is named more than once is refused each time.
 pub(super) fn each<'a, R>(
     core: &mut Core,
     call: &Call<'_>,
@@ -169,7 +167,7 @@ pub(super) fn broker(
     Ok(())
 }
 
-/// Whether a setting is static: it cannot change while the broker runs.
+/// True if a setting is static: it cannot change while the broker runs.
 fn is_fixed(name: &str) -> bool {
     broker_def(name).is_some() && !is_dynamic(name)
 }
@@ -274,12 +272,10 @@ pub(super) fn client_metrics(
     Ok(())
 }
 
-/// The definition of a config of client metrics, by name.
 pub(super) fn client_metrics_def(name: &str) -> Option<&'static crate::cluster::ConfigDef> {
     CLIENT_METRICS_CONFIGS.iter().find(|def| def.name == name)
 }
 
-/// The definition of a group config, by name.
 pub(super) fn group_def(name: &str) -> Option<&'static crate::cluster::ConfigDef> {
     GROUP_CONFIGS.iter().find(|def| def.name == name)
 }

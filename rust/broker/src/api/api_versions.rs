@@ -81,7 +81,6 @@ fn check_meant(core: &Core, call: &Call<'_>, request: &ApiVersionsRequest<'_>) -
 /// Constant, because features cannot be changed at runtime.
 const FEATURES_EPOCH: i64 = 1;
 
-/// A feature with its supported versions.
 pub(super) struct Feature {
     pub(super) name: &'static str,
     pub(super) min: i16,
@@ -107,7 +106,7 @@ pub(super) fn features(core: &Core) -> Vec<Feature> {
     // transaction.version 2 (KIP-890: every transaction has an epoch of its own) needs version 5 of EndTxn.
     let raises_epoch = core.offered(ApiKey::EndTxn).is_some_and(|(_, max)| max >= 5);
     features.push(Feature::highest("transaction.version", 0, if raises_epoch { 2 } else { 1 }));
-    // Those of Kafka 4: eligible leader replicas (KIP-966), and a quorum whose voters do not change (KIP-853).
+    // Features of Kafka 4: eligible leader replicas (KIP-966), and a quorum whose voters do not change (KIP-853).
     if raises_epoch {
         features.push(Feature::highest("eligible.leader.replicas.version", 0, 1));
         features.push(Feature { name: "kraft.version", min: 0, max: 1, level: 0 });
@@ -133,7 +132,7 @@ fn api<'a>(key: ApiKey, min_version: i16, max_version: i16) -> ApiVersion<'a> {
     ApiVersion { api_key: key.code(), min_version, max_version, ..Default::default() }
 }
 
-/// Whether a client's software name or version is valid (KIP-511): `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`.
+/// True if a client's software name or version is valid (KIP-511): `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`.
 fn is_name(text: &str) -> bool {
     let bytes = text.as_bytes();
     let ends = [bytes.first(), bytes.last()];

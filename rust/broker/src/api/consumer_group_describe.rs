@@ -50,7 +50,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupDe
     Ok(call.answer::<ConsumerGroupDescribeRequest<'_>>(&ConsumerGroupDescribeResponse { groups, ..Default::default() }))
 }
 
-/// Whether the client may describe all topics that members of the group subscribe to or are assigned.
+/// True if the client may describe all topics that members of the group subscribe to or are assigned.
 fn may_see_topics(core: &Core, call: &Call<'_>, group: &DescribedGroup<'_>) -> bool {
     let assigned = |assignment: &Assignment<'_>| -> Vec<String> {
         assignment.topic_partitions.iter().map(|topic| topic.topic_name.to_owned()).collect()

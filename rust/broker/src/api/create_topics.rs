@@ -36,7 +36,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreateTopicsReq
     // A name that the request has twice is answered once.
     let mut answered = BTreeSet::new();
     let topics = topics.filter(|(topic, _)| answered.insert(topic.name)).map(|(topic, outcome)| match outcome {
-        // Who may not describe the configs of the new topic learns nothing more than its id.
+        // A client that may not describe the configs of the new topic learns nothing more than its id.
         Ok(created) if !core.allows(call, Operation::DescribeConfigs, Resource::Topic(topic.name)) => {
             CreatableTopicResult {
                 name: topic.name,

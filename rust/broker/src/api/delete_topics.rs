@@ -59,7 +59,7 @@ fn wanted<'a>(request: &DeleteTopicsRequest<'a>) -> Vec<TopicRef<'a>> {
     by_name.chain(request.topics.iter().map(|topic| (topic.name, topic.topic_id))).collect()
 }
 
-/// Whether a topic that is requested by id is also requested by its name. It is then refused once, under the name.
+/// True if a topic that is requested by id is also requested by its name. It is then refused once, under the name.
 fn named_as_well(core: &Core, wanted: &[TopicRef<'_>], (name, id): TopicRef<'_>) -> bool {
     let found = core.topics.name_of(id).filter(|_| name.is_none());
     found.is_some_and(|found| wanted.contains(&(Some(&*found), Uuid::ZERO)))

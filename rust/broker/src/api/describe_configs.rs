@@ -1,5 +1,5 @@
-//! DescribeConfigs, versions 1-4: describes configs of topics, brokers, groups and client metrics (KIP-714). Of a broker's
-//! configs it has the settings of this broker and those that tools read, not all of Kafka's.
+//! DescribeConfigs, versions 1-4: describes configs of topics, brokers, groups and client metrics (KIP-714). Of a
+//! broker's configs it has the settings of this broker and those that tools read, not all of Kafka's.
 //!
 //! Not implemented: log levels of broker loggers (the list is empty).
 
@@ -19,7 +19,6 @@ use crate::request::{Call, Mentions};
 use crate::security::Operation;
 use crate::settings::KafkaSettings;
 
-/// A config as the response describes it.
 struct ConfigEntry {
     name: String,
     /// `None` for a name that the broker does not know, whose value may be a secret.

@@ -18,7 +18,6 @@ use crate::security::{Operation, Resource};
 /// An unknown group gets GROUP_ID_NOT_FOUND from this version on.
 const NOT_FOUND_FROM: i16 = 6;
 
-/// Why a group cannot be described.
 enum Refused {
     Error(ErrorCode),
     /// There is no group of that id, or it is not a classic group.

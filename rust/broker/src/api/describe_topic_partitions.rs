@@ -44,7 +44,7 @@ fn describe_all<'a>(
     }
     let may_see = |name: &&str| core.allows(call, Operation::Describe, Resource::Topic(name));
     let (names, forbidden): (Vec<&str>, Vec<&str>) = names.into_iter().partition(may_see);
-    // Whether these exist is not told, and a client that asks for all topics does not learn of them.
+    // A client must not learn whether these exist. It learns nothing of them if it asks for all topics.
     let forbidden = forbidden.into_iter().filter(|_| !request.topics.is_empty());
     let mut left = request.response_partition_limit.clamp(1, MAX_PARTITIONS) as usize;
     let mut topics: Vec<_> = forbidden.map(refused).collect();
@@ -79,8 +79,8 @@ fn refused(name: &str) -> DescribeTopicPartitionsResponseTopic<'_> {
     }
 }
 
-/// Up to `limit` partitions of a topic from `first` on, how many partitions the topic has, and the index behind the
-/// last one described.
+/// Up to `limit` partitions of a topic from `first` on, the number of its partitions, and the index behind the last one
+/// described.
 fn describe<'a>(
     core: &'a Core,
     call: &Call<'_>,

@@ -72,8 +72,8 @@ macro_rules! mapping {
 }
 pub(super) use mapping;
 
-/// Commits the offsets of a request whose topics have ids or names (`by_id`). `commit` is given those that have no error
-/// before the group is asked, if there are any, and returns the error of each, or one for all.
+/// Commits the offsets of a request whose topics have ids or names (`by_id`). `commit` is given those that have no
+/// error before the group is asked, if there are any, and returns the error of each, or one for all.
 pub(super) fn commit<'a>(
     core: &mut Core,
     call: &Call<'_>,
@@ -108,7 +108,6 @@ struct CheckedTopic<'a> {
     key: NameAndId<'a>,
     /// No topic has its id or name, or the client may not read it.
     is_refused: bool,
-    /// The partitions, each with its error.
     partitions: Vec<(i32, ErrorCode)>,
 }
 

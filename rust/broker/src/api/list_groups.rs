@@ -14,7 +14,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListGroupsReque
     let passes = |filter: &[&str], value: &str| {
         filter.is_empty() || filter.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(value))
     };
-    // Who may describe the cluster sees all groups, others those that they may describe.
+    // A client that may describe the cluster sees all groups, others see those that they may describe.
     let sees_all = core.allows(call, Operation::Describe, Resource::Cluster);
     let slots = partitions.into_iter().flat_map(|partition| core.groups.slots(partition));
     let groups = slots.filter_map(|slot| {

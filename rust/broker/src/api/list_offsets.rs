@@ -70,7 +70,7 @@ fn named_twice<'a>(request: &ListOffsetsRequest<'a>) -> HashSet<(&'a str, i32)> 
     all.filter(|&one| !seen.insert(one)).collect()
 }
 
-/// Whether this version of the API knows the special timestamp.
+/// True if this version of the API knows the special timestamp.
 fn is_supported(timestamp: i64, version: i16) -> bool {
     match timestamp {
         0.. | LATEST | EARLIEST => true,

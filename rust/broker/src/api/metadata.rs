@@ -89,9 +89,9 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &MetadataRequest
 /// Topics that a request names and that did not exist.
 #[derive(Debug, Default)]
 struct Missing<'a> {
-    /// Those that the client may describe but not create.
+    /// Topics that the client may describe but not create.
     forbidden: BTreeSet<&'a str>,
-    /// Those that may be created. They are there for the next request only: Kafka's broker answers from what it knew
+    /// Topics that may be created. They are there for the next request only: Kafka's broker answers from what it knew
     /// before it asked the controller to create them.
     created: BTreeSet<&'a str>,
 }

@@ -8,8 +8,8 @@
 //! Each API asks the authorizer, if there is one, where Kafka asks it, before faults on partitions are looked up.
 //!
 //! Only Produce and Fetch are throttled by quotas; in other responses the throttle time is 0 unless a fault sets it. In
-//! requests to the controller and in Produce, a `timeout_ms` of 0 has Kafka's effect; a longer one never passes, because
-//! nothing waits for replicas or a controller. Each node itself carries out what Kafka's brokers forward to the
+//! requests to the controller and in Produce, a `timeout_ms` of 0 has Kafka's effect; a longer one never passes,
+//! because nothing waits for replicas or a controller. Each node itself carries out what Kafka's brokers forward to the
 //! controller. Each file's header says what else is not implemented.
 
 mod add_offsets_to_txn;
@@ -249,7 +249,6 @@ fn decode<'a, R: Request<'a>>(call: &Call<'_>, mut body: Reader<'a>) -> Result<R
     Ok(request)
 }
 
-/// Carries out one request frame.
 pub(crate) fn serve(core: &mut Core, connection: ConnectionId, origin: &Origin, frame: &Bytes) -> Answer {
     if core.peers.login(connection).is_some_and(Login::takes_raw_frames) {
         return sasl_authenticate::raw(core, connection, frame);
@@ -303,8 +302,8 @@ impl Core {
     }
 }
 
-/// Whether Kafka's controller would give a request up before it looks at it. It does so if there is no time, and its
-/// answer is REQUEST_TIMED_OUT for all that the request names.
+/// True if Kafka's controller gives a request up before it looks at it. It does so if there is no time, and its answer
+/// is REQUEST_TIMED_OUT for all that the request names.
 fn has_no_time(timeout_ms: i32) -> bool {
     timeout_ms <= 0
 }
@@ -318,12 +317,10 @@ fn fenced_for(version: i16, known_from: i16, error: ErrorCode) -> ErrorCode {
     }
 }
 
-/// The hash of a SCRAM mechanism by Kafka's code.
 fn scram_hash(code: i8) -> Option<ScramHash> {
     [ScramHash::Sha256, ScramHash::Sha512].into_iter().find(|&hash| scram_code(hash) == code)
 }
 
-/// Kafka's code of a SCRAM mechanism.
 fn scram_code(hash: ScramHash) -> i8 {
     match hash {
         ScramHash::Sha256 => 1,

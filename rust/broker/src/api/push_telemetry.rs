@@ -1,7 +1,8 @@
 //! PushTelemetry, version 0: takes a client's metrics (KIP-714) and keeps them for tests. Offered only by a broker that
 //! was started with `client_metrics`.
 //!
-//! Not implemented: nothing reads the metrics here; whether they are MetricsData of OpenTelemetry is for the test to say.
+//! Not implemented: nothing reads the metrics here; whether they are MetricsData of OpenTelemetry is for the test to
+//! say.
 
 use monedula_protocol::compression::{Compression, Decompressor};
 use monedula_protocol::error_code::ErrorCode;
@@ -21,7 +22,7 @@ pub(super) const ACCEPTED: [Compression; 4] =
 /// Kafka's default of `telemetry.max.bytes`.
 pub(super) const MAX_BYTES: i32 = 1 << 20;
 
-/// The most bytes of decompressed metrics that are kept of one push.
+/// The limit on decompressed metrics that are kept of one push.
 const MAX_DECOMPRESSED_BYTES: usize = 16 << 20;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {

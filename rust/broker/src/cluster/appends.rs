@@ -13,7 +13,6 @@ use crate::log::validate::{Refusal, Rules};
 use crate::log::{Batch, Rolling};
 use crate::settings::KafkaSettings;
 
-/// Where a client's batch was appended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Appended {
     pub(crate) base_offset: i64,
@@ -86,8 +85,9 @@ fn append(
 }
 
 impl Core {
-    /// Appends a client's batch. The caller has checked that the node which received the request leads the partition, and
-    /// says whether the batch `begins` a transaction there of a producer whose transactions have epochs of their own.
+    /// Appends a client's batch. The caller has checked that the node which received the request leads the partition,
+    /// and says whether the batch `begins` a transaction there of a producer whose transactions have epochs of their
+    /// own.
     ///
     /// # Errors
     /// The first problem of the batch, of its producer's state, or of the partition (NOT_ENOUGH_REPLICAS with

@@ -74,7 +74,6 @@ pub(crate) const GROUP_CONFIGS: &[ConfigDef] = &[
 /// The configs that were set at runtime.
 #[derive(Debug)]
 pub(crate) struct Configs {
-    /// The settings with which the cluster was started.
     started_with: KafkaSettings,
     /// The values for all brokers (`None`) and for single brokers.
     brokers: BTreeMap<Option<NodeId>, Values>,
@@ -191,7 +190,6 @@ pub(crate) fn broker_def(name: &str) -> Option<ConfigDef> {
     })
 }
 
-/// Whether a broker config is dynamic: it may change at runtime.
 pub(crate) fn is_dynamic(name: &str) -> bool {
     static_config(name).is_some_and(|config| config.dynamic && !FIXED_HERE.contains(&name))
         || TOPIC_CONFIGS.iter().any(|def| def.server == Some(name))
@@ -215,7 +213,6 @@ impl Core {
     }
 }
 
-/// The default of a config of type LIST.
 pub(crate) fn list_default(def: &ConfigDef) -> String {
     match def.server.and_then(|server| entry(&KafkaSettings::default(), server)) {
         Some((_, default)) => default,
@@ -227,7 +224,6 @@ pub(crate) fn list_default(def: &ConfigDef) -> String {
 pub(crate) type DescribedConfig = (&'static ConfigDef, String, ConfigSource, Vec<Synonym>);
 
 impl Configs {
-    /// All configs of a topic, by name.
     pub(crate) fn describe_topic_config(&self, config: &TopicConfig) -> Vec<DescribedConfig> {
         let shown = TOPIC_CONFIGS.iter().filter(|def| def.is_public() || config.get(def.name).is_some());
         let describe = |def: &'static ConfigDef| {

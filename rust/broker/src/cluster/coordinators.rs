@@ -1,4 +1,4 @@
-//! Which node coordinates a group or a transactional id.
+//! Coordinators of groups and transactional ids.
 //!
 //! As in Kafka, a key belongs to a partition of an internal topic, by Java's hash of the key, and the leader of that
 //! partition is the coordinator. A coordinator is moved by moving that leader.
@@ -19,7 +19,6 @@ pub(crate) enum Coordinated {
 }
 
 impl Coordinated {
-    /// The name of the internal topic.
     pub(crate) fn topic(self) -> &'static str {
         match self {
             Self::Groups => "__consumer_offsets",

@@ -1,4 +1,4 @@
-//! What is used for the first time: topics that clients create, and the coordinators of a new cluster.
+//! First use of topics that clients create, and of the coordinators of a new cluster.
 
 use std::sync::Arc;
 

@@ -23,7 +23,7 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    /// Whether enough replicas are in sync. All replicas are enough, even if `min.insync.replicas` is larger.
+    /// All replicas are enough, even if `min.insync.replicas` is larger.
     pub(crate) fn has_min_isr(&self, min_insync_replicas: i32) -> bool {
         self.isr.len() as i64 >= i64::from(min_insync_replicas).min(self.replicas.len() as i64)
     }

@@ -1,7 +1,7 @@
 //! Saves topics and security to the data directory, and loads them from it.
 //!
-//! Code that changes a topic, a user or an ACL does not save it. [`Topics`](super::Topics) records which topics were touched; those that
-//! differ from their file are saved before the answer to the request that changed them is sent.
+//! Code that changes a topic, a user or an ACL does not save it. [`Topics`](super::Topics) records which topics were
+//! touched; those that differ from their file are saved before the answer to the request that changed them is sent.
 
 use std::sync::Arc;
 

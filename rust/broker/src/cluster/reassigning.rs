@@ -8,12 +8,10 @@ use crate::cluster::{NodeId, Partition};
 use crate::core::Core;
 
 impl Partition {
-    /// Whether a reassignment is in progress.
     pub(crate) fn is_reassigned(&self) -> bool {
         !self.adding.is_empty() || !self.removing.is_empty()
     }
 
-    /// The replicas after the reassignment.
     pub(crate) fn target_replicas(&self) -> Vec<NodeId> {
         without(&self.replicas, &self.removing)
     }

@@ -58,8 +58,8 @@ impl Core {
         }
     }
 
-    /// Puts those living replicas that catch up in sync, unless replication is paused, and completes a reassignment that
-    /// waits for them.
+    /// Puts those living replicas that catch up in sync, unless replication is paused, and completes a reassignment
+    /// that waits for them.
     fn catch_up(&mut self, topic: &str, index: i32, catches_up: impl Fn(NodeId) -> bool) {
         let Some(partition) = self.topics.partition(topic, index) else { return };
         let lags = |&replica: &NodeId| {
@@ -73,8 +73,8 @@ impl Core {
         self.complete_reassignment(topic, index);
     }
 
-    /// Sets the in-sync replicas of a partition. With enough of them the high watermark advances, and fetches that wait for the
-    /// records below it are answered.
+    /// Sets the in-sync replicas of a partition. With enough of them the high watermark advances, and fetches that wait
+    /// for the records below it are answered.
     pub(crate) fn set_isr(&mut self, topic: &str, index: i32, isr: Vec<NodeId>) {
         let Some(found) = self.topics.get_mut(topic) else { return };
         let min_insync_replicas = found.config.min_insync_replicas(&self.settings.kafka);

@@ -9,14 +9,13 @@ use crate::settings::ConfigType;
 
 use ConfigType::{Boolean, Double, Int, List, Long, Short, String as Text};
 
-/// A broker config that is described.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct StaticConfig {
     pub(crate) name: &'static str,
     pub(crate) kind: ConfigType,
     /// Kafka's default, or the value that applies here if that differs; `None` if there is no default.
     pub(crate) default: Option<&'static str>,
-    /// Whether Kafka allows changes at runtime. A changed value is stored and described.
+    /// True if Kafka allows changes at runtime. A changed value is stored and described.
     pub(crate) dynamic: bool,
     pub(crate) documentation: &'static str,
 }
@@ -99,7 +98,6 @@ pub(crate) const STATIC_CONFIGS: &[StaticConfig] = statics! {
     "transaction.state.log.replication.factor", Short, Some("3"), false, "Replication factor of __transaction_state; at most the number of nodes.";
 };
 
-/// The config of this name, if it is in [`STATIC_CONFIGS`].
 pub(crate) fn static_config(name: &str) -> Option<&'static StaticConfig> {
     STATIC_CONFIGS.binary_search_by_key(&name, |config| config.name).ok().map(|index| &STATIC_CONFIGS[index])
 }

@@ -109,12 +109,11 @@ pub(crate) const TOPIC_CONFIGS: &[ConfigDef] = defs! {
 };
 
 impl ConfigDef {
-    /// The definition of a topic config, by name.
     pub(crate) fn of_topic(name: &str) -> Option<&'static Self> {
         TOPIC_CONFIGS.iter().find(|def| def.name == name)
     }
 
-    /// Whether DescribeConfigs shows it.
+    /// True if DescribeConfigs shows it.
     pub(crate) fn is_public(&self) -> bool {
         self.name != INTERNAL_SEGMENT_BYTES
     }
@@ -168,7 +167,7 @@ typed! {
     unclean_leader_election_enable: bool, "unclean.leader.election.enable", unclean_leader_election_enable;
 }
 
-/// What happens to old records. Since Kafka 4.2 both may be off: then everything is kept.
+/// The policy for old records. Since Kafka 4.2 both may be off: then everything is kept.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct CleanupPolicy {
     pub(crate) compact: bool,
@@ -215,7 +214,6 @@ impl TopicConfig {
         Err(format!("conflict topic config setting min.compaction.lag.ms ({min}) > max.compaction.lag.ms ({max})"))
     }
 
-    /// The value that was set for the topic.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.texts.get(name).map(String::as_str)
     }
@@ -229,8 +227,8 @@ impl TopicConfig {
         self.typed.cleanup_policy.unwrap_or_else(|| CleanupPolicy::read(&settings.log_cleanup_policy))
     }
 
-    /// After how many milliseconds a segment is closed. With compaction at most max.compaction.lag.ms, because the
-    /// active segment is never compacted.
+    /// The age at which a segment is closed. With compaction at most max.compaction.lag.ms, because the active segment
+    /// is never compacted.
     pub(crate) fn roll_ms(&self, settings: &KafkaSettings) -> i64 {
         let segment_ms = self.segment_ms(settings);
         if self.cleanup_policy(settings).compact {
@@ -240,7 +238,6 @@ impl TopicConfig {
         }
     }
 
-    /// The maximum size of a segment in bytes.
     pub(crate) fn segment_bytes(&self, settings: &KafkaSettings) -> i32 {
         self.typed.internal_segment_bytes.or(self.typed.segment_bytes).unwrap_or(settings.log_segment_bytes)
     }

@@ -22,7 +22,6 @@ const TRANSACTION_MIN_ISR: usize = 2;
 /// The maximum number of partitions that Kafka's controller creates for one request.
 pub(crate) const MAX_PARTITIONS_PER_REQUEST: i64 = 10_000;
 
-/// All topics.
 #[derive(Debug, Default)]
 pub(crate) struct Topics {
     by_name: BTreeMap<Arc<str>, Topic>,
@@ -38,12 +37,10 @@ pub(crate) struct Touched {
     pub(crate) removed: Vec<Uuid>,
 }
 
-/// A topic.
 #[derive(Debug)]
 pub(crate) struct Topic {
     pub(crate) name: Arc<str>,
     pub(crate) id: Uuid,
-    /// Whether it is an internal topic.
     pub(crate) internal: bool,
     pub(crate) config: TopicConfig,
     /// By index.
@@ -59,7 +56,6 @@ impl Topic {
     }
 }
 
-/// A topic to be created.
 #[derive(Clone, Debug)]
 pub(crate) struct NewTopic {
     pub(crate) name: Arc<str>,
@@ -107,12 +103,12 @@ impl Topics {
         touched
     }
 
-    /// How often topics were touched, plus 1: the simulated end offset of the metadata log in DescribeQuorum.
+    /// The number of times that topics were touched, plus 1: the simulated end offset of the metadata log in
+    /// DescribeQuorum.
     pub(crate) fn changes(&self) -> i64 {
         self.changes + 1
     }
 
-    /// The name of the topic with an id.
     pub(crate) fn name_of(&self, id: Uuid) -> Option<Arc<str>> {
         self.names.get(&id).cloned()
     }

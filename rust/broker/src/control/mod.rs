@@ -112,10 +112,10 @@ pub enum Command {
         /// The replicas.
         isr: Vec<NodeId>,
     },
-    /// Keeps replicas that are not in sync from catching up: reassignments that add nodes stay in progress, and nodes that
-    /// start stay out of sync. Or no longer: all living replicas are in sync then.
+    /// Keeps replicas that are not in sync from catching up: reassignments that add nodes stay in progress, and nodes
+    /// that start stay out of sync. Or no longer: all living replicas are in sync then.
     PauseReplication {
-        /// Whether it is paused.
+        /// True to pause it.
         paused: bool,
     },
     /// Compacts a log at once: keeps only the latest record of each key. Tombstones stay for the topic's
@@ -185,7 +185,7 @@ pub enum Command {
     RemoveFaults {},
     /// Answers all faults that are set.
     Faults {
-        /// Whether those are answered too that were removed last.
+        /// True to answer those too that were removed last.
         #[serde(default)]
         removed: bool,
     },
@@ -225,10 +225,10 @@ pub enum Command {
     MintToken {
         /// The subject, which becomes the principal.
         user: String,
-        /// How long it is valid.
+        /// The time for which it is valid.
         #[serde(default = "an_hour_ms")]
         lifetime_ms: i64,
-        /// Whether it has no signature.
+        /// True if it has no signature.
         #[serde(default)]
         unsecured: bool,
         /// Further claims, which replace those that it has by itself.
@@ -242,7 +242,8 @@ pub enum Command {
     },
     /// Answers the certificate of the broker's CA, as PEM.
     Ca {},
-    /// Issues a certificate for a server on the host of the nodes, such as one beside them. Answers it and its key, as PEM.
+    /// Issues a certificate for a server on the host of the nodes, such as one beside them. Answers it and its key, as
+    /// PEM.
     ServerCertificate {},
     /// Issues a certificate for a client, whose principal becomes `User:CN=name`. Answers it and its key, as PEM.
     ClientCertificate {
@@ -251,22 +252,21 @@ pub enum Command {
     },
     /// Has the nodes show a new certificate to clients that connect from now on.
     ShowCertificate {
-        /// What is wrong with it: `none`, `expired`, `not_yet_valid`, `wrong_host`, `unknown_ca`, `self_signed` or
-        /// `wrong_usage`.
+        /// The flaw: `none`, `expired`, `not_yet_valid`, `wrong_host`, `unknown_ca`, `self_signed` or `wrong_usage`.
         #[serde(default = "no_flaw")]
         flaw: String,
     },
     /// Has the nodes take connections without ever reading from them or writing to them, or no longer.
     StaySilent {
-        /// Whether they do.
+        /// True if they do.
         silent: bool,
     },
     /// Answers the addresses of all nodes, by the security protocols of their listeners.
     Listeners {},
-    /// Answers the URL of a token endpoint (OAuth 2.0, client credentials) on loopback, which is opened by the first such
-    /// command: clients are the broker's users with their passwords.
+    /// Answers the URL of a token endpoint (OAuth 2.0, client credentials) on loopback, which is opened by the first
+    /// such command: clients are the broker's users with their passwords.
     TokenEndpoint {
-        /// How long its tokens are valid from now on, in milliseconds; default: as before, at first an hour.
+        /// The lifetime of its tokens from now on, in milliseconds; default: as before, at first an hour.
         #[serde(default)]
         lifetime_ms: Option<i64>,
     },

@@ -1,4 +1,4 @@
-//! What a change of topics and leaders means to waiting fetches and to the coordinators.
+//! Effects of changed topics and leaders on waiting fetches and on the coordinators.
 
 use super::Core;
 use crate::cluster::{Coordinated, Topic};

@@ -11,7 +11,7 @@ use crate::api;
 use crate::cluster::NodeId;
 use crate::request::{Action, ConnectionId, Current, Origin};
 
-/// How many requests are kept.
+/// The number of requests that are kept.
 const KEPT: usize = 100;
 /// The size up to which an answer is kept, so that its error codes can be told later.
 const KEPT_ANSWER_BYTES: usize = 16 * 1024;
@@ -24,7 +24,7 @@ pub(super) struct Exchanges {
     last: VecDeque<Exchange>,
 }
 
-/// A request, and what became of it.
+/// A request with its answer.
 #[derive(Debug)]
 struct Exchange {
     asked_ms: i64,
@@ -32,7 +32,7 @@ struct Exchange {
     node: NodeId,
     client_id: Box<str>,
     request: Current,
-    /// When it was answered, and what the client got.
+    /// The time of the answer, and the answer.
     answer: Option<(i64, KeptAnswer)>,
     /// The faults that took effect on the request or its answer.
     faults: Vec<u64>,

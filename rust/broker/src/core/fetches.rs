@@ -40,7 +40,7 @@ impl Core {
     /// Makes the response, and updates the session with the values that it sends.
     fn fetch_answer(&mut self, fetch: Fetch, fetched: Vec<Fetched>) -> Answer {
         if fetch.replica.is_none() {
-            // What has no records is small, and mostly left out.
+            // Partitions without records are small, and mostly left out.
             let bytes = fetched.iter().map(|one| one.chunk.bytes).filter(|&bytes| bytes > 0).sum();
             let throttle_time_ms = self.throttle(fetch.ticket.connection, ByteQuota::Fetched, bytes);
             if throttle_time_ms > 0 {

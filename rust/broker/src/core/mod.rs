@@ -47,7 +47,7 @@ pub struct Core {
     pub(crate) client_metrics: ClientMetrics,
     pub(crate) nodes: Nodes,
     pub(crate) topics: Topics,
-    /// Whether replicas that are not in sync stay so.
+    /// True if replicas that are not in sync stay so.
     pub(crate) replication_paused: bool,
     pub(crate) groups: Groups,
     pub(crate) transactions: Transactions,
@@ -176,7 +176,7 @@ impl Core {
         self.reply(connection, action);
     }
 
-    /// When [`Core::tick`] must be called next, unless another call comes first.
+    /// The time at which [`Core::tick`] must be called next, unless another call comes first.
     pub fn next_due_ms(&self) -> Option<i64> {
         let (groups, transactions) = (self.groups.next_due_ms(), self.transactions.next_due_ms());
         let (fetches, housekeeping) = (self.parked.next_due_ms(), self.housekeeping.next_due_ms(&self.settings.kafka));

@@ -1,4 +1,4 @@
-//! What the clients of requests may do, and how fast.
+//! Authorization and throttling of requests.
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -7,7 +7,7 @@ use crate::request::{Call, ConnectionId};
 use crate::security::{Authorizer, ByteQuota, Client, Operation, Resource};
 
 impl Core {
-    /// Whether the client of a request may do this with the resource.
+    /// True if the client of a request may do this with the resource.
     pub(crate) fn allows(&self, call: &Call<'_>, operation: Operation, resource: Resource<'_>) -> bool {
         self.rules_for(call).is_none_or(|(rules, client)| rules.allows(client, operation, resource))
     }
@@ -25,7 +25,6 @@ impl Core {
         if self.allows(call, operation, resource) { Ok(()) } else { Err(resource.refusal()) }
     }
 
-    /// Whether the client of a request may write to at least one topic.
     pub(crate) fn may_write_some_topic(&self, call: &Call<'_>) -> bool {
         self.rules_for(call).is_none_or(|(rules, client)| rules.may_write_some_topic(client))
     }
@@ -53,7 +52,7 @@ impl Core {
         i32::try_from(wait_ms).unwrap_or(i32::MAX)
     }
 
-    /// The most bytes that a Fetch response may have, so that the client's quota ever lets it pass.
+    /// The largest Fetch response that the client's quota ever lets pass.
     pub(crate) fn fetch_quota_bytes(&self, connection: ConnectionId) -> i32 {
         self.peers.client(connection).map_or(i32::MAX, |client| self.security.fetch_quota_bytes(client))
     }

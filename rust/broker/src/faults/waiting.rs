@@ -26,7 +26,6 @@ impl Waited {
     }
 }
 
-/// All delayed and held requests and answers.
 #[derive(Debug, Default)]
 pub(super) struct HeldExchanges {
     /// The delayed ones, by the time at which they resume, then by arrival.

@@ -40,7 +40,7 @@ pub(crate) struct Fetch {
     pub(crate) wanted: Vec<Wanted>,
 }
 
-/// Up to which offset a fetch reads.
+/// The offset up to which a fetch reads.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Isolation {
     /// To the log end offset: for followers.

@@ -10,7 +10,6 @@ use crate::request::ConnectionId;
 /// A partition: topic and index.
 type PartitionKey = (Arc<str>, i32);
 
-/// The waiting fetches.
 #[derive(Debug, Default)]
 pub(crate) struct Parked {
     fetches: BTreeMap<u64, ParkedFetch>,

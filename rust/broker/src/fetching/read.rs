@@ -18,7 +18,6 @@ impl Isolation {
     }
 }
 
-/// What fetches are answered from.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct FetchReader<'a> {
     topics: &'a Topics,
@@ -160,7 +159,8 @@ impl<'a> FetchReader<'a> {
             }
             _ => None,
         };
-        // Kafka refuses topics before it looks for aborted transactions, and then answers an empty list instead of null.
+        // Kafka refuses topics before it looks for aborted transactions, and then answers an empty list instead of
+        // null.
         let early = matches!(
             error,
             ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId | ErrorCode::TopicAuthorizationFailed

@@ -11,7 +11,7 @@ use super::{Fetched, Wanted};
 use crate::cluster::NodeId;
 use crate::draw::Draw;
 
-/// How many milliseconds a session must have been idle, or in use with fewer partitions, before a new session may evict
+/// The time for which a session must have been idle, or in use with fewer partitions, before a new session may evict
 /// it. Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS.
 const EVICTION_MS: i64 = 120_000;
 /// The epoch of a full fetch request, which opens a session.
@@ -19,11 +19,10 @@ const INITIAL_EPOCH: i32 = 0;
 /// The epoch of a request without a session, which also ends the session that it names.
 const FINAL_EPOCH: i32 = -1;
 
-/// The sessions of all nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions(BTreeMap<NodeId, BTreeMap<i32, FetchSession>>);
 
-/// How a fetch uses sessions.
+/// The use that a fetch makes of sessions.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SessionUse {
     /// Without a session.
@@ -46,14 +45,13 @@ struct FetchSession {
     next_place: u64,
 }
 
-/// How a session identifies a topic.
+/// A topic as a session identifies it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum TopicName {
     Name(Arc<str>),
     Id(Uuid),
 }
 
-/// A partition of a session.
 #[derive(Debug)]
 struct Remembered {
     wanted: Wanted,
@@ -85,7 +83,7 @@ impl Sessions {
         session.into_iter().flat_map(|session| session.partitions.values().map(|one| &one.wanted))
     }
 
-    /// How a request uses sessions, and the partitions that it fetches.
+    /// The use that a request makes of sessions, and the partitions that it fetches.
     ///
     /// # Errors
     /// FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
@@ -176,9 +174,9 @@ impl Sessions {
     }
 }
 
-/// Whether there is room for a session of this many partitions. If not, evicts the least recently used session that was
-/// idle for longer than [`EVICTION_MS`], or else the smallest of those in use for longer than that, if it has fewer
-/// partitions.
+/// Finds room for a session of this many partitions, or makes it. Returns whether there is any. Evicts the least
+/// recently used session that was idle for longer than [`EVICTION_MS`], or else the smallest of those in use for longer
+/// than that, if it has fewer partitions.
 fn make_room(sessions: &mut BTreeMap<i32, FetchSession>, slots: usize, partitions: usize, now_ms: i64) -> bool {
     if sessions.len() < slots {
         return true;

@@ -10,14 +10,13 @@ use super::{ClassicGroup, Committed, ConsumerGroup, Effects, Group, Groups, Iden
 use crate::cluster::{Coordinated, NodeId};
 use crate::core::Core;
 
-/// A request to commit offsets.
 #[derive(Debug)]
 pub(crate) struct Commit<'a> {
     pub(crate) group_id: &'a str,
     pub(crate) who: Identity<'a>,
     /// The version of OffsetCommit or TxnOffsetCommit.
     pub(crate) version: i16,
-    /// Whether the client knows the errors GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH. Others get ILLEGAL_GENERATION.
+    /// True if the client knows the errors GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH. Others get ILLEGAL_GENERATION.
     pub(crate) tells_member_epochs: bool,
     /// The retention time that the client requests, if it does.
     pub(crate) retention_ms: Option<i64>,

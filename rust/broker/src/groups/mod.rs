@@ -42,7 +42,7 @@ pub(crate) struct Groups {
     shards: BTreeMap<i32, Shard>,
     /// The deadlines of groups: time, partition of `__consumer_offsets`, group id.
     due: BTreeSet<(i64, i32, Arc<str>)>,
-    /// When the loading of a partition ends: time, partition.
+    /// The end of the loading of each partition: time, partition.
     loads: BTreeSet<(i64, i32)>,
     /// The time of the next sweep of expired offsets; `None` before the first partition was loaded.
     sweep_at_ms: Option<i64>,
@@ -51,7 +51,7 @@ pub(crate) struct Groups {
 /// The groups of one partition of `__consumer_offsets`, as its leader keeps them.
 #[derive(Debug, Default)]
 struct Shard {
-    /// When loading ends; `None` once it is loaded.
+    /// The end of loading; `None` once it is loaded.
     loaded_at_ms: Option<i64>,
     slots: BTreeMap<Arc<str>, Box<Slot>>,
 }
@@ -94,7 +94,6 @@ impl Group {
         }
     }
 
-    /// Whether it has no members.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Self::Classic(group) => group.is_empty(),
@@ -126,7 +125,6 @@ impl Group {
         }
     }
 
-    /// Whether a member subscribes to the topic.
     pub(crate) fn is_subscribed_to(&self, topic: &str) -> bool {
         match self {
             Self::Classic(group) => group.is_subscribed_to(topic),
@@ -137,7 +135,7 @@ impl Group {
     /// Checks the member id and epoch of an OffsetFetch, if it has them.
     ///
     /// # Errors
-    /// Those of [`ConsumerGroup::check_offset_fetch`].
+    /// The errors of [`ConsumerGroup::check_offset_fetch`].
     pub(crate) fn check_offset_fetch(&self, member_id: Option<&str>, member_epoch: i32) -> Result<(), ErrorCode> {
         match self {
             // An OffsetFetch for a classic group names no member.
@@ -146,7 +144,7 @@ impl Group {
         }
     }
 
-    /// Whether OffsetDelete may delete offsets of the group.
+    /// Checks that OffsetDelete may delete offsets of the group.
     ///
     /// # Errors
     /// NON_EMPTY_GROUP.
@@ -315,7 +313,7 @@ impl Core {
     /// `change` may create or remove the group of the slot. It must not touch other groups.
     ///
     /// # Errors
-    /// Why the records could not be stored. The change is undone then: the group is read back as it was stored.
+    /// Records that cannot be stored. The change is undone then: the group is read back as it was stored.
     pub(crate) fn change_group<T>(
         &mut self,
         partition: i32,

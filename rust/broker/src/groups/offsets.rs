@@ -10,7 +10,6 @@ use monedula_protocol::types::Uuid;
 use super::Effects;
 use super::records::{self, OffsetKey};
 
-/// All offsets of a group.
 #[derive(Debug, Default)]
 pub(crate) struct Offsets {
     committed: BTreeMap<Arc<str>, BTreeMap<i32, Committed>>,
@@ -37,7 +36,7 @@ pub(crate) struct Committed {
 }
 
 impl Committed {
-    /// Whether the offset belongs to an earlier topic of the same name, so that it means nothing for the recreated one
+    /// True if the offset belongs to an earlier topic of the same name, so that it means nothing for the recreated one
     /// (KAFKA-19246). False if either id is zeros, because then it cannot be known.
     pub(crate) fn is_of_another(&self, topic_id: Uuid) -> bool {
         !topic_id.is_zero() && !self.topic_id.is_zero() && topic_id != self.topic_id
@@ -53,17 +52,16 @@ impl Offsets {
         self.committed.get(topic)?.get(&partition)
     }
 
-    /// The committed offsets, by topic and partition.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Arc<str>, &BTreeMap<i32, Committed>)> {
         self.committed.iter()
     }
 
-    /// Whether an open transaction has an offset for the partition.
+    /// True if an open transaction has an offset for the partition.
     pub(crate) fn is_pending(&self, topic: &str, partition: i32) -> bool {
         self.pending.values().any(|offsets| offsets.keys().any(|(name, index)| &**name == topic && *index == partition))
     }
 
-    /// Whether there is an offset of a topic, committed or pending.
+    /// True if there is an offset of a topic, committed or pending.
     pub(super) fn mentions(&self, topic: &str) -> bool {
         self.committed.contains_key(topic)
             || self.pending.values().any(|offsets| offsets.keys().any(|(name, _)| &**name == topic))

@@ -8,12 +8,11 @@ use std::collections::{BTreeMap, VecDeque};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::records::BatchHeader;
 
-/// How many batches of a producer are remembered: as many as it may have in flight.
+/// The number of batches of a producer that are remembered: as many as it may have in flight.
 const KEPT_BATCHES: usize = 5;
 /// The value for an unknown epoch or sequence number.
 const NONE: i32 = -1;
 
-/// The producers of a partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Producers {
     by_id: BTreeMap<i64, Producer>,
@@ -21,7 +20,6 @@ pub(crate) struct Producers {
     open: BTreeMap<i64, i64>,
 }
 
-/// The state of one producer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Producer {
     /// -1 if it is not known.
@@ -95,8 +93,8 @@ impl Producers {
         producer.batches.iter().find(|batch| (batch.first_sequence, batch.last_sequence) == range).copied()
     }
 
-    /// Checks that a client's batch may be appended. If it `begins` a transaction with an epoch of its own (KIP-890), it
-    /// has the first sequence number even if nothing is known of the producer: an earlier batch may be on its way.
+    /// Checks that a client's batch may be appended. If it `begins` a transaction with an epoch of its own (KIP-890),
+    /// it has the first sequence number even if nothing is known of the producer: an earlier batch may be on its way.
     ///
     /// # Errors
     /// INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE.

@@ -96,7 +96,7 @@ impl Segment {
         if self.largest_timestamp_ms >= 0 { self.largest_timestamp_ms } else { self.modified_ms }
     }
 
-    /// When a batch was last appended.
+    /// The time of the last append.
     pub(super) fn modified_ms(&self) -> i64 {
         self.modified_ms
     }
@@ -224,7 +224,6 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// Whether it is less than one whole batch.
     pub(crate) fn is_less_than_a_batch(&self) -> bool {
         let first = self.pieces.first().map_or(&[][..], Piece::as_slice);
         let length = first.get(8..LOG_OVERHEAD_BYTES).and_then(|length| length.try_into().ok()).map(i32::from_be_bytes);

@@ -11,7 +11,7 @@ use monedula_protocol::records::{
 use super::Batch;
 use crate::settings::MAX_DECOMPRESSED_BATCH_BYTES;
 
-/// How many invalid records Kafka's error message lists.
+/// The number of invalid records that Kafka's error message lists.
 const SHOWN_ERRORS: usize = 3;
 
 /// The buffer of a larger batch is not kept for the next one.
@@ -23,7 +23,7 @@ pub(crate) struct Rules {
     pub(crate) max_message_bytes: usize,
     pub(crate) max_decompressed_batch_bytes: usize,
     pub(crate) segment_bytes: u64,
-    /// Whether the topic is compacted, so that every record needs a key.
+    /// True if the topic is compacted, so that every record needs a key.
     pub(crate) compacted: bool,
     pub(crate) timestamp_type: TimestampType,
     pub(crate) timestamp_before_max_ms: i64,
@@ -32,7 +32,6 @@ pub(crate) struct Rules {
     pub(crate) compression: Option<Compression>,
 }
 
-/// Why a batch was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) error: ErrorCode,

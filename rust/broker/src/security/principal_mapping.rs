@@ -35,7 +35,7 @@ impl PrincipalMapping {
     /// Parses rules, which are separated by commas.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// Rules that cannot be parsed.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut rules = Vec::new();
         let mut rest = text.trim();

@@ -1,8 +1,9 @@
-//! Throttling by client quotas (KIP-13, KIP-219): the rates of clients, and how long a client has to wait that is beyond
-//! its quota.
+//! Throttling by client quotas (KIP-13, KIP-219): the rates of clients, and the time that a client beyond its quota has
+//! to wait.
 //!
-//! The windows, the precedence of quotas and the wait are those of Kafka's `ClientQuotaManager`. A client that is beyond
-//! its quota is answered at once, with the time that it has to wait, and its connection is not read for that time.
+//! The windows, the precedence of quotas and the wait are those of Kafka's `ClientQuotaManager`. A client that is
+//! beyond its quota is answered at once, with the time that it has to wait, and its connection is not read for that
+//! time.
 //!
 //! `producer_byte_rate` and `consumer_byte_rate` throttle. Not implemented: `request_percentage`, since the time that
 //! this broker spends on a request says nothing about Kafka's; `controller_mutation_rate`, and
@@ -16,10 +17,10 @@ use super::{Entity, Principal, Quotas, Security};
 const WINDOWS: usize = 11;
 /// Kafka's `quota.window.size.seconds`.
 const WINDOW_MS: i64 = 1000;
-/// So many rates are kept before those that have ended are looked for.
+/// The number of rates that are kept before those that have ended are looked for.
 const KEPT_RATES: usize = 1000;
 
-/// What a quota limits.
+/// A quota of bytes by second.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ByteQuota {
     /// Bytes of Produce requests.
@@ -38,7 +39,8 @@ impl ByteQuota {
     }
 }
 
-/// Who shares a rate: a user, a client id, or one client id of a user. What does not count is empty.
+/// The clients that share a rate: a user, a client id, or one client id of a user. The part that does not count is
+/// empty.
 type Sharers = (ByteQuota, String, String);
 
 /// The rates of clients with quotas.
@@ -122,8 +124,8 @@ impl Quotas {
 }
 
 impl Security {
-    /// Counts the bytes of a request or a response for the quota of a client, its principal and its client id. Returns how long the client
-    /// has to wait, in milliseconds.
+    /// Counts the bytes of a request or a response for the quota of a client, its principal and its client id. Returns
+    /// how long the client has to wait, in milliseconds.
     pub(crate) fn throttle(&mut self, client: (&Principal, &str), quota: ByteQuota, bytes: usize, now_ms: i64) -> u64 {
         let Some((limit, sharers)) = self.quota_limit(client, quota) else { return 0 };
         let wait_ms = self.rates.record(sharers.clone(), limit, bytes as f64, now_ms);
@@ -134,7 +136,7 @@ impl Security {
         wait_ms
     }
 
-    /// The most bytes that a Fetch response may have, so that the client's quota ever lets it pass.
+    /// The largest Fetch response that the client's quota ever lets pass.
     pub(crate) fn fetch_quota_bytes(&self, client: (&Principal, &str)) -> i32 {
         let limit = self.quota_limit(client, ByteQuota::Fetched);
         // A float that does not fit becomes the largest number that does.

@@ -10,7 +10,6 @@ use crate::BrokerError;
 use crate::control::Command;
 use crate::core::Core;
 
-/// Carries a command out.
 pub(super) async fn carry_out(shared: &Shared, command: Command) -> Result<Value, BrokerError> {
     match command {
         Command::Advance { ms } => advance(shared, ms),

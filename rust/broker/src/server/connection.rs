@@ -44,7 +44,6 @@ impl Transport for DuplexStream {
     fn reset(self) {}
 }
 
-/// How a connection ended.
 enum ConnectionEnd {
     /// The client closed it.
     Client,
@@ -94,7 +93,7 @@ pub(super) async fn serve(
     }
 }
 
-/// How long a connection may be idle; `None` for no limit.
+/// The longest time for which a connection may be idle; `None` for no limit.
 pub(super) fn max_idle(shared: &Shared) -> Option<Duration> {
     let max_idle_ms = shared.with(|core, _| core.settings.kafka.connections_max_idle_ms);
     u64::try_from(max_idle_ms).ok().map(Duration::from_millis)
@@ -135,9 +134,9 @@ struct Connection {
     /// The bytes that were read and not handled yet.
     buffer: BytesMut,
     max_bytes: usize,
-    /// Whether `max_bytes` changes when the client has logged in.
+    /// True if `max_bytes` changes when the client has logged in.
     may_grow: bool,
-    /// How long the connection may be idle; `None` for no limit.
+    /// `None` for no limit.
     max_idle: Option<Duration>,
 }
 
@@ -173,7 +172,7 @@ impl Connection {
         }
     }
 
-    /// The next frame without its length field, or how the connection ends.
+    /// The next frame without its length field, or the end of the connection.
     async fn next_frame(&mut self, stream: &mut impl Transport) -> io::Result<Result<Bytes, ConnectionEnd>> {
         loop {
             let wanted = match self.buffer.first_chunk::<4>() {
@@ -248,7 +247,7 @@ impl Connection {
     }
 }
 
-/// How the connection ends after an action that does not answer a request.
+/// The end of the connection after an action that does not answer a request.
 fn closing(action: Option<Action>) -> ConnectionEnd {
     match action {
         Some(Action::Close(reason)) => ConnectionEnd::Broker(reason),

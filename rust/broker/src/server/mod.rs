@@ -93,7 +93,7 @@ impl Broker {
     /// Carries out a command, and waits for its answer.
     ///
     /// # Errors
-    /// Why the command cannot be carried out; [`BrokerError::Stopped`].
+    /// A command that cannot be carried out; [`BrokerError::Stopped`].
     pub fn control(&self, command: Command) -> Result<Value, BrokerError> {
         self.command(command).wait()
     }

@@ -1,8 +1,8 @@
 //! A token endpoint (OAuth 2.0, RFC 6749, client credentials): clients get a token of the broker's own for the name and
 //! password of one of its users, as they would from an identity provider.
 //!
-//! It listens on loopback, over TLS with the broker's certificate if the broker has TLS. It answers one request for each
-//! connection. It is no HTTP server beyond that: no chunked bodies, no keeping alive.
+//! It listens on loopback, over TLS with the broker's certificate if the broker has TLS. It answers one request for
+//! each connection. It is no HTTP server beyond that: no chunked bodies, no keeping alive.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,7 +25,7 @@ use crate::security::{ClientAuth, Flaw};
 const PATH: &str = "/token";
 /// The largest head, and the largest body, of a request.
 const MAX_BYTES: usize = 64 * 1024;
-/// How long a request may take.
+/// The longest time that a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 const CLIENT_CREDENTIALS: &str = "client_credentials";
 

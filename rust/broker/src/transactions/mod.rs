@@ -1,9 +1,9 @@
 //! The transaction coordinator, and producer ids.
 //!
 //! The transactional ids of one partition of `__transaction_state` form a [`TransactionShard`], which the partition's
-//! leader reads back from the partition's log. Each id is a pure state machine ([`state`]). A new state is stored before
-//! a request is answered and before markers are written. If the coordinator fails while a transaction is prepared, the
-//! next one completes it.
+//! leader reads back from the partition's log. Each id is a pure state machine ([`state`]). A new state is stored
+//! before a request is answered and before markers are written. If the coordinator fails while a transaction is
+//! prepared, the next one completes it.
 
 mod coordinator;
 mod ending;
@@ -32,7 +32,7 @@ pub(crate) struct Transactions {
     shards: BTreeMap<i32, TransactionShard>,
     /// The deadlines of transactional ids: time, partition of `__transaction_state`, transactional id.
     due: BTreeSet<(i64, i32, Arc<str>)>,
-    /// When the loading of a partition ends: time, partition.
+    /// The end of the loading of each partition: time, partition.
     loads: BTreeSet<(i64, i32)>,
     producer_ids: ProducerIds,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Transactions {
 /// The transactional ids of one partition of `__transaction_state`, as its leader keeps them.
 #[derive(Debug, Default)]
 struct TransactionShard {
-    /// When loading ends; `None` once it is loaded.
+    /// The end of loading; `None` once it is loaded.
     loaded_at_ms: Option<i64>,
     entries: BTreeMap<Arc<str>, Entry>,
 }
@@ -50,7 +50,7 @@ struct Entry {
     transaction: Transaction,
     /// Its entry in [`Transactions::due`].
     due_ms: Option<i64>,
-    /// Whether the log already has that its markers are refused: they are tried again every [`MARKER_RETRY_MS`].
+    /// True once the log has that its markers are refused: they are tried again every [`MARKER_RETRY_MS`].
     fenced_is_logged: bool,
 }
 
@@ -222,7 +222,7 @@ impl Core {
         } else {
             self.expire_transaction(partition, id, &transaction);
         }
-        // What could not be stored is tried again after a delay, not at once.
+        // A state that could not be stored is tried again after a delay, not at once.
         self.transactions.postpone(partition, id, now_ms);
     }
 
@@ -240,7 +240,7 @@ impl Core {
 }
 
 impl Transactions {
-    /// Whether a fenced end of this transactional id is to be logged: only the first time.
+    /// True if a fenced end of this transactional id is to be logged: only the first time.
     fn logs_fenced(&mut self, partition: i32, id: &Arc<str>) -> bool {
         let entry = self.shards.get_mut(&partition).and_then(|shard| shard.entries.get_mut(id));
         entry.is_some_and(|entry| !std::mem::replace(&mut entry.fenced_is_logged, true))

@@ -72,7 +72,7 @@ pub(super) fn producer_ids(next_id: i64) -> StoredRecord {
 /// Reads a record.
 ///
 /// # Errors
-/// Why the record cannot be read.
+/// A record that cannot be read.
 pub(super) fn read(record: &StoredRecord) -> Result<Replayed, String> {
     let text = |error: WireError| error.to_string();
     let mut key = Reader::new(&record.key);

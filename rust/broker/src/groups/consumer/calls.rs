@@ -31,7 +31,7 @@ impl Core {
     /// Handles a ConsumerGroupHeartbeat. `partition` is the group's partition of `__consumer_offsets`.
     ///
     /// # Errors
-    /// Why the heartbeat is refused.
+    /// A heartbeat that is refused.
     pub(crate) fn consumer_group_heartbeat(
         &mut self,
         partition: i32,
@@ -222,7 +222,7 @@ impl Slot {
     /// Applies a record that was read back from the log.
     ///
     /// # Errors
-    /// Why the record cannot be read.
+    /// A record that cannot be read.
     pub(crate) fn replay_consumer(&mut self, key_version: i16, record: &StoredRecord) -> Result<(), WireError> {
         let mut key = Reader::new(&record.key);
         key.i16()?;

@@ -40,7 +40,7 @@ pub(crate) struct Joined {
 pub(crate) struct Downgrade {
     pub(crate) joining: Member,
     pub(crate) replaced: Arc<str>,
-    /// Whether the target assignment is out of date, so that the classic group must rebalance.
+    /// True if the target assignment is out of date, so that the classic group must rebalance.
     pub(crate) rebalance: bool,
 }
 
@@ -48,7 +48,7 @@ impl ConsumerGroup {
     /// Handles a JoinGroup.
     ///
     /// # Errors
-    /// Why the join is refused. The group is unchanged then.
+    /// A join that is refused. The group is unchanged then.
     pub(crate) fn join(&mut self, context: &Context<'_>, join: &Join<'_>) -> Result<Joined, ApiError> {
         if context.settings.migration == MigrationPolicy::Disabled {
             return Err(ApiError::new(ErrorCode::InconsistentGroupProtocol, "group migration is disabled"));
@@ -102,7 +102,7 @@ impl ConsumerGroup {
         Ok(Joined { answer, changes, downgrade: None })
     }
 
-    /// Whether the joining member supports a protocol that all members of the classic protocol support.
+    /// True if the joining member supports a protocol that all members of the classic protocol support.
     fn supports(&self, join: &Join<'_>) -> bool {
         let all = |name: &Arc<str>| {
             let mut classic = self.members.values().filter_map(|member| member.classic.as_ref());
@@ -156,7 +156,7 @@ impl ConsumerGroup {
     /// Handles a SyncGroup: returns the assignment as of the member's last join.
     ///
     /// # Errors
-    /// Why the sync is refused.
+    /// A sync that is refused.
     pub(crate) fn sync(&mut self, context: &Context<'_>, sync: &Sync<'_>) -> Result<SyncAnswer, ErrorCode> {
         let (member, classic) = self.classic_member(sync.who)?;
         if member.epoch != sync.who.generation_id {
@@ -210,7 +210,7 @@ impl ConsumerGroup {
         Ok(())
     }
 
-    /// Whether another member still holds a partition of the member's target.
+    /// True if another member still holds a partition of the member's target.
     fn waits_for_others(&self, member: &Member) -> bool {
         let target = self.targets.get(&member.id);
         target.into_iter().flat_map(Partitions::iter).any(|(topic, partition)| {
@@ -245,7 +245,7 @@ impl ConsumerGroup {
         found.map_err(|refusal| refusal.code)
     }
 
-    /// Whether the group can become a classic one when a classic member replaces this member of the consumer protocol:
+    /// True if the group can become a classic one when a classic member replaces this member of the consumer protocol:
     /// it must be the last one, and the migration policy and the group's size must allow it.
     fn can_downgrade_without(&self, context: &Context<'_>, replaced: &Member) -> bool {
         let others = self.members.values().filter(|member| member.id != replaced.id);

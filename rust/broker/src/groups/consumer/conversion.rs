@@ -69,7 +69,7 @@ impl ConsumerGroup {
         Ok((group, changes))
     }
 
-    /// Whether the group becomes a classic one when these members are removed.
+    /// True if the group becomes a classic one when these members are removed.
     pub(crate) fn downgrades_without(&self, context: &Context<'_>, gone: &BTreeSet<Arc<str>>) -> bool {
         let mut left = self.members.values().filter(|member| !gone.contains(&member.id)).peekable();
         let count = self.members.len() - gone.len();

@@ -43,7 +43,7 @@ pub(crate) struct HeartbeatAnswer {
 /// The outcome of [`ConsumerGroup::subscribe`].
 pub(super) struct Subscribed {
     pub(super) epoch: i32,
-    /// Whether the member's subscription changed, so that its assignment must be checked against it.
+    /// True if the member's subscription changed, so that its assignment must be checked against it.
     pub(super) changed: bool,
 }
 
@@ -51,7 +51,7 @@ impl ConsumerGroup {
     /// Handles a heartbeat that joins or stays. Returns the answer, and the changes to store.
     ///
     /// # Errors
-    /// Why the heartbeat is refused. The group is unchanged then.
+    /// A heartbeat that is refused. The group is unchanged then.
     pub(crate) fn heartbeat(
         &mut self,
         context: &Context<'_>,
@@ -237,7 +237,7 @@ impl ConsumerGroup {
 }
 
 impl Heartbeat {
-    /// Whether the request has all fields. A member sends a full request when it joins, and after an error that leaves
+    /// True if the request has all fields. A member sends a full request when it joins, and after an error that leaves
     /// open what the coordinator has received.
     fn is_full(&self) -> bool {
         self.rebalance_timeout_ms != -1

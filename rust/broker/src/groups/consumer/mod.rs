@@ -68,12 +68,12 @@ pub(crate) struct ConsumerGroup {
     /// The member epoch of the member that holds a partition, whether assigned or pending revocation.
     holders: BTreeMap<(Uuid, i32), i32>,
     regexes: BTreeMap<Arc<str>, ResolvedRegex>,
-    /// How many members subscribe with each pattern.
+    /// The number of members that subscribe with each pattern.
     regex_members: BTreeMap<Arc<str>, usize>,
     timers: Timers,
-    /// Whether topic metadata may have changed since `metadata_hash` was computed.
+    /// True if topic metadata may have changed since `metadata_hash` was computed.
     refresh: bool,
-    /// Whether topics may have been created or deleted since the patterns were resolved.
+    /// True if topics may have been created or deleted since the patterns were resolved.
     refresh_regexes: bool,
 }
 

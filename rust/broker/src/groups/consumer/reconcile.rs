@@ -71,7 +71,7 @@ impl ConsumerGroup {
         next
     }
 
-    /// Whether no other member holds a partition. A partition that the member itself must revoke can be assigned to it
+    /// True if no other member holds a partition. A partition that the member itself must revoke can be assigned to it
     /// again.
     fn is_free(&self, member: &Member, topic: Uuid, partition: i32) -> bool {
         planted(Bug::GiveBeforeReported)

@@ -24,7 +24,6 @@ const TARGET: i16 = 7;
 const CURRENT: i16 = 8;
 const REGEX: i16 = 16;
 
-/// Whether a record with this key version belongs to a consumer group.
 pub(crate) fn is_consumer_record(key_version: i16) -> bool {
     matches!(key_version, GROUP | SUBSCRIPTION | TARGET_EPOCH | TARGET | CURRENT | REGEX)
 }
@@ -32,7 +31,7 @@ pub(crate) fn is_consumer_record(key_version: i16) -> bool {
 /// Reads the change in a record. `key` starts behind the key version.
 ///
 /// # Errors
-/// Why the record cannot be read.
+/// A record that cannot be read.
 pub(crate) fn read_record(key_version: i16, key: &mut Reader<'_>, value: Option<&[u8]>) -> Result<Change, WireError> {
     let mut value = value.map(Reader::new);
     if let Some(value) = &mut value {

@@ -50,7 +50,6 @@ impl MigrationPolicy {
 }
 
 impl ConsumerSettings {
-    /// The broker's settings.
     pub(crate) fn new(kafka: &KafkaSettings) -> Self {
         let mut assignors: Vec<Assignor> =
             kafka.group_consumer_assignors.split(',').filter_map(|name| Assignor::by_name(name.trim())).collect();
