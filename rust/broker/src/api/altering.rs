@@ -162,7 +162,8 @@ pub(super) fn broker(
         *value = def.normalize(value).map_err(invalid)?;
     }
     if !target.validate_only {
-        core.set_broker_configs(of, after);
+        core.housekeeping.look_for_dirt();
+        core.configs.set_broker(of, after, &mut core.settings.kafka);
     }
     Ok(())
 }

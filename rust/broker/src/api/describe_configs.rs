@@ -114,7 +114,9 @@ fn setting(core: &Core, node: Option<NodeId>, name: &'static str) -> Option<Conf
     let def = broker_def(name)?;
     let mut synonyms = core.configs.synonyms_of_broker(node, name);
     match node {
-        Some(node) => synonyms.extend(core.own_static_value(node, name).map(|v| (name, v, ConfigSource::StaticBroker))),
+        Some(node) => synonyms.extend(
+            core.nodes.own_static_value(node, name, &core.settings).map(|v| (name, v, ConfigSource::StaticBroker)),
+        ),
         None => synonyms.truncate(1),
     }
     // A value that was set comes before a default.

@@ -9,8 +9,7 @@ use monedula_protocol::messages::elect_leaders::{
 };
 
 use super::{ApiError, Handled, has_no_time};
-use crate::cluster::Election;
-use crate::core::Core;
+use crate::core::{Core, Election};
 use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 

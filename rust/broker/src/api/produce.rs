@@ -15,8 +15,8 @@ use monedula_protocol::messages::produce::{
 use monedula_protocol::records::{Batches, RecordsError};
 
 use super::{Handled, has_no_time};
-use crate::cluster::{Appended, Coordinated};
-use crate::core::Core;
+use crate::cluster::Coordinated;
+use crate::core::{Appended, Core};
 use crate::log::Batch;
 use crate::log::validate::{Refusal, single_batch};
 use crate::request::{Answer, Call, Mentions, TopicKey};

@@ -10,7 +10,6 @@ use super::config_def::{ConfigDef, ConfigSource, Rule};
 use super::static_configs::static_config;
 use super::topic_configs::TOPIC_CONFIGS;
 use crate::cluster::{NodeId, TopicConfig};
-use crate::core::Core;
 use crate::settings::{ConfigType, KafkaSettings};
 
 /// Values that were set, by config name.
@@ -132,6 +131,20 @@ impl Configs {
         synonyms
     }
 
+    /// Replaces the dynamic configs of one broker, or of all (`None`), and applies the effective values to the
+    /// settings.
+    pub(crate) fn set_broker(&mut self, node: Option<NodeId>, values: Values, settings: &mut KafkaSettings) {
+        let before = self.brokers.insert(node, values).unwrap_or_default();
+        let after = self.brokers.get(&node).cloned().unwrap_or_default();
+        let changed = before.keys().chain(after.keys()).filter(|name| before.get(*name) != after.get(*name));
+        for name in changed.filter_map(|name| setting_name(name)) {
+            let Some(value) = self.effective(name) else { continue };
+            if let Err(error) = settings.set(name, &value) {
+                log::error!("a value that was checked is refused: {error}");
+            }
+        }
+    }
+
     fn effective(&self, name: &'static str) -> Option<String> {
         let own = self.brokers.iter().filter(|(node, _)| node.is_some()).find_map(|(_, values)| values.get(name));
         let all = || self.brokers.get(&None).and_then(|values| values.get(name));
@@ -194,23 +207,6 @@ pub(crate) fn is_dynamic(name: &str) -> bool {
     static_config(name).is_some_and(|config| config.dynamic && !FIXED_HERE.contains(&name))
         || TOPIC_CONFIGS.iter().any(|def| def.server == Some(name))
         || OTHER_DYNAMIC.iter().any(|(other, _)| *other == name)
-}
-
-impl Core {
-    /// Replaces the dynamic configs of one broker, or of all (`None`), and applies the effective values to the
-    /// settings.
-    pub(crate) fn set_broker_configs(&mut self, node: Option<NodeId>, values: Values) {
-        self.housekeeping.look_for_dirt();
-        let before = self.configs.brokers.insert(node, values).unwrap_or_default();
-        let after = self.configs.brokers.get(&node).cloned().unwrap_or_default();
-        let changed = before.keys().chain(after.keys()).filter(|name| before.get(*name) != after.get(*name));
-        for name in changed.filter_map(|name| setting_name(name)) {
-            let Some(value) = self.configs.effective(name) else { continue };
-            if let Err(error) = self.settings.kafka.set(name, &value) {
-                log::error!("a value that was checked is refused: {error}");
-            }
-        }
-    }
 }
 
 pub(crate) fn list_default(def: &ConfigDef) -> String {

@@ -36,6 +36,15 @@ impl Partition {
         }
     }
 
+    pub(crate) fn is_reassigned(&self) -> bool {
+        !self.adding.is_empty() || !self.removing.is_empty()
+    }
+
+    /// The replicas without those that a reassignment removes.
+    pub(crate) fn target_replicas(&self) -> Vec<NodeId> {
+        self.replicas.iter().copied().filter(|node| !self.removing.contains(node)).collect()
+    }
+
     /// Checks the client's leader epoch against this one (KIP-320). A negative epoch is not checked.
     ///
     /// # Errors

@@ -3,12 +3,19 @@
 //! Its inputs are frames and the time ([`Core::request`], [`Core::tick`]), its outputs [`Reply`]s ([`Core::drain`]).
 //! Drain after every call: a request of one connection may complete waiting requests of others.
 
-mod changes;
+mod appends;
+mod coordinators;
 mod exchanges;
 mod faults;
 mod fetches;
+mod first_use;
+mod housekeeping;
 mod peers;
+mod persistence;
+mod reassigning;
+mod replicas;
 mod security;
+mod topics;
 
 use std::collections::VecDeque;
 
@@ -17,12 +24,15 @@ use monedula_protocol::api::Request;
 use monedula_protocol::frame::encode_response;
 
 pub use crate::request::{Action, ConnectionId, Reply, Wire};
+pub(crate) use appends::{Appended, Marker};
+use housekeeping::Housekeeping;
 use peers::Peers;
 pub(crate) use peers::{Hex, has_secrets};
+pub(crate) use replicas::Election;
 
 use crate::BrokerError;
 use crate::api;
-use crate::cluster::{ClientMetrics, Configs, Housekeeping, NodeId, Nodes, Topics};
+use crate::cluster::{ClientMetrics, Configs, NodeId, Nodes, Topics};
 use crate::draw::Draw;
 use crate::faults::Faults;
 use crate::fetching::{Parked, Sessions};
@@ -48,14 +58,14 @@ pub struct Core {
     pub(crate) nodes: Nodes,
     pub(crate) topics: Topics,
     /// True if replicas that are not in sync stay so.
-    pub(crate) replication_paused: bool,
+    replication_paused: bool,
     pub(crate) groups: Groups,
     pub(crate) transactions: Transactions,
     pub(crate) faults: Faults,
     pub(crate) fetch_sessions: Sessions,
     parked: Parked,
-    pub(crate) validator: Validator,
-    pub(crate) data_dir: Option<DataDir>,
+    validator: Validator,
+    data_dir: Option<DataDir>,
     pub(crate) housekeeping: Housekeeping,
     pub(crate) peers: Peers,
     pub(crate) security: Security,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{TopicPartition, Transaction, TransactionState};
-use crate::cluster::{Coordinated, Marker};
-use crate::core::Core;
+use crate::cluster::Coordinated;
+use crate::core::{Core, Marker};
 
 /// The outcome of writing a marker.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

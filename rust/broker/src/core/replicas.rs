@@ -3,8 +3,8 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::cluster::{NodeId, Partition};
-use crate::core::Core;
+use super::Core;
+use crate::cluster::{NodeId, Partition, Topic};
 
 /// The kind of leader election that a client requests (KIP-460).
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -166,7 +166,7 @@ impl Core {
     }
 
     fn each_partition(&mut self, mut work: impl FnMut(&mut Self, &str, i32)) {
-        let of_topic = |topic: &super::Topic| {
+        let of_topic = |topic: &Topic| {
             let indexes = topic.partitions.iter().map(|partition: &Partition| partition.index);
             indexes.map(|index| (topic.name.clone(), index)).collect::<Vec<_>>()
         };

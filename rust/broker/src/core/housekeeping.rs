@@ -2,8 +2,8 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::Topic;
-use crate::core::Core;
+use super::Core;
+use crate::cluster::Topic;
 use crate::log::{Cleaning, Dirt, Retention};
 use crate::settings::KafkaSettings;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::Core;
 use crate::cluster::{Coordinated, NodeId};
-use crate::core::Core;
 use crate::settings::FirstUse;
 
 /// The longest time in milliseconds after which a node of Kafka's knows a topic that a client has created.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use monedula_protocol::compression::{Compression, Compressor};
 use monedula_protocol::error_code::ErrorCode;
-use monedula_protocol::records::{BatchEncoder, ControlRecordType, TimestampType};
+use monedula_protocol::records::{BatchEncoder, ControlRecordType, NewRecord, TimestampType};
 
-use crate::cluster::Topic;
-use crate::core::Core;
+use super::Core;
+use crate::cluster::{Coordinated, StoredRecord, Topic};
 use crate::log::validate::{Refusal, Rules};
 use crate::log::{Batch, Rolling};
 use crate::settings::KafkaSettings;
@@ -197,5 +197,31 @@ impl Core {
         let mut bytes = Vec::new();
         encoder.encode(&mut Compressor::new(), &mut bytes).map_err(|_| ErrorCode::UnknownServerError)?;
         self.append(topic, index, &bytes.into())
+    }
+
+    /// Stores records as one batch, so that after a crash either all of them exist or none.
+    ///
+    /// # Errors
+    /// COORDINATOR_NOT_AVAILABLE if the partition does not exist or cannot be written.
+    pub(crate) fn store(
+        &mut self,
+        kind: Coordinated,
+        partition: i32,
+        records: &[StoredRecord],
+    ) -> Result<(), ErrorCode> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let timestamp_ms = self.now_ms;
+        let mut encoder = BatchEncoder::new();
+        for record in records {
+            let (key, value) = (Some(record.key.as_ref()), record.value.as_deref());
+            encoder.append(NewRecord { timestamp_ms, key, value, headers: &[] });
+        }
+        let mut batch = Vec::new();
+        encoder.encode(&mut Compressor::new(), &mut batch).map_err(|_| ErrorCode::UnknownServerError)?;
+        self.append(kind.topic(), partition, &batch.into()).map_err(|_| ErrorCode::CoordinatorNotAvailable)?;
+        self.compact_if_grown(kind.topic(), partition);
+        Ok(())
     }
 }
