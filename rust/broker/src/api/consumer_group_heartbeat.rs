@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::groups::consumer::{
     Assignor, ConsumerSettings, Heartbeat, HeartbeatAnswer, JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, Partitions,
 };
-use crate::request::{Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatRequest<'_>) -> Handled {
@@ -136,8 +136,4 @@ fn assignment<'a>(partitions: &Partitions) -> Assignment<'a> {
         ..Default::default()
     });
     Assignment { topic_partitions: topic_partitions.collect(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(request: &ConsumerGroupHeartbeatRequest<'a>) -> Mentions<'a> {
-    Mentions { groups: vec![request.group_id], ..Default::default() }
 }

@@ -13,7 +13,7 @@ use monedula_protocol::messages::create_partitions::{
 use super::{ApiError, Handled, has_no_time};
 use crate::cluster::{MAX_PARTITIONS_PER_REQUEST, NodeId};
 use crate::core::Core;
-use crate::request::{Call, Mentions, TopicKey};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreatePartitionsRequest<'_>) -> Handled {
@@ -92,8 +92,4 @@ pub(super) fn refuse<'a>(request: &CreatePartitionsRequest<'a>, error: ErrorCode
         ..Default::default()
     };
     CreatePartitionsResponse { results: request.topics.iter().map(refused).collect(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(request: &CreatePartitionsRequest<'a>) -> Mentions<'a> {
-    Mentions { topics: request.topics.iter().map(|topic| TopicKey::Name(topic.name)).collect(), ..Default::default() }
 }

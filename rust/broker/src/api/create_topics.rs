@@ -13,7 +13,7 @@ use monedula_protocol::messages::create_topics::{
 use super::{ApiError, Handled, has_no_time};
 use crate::cluster::{ConfigSource, MAX_PARTITIONS_PER_REQUEST, NewTopic, NodeId, TopicConfig, check_topic_name};
 use crate::core::Core;
-use crate::request::{Call, Mentions, TopicKey};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 /// The topic of Kafka's controllers, which clients cannot create.
@@ -225,8 +225,4 @@ fn refused<'a>(name: &'a str, error: ErrorCode, message: Option<&'a str>) -> Cre
 pub(super) fn refuse<'a>(request: &CreateTopicsRequest<'a>, error: ErrorCode) -> CreateTopicsResponse<'a> {
     let topics = request.topics.iter().map(|topic| refused(topic.name, error, None)).collect();
     CreateTopicsResponse { topics, ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(request: &CreateTopicsRequest<'a>) -> Mentions<'a> {
-    Mentions { topics: request.topics.iter().map(|topic| TopicKey::Name(topic.name)).collect(), ..Default::default() }
 }

@@ -13,7 +13,7 @@ use monedula_protocol::messages::describe_topic_partitions::{
 use super::Handled;
 use crate::cluster::{Coordinated, NodeId, Partition, check_topic_name};
 use crate::core::Core;
-use crate::request::{Call, Mentions, TopicKey};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 /// Kafka's `max.request.partition.size.limit`.
@@ -144,8 +144,4 @@ pub(super) fn refuse<'a>(
         ..Default::default()
     });
     DescribeTopicPartitionsResponse { topics: topics.collect(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(request: &DescribeTopicPartitionsRequest<'a>) -> Mentions<'a> {
-    Mentions { topics: request.topics.iter().map(|topic| TopicKey::Name(topic.name)).collect(), ..Default::default() }
 }

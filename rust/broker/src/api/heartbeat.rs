@@ -9,7 +9,7 @@ use monedula_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse
 use super::{Handled, code};
 use crate::core::Core;
 use crate::groups::{Group, Identity};
-use crate::request::{Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &HeartbeatRequest<'_>) -> Handled {
@@ -39,8 +39,4 @@ fn beat(core: &mut Core, call: &Call<'_>, request: &HeartbeatRequest<'_>) -> Res
         }
         None => Err(ErrorCode::UnknownMemberId),
     })?
-}
-
-pub(super) fn mentions<'a>(request: &HeartbeatRequest<'a>) -> Mentions<'a> {
-    Mentions { groups: vec![request.group_id], ..Default::default() }
 }

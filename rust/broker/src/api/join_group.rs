@@ -12,7 +12,7 @@ use super::Handled;
 use crate::core::Core;
 use crate::draw::hyphenated;
 use crate::groups::{ClassicGroup, Effects, Group, Join, JoinAnswer, Protocol, Slot};
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &JoinGroupRequest<'_>) -> Handled {
@@ -115,8 +115,4 @@ fn join_slot(core: &Core, slot: &mut Slot, mut join: Join<'_>, effects: &mut Eff
 
 pub(super) fn refuse<'a>(_request: &JoinGroupRequest<'a>, error: ErrorCode) -> JoinGroupResponse<'a> {
     JoinGroupResponse { error_code: error.code(), protocol_name: Some(""), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(request: &JoinGroupRequest<'a>) -> Mentions<'a> {
-    Mentions { groups: vec![request.group_id], ..Default::default() }
 }

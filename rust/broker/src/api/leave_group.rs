@@ -9,7 +9,7 @@ use monedula_protocol::messages::leave_group::{LeaveGroupRequest, LeaveGroupResp
 use super::{Handled, code};
 use crate::core::Core;
 use crate::groups::{Group, Leaver};
-use crate::request::{Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 /// The last version with a single member, whose error is that of the response.
@@ -61,8 +61,4 @@ fn leave(
         }
         None => vec![Err(ErrorCode::UnknownMemberId); leavers.len()],
     })
-}
-
-pub(super) fn mentions<'a>(request: &LeaveGroupRequest<'a>) -> Mentions<'a> {
-    Mentions { groups: vec![request.group_id], ..Default::default() }
 }

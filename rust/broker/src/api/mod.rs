@@ -86,7 +86,7 @@ use monedula_protocol::wire::Reader;
 
 use crate::core::{Core, Hex, has_secrets};
 use crate::error::ApiError;
-use crate::request::{Answer, Call, ConnectionId, Mentions, Origin, Ticket};
+use crate::request::{Answer, Call, ConnectionId, Mentions, Origin, Ticket, TopicKey};
 use crate::security::{Gate, Login, Operation, Resource};
 
 /// The operations that a client may do with the cluster, one bit each; none for a client that may not describe it.
@@ -115,6 +115,13 @@ macro_rules! mentions {
     ($module:ident, $asked:expr, $(refuse)? mentions) => {
         $module::mentions($asked)
     };
+    ($module:ident, $asked:expr, $(refuse)? group_id) => {
+        Mentions { groups: vec![$asked.group_id], ..Mentions::default() }
+    };
+    ($module:ident, $asked:expr, $(refuse)? topics) => {{
+        let topics = $asked.topics.iter().map(|topic| TopicKey::Name(topic.name)).collect();
+        Mentions { topics, ..Mentions::default() }
+    }};
     ($module:ident, $asked:expr, $(refuse)?) => {
         Mentions::default()
     };
@@ -173,7 +180,8 @@ macro_rules! apis {
     };
 }
 
-// The functions that a file has besides `handle` are in brackets. The API key and the versions come from the type.
+// In brackets are the functions that a file has besides `handle`, or the field that has all that the request mentions.
+// The API key and the versions come from the type.
 apis! {
     produce::ProduceRequest(refuse mentions),
     fetch::FetchRequest(refuse mentions),
@@ -182,20 +190,20 @@ apis! {
     offset_commit::OffsetCommitRequest(refuse mentions),
     offset_fetch::OffsetFetchRequest(refuse mentions),
     find_coordinator::FindCoordinatorRequest(refuse mentions),
-    join_group::JoinGroupRequest(refuse mentions),
-    heartbeat::HeartbeatRequest(mentions),
-    leave_group::LeaveGroupRequest(mentions),
-    sync_group::SyncGroupRequest(mentions),
+    join_group::JoinGroupRequest(refuse group_id),
+    heartbeat::HeartbeatRequest(group_id),
+    leave_group::LeaveGroupRequest(group_id),
+    sync_group::SyncGroupRequest(group_id),
     describe_groups::DescribeGroupsRequest(refuse mentions),
     list_groups::ListGroupsRequest(),
-    consumer_group_heartbeat::ConsumerGroupHeartbeatRequest(mentions),
+    consumer_group_heartbeat::ConsumerGroupHeartbeatRequest(group_id),
     consumer_group_describe::ConsumerGroupDescribeRequest(refuse mentions),
     api_versions::ApiVersionsRequest(),
-    create_topics::CreateTopicsRequest(refuse mentions),
+    create_topics::CreateTopicsRequest(refuse topics),
     delete_topics::DeleteTopicsRequest(refuse mentions),
     delete_records::DeleteRecordsRequest(refuse mentions),
     offset_for_leader_epoch::OffsetForLeaderEpochRequest(refuse mentions),
-    create_partitions::CreatePartitionsRequest(refuse mentions),
+    create_partitions::CreatePartitionsRequest(refuse topics),
     describe_configs::DescribeConfigsRequest(refuse mentions),
     alter_configs::AlterConfigsRequest(refuse mentions),
     incremental_alter_configs::IncrementalAlterConfigsRequest(refuse mentions),
@@ -209,7 +217,7 @@ apis! {
     alter_partition_reassignments::AlterPartitionReassignmentsRequest(refuse mentions),
     list_partition_reassignments::ListPartitionReassignmentsRequest(refuse mentions),
     elect_leaders::ElectLeadersRequest(refuse mentions),
-    describe_topic_partitions::DescribeTopicPartitionsRequest(refuse mentions),
+    describe_topic_partitions::DescribeTopicPartitionsRequest(refuse topics),
     describe_cluster::DescribeClusterRequest(refuse),
     describe_log_dirs::DescribeLogDirsRequest(mentions),
     alter_replica_log_dirs::AlterReplicaLogDirsRequest(refuse mentions),

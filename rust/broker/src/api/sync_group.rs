@@ -9,7 +9,7 @@ use monedula_protocol::messages::sync_group::SyncGroupRequest;
 use super::Handled;
 use crate::core::Core;
 use crate::groups::{Effects, Group, Identity, Slot, Sync, SyncAnswer};
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SyncGroupRequest<'_>) -> Handled {
@@ -47,8 +47,4 @@ fn sync_slot(core: &Core, slot: &mut Slot, sync: &Sync<'_>, effects: &mut Effect
         }
         None => effects.sync(sync.ticket, SyncAnswer::refused(ErrorCode::UnknownMemberId)),
     }
-}
-
-pub(super) fn mentions<'a>(request: &SyncGroupRequest<'a>) -> Mentions<'a> {
-    Mentions { groups: vec![request.group_id], ..Default::default() }
 }

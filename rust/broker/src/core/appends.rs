@@ -58,32 +58,6 @@ fn target_compression(name: &str) -> Option<Compression> {
     }
 }
 
-fn rolling(topic: &Topic, settings: &KafkaSettings, now_ms: i64) -> Rolling {
-    Rolling {
-        segment_bytes: topic.config.segment_bytes(settings).max(1) as u64,
-        segment_ms: topic.config.roll_ms(settings),
-        now_ms,
-    }
-}
-
-/// Appends to a partition of a topic and advances its high watermark. Returns the base offset, and whether compaction
-/// may have more to do: a segment was closed, or a marker ended a transaction.
-fn append(
-    topic: &mut Topic,
-    index: i32,
-    batch: Batch,
-    (settings, now_ms): (&KafkaSettings, i64),
-) -> Result<(i64, bool), ErrorCode> {
-    let rolling = rolling(topic, settings, now_ms);
-    let min_insync_replicas = topic.config.min_insync_replicas(settings);
-    let partition = topic.partition_mut(index)?;
-    let before = partition.log.closed_segments();
-    let ends = batch.header.is_control();
-    let base_offset = partition.log.append(batch, partition.leader_epoch, rolling)?;
-    partition.advance_high_watermark(min_insync_replicas);
-    Ok((base_offset, ends || partition.log.closed_segments() != before))
-}
-
 impl Core {
     /// Appends a client's batch. The caller has checked that the node which received the request leads the partition,
     /// and says whether the batch `begins` a transaction there of a producer whose transactions have epochs of their
@@ -114,15 +88,30 @@ impl Core {
             }
             log.producers().check(&batch.header, begins)?;
         }
+        let base_offset = self.append_checked(topic, index, batch)?;
+        let log_append_time_ms = if rules.timestamp_type == TimestampType::LogAppendTime { self.now_ms } else { -1 };
+        Ok(Appended { base_offset, log_append_time_ms })
+    }
+
+    /// Appends a batch that may be appended, and advances the high watermark. Returns the base offset.
+    fn append_checked(&mut self, topic: &str, index: i32, batch: Batch) -> Result<i64, ErrorCode> {
         self.attach(topic, index)?;
         let found = self.topics.get_for_append(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        let (base_offset, closed) = append(found, index, batch, (&self.settings.kafka, self.now_ms))?;
-        if closed {
+        let (config, settings) = (&found.config, &self.settings.kafka);
+        let segment_bytes = config.segment_bytes(settings).max(1) as u64;
+        let rolling = Rolling { segment_bytes, segment_ms: config.roll_ms(settings), now_ms: self.now_ms };
+        let min_insync_replicas = config.min_insync_replicas(settings);
+        let partition = found.partition_mut(index)?;
+        let before = partition.log.closed_segments();
+        let ends = batch.header.is_control();
+        let base_offset = partition.log.append(batch, partition.leader_epoch, rolling)?;
+        partition.advance_high_watermark(min_insync_replicas);
+        // Compaction may have more to do: a segment was closed, or a marker ended a transaction.
+        if ends || partition.log.closed_segments() != before {
             self.housekeeping.look_for_dirt();
         }
         self.partition_changed(topic, index);
-        let log_append_time_ms = if rules.timestamp_type == TimestampType::LogAppendTime { self.now_ms } else { -1 };
-        Ok(Appended { base_offset, log_append_time_ms })
+        Ok(base_offset)
     }
 
     /// Creates the log directory of a partition, if there is a data directory, and marks the topic's file to be saved
@@ -172,14 +161,7 @@ impl Core {
         if known.is_some_and(|known| header.producer_epoch < known.epoch) {
             return Err(ErrorCode::InvalidProducerEpoch);
         }
-        self.attach(topic, index)?;
-        let found = self.topics.get_for_append(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        let (base_offset, closed) = append(found, index, batch, (&self.settings.kafka, self.now_ms))?;
-        if closed {
-            self.housekeeping.look_for_dirt();
-        }
-        self.partition_changed(topic, index);
-        Ok(base_offset)
+        self.append_checked(topic, index, batch)
     }
 
     /// Writes the marker that ends a producer's transaction in a partition. Returns its offset.

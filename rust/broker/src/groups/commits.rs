@@ -221,12 +221,10 @@ pub(crate) fn complete_transaction(
     partition: i32,
     commit: bool,
 ) -> Result<(), ErrorCode> {
-    match core.groups.shards.get(&partition) {
-        Some(shard) if shard.loaded_at_ms.is_some() => return Err(ErrorCode::CoordinatorLoadInProgress),
-        Some(_) => {}
-        None if core.topics.partition(Coordinated::Groups.topic(), partition).is_none() => return Ok(()),
-        None => return Err(ErrorCode::NotCoordinator),
+    if core.topics.partition(Coordinated::Groups.topic(), partition).is_none() {
+        return Ok(());
     }
+    core.groups.check_loaded(partition)?;
     let open = core.groups.slots(partition).filter(|slot| slot.offsets.has_pending_of(producer_id));
     let ids: Vec<_> = open.map(|slot| Arc::clone(&slot.id)).collect();
     for id in ids {

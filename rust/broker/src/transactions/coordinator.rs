@@ -161,10 +161,8 @@ impl Core {
             if leader.and_then(|found| found.leader) != Some(node) {
                 continue;
             }
-            if shard.loaded_at_ms.is_some() {
-                return Err(ErrorCode::CoordinatorLoadInProgress);
-            }
-            found.extend(shard.entries.iter().map(|(id, entry)| (&**id, &entry.transaction)));
+            self.transactions.check_loaded(*partition)?;
+            found.extend(shard.iter().map(|(id, entry)| (&**id, &entry.transaction)));
         }
         Ok(found)
     }

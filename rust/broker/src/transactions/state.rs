@@ -190,19 +190,8 @@ impl Transaction {
     }
 
     fn emptied(&self, (producer_id, epoch): Producer, last_epoch: i16, timeout_ms: i32, now_ms: i64) -> Self {
-        Self {
-            producer_id,
-            previous_producer_id: self.producer_id,
-            next_producer_id: NO_ID,
-            epoch,
-            last_epoch,
-            timeout_ms,
-            state: TransactionState::Empty,
-            partitions: BTreeSet::new(),
-            start_ms: -1,
-            updated_ms: now_ms,
-            raised_epoch: false,
-        }
+        let previous_producer_id = self.producer_id;
+        Self { previous_producer_id, epoch, last_epoch, ..Self::new(producer_id, timeout_ms, now_ms) }
     }
 
     /// The abort of a transaction that fences its producer by raising the epoch. Only this uses the epoch after

@@ -1,7 +1,7 @@
 //! The requests and timers of a consumer group as its slot handles them: creating and converting the group, and storing
 //! its changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use monedula_protocol::error::WireError;
@@ -56,7 +56,7 @@ impl Core {
 impl Groups {
     /// Topic metadata changed: all consumer groups check their subscriptions at their next heartbeat.
     pub(crate) fn metadata_changed(&mut self) {
-        for slot in self.shards.values_mut().flat_map(|shard| shard.slots.values_mut()) {
+        for slot in self.shards.values_mut().flat_map(BTreeMap::values_mut) {
             if let Some(Group::Consumer(group)) = &mut slot.group {
                 group.request_refresh();
             }
