@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BROKER = ROOT / "rust/broker/src"
 GROUP = ROOT / "rust/engine/src/group"
 # A room whose requests, timers or coordinators work on the whole machine, which holds the data of these rooms.
-ON_THE_CORE = {"api", "cluster", "groups", "transactions"}
+ON_THE_CORE = {"api", "groups", "transactions"}
 USE = re.compile(r"\buse\s+([^;]+);")
 
 Module = tuple[str, ...]

@@ -1,4 +1,4 @@
-//! How fast the broker takes and gives records: one raw connection each way, frames made beforehand.
+//! Speed at which the broker takes and gives records: one raw connection each way, frames made beforehand.
 //!
 //! `cargo run --release -p monedula-broker --example data_path_throughput [none|gzip|snappy|lz4|zstd] [data directory]`
 #![allow(clippy::unwrap_used, reason = "a tool for developers")]
@@ -45,7 +45,7 @@ fn report(what: &str, cpu_before: f64, seconds: f64) {
     println!("{what}: {:.2} M records/s; {:.2} M a second of the broker's thread", million(seconds), million(cpu));
 }
 
-/// What the broker's thread has used of a processor.
+/// The processor time that the broker's thread has used.
 fn cpu_seconds() -> f64 {
     let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
     let mut total = 0.0;

@@ -1,6 +1,5 @@
-//! How many logins a second the broker takes: raw connections that log in one after the other, each with a handshake,
-//! two messages of SCRAM and their answers. The client's proofs need no PBKDF2, because each thread derives its keys
-//! once.
+//! Logins by second that the broker takes: raw connections that log in one after the other, each with a handshake, two
+//! messages of SCRAM and their answers. The client's proofs need no PBKDF2, because each thread derives its keys once.
 //!
 //! `cargo run --release -p monedula-broker --example login_throughput [SCRAM-SHA-256|SCRAM-SHA-512|PLAIN] [threads]`
 #![allow(clippy::unwrap_used, reason = "a tool for developers")]

@@ -4,10 +4,11 @@
 //! (`{"id": 1, "ok": ...}`, `{"id": 1, "error": "..."}`) or something that came from a broker
 //! (`{"connection": "a", "correlation": 3, "response": {...}}`, `{"connection": "a", "closed": "..."}`). Commands:
 //!
-//! - `start`: an embedded broker with `nodes`, `racks` and Kafka's `settings`; `control` sends it a `command`, `stop` ends it
+//! - `start`: an embedded broker with `nodes`, `racks` and Kafka's `settings`; `control` sends it a `command`, `stop`
+//!   ends it
 //! - `connect` opens a `connection` of that name to an `address`, `close` closes it
-//! - `encode`: the frame of a request (`api`, `version`, `body`, `correlation`, `client_id`), as base64 and without its length.
-//!   What the body leaves out has Kafka's default; what the version does not have is left out.
+//! - `encode`: the frame of a request (`api`, `version`, `body`, `correlation`, `client_id`), as base64 and without its
+//!   length. What the body leaves out has Kafka's default; what the version does not have is left out.
 //! - `send`: such a frame, whose answer is to be read as that `api` and `version`; with `api` null it comes as base64
 //! - `bytes`: bytes as they are, base64
 
@@ -28,7 +29,7 @@ use monedula_protocol::wire::json::Json;
 use serde_json::{Map, Value, json};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
-/// How the answers that are awaited are to be read, by correlation id: the API and the version, or not at all.
+/// The form of awaited answers, by correlation id: the API and the version, or `None` for one that is not read.
 type Awaited = Arc<Mutex<HashMap<i32, Option<(String, i16)>>>>;
 
 const LENGTH_BYTES: usize = 4;
@@ -313,8 +314,8 @@ fn names(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Puts what is given into `target`, which has the defaults. `template` has an item in every array that shows the defaults
-/// of such items. What another version has, but not this one, is left out; tagged fields stand in no template.
+/// Puts what is given into `target`, which has the defaults. `template` has an item in every array that shows the
+/// defaults of such items. What another version has, but not this one, is left out; tagged fields stand in no template.
 fn fill(target: &mut Value, given: &Value, template: &Value, known: &BTreeSet<String>) {
     match (given, template) {
         (Value::Object(given), Value::Object(template)) => {

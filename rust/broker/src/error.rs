@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use monedula_protocol::error_code::ErrorCode;
 
-/// Why a broker could not be created or started, or could not carry out a command.
+/// The error of a broker that could not be created or started, or could not carry out a command.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokerError {
     /// A setting that does not exist, or has an invalid value.
@@ -13,7 +13,7 @@ pub enum BrokerError {
     Setting {
         /// The name of the setting.
         name: String,
-        /// What is wrong, and which values are valid.
+        /// The problem, and the valid values.
         problem: String,
     },
     /// A port that could not be opened.
@@ -23,7 +23,7 @@ pub enum BrokerError {
         host: String,
         /// The port to listen on; 0 for any free one.
         port: u16,
-        /// Why the port could not be opened.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A file of the data directory that could not be read or written.
@@ -31,7 +31,7 @@ pub enum BrokerError {
     Storage {
         /// The file.
         path: PathBuf,
-        /// What failed.
+        /// The problem.
         problem: String,
     },
     /// A command that cannot be carried out, with the reason.
@@ -52,5 +52,11 @@ pub(crate) struct ApiError {
 impl ApiError {
     pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: Some(message.into()) }
+    }
+}
+
+impl From<ErrorCode> for ApiError {
+    fn from(code: ErrorCode) -> Self {
+        Self { code, message: None }
     }
 }

@@ -11,59 +11,48 @@ use crate::security::{self, Acl, ClientAuth, Principal, Secret, SecurityProtocol
 use crate::server::Clock;
 use crate::settings::{Settings, TopicSpec};
 
-/// The options of a broker. Absent ones have the defaults of [`Settings`].
+/// The options of a broker, each the field of its name in [`Settings`] or [`SecuritySettings`] unless it says
+/// otherwise. Absent ones have the defaults of [`Settings`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "documented at the fields of the settings")]
 pub struct Options {
-    /// The number of virtual nodes.
     pub nodes: u16,
-    /// The id of the first node; each further one has the next id.
     pub first_node_id: i32,
-    /// The host that all nodes listen on.
     pub host: String,
-    /// The port of the first node; each further one has the next port. 0 takes any free ports.
     pub port: u16,
-    /// The racks of the nodes, in order; empty for none. Further nodes have no rack.
     pub racks: Vec<String>,
-    /// The directory that stores topics, offsets, groups and what is set about security; `None` for memory only.
     pub data_dir: Option<PathBuf>,
-    /// The control port, on loopback; `None` for none, 0 for any free port.
     pub control_port: Option<u16>,
-    /// The topics to create at the start, each as `name` or `name:partitions`.
+    /// Each as `name` or `name:partitions`.
     pub topics: Vec<String>,
     /// The security protocol of all nodes: `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`.
     pub security: String,
     /// Further security protocols. Each node listens for each of them on a port of its own: the next after those of all
     /// nodes, or any free one.
     pub listeners: Vec<String>,
-    /// The users who may log in with PLAIN and SCRAM, with their passwords.
     #[serde(deserialize_with = "security::users")]
     pub users: BTreeMap<String, Secret>,
-    /// The SASL mechanisms that clients may choose; empty for all that the broker has.
+    /// Empty for all that the broker has.
     pub mechanisms: Vec<String>,
-    /// Whether OAUTHBEARER takes tokens without a signature.
     pub unsecured_tokens: bool,
-    /// Whether clients show a certificate: `none`, `requested` or `required`.
+    /// `none`, `requested` or `required`.
     pub client_auth: String,
-    /// After which time clients have to log in again, in milliseconds; 0 for never.
     pub max_reauth_ms: i64,
-    /// The ACLs that exist at the start. An authorizer decides what clients may do if there are any, or any super users.
+    /// An authorizer decides what clients may do if there are any ACLs, or any super users.
     pub acls: Vec<Acl>,
-    /// The principals that may do everything, such as `User:admin`.
+    /// Such as `User:admin`.
     pub super_users: Vec<String>,
     /// Kafka's broker settings, by name.
     pub settings: BTreeMap<String, String>,
-    /// The highest offered version of an API, by the API's name; a negative one withdraws the API.
+    /// By the API's name.
     pub max_versions: BTreeMap<String, i16>,
-    /// How long a coordinator loads a partition of groups or transactions, in milliseconds.
     pub coordinator_load_ms: i64,
-    /// How the cluster answers to what is used for the first time: `once` or `kafka`, see [`FirstUse`](crate::FirstUse).
+    /// `once` or `kafka`, see [`FirstUse`](crate::FirstUse).
     pub first_use: String,
-    /// Whether the broker takes the metrics that clients push (KIP-714).
     pub client_metrics: bool,
-    /// The seed of all that the broker draws at random.
     pub seed: u64,
-    /// Whether the clock is manual: it stands still until a command advances it.
+    /// True if the clock is manual: it stands still until a command advances it.
     pub manual_clock: bool,
 }
 

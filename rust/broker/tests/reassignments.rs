@@ -98,7 +98,8 @@ fn a_move_under_way_is_ended_or_changed() {
     assert_eq!(ask(&mut world, "a", 0, None, true), nothing);
 }
 
-// A node that was in sync already was added to the in-sync replicas once more, and counted twice for min.insync.replicas.
+// A node that was in sync already was added to the in-sync replicas once more, and counted twice for
+// min.insync.replicas.
 #[test]
 fn a_move_that_is_sent_again_while_a_node_is_down_counts_no_replica_twice() {
     let mut world = world(&[1]);

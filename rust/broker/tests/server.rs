@@ -17,7 +17,7 @@ use monedula_protocol::messages::fetch::{FetchPartition, FetchRequest, FetchTopi
 use monedula_protocol::messages::metadata::MetadataRequest;
 use serde_json::Value;
 
-/// How long a test waits before it fails.
+/// The time that a test waits before it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn broker_with(change: impl FnOnce(&mut Settings)) -> Broker {
@@ -63,7 +63,7 @@ impl Client {
         self.receive().is_ok_and(|frame| correlation_id(&frame) == Ok(7))
     }
 
-    /// Whether the other side has closed or reset the connection.
+    /// True if the other side has closed or reset the connection.
     fn is_closed(&mut self) -> bool {
         match self.0.read(&mut [0; 1]) {
             Ok(read) => read == 0,

@@ -12,10 +12,10 @@ use monedula_protocol::messages::add_partitions_to_txn::{
     AddPartitionsToTxnTopic, AddPartitionsToTxnTopicResult, AddPartitionsToTxnTransaction,
 };
 
-use super::{code, fenced_for};
+use super::{Handled, code, fenced_for};
 use crate::cluster::Coordinated;
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 use crate::transactions::TopicPartition;
 
@@ -24,7 +24,7 @@ const PRODUCER_FENCED_FROM: i16 = 2;
 /// From this version on, brokers send the request to each other, with several transactions.
 const BATCHED_FROM: i16 = 4;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &AddPartitionsToTxnRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &AddPartitionsToTxnRequest<'_>) -> Handled {
     let allowed = match call.version {
         ..BATCHED_FROM => {
             let id = Resource::TransactionalId(request.v3_and_below_transactional_id);
@@ -32,14 +32,12 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &AddPartitionsTo
         }
         _ => core.authorize(call, Operation::ClusterAction, Resource::Cluster),
     };
-    if let Err(error) = allowed {
-        return call.answer::<AddPartitionsToTxnRequest<'_>>(&refuse(request, error));
-    }
+    allowed?;
     if call.version < BATCHED_FROM {
         let transaction = only(request);
         let results_by_topic_v3_and_below = add(core, call, &transaction);
         let response = AddPartitionsToTxnResponse { results_by_topic_v3_and_below, ..Default::default() };
-        return call.answer::<AddPartitionsToTxnRequest<'_>>(&response);
+        return Ok(call.answer::<AddPartitionsToTxnRequest<'_>>(&response));
     }
     let mut results = Vec::with_capacity(request.transactions.len());
     for transaction in &request.transactions {
@@ -50,7 +48,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &AddPartitionsTo
         });
     }
     let response = AddPartitionsToTxnResponse { results_by_transaction: results, ..Default::default() };
-    call.answer::<AddPartitionsToTxnRequest<'_>>(&response)
+    Ok(call.answer::<AddPartitionsToTxnRequest<'_>>(&response))
 }
 
 /// The only transaction of a request up to version 3.

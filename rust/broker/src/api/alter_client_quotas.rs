@@ -11,10 +11,10 @@ use monedula_protocol::messages::alter_client_quotas::{
     AlterClientQuotasResponse,
 };
 
-use super::ApiError;
 use super::altering::invalid;
+use super::{ApiError, Handled};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 use crate::security::{Entity, Operation, Resource};
 
 type Request<'a> = AlterClientQuotasRequest<'a>;
@@ -38,17 +38,15 @@ type Changes = BTreeMap<String, Option<f64>>;
 /// The type and the name of a part of an entity.
 type Named<'a> = (&'a str, Option<&'a str>);
 /// An entity, and why it could not be altered.
-type Outcome<'a> = (Vec<Named<'a>>, Option<ApiError>);
+type AlteredEntity<'a> = (Vec<Named<'a>>, Option<ApiError>);
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::AlterConfigs, Resource::Cluster) {
-        return call.answer::<Request<'_>>(&refuse(request, error));
-    }
-    let mut outcomes: Vec<Outcome<'_>> = Vec::with_capacity(request.entries.len());
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
+    core.authorize(call, Operation::AlterConfigs, Resource::Cluster)?;
+    let mut outcomes: Vec<AlteredEntity<'_>> = Vec::with_capacity(request.entries.len());
     for entry in &request.entries {
         let outcome = check(entry).map(|(entity, changes)| {
             if !request.validate_only {
-                core.security.quotas.alter(entity, &changes);
+                core.security.quotas_mut().alter(entity, &changes);
             }
         });
         let named = named(&entry.entity);
@@ -59,7 +57,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         }
     }
     java::in_order_of_hashes(&mut outcomes, |(named, _)| {
-        // That of ClientQuotaEntity, which is `Objects.hash` of its map.
+        // ClientQuotaEntity hashes as `Objects.hash` of its map.
         java::map_hash(named.iter().copied()).wrapping_add(31)
     });
     let entries = outcomes.iter().map(|(named, error)| AlterClientQuotasEntryResponse {
@@ -68,7 +66,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         entity: named.iter().map(part).collect(),
         ..Default::default()
     });
-    call.answer::<Request<'_>>(&AlterClientQuotasResponse { entries: entries.collect(), ..Default::default() })
+    Ok(call.answer::<Request<'_>>(&AlterClientQuotasResponse { entries: entries.collect(), ..Default::default() }))
 }
 
 /// The types and names of an entity's parts, each type once, in the order of the map in which Kafka keeps them.
@@ -154,8 +152,4 @@ pub(super) fn refuse<'a>(request: &Request<'a>, error: ErrorCode) -> AlterClient
         ..Default::default()
     });
     AlterClientQuotasResponse { entries: entries.collect(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &Request<'a>) -> Mentions<'a> {
-    Mentions::default()
 }

@@ -9,16 +9,16 @@ use monedula_protocol::messages::alter_configs::{
 };
 
 use super::altering::{self, Target, invalid};
-use super::{ApiError, resource};
+use super::{ApiError, Handled, resource};
 use crate::cluster::{NodeId, Values};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Call, Mentions};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &AlterConfigsRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &AlterConfigsRequest<'_>) -> Handled {
     let resources = request.resources.iter().map(|wanted| (wanted, (wanted.resource_type, wanted.resource_name)));
     let outcomes =
         altering::each(core, call, resources, |core, wanted| alter(core, call.node, wanted, request.validate_only));
-    call.answer::<AlterConfigsRequest<'_>>(&response(request, altering::errors(&outcomes)))
+    Ok(call.answer::<AlterConfigsRequest<'_>>(&response(request, altering::errors(&outcomes))))
 }
 
 fn alter(

@@ -9,35 +9,39 @@ use monedula_protocol::messages::alter_partition_reassignments::{
     ReassignablePartitionResponse, ReassignableTopicResponse,
 };
 
-use super::{ApiError, has_no_time};
+use super::{ApiError, Handled, has_no_time};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = AlterPartitionReassignmentsRequest<'a>;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Alter, Resource::Cluster) {
-        return call.answer::<Request<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
+    core.authorize(call, Operation::Alter, Resource::Cluster)?;
     if has_no_time(request.timeout_ms) {
-        return call.answer::<Request<'_>>(&refused_all(request, ErrorCode::RequestTimedOut, None));
+        return Ok(call.answer::<Request<'_>>(&refused_all(request, ErrorCode::RequestTimedOut, None)));
     }
     let mut outcomes = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for partition in &topic.partitions {
             let outcome = match core.faults.partition_error(call, topic.name, partition.partition_index) {
-                Some(code) => Err(ApiError { code, message: None }),
+                Some(code) => Err(code.into()),
                 None => alter(core, topic.name, partition, request.allow_replication_factor_change),
             };
-            partitions.push((partition.partition_index, outcome.err()));
+            partitions.push((partition.partition_index, outcome));
         }
         outcomes.push((topic.name, partitions));
     }
     let responses = outcomes.iter().map(|(name, partitions)| ReassignableTopicResponse {
         name,
-        partitions: partitions.iter().map(|(index, error)| answer(*index, error.as_ref())).collect(),
+        partitions: partitions
+            .iter()
+            .map(|(index, outcome)| match outcome {
+                Ok(()) => answer(*index, ErrorCode::None, None),
+                Err(error) => answer(*index, error.code, error.message.as_deref()),
+            })
+            .collect(),
         ..Default::default()
     });
     let response = AlterPartitionReassignmentsResponse {
@@ -48,16 +52,11 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         responses: responses.collect(),
         ..Default::default()
     };
-    call.answer::<Request<'_>>(&response)
+    Ok(call.answer::<Request<'_>>(&response))
 }
 
-fn answer(partition_index: i32, error: Option<&ApiError>) -> ReassignablePartitionResponse<'_> {
-    ReassignablePartitionResponse {
-        partition_index,
-        error_code: error.map_or(0, |error| error.code.code()),
-        error_message: error.and_then(|error| error.message.as_deref()),
-        ..Default::default()
-    }
+fn answer(partition_index: i32, error: ErrorCode, error_message: Option<&str>) -> ReassignablePartitionResponse<'_> {
+    ReassignablePartitionResponse { partition_index, error_code: error.code(), error_message, ..Default::default() }
 }
 
 fn alter(
@@ -94,7 +93,7 @@ fn refused(code: ErrorCode, topic: &str, index: i32) -> ApiError {
                  election."
             ),
         ),
-        code => ApiError { code, message: None },
+        code => code.into(),
     }
 }
 
@@ -112,12 +111,7 @@ fn refused_all<'a>(
         partitions: topic
             .partitions
             .iter()
-            .map(|partition| ReassignablePartitionResponse {
-                partition_index: partition.partition_index,
-                error_code: error.code(),
-                error_message,
-                ..Default::default()
-            })
+            .map(|partition| answer(partition.partition_index, error, error_message))
             .collect(),
         ..Default::default()
     });

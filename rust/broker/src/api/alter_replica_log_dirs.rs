@@ -11,10 +11,10 @@ use monedula_protocol::messages::alter_replica_log_dirs::{
     AlterReplicaLogDirsResponse,
 };
 
-use super::code;
+use super::{Handled, code};
 use crate::cluster::NodeId;
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = AlterReplicaLogDirsRequest<'a>;
@@ -25,14 +25,12 @@ const MAX_DIRECTORY_NAME_BYTES: usize = 255;
 /// `-future`.
 const FUTURE_SUFFIX_BYTES: usize = 40;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Alter, Resource::Cluster) {
-        return call.answer::<Request<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
+    core.authorize(call, Operation::Alter, Resource::Cluster)?;
     let core = &*core;
-    call.answer::<Request<'_>>(&response(request, |topic, partition, path| {
+    Ok(call.answer::<Request<'_>>(&response(request, |topic, partition, path| {
         check(core, call.node, topic, partition, path)
-    }))
+    })))
 }
 
 /// The response, with the outcome of each partition. If a partition is named twice, its last directory counts.

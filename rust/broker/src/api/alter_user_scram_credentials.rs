@@ -12,9 +12,9 @@ use monedula_protocol::messages::alter_user_scram_credentials::{
 };
 use monedula_protocol::sasl::scram::{MIN_ITERATIONS, ScramCredential, ScramHash};
 
-use super::{ApiError, scram_hash};
+use super::{ApiError, Handled, scram_hash};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 type Request<'a> = AlterUserScramCredentialsRequest<'a>;
@@ -22,18 +22,15 @@ type Request<'a> = AlterUserScramCredentialsRequest<'a>;
 /// The most iterations that Kafka's controller takes.
 const MAX_ITERATIONS: u32 = 16384;
 
-/// A change of a user's credentials.
-enum Change {
+enum ScramChange {
     Delete(ScramHash),
     Set(ScramHash, ScramCredential),
 }
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Alter, Resource::Cluster) {
-        return call.answer::<Request<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
+    core.authorize(call, Operation::Alter, Resource::Cluster)?;
     // A user who is named twice is refused; other users are not affected.
-    let mut changes: BTreeMap<&str, Result<Change, ApiError>> = BTreeMap::new();
+    let mut changes: BTreeMap<&str, Result<ScramChange, ApiError>> = BTreeMap::new();
     let twice = "A user credential cannot be altered twice in the same request";
     let mut add = |name, change| match changes.get(name) {
         None => drop(changes.insert(name, change)),
@@ -49,12 +46,12 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     }
     let mut outcomes = Vec::with_capacity(changes.len());
     for (name, change) in changes {
-        let users = &mut core.security.users;
+        let users = core.security.users_mut();
         outcomes.push((
             name,
             change.map(|change| match change {
-                Change::Delete(hash) => users.remove_scram(name, hash),
-                Change::Set(hash, credential) => users.set_scram(name, hash, credential),
+                ScramChange::Delete(hash) => users.remove_scram(name, hash),
+                ScramChange::Set(hash, credential) => users.set_scram(name, hash, credential),
             }),
         ));
     }
@@ -65,7 +62,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         ..Default::default()
     });
     let response = AlterUserScramCredentialsResponse { results: results.collect(), ..Default::default() };
-    call.answer::<Request<'_>>(&response)
+    Ok(call.answer::<Request<'_>>(&response))
 }
 
 /// Kafka's checks of a user's name and of the mechanism.
@@ -77,17 +74,17 @@ fn check(name: &str, mechanism: i8) -> Result<ScramHash, ApiError> {
     scram_hash(mechanism).ok_or_else(unknown)
 }
 
-fn delete(core: &Core, name: &str, mechanism: i8) -> Result<Change, ApiError> {
+fn delete(core: &Core, name: &str, mechanism: i8) -> Result<ScramChange, ApiError> {
     let hash = check(name, mechanism)?;
-    let infos = core.security.users.scram_infos(name);
+    let infos = core.security.users().scram_infos(name);
     if !infos.iter().any(|(has, _)| *has == hash) {
         let message = "Attempt to delete a user credential that does not exist";
         return Err(ApiError::new(ErrorCode::ResourceNotFound, message));
     }
-    Ok(Change::Delete(hash))
+    Ok(ScramChange::Delete(hash))
 }
 
-fn upsert(upsertion: &ScramCredentialUpsertion<'_>) -> Result<Change, ApiError> {
+fn upsert(upsertion: &ScramCredentialUpsertion<'_>) -> Result<ScramChange, ApiError> {
     let hash = check(upsertion.name, upsertion.mechanism)?;
     let unacceptable = |message: &str| ApiError::new(ErrorCode::UnacceptableCredential, message);
     let iterations = u32::try_from(upsertion.iterations).unwrap_or_default();
@@ -98,7 +95,7 @@ fn upsert(upsertion: &ScramCredentialUpsertion<'_>) -> Result<Change, ApiError> 
         return Err(unacceptable("Too many iterations"));
     }
     let (salted, salt) = (upsertion.salted_password.expose(), upsertion.salt.expose());
-    Ok(Change::Set(hash, ScramCredential::from_salted(hash, salted, salt, iterations)))
+    Ok(ScramChange::Set(hash, ScramCredential::from_salted(hash, salted, salt, iterations)))
 }
 
 pub(super) fn refuse<'a>(request: &Request<'a>, error: ErrorCode) -> AlterUserScramCredentialsResponse<'a> {
@@ -111,8 +108,4 @@ pub(super) fn refuse<'a>(request: &Request<'a>, error: ErrorCode) -> AlterUserSc
         ..Default::default()
     };
     AlterUserScramCredentialsResponse { results: names.map(result).collect(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &Request<'a>) -> Mentions<'a> {
-    Mentions::default()
 }

@@ -24,9 +24,7 @@ const MIN_INSYNC_REPLICAS: &str = "min.insync.replicas";
 pub(super) struct Target<'a> {
     /// The node that received the request.
     pub(super) node: NodeId,
-    /// The resource's name.
     pub(super) name: &'a str,
-    /// Whether the change is only validated, not made.
     pub(super) validate_only: bool,
 }
 
@@ -34,8 +32,8 @@ pub(super) fn invalid(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorCode::InvalidRequest, message)
 }
 
-/// Calls `alter` for each resource of a request that the client may alter, and returns the outcomes in order. A resource comes with its
-/// type and name; one that is named more than once is refused each time.
+/// Calls `alter` for each resource of a request that the client may alter, and returns the outcomes in order. A
+/// resource comes with its type and name; one that is named more than once is refused each time.
 pub(super) fn each<'a, R>(
     core: &mut Core,
     call: &Call<'_>,
@@ -69,7 +67,7 @@ fn authorize(core: &Core, call: &Call<'_>, kind: i8, name: &str) -> Result<(), A
     let allowed = core.authorize(call, Operation::AlterConfigs, resource::authorized(kind, name));
     allowed.map_err(|error| match kind {
         // Kafka's broker refuses these itself, without a message.
-        resource::BROKER | resource::BROKER_LOGGER => ApiError { code: error, message: None },
+        resource::BROKER | resource::BROKER_LOGGER => error.into(),
         _ => ApiError::new(error, error.message()),
     })
 }
@@ -164,12 +162,13 @@ pub(super) fn broker(
         *value = def.normalize(value).map_err(invalid)?;
     }
     if !target.validate_only {
-        core.set_broker_configs(of, after);
+        core.housekeeping.look_for_dirt();
+        core.configs.set_broker(of, after, &mut core.settings.kafka);
     }
     Ok(())
 }
 
-/// Whether a setting is static: it cannot change while the broker runs.
+/// True if a setting is static: it cannot change while the broker runs.
 fn is_fixed(name: &str) -> bool {
     broker_def(name).is_some() && !is_dynamic(name)
 }
@@ -274,12 +273,10 @@ pub(super) fn client_metrics(
     Ok(())
 }
 
-/// The definition of a config of client metrics, by name.
 pub(super) fn client_metrics_def(name: &str) -> Option<&'static crate::cluster::ConfigDef> {
     CLIENT_METRICS_CONFIGS.iter().find(|def| def.name == name)
 }
 
-/// The definition of a group config, by name.
 pub(super) fn group_def(name: &str) -> Option<&'static crate::cluster::ConfigDef> {
     GROUP_CONFIGS.iter().find(|def| def.name == name)
 }

@@ -19,18 +19,16 @@ use monedula_protocol::messages::api_versions::{
     ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
 };
 
-use super::IMPLEMENTED;
+use super::{Handled, IMPLEMENTED};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Answer, Call};
 use crate::security::Login;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ApiVersionsRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ApiVersionsRequest<'_>) -> Handled {
     if call.version >= 3 && !(is_name(request.client_software_name) && is_name(request.client_software_version)) {
-        return call.answer::<ApiVersionsRequest<'_>>(&refuse(request, ErrorCode::InvalidRequest));
+        return Err(ErrorCode::InvalidRequest);
     }
-    if let Err(error) = check_meant(core, call, request) {
-        return call.answer::<ApiVersionsRequest<'_>>(&refuse(request, error));
-    }
+    check_meant(core, call, request)?;
     // After the versions, a client that has to log in begins to.
     if let Some(Login::Start) = core.peers.login(call.ticket.connection) {
         core.peers.set_login(call.ticket.connection, Login::Versions);
@@ -42,7 +40,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ApiVersionsRequ
     let features = features(core);
     // Up to version 3 a supported feature cannot have the minimum 0, so such features are left out.
     let told = features.iter().filter(|feature| call.version >= 4 || feature.min > 0);
-    call.answer::<ApiVersionsRequest<'_>>(&ApiVersionsResponse {
+    Ok(call.answer::<ApiVersionsRequest<'_>>(&ApiVersionsResponse {
         api_keys: IMPLEMENTED.iter().filter_map(offered).collect(),
         supported_features: told
             .map(|&Feature { name, min: min_version, max: max_version, .. }| SupportedFeatureKey {
@@ -64,7 +62,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ApiVersionsRequ
             })
             .collect(),
         ..Default::default()
-    })
+    }))
 }
 
 /// Checks that the client means this cluster and node. It names both or neither; below version 5 neither.
@@ -83,7 +81,6 @@ fn check_meant(core: &Core, call: &Call<'_>, request: &ApiVersionsRequest<'_>) -
 /// Constant, because features cannot be changed at runtime.
 const FEATURES_EPOCH: i64 = 1;
 
-/// A feature with its supported versions.
 pub(super) struct Feature {
     pub(super) name: &'static str,
     pub(super) min: i16,
@@ -109,20 +106,12 @@ pub(super) fn features(core: &Core) -> Vec<Feature> {
     // transaction.version 2 (KIP-890: every transaction has an epoch of its own) needs version 5 of EndTxn.
     let raises_epoch = core.offered(ApiKey::EndTxn).is_some_and(|(_, max)| max >= 5);
     features.push(Feature::highest("transaction.version", 0, if raises_epoch { 2 } else { 1 }));
-    // Those of Kafka 4: eligible leader replicas (KIP-966), and a quorum whose voters do not change (KIP-853).
+    // Features of Kafka 4: eligible leader replicas (KIP-966), and a quorum whose voters do not change (KIP-853).
     if raises_epoch {
         features.push(Feature::highest("eligible.leader.replicas.version", 0, 1));
         features.push(Feature { name: "kraft.version", min: 0, max: 1, level: 0 });
     }
     features
-}
-
-pub(super) fn refuse<'a>(_request: &ApiVersionsRequest<'_>, error: ErrorCode) -> ApiVersionsResponse<'a> {
-    ApiVersionsResponse { error_code: error.code(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &ApiVersionsRequest<'a>) -> Mentions<'a> {
-    Mentions::default()
 }
 
 /// The response to an unsupported version of ApiVersions (KIP-511).
@@ -143,7 +132,7 @@ fn api<'a>(key: ApiKey, min_version: i16, max_version: i16) -> ApiVersion<'a> {
     ApiVersion { api_key: key.code(), min_version, max_version, ..Default::default() }
 }
 
-/// Whether a client's software name or version is valid (KIP-511): `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`.
+/// True if a client's software name or version is valid (KIP-511): `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`.
 fn is_name(text: &str) -> bool {
     let bytes = text.as_bytes();
     let ends = [bytes.first(), bytes.last()];

@@ -13,58 +13,44 @@ use monedula_protocol::messages::consumer_group_describe::{
 };
 use monedula_protocol::types::Uuid;
 
+use super::{ApiError, Handled};
 use crate::core::Core;
 use crate::groups::Group;
-use crate::groups::consumer::{ConsumerGroup, ConsumerSettings, Member, Partitions, Refusal};
-use crate::request::{Answer, Call, Mentions};
+use crate::groups::consumer::{ConsumerGroup, ConsumerSettings, Member, Partitions};
+use crate::request::{Call, Mentions};
 use crate::security::{Operation, Resource};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupDescribeRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupDescribeRequest<'_>) -> Handled {
     let partitions: Vec<_> = request.group_ids.iter().map(|id| partition(core, call, id)).collect();
     let names = names(core);
-    let asked = partitions.into_iter().zip(request.group_ids.iter().copied());
-    let found = asked.map(|(partition, id)| match partition.and_then(|partition| find(core, partition, id)) {
-        Ok(group) => {
-            let mut described = describe(core, group, &names);
-            described.group_id = id;
+    let asked = request.group_ids.iter().copied().zip(partitions);
+    let described = asked.map(|(group_id, partition)| {
+        let described = partition.and_then(|partition| find(core, partition, group_id)).and_then(|group| {
+            let mut described = DescribedGroup { group_id, ..describe(core, group, &names) };
             if request.include_authorized_operations {
-                described.authorized_operations = core.authorized_operations(call, Resource::Group(id));
+                described.authorized_operations = core.authorized_operations(call, Resource::Group(group_id));
             }
             if may_see_topics(core, call, &described) {
-                Described::Group(described)
-            } else {
-                let message = "The group has described topic(s) that the client is not authorized to describe.";
-                Described::Refused(id, Refusal::new(ErrorCode::TopicAuthorizationFailed, message))
+                return Ok(described);
             }
-        }
-        Err(refusal) => Described::Refused(id, refusal),
+            let message = "The group has described topic(s) that the client is not authorized to describe.";
+            Err(ApiError::new(ErrorCode::TopicAuthorizationFailed, message))
+        });
+        (group_id, described)
     });
-    let described: Vec<_> = found.collect();
-    let groups = described.iter().map(Described::answer).collect();
-    call.answer::<ConsumerGroupDescribeRequest<'_>>(&ConsumerGroupDescribeResponse { groups, ..Default::default() })
-}
-
-/// A described group, or the reason why it cannot be described.
-enum Described<'a> {
-    Group(DescribedGroup<'a>),
-    Refused(&'a str, Refusal),
-}
-
-impl Described<'_> {
-    fn answer(&self) -> DescribedGroup<'_> {
-        match self {
-            Self::Group(group) => group.clone(),
-            Self::Refused(group_id, refusal) => DescribedGroup {
-                group_id,
-                error_code: refusal.error.code(),
-                error_message: Some(refusal.message.as_str()).filter(|message| !message.is_empty()),
-                ..Default::default()
-            },
+    let described: Vec<_> = described.collect();
+    let groups = described.iter().map(|(group_id, described)| match described {
+        Ok(group) => group.clone(),
+        Err(ApiError { code, message }) => {
+            let error_message = message.as_deref();
+            DescribedGroup { group_id, error_code: code.code(), error_message, ..Default::default() }
         }
-    }
+    });
+    let groups = groups.collect();
+    Ok(call.answer::<ConsumerGroupDescribeRequest<'_>>(&ConsumerGroupDescribeResponse { groups, ..Default::default() }))
 }
 
-/// Whether the client may describe all topics that members of the group subscribe to or are assigned.
+/// True if the client may describe all topics that members of the group subscribe to or are assigned.
 fn may_see_topics(core: &Core, call: &Call<'_>, group: &DescribedGroup<'_>) -> bool {
     let assigned = |assignment: &Assignment<'_>| -> Vec<String> {
         assignment.topic_partitions.iter().map(|topic| topic.topic_name.to_owned()).collect()
@@ -77,17 +63,16 @@ fn may_see_topics(core: &Core, call: &Call<'_>, group: &DescribedGroup<'_>) -> b
     })
 }
 
-fn partition(core: &mut Core, call: &Call<'_>, group_id: &str) -> Result<i32, Refusal> {
-    let allowed = core.authorize(call, Operation::Describe, Resource::Group(group_id));
-    allowed.map_err(|error| Refusal::new(error, ""))?;
+fn partition(core: &mut Core, call: &Call<'_>, group_id: &str) -> Result<i32, ApiError> {
+    core.authorize(call, Operation::Describe, Resource::Group(group_id))?;
     if group_id.is_empty() {
-        return Err(Refusal::new(ErrorCode::InvalidGroupId, ""));
+        return Err(ErrorCode::InvalidGroupId.into());
     }
-    core.group_partition(call.node, group_id).map_err(|error| Refusal::new(error, ""))
+    Ok(core.group_partition(call.node, group_id)?)
 }
 
-fn find<'a>(core: &'a Core, partition: i32, group_id: &str) -> Result<&'a ConsumerGroup, Refusal> {
-    let not_found = |why| Refusal::new(ErrorCode::GroupIdNotFound, format!("Group {group_id} {why}."));
+fn find<'a>(core: &'a Core, partition: i32, group_id: &str) -> Result<&'a ConsumerGroup, ApiError> {
+    let not_found = |why| ApiError::new(ErrorCode::GroupIdNotFound, format!("Group {group_id} {why}."));
     match core.groups.slot(partition, group_id).and_then(|slot| slot.group.as_ref()) {
         Some(Group::Consumer(group)) => Ok(group),
         Some(_) => Err(not_found("is not a consumer group")),

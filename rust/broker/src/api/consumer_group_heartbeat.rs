@@ -8,23 +8,16 @@ use monedula_protocol::messages::consumer_group_heartbeat::{
     Assignment, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, TopicPartitions,
 };
 
+use super::{ApiError, Handled};
 use crate::core::Core;
 use crate::groups::consumer::{
-    Assignor, ConsumerSettings, Heartbeat, JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, Partitions, Refusal,
+    Assignor, ConsumerSettings, Heartbeat, HeartbeatAnswer, JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, Partitions,
 };
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatRequest<'_>) -> Answer {
-    let allowed = may_join(core, call, request).map_err(|error| Refusal::new(error, ""));
-    let answered = allowed.and_then(|()| check(core, call, request)).and_then(|()| {
-        let group_id = request.group_id;
-        let partition =
-            core.group_partition(call.node, group_id).map_err(|error| Refusal { error, message: String::new() })?;
-        let request = heartbeat(core, call, request);
-        core.consumer_group_heartbeat(partition, group_id, &request)
-    });
-    match &answered {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatRequest<'_>) -> Handled {
+    Ok(match &beat(core, call, request) {
         Ok(answer) => call.answer::<ConsumerGroupHeartbeatRequest<'_>>(&ConsumerGroupHeartbeatResponse {
             member_id: Some(&answer.member_id),
             member_epoch: answer.member_epoch,
@@ -32,17 +25,30 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHe
             assignment: answer.assignment.as_ref().map(assignment),
             ..Default::default()
         }),
-        Err(refusal) => {
+        Err(ApiError { code, message }) => {
             // Some clients treat INVALID_REQUEST as fatal: the log says what was wrong.
-            let (error, message) = (refusal.error, &refusal.message);
-            log::info!("member {:?} of group {:?} is refused: {error}: {message}", request.member_id, request.group_id);
+            let (member_id, group_id, why) =
+                (request.member_id, request.group_id, message.as_deref().unwrap_or_default());
+            log::info!("member {member_id:?} of group {group_id:?} is refused: {code}: {why}");
             call.answer::<ConsumerGroupHeartbeatRequest<'_>>(&ConsumerGroupHeartbeatResponse {
-                error_code: refusal.error.code(),
-                error_message: Some(refusal.message.as_str()).filter(|message| !message.is_empty()),
+                error_code: code.code(),
+                error_message: message.as_deref(),
                 ..Default::default()
             })
         }
-    }
+    })
+}
+
+fn beat(
+    core: &mut Core,
+    call: &Call<'_>,
+    request: &ConsumerGroupHeartbeatRequest<'_>,
+) -> Result<HeartbeatAnswer, ApiError> {
+    may_join(core, call, request)?;
+    check(core, call, request)?;
+    let partition = core.group_partition(call.node, request.group_id)?;
+    let heartbeat = heartbeat(core, call, request);
+    core.consumer_group_heartbeat(partition, request.group_id, &heartbeat)
 }
 
 /// Checks that the client may be a member of the group and describe the topics that it subscribes to.
@@ -53,8 +59,8 @@ fn may_join(core: &Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatReques
 }
 
 /// Kafka's checks of the request alone, before it looks up the group.
-fn check(core: &Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatRequest<'_>) -> Result<(), Refusal> {
-    let invalid = |message: &str| Err(Refusal::new(ErrorCode::InvalidRequest, message));
+fn check(core: &Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatRequest<'_>) -> Result<(), ApiError> {
+    let invalid = |message: &str| Err(ApiError::new(ErrorCode::InvalidRequest, message));
     let is_blank = |text: Option<&str>| text.is_some_and(|text| text.trim().is_empty());
     let epoch = request.member_epoch;
     if (call.version >= 1 || epoch > JOIN_EPOCH || epoch == LEAVE_EPOCH) && is_blank(Some(request.member_id)) {
@@ -93,7 +99,7 @@ fn check(core: &Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatRequest<'
     }
     let names: Vec<_> = offered.into_iter().map(Assignor::name).collect();
     let message = format!("ServerAssignor {name} is not supported. Supported assignors: {}.", names.join(", "));
-    Err(Refusal::new(ErrorCode::UnsupportedAssignor, message))
+    Err(ApiError::new(ErrorCode::UnsupportedAssignor, message))
 }
 
 fn heartbeat(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatRequest<'_>) -> Heartbeat {
@@ -130,15 +136,4 @@ fn assignment<'a>(partitions: &Partitions) -> Assignment<'a> {
         ..Default::default()
     });
     Assignment { topic_partitions: topic_partitions.collect(), ..Default::default() }
-}
-
-pub(super) fn refuse<'a>(
-    _request: &ConsumerGroupHeartbeatRequest<'a>,
-    error: ErrorCode,
-) -> ConsumerGroupHeartbeatResponse<'a> {
-    ConsumerGroupHeartbeatResponse { error_code: error.code(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(request: &ConsumerGroupHeartbeatRequest<'a>) -> Mentions<'a> {
-    Mentions { groups: vec![request.group_id], ..Default::default() }
 }

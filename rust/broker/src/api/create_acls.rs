@@ -5,28 +5,26 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::create_acls::{AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse};
 
-use super::ApiError;
 use super::altering::invalid;
+use super::{ApiError, Handled};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Answer, Call};
 use crate::security::{
     ANY, Acl, CLUSTER_NAME, MATCH, Operation, PatternType, PermissionType, Resource, ResourceType, UNKNOWN,
 };
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreateAclsRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreateAclsRequest<'_>) -> Handled {
     if request.creations.iter().any(|acl| codes(acl).contains(&UNKNOWN)) {
-        return Answer::Close("an ACL to create has code 0, which stands for what is unknown".to_owned());
+        return Ok(Answer::Close("an ACL to create has code 0, which stands for what is unknown".to_owned()));
     }
-    if let Err(error) = core.authorize(call, Operation::Alter, Resource::Cluster) {
-        return call.answer::<CreateAclsRequest<'_>>(&refuse(request, error));
-    }
-    let Some(authorizer) = &mut core.security.authorizer else {
+    core.authorize(call, Operation::Alter, Resource::Cluster)?;
+    let Some(authorizer) = core.security.authorizer_mut() else {
         let message = "No Authorizer is configured.";
-        return call.answer::<CreateAclsRequest<'_>>(&refused(request, ErrorCode::SecurityDisabled, Some(message)));
+        return Ok(call.answer::<CreateAclsRequest<'_>>(&refused(request, ErrorCode::SecurityDisabled, Some(message))));
     };
     // Kafka fails here with an exception that it did not expect, and so refuses the ACLs beside this one, too.
     if request.creations.iter().any(|acl| codes(acl).contains(&ANY) || acl.resource_pattern_type == MATCH) {
-        return call.answer::<CreateAclsRequest<'_>>(&refused(request, ErrorCode::UnknownServerError, None));
+        return Ok(call.answer::<CreateAclsRequest<'_>>(&refused(request, ErrorCode::UnknownServerError, None)));
     }
     let outcomes: Vec<Result<(), ApiError>> =
         request.creations.iter().map(|creation| check(creation).map(|acl| authorizer.add(acl))).collect();
@@ -35,7 +33,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreateAclsReque
         error_message: outcome.as_ref().map_or_else(|error| error.message.as_deref(), |()| Some("")),
         ..Default::default()
     });
-    call.answer::<CreateAclsRequest<'_>>(&CreateAclsResponse { results: results.collect(), ..Default::default() })
+    Ok(call.answer::<CreateAclsRequest<'_>>(&CreateAclsResponse { results: results.collect(), ..Default::default() }))
 }
 
 /// The ACL to create.
@@ -82,8 +80,4 @@ fn refused<'a>(request: &CreateAclsRequest<'a>, error: ErrorCode, message: Optio
 
 pub(super) fn refuse<'a>(request: &CreateAclsRequest<'a>, error: ErrorCode) -> CreateAclsResponse<'a> {
     refused(request, error, Some(error.message()))
-}
-
-pub(super) fn mentions<'a>(_request: &CreateAclsRequest<'a>) -> Mentions<'a> {
-    Mentions::default()
 }

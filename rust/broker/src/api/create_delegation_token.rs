@@ -9,8 +9,9 @@ use monedula_protocol::messages::create_delegation_token::{
 };
 use monedula_protocol::types::SecretBytes;
 
+use super::Handled;
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Principal, Resource};
 
 type Request<'a> = CreateDelegationTokenRequest<'a>;
@@ -18,7 +19,7 @@ type Request<'a> = CreateDelegationTokenRequest<'a>;
 /// The only type of principals that renew tokens.
 const USER: &str = "User";
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
     let requester = call.origin.principal.clone();
     let owner = match request.owner_principal_name.filter(|name| !name.is_empty()) {
         Some(name) => Principal::new(request.owner_principal_type.unwrap_or_default(), name),
@@ -38,19 +39,19 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         })
     };
     if !call.origin.may_use_tokens() {
-        return refused(ErrorCode::DelegationTokenRequestNotAllowed);
+        return Ok(refused(ErrorCode::DelegationTokenRequestNotAllowed));
     }
     if owner != requester && !core.allows(call, Operation::CreateTokens, Resource::User(owner.as_str())) {
-        return refused(ErrorCode::DelegationTokenAuthorizationFailed);
+        return Ok(refused(ErrorCode::DelegationTokenAuthorizationFailed));
     }
     if request.renewers.iter().any(|renewer| renewer.principal_type != USER) {
-        return refused(ErrorCode::InvalidPrincipalType);
+        return Ok(refused(ErrorCode::InvalidPrincipalType));
     }
     let renewers = request.renewers.iter().map(|renewer| Principal::user(renewer.principal_name)).collect();
     let (id, now_ms) = (core.draw.uuid().to_string(), core.now_ms);
     let principals = (owner.clone(), requester.clone());
-    let token = core.security.tokens.create(id, principals, renewers, request.max_lifetime_ms, now_ms);
-    call.answer::<Request<'_>>(&CreateDelegationTokenResponse {
+    let token = core.security.tokens_mut().create(id, principals, renewers, request.max_lifetime_ms, now_ms);
+    Ok(call.answer::<Request<'_>>(&CreateDelegationTokenResponse {
         principal_type: owner.kind(),
         principal_name: owner.name(),
         token_requester_principal_type: requester_if(call, requester.kind()),
@@ -61,18 +62,10 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         token_id: &token.id,
         hmac: SecretBytes::new(token.hmac.expose()),
         ..Default::default()
-    })
+    }))
 }
 
 /// The response names the requester from version 3 on.
 fn requester_if<'a>(call: &Call<'_>, text: &'a str) -> &'a str {
     if call.version >= 3 { text } else { "" }
-}
-
-pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> CreateDelegationTokenResponse<'a> {
-    CreateDelegationTokenResponse { error_code: error.code(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &Request<'a>) -> Mentions<'a> {
-    Mentions::default()
 }

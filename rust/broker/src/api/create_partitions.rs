@@ -10,15 +10,15 @@ use monedula_protocol::messages::create_partitions::{
     CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic, CreatePartitionsTopicResult,
 };
 
-use super::{ApiError, has_no_time};
+use super::{ApiError, Handled, has_no_time};
 use crate::cluster::{MAX_PARTITIONS_PER_REQUEST, NodeId};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreatePartitionsRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreatePartitionsRequest<'_>) -> Handled {
     if has_no_time(request.timeout_ms) {
-        return call.answer::<CreatePartitionsRequest<'_>>(&refuse(request, ErrorCode::RequestTimedOut));
+        return Err(ErrorCode::RequestTimedOut);
     }
     let twice = |name: &str| request.topics.iter().filter(|topic| topic.name == name).count() > 1;
     let mut seen = BTreeSet::new();
@@ -27,7 +27,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreatePartition
         let outcome = if twice(topic.name) {
             Err(ApiError::new(ErrorCode::InvalidRequest, "Duplicate topic name."))
         } else if !core.allows(call, Operation::Alter, Resource::Topic(topic.name)) {
-            Err(ApiError { code: ErrorCode::TopicAuthorizationFailed, message: None })
+            Err(ErrorCode::TopicAuthorizationFailed.into())
         } else {
             add(core, topic, request.validate_only)
         };
@@ -40,7 +40,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreatePartition
         ..Default::default()
     });
     let response = CreatePartitionsResponse { results: results.collect(), ..Default::default() };
-    call.answer::<CreatePartitionsRequest<'_>>(&response)
+    Ok(call.answer::<CreatePartitionsRequest<'_>>(&response))
 }
 
 fn add(core: &mut Core, topic: &CreatePartitionsTopic<'_>, validate_only: bool) -> Result<(), ApiError> {
@@ -54,8 +54,7 @@ fn add(core: &mut Core, topic: &CreatePartitionsTopic<'_>, validate_only: bool) 
 
 fn replicas(core: &Core, topic: &CreatePartitionsTopic<'_>) -> Result<Vec<Vec<NodeId>>, ApiError> {
     let name = topic.name;
-    let unknown = ApiError { code: ErrorCode::UnknownTopicOrPartition, message: None };
-    let found = core.topics.get(name).ok_or(unknown)?;
+    let found = core.topics.get(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
     let there = found.partitions.len() as i32;
     let invalid = |message: String| ApiError::new(ErrorCode::InvalidPartitions, message);
     if topic.count == there {
@@ -69,7 +68,7 @@ fn replicas(core: &Core, topic: &CreatePartitionsTopic<'_>) -> Result<Vec<Vec<No
     }
     let additional = topic.count - there;
     if i64::from(additional) > MAX_PARTITIONS_PER_REQUEST {
-        return Err(ApiError { code: ErrorCode::UnknownServerError, message: None });
+        return Err(ErrorCode::UnknownServerError.into());
     }
     let factor = found.partitions.first().map_or(1, |partition| partition.replicas.len());
     let Some(assignments) = &topic.assignments else {
@@ -93,8 +92,4 @@ pub(super) fn refuse<'a>(request: &CreatePartitionsRequest<'a>, error: ErrorCode
         ..Default::default()
     };
     CreatePartitionsResponse { results: request.topics.iter().map(refused).collect(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(request: &CreatePartitionsRequest<'a>) -> Mentions<'a> {
-    Mentions { topics: request.topics.iter().map(|topic| TopicKey::Name(topic.name)).collect(), ..Default::default() }
 }

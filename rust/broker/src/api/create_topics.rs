@@ -10,10 +10,10 @@ use monedula_protocol::messages::create_topics::{
     CreateTopicsResponse,
 };
 
-use super::{ApiError, has_no_time};
+use super::{ApiError, Handled, has_no_time};
 use crate::cluster::{ConfigSource, MAX_PARTITIONS_PER_REQUEST, NewTopic, NodeId, TopicConfig, check_topic_name};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 /// The topic of Kafka's controllers, which clients cannot create.
@@ -27,16 +27,16 @@ struct Created {
     configs: Vec<(&'static str, String, ConfigSource)>,
 }
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreateTopicsRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreateTopicsRequest<'_>) -> Handled {
     if has_no_time(request.timeout_ms) {
-        return call.answer::<CreateTopicsRequest<'_>>(&refuse(request, ErrorCode::RequestTimedOut));
+        return Err(ErrorCode::RequestTimedOut);
     }
     let outcomes = create_all(core, call, request);
     let topics = request.topics.iter().zip(&outcomes);
     // A name that the request has twice is answered once.
     let mut answered = BTreeSet::new();
     let topics = topics.filter(|(topic, _)| answered.insert(topic.name)).map(|(topic, outcome)| match outcome {
-        // Who may not describe the configs of the new topic learns nothing more than its id.
+        // A client that may not describe the configs of the new topic learns nothing more than its id.
         Ok(created) if !core.allows(call, Operation::DescribeConfigs, Resource::Topic(topic.name)) => {
             CreatableTopicResult {
                 name: topic.name,
@@ -57,7 +57,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreateTopicsReq
         },
         Err(error) => refused(topic.name, error.code, error.message.as_deref()),
     });
-    call.answer::<CreateTopicsRequest<'_>>(&CreateTopicsResponse { topics: topics.collect(), ..Default::default() })
+    Ok(call.answer::<CreateTopicsRequest<'_>>(&CreateTopicsResponse { topics: topics.collect(), ..Default::default() }))
 }
 
 fn create_all(core: &mut Core, call: &Call<'_>, request: &CreateTopicsRequest<'_>) -> Vec<Result<Created, ApiError>> {
@@ -225,8 +225,4 @@ fn refused<'a>(name: &'a str, error: ErrorCode, message: Option<&'a str>) -> Cre
 pub(super) fn refuse<'a>(request: &CreateTopicsRequest<'a>, error: ErrorCode) -> CreateTopicsResponse<'a> {
     let topics = request.topics.iter().map(|topic| refused(topic.name, error, None)).collect();
     CreateTopicsResponse { topics, ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(request: &CreateTopicsRequest<'a>) -> Mentions<'a> {
-    Mentions { topics: request.topics.iter().map(|topic| TopicKey::Name(topic.name)).collect(), ..Default::default() }
 }

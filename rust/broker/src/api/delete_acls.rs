@@ -7,23 +7,21 @@ use monedula_protocol::messages::delete_acls::{
     DeleteAclsFilter, DeleteAclsFilterResult, DeleteAclsMatchingAcl, DeleteAclsRequest, DeleteAclsResponse,
 };
 
-use super::ApiError;
 use super::altering::invalid;
+use super::{ApiError, Handled};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Answer, Call};
 use crate::security::{Acl, AclFilter, Operation, Resource};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteAclsRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteAclsRequest<'_>) -> Handled {
     let filters: Vec<AclFilter<'_>> = request.filters.iter().map(filter).collect();
     if filters.iter().any(AclFilter::has_code_0) {
-        return Answer::Close("a filter of ACLs has code 0, which stands for what is unknown".to_owned());
+        return Ok(Answer::Close("a filter of ACLs has code 0, which stands for what is unknown".to_owned()));
     }
-    if let Err(error) = core.authorize(call, Operation::Alter, Resource::Cluster) {
-        return call.answer::<DeleteAclsRequest<'_>>(&refuse(request, error));
-    }
-    let Some(authorizer) = &mut core.security.authorizer else {
+    core.authorize(call, Operation::Alter, Resource::Cluster)?;
+    let Some(authorizer) = core.security.authorizer_mut() else {
         let message = "No Authorizer is configured.";
-        return call.answer::<DeleteAclsRequest<'_>>(&refused(request, ErrorCode::SecurityDisabled, message));
+        return Ok(call.answer::<DeleteAclsRequest<'_>>(&refused(request, ErrorCode::SecurityDisabled, message)));
     };
     // As in Kafka, each filter selects from the ACLs that there were before the request.
     let selected: Vec<Result<Vec<Acl>, ApiError>> = filters
@@ -47,7 +45,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteAclsReque
         },
     });
     let response = DeleteAclsResponse { filter_results: filter_results.collect(), ..Default::default() };
-    call.answer::<DeleteAclsRequest<'_>>(&response)
+    Ok(call.answer::<DeleteAclsRequest<'_>>(&response))
 }
 
 fn filter<'a>(filter: &DeleteAclsFilter<'a>) -> AclFilter<'a> {
@@ -87,8 +85,4 @@ fn refused<'a>(request: &DeleteAclsRequest<'a>, error: ErrorCode, message: &'a s
 
 pub(super) fn refuse<'a>(request: &DeleteAclsRequest<'a>, error: ErrorCode) -> DeleteAclsResponse<'a> {
     refused(request, error, error.message())
-}
-
-pub(super) fn mentions<'a>(_request: &DeleteAclsRequest<'a>) -> Mentions<'a> {
-    Mentions::default()
 }

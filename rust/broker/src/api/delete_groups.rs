@@ -5,12 +5,12 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_groups::{DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse};
 
-use super::code;
+use super::{Handled, code};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Call, Mentions};
 use crate::security::{Operation, Resource};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteGroupsRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteGroupsRequest<'_>) -> Handled {
     let mut results: Vec<DeletableGroupResult<'_>> = Vec::with_capacity(request.groups_names.len());
     for &group_id in &request.groups_names {
         if results.iter().any(|result| result.group_id == group_id) {
@@ -20,7 +20,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteGroupsReq
         let error_code = code(allowed.and_then(|()| core.delete_group(call.node, group_id)));
         results.push(DeletableGroupResult { group_id, error_code, ..Default::default() });
     }
-    call.answer::<DeleteGroupsRequest<'_>>(&DeleteGroupsResponse { results, ..Default::default() })
+    Ok(call.answer::<DeleteGroupsRequest<'_>>(&DeleteGroupsResponse { results, ..Default::default() }))
 }
 
 pub(super) fn refuse<'a>(request: &DeleteGroupsRequest<'a>, error: ErrorCode) -> DeleteGroupsResponse<'a> {

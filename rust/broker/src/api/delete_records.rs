@@ -10,12 +10,13 @@ use monedula_protocol::messages::delete_records::{
     DeleteRecordsTopicResult,
 };
 
+use super::Handled;
 use crate::cluster::Coordinated;
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteRecordsRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteRecordsRequest<'_>) -> Handled {
     let mut topics = Vec::with_capacity(request.topics.len());
     for (topic, offsets) in wanted(request) {
         let partitions = offsets.into_iter().map(|(index, offset)| {
@@ -24,7 +25,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteRecordsRe
         });
         topics.push(DeleteRecordsTopicResult { name: topic, partitions: partitions.collect(), ..Default::default() });
     }
-    call.answer::<DeleteRecordsRequest<'_>>(&DeleteRecordsResponse { topics, ..Default::default() })
+    Ok(call.answer::<DeleteRecordsRequest<'_>>(&DeleteRecordsResponse { topics, ..Default::default() }))
 }
 
 /// The offset for each partition, by topic. If a partition is in the request twice, the later offset counts.

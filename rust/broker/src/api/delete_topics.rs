@@ -6,31 +6,30 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_topics::{DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse};
 use monedula_protocol::types::Uuid;
 
-use super::{ApiError, has_no_time};
+use super::{ApiError, Handled, has_no_time};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 /// A topic as the request identifies it: name and id, of which the other is `None` or zero.
-type Wanted<'a> = (Option<&'a str>, Uuid);
+type TopicRef<'a> = (Option<&'a str>, Uuid);
 
-struct Outcome {
+struct DeletedTopic {
     name: Option<String>,
     id: Uuid,
     error: Option<ApiError>,
 }
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteTopicsRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteTopicsRequest<'_>) -> Handled {
     if !core.settings.kafka.delete_topic_enable {
         // Clients know TOPIC_DELETION_DISABLED from version 3 on.
-        let error = if call.version < 3 { ErrorCode::InvalidRequest } else { ErrorCode::TopicDeletionDisabled };
-        return call.answer::<DeleteTopicsRequest<'_>>(&refuse(request, error));
+        return Err(if call.version < 3 { ErrorCode::InvalidRequest } else { ErrorCode::TopicDeletionDisabled });
     }
     if has_no_time(request.timeout_ms) {
-        return call.answer::<DeleteTopicsRequest<'_>>(&refuse(request, ErrorCode::RequestTimedOut));
+        return Err(ErrorCode::RequestTimedOut);
     }
     let wanted = wanted(request);
-    let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut outcomes: Vec<DeletedTopic> = Vec::new();
     for (index, &topic) in wanted.iter().enumerate() {
         let twice = wanted.iter().filter(|other| **other == topic).count() > 1;
         if twice && wanted[..index].contains(&topic) || named_as_well(core, &wanted, topic) {
@@ -38,7 +37,9 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteTopicsReq
         }
         let supplied = topic.0.and_then(|name| core.topics.get(name)).map(|found| found.id);
         match supplied.filter(|&id| wanted.contains(&(None, id))) {
-            Some(id) if may_delete(core, call, topic.0) => outcomes.push(Outcome { id, ..supplied_twice(topic.0) }),
+            Some(id) if may_delete(core, call, topic.0) => {
+                outcomes.push(DeletedTopic { id, ..supplied_twice(topic.0) })
+            }
             _ => outcomes.push(delete(core, call, topic, twice)),
         }
     }
@@ -50,24 +51,24 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteTopicsReq
         ..Default::default()
     });
     let response = DeleteTopicsResponse { responses: responses.collect(), ..Default::default() };
-    call.answer::<DeleteTopicsRequest<'_>>(&response)
+    Ok(call.answer::<DeleteTopicsRequest<'_>>(&response))
 }
 
-fn wanted<'a>(request: &DeleteTopicsRequest<'a>) -> Vec<Wanted<'a>> {
+fn wanted<'a>(request: &DeleteTopicsRequest<'a>) -> Vec<TopicRef<'a>> {
     let by_name = request.topic_names.iter().map(|name| (Some(*name), Uuid::ZERO));
     by_name.chain(request.topics.iter().map(|topic| (topic.name, topic.topic_id))).collect()
 }
 
-/// Whether a topic that is requested by id is also requested by its name. It is then refused once, under the name.
-fn named_as_well(core: &Core, wanted: &[Wanted<'_>], (name, id): Wanted<'_>) -> bool {
+/// True if a topic that is requested by id is also requested by its name. It is then refused once, under the name.
+fn named_as_well(core: &Core, wanted: &[TopicRef<'_>], (name, id): TopicRef<'_>) -> bool {
     let found = core.topics.name_of(id).filter(|_| name.is_none());
     found.is_some_and(|found| wanted.contains(&(Some(&*found), Uuid::ZERO)))
 }
 
-fn supplied_twice(name: Option<&str>) -> Outcome {
+fn supplied_twice(name: Option<&str>) -> DeletedTopic {
     let message = "The provided topic name maps to an ID that was already supplied.";
     let error = ApiError::new(ErrorCode::InvalidRequest, message);
-    Outcome { name: name.map(str::to_owned), id: Uuid::ZERO, error: Some(error) }
+    DeletedTopic { name: name.map(str::to_owned), id: Uuid::ZERO, error: Some(error) }
 }
 
 fn may_delete(core: &Core, call: &Call<'_>, name: Option<&str>) -> bool {
@@ -77,7 +78,7 @@ fn may_delete(core: &Core, call: &Call<'_>, name: Option<&str>) -> bool {
 
 /// The refusal of a topic that the client may not delete. A name that the request does not have is told only to clients
 /// that may describe the topic, and a topic that does not exist is told as such only to those, too.
-fn forbidden(core: &Core, call: &Call<'_>, (name, id): Wanted<'_>, found: Option<&str>) -> Option<Outcome> {
+fn forbidden(core: &Core, call: &Call<'_>, (name, id): TopicRef<'_>, found: Option<&str>) -> Option<DeletedTopic> {
     let asked = name.or(found)?;
     if may_delete(core, call, Some(asked)) {
         return None;
@@ -88,11 +89,11 @@ fn forbidden(core: &Core, call: &Call<'_>, (name, id): Wanted<'_>, found: Option
     }
     let error = ErrorCode::TopicAuthorizationFailed;
     let error = Some(ApiError::new(error, error.message()));
-    Some(Outcome { name: name.or(found.filter(|_| may_describe)).map(str::to_owned), id, error })
+    Some(DeletedTopic { name: name.or(found.filter(|_| may_describe)).map(str::to_owned), id, error })
 }
 
-fn delete(core: &mut Core, call: &Call<'_>, (name, id): Wanted<'_>, twice: bool) -> Outcome {
-    let refused = |error: ApiError| Outcome { name: name.map(str::to_owned), id, error: Some(error) };
+fn delete(core: &mut Core, call: &Call<'_>, (name, id): TopicRef<'_>, twice: bool) -> DeletedTopic {
+    let refused = |error: ApiError| DeletedTopic { name: name.map(str::to_owned), id, error: Some(error) };
     let invalid = |message: &str| refused(ApiError::new(ErrorCode::InvalidRequest, message));
     match (name, id.is_zero()) {
         (None, true) => return invalid("Neither topic name nor id were specified."),
@@ -111,7 +112,7 @@ fn delete(core: &mut Core, call: &Call<'_>, (name, id): Wanted<'_>, twice: bool)
     match found.and_then(|name| core.delete_topic(&name)) {
         Some(topic) => {
             log::info!("deleted topic {}", topic.name);
-            Outcome { name: Some(topic.name.to_string()), id: topic.id, error: None }
+            DeletedTopic { name: Some(topic.name.to_string()), id: topic.id, error: None }
         }
         None if name.is_some() => {
             let message = "This server does not host this topic-partition.";
@@ -122,7 +123,7 @@ fn delete(core: &mut Core, call: &Call<'_>, (name, id): Wanted<'_>, twice: bool)
 }
 
 pub(super) fn refuse<'a>(request: &DeleteTopicsRequest<'a>, error: ErrorCode) -> DeleteTopicsResponse<'a> {
-    let refused = |(name, topic_id): Wanted<'a>| DeletableTopicResult {
+    let refused = |(name, topic_id): TopicRef<'a>| DeletableTopicResult {
         name,
         topic_id,
         error_code: error.code(),

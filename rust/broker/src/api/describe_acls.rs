@@ -10,24 +10,23 @@ use monedula_protocol::messages::describe_acls::{
     AclDescription, DescribeAclsRequest, DescribeAclsResource, DescribeAclsResponse,
 };
 
+use super::Handled;
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Answer, Call};
 use crate::security::{Acl, AclFilter, Operation, Resource};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeAclsRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeAclsRequest<'_>) -> Handled {
     let filter = filter(request);
     if filter.has_code_0() {
-        return Answer::Close("a filter of ACLs has code 0, which stands for what is unknown".to_owned());
+        return Ok(Answer::Close("a filter of ACLs has code 0, which stands for what is unknown".to_owned()));
     }
-    if let Err(error) = core.authorize(call, Operation::Describe, Resource::Cluster) {
-        return call.answer::<DescribeAclsRequest<'_>>(&refuse(request, error));
-    }
-    let Some(authorizer) = &core.security.authorizer else {
-        return call.answer::<DescribeAclsRequest<'_>>(&DescribeAclsResponse {
+    core.authorize(call, Operation::Describe, Resource::Cluster)?;
+    let Some(authorizer) = core.security.authorizer() else {
+        return Ok(call.answer::<DescribeAclsRequest<'_>>(&DescribeAclsResponse {
             error_code: ErrorCode::SecurityDisabled.code(),
             error_message: Some("No Authorizer is configured on the broker"),
             ..Default::default()
-        });
+        }));
     };
     let mut by_pattern: BTreeMap<_, Vec<&Acl>> = BTreeMap::new();
     for acl in authorizer.select(&filter) {
@@ -40,10 +39,10 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeAclsReq
         acls: acls.into_iter().map(describe).collect(),
         ..Default::default()
     });
-    call.answer::<DescribeAclsRequest<'_>>(&DescribeAclsResponse {
+    Ok(call.answer::<DescribeAclsRequest<'_>>(&DescribeAclsResponse {
         resources: resources.collect(),
         ..Default::default()
-    })
+    }))
 }
 
 fn filter<'a>(request: &DescribeAclsRequest<'a>) -> AclFilter<'a> {
@@ -70,8 +69,4 @@ fn describe(acl: &Acl) -> AclDescription<'_> {
 
 pub(super) fn refuse<'a>(_request: &DescribeAclsRequest<'a>, error: ErrorCode) -> DescribeAclsResponse<'a> {
     DescribeAclsResponse { error_code: error.code(), error_message: Some(error.message()), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &DescribeAclsRequest<'a>) -> Mentions<'a> {
-    Mentions::default()
 }

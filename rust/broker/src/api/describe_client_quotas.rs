@@ -10,11 +10,11 @@ use monedula_protocol::messages::describe_client_quotas::{
     DescribeClientQuotasRequest, DescribeClientQuotasResponse, DescribeClientQuotasValueData,
 };
 
-use super::ApiError;
 use super::alter_client_quotas::{CLIENT_ID, IP, USER};
 use super::altering::invalid;
+use super::{ApiError, Handled};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 use crate::security::{Match, Operation, Resource};
 
 type Request<'a> = DescribeClientQuotasRequest<'a>;
@@ -23,22 +23,20 @@ const EXACT: i8 = 0;
 const DEFAULT: i8 = 1;
 const SPECIFIED: i8 = 2;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::DescribeConfigs, Resource::Cluster) {
-        return call.answer::<Request<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
+    core.authorize(call, Operation::DescribeConfigs, Resource::Cluster)?;
     let filter = match filter(request) {
         Ok(filter) => filter,
         Err(ApiError { code, message }) => {
-            return call.answer::<Request<'_>>(&DescribeClientQuotasResponse {
+            return Ok(call.answer::<Request<'_>>(&DescribeClientQuotasResponse {
                 error_code: code.code(),
                 error_message: message.as_deref(),
                 entries: None,
                 ..Default::default()
-            });
+            }));
         }
     };
-    let entries = core.security.quotas.select(&filter, request.strict).map(|(entity, values)| {
+    let entries = core.security.quotas().select(&filter, request.strict).map(|(entity, values)| {
         let entity = entity.iter().map(|(entity_type, name)| DescribeClientQuotasEntityData {
             entity_type,
             entity_name: name.as_deref(),
@@ -48,7 +46,10 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
             values.iter().map(|(key, &value)| DescribeClientQuotasValueData { key, value, ..Default::default() });
         DescribeClientQuotasEntryData { entity: entity.collect(), values: values.collect(), ..Default::default() }
     });
-    call.answer::<Request<'_>>(&DescribeClientQuotasResponse { entries: Some(entries.collect()), ..Default::default() })
+    Ok(call.answer::<Request<'_>>(&DescribeClientQuotasResponse {
+        entries: Some(entries.collect()),
+        ..Default::default()
+    }))
 }
 
 fn filter(request: &Request<'_>) -> Result<BTreeMap<String, Match>, ApiError> {
@@ -97,8 +98,4 @@ pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> DescribeCl
         entries: None,
         ..Default::default()
     }
-}
-
-pub(super) fn mentions<'a>(_request: &Request<'a>) -> Mentions<'a> {
-    Mentions::default()
 }

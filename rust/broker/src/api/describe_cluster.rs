@@ -7,14 +7,14 @@ use monedula_protocol::messages::describe_cluster::{
     DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse,
 };
 
-use super::cluster_operations;
+use super::{Handled, cluster_operations};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 
 const BROKERS: i8 = 1;
 const CONTROLLERS: i8 = 2;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeClusterRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeClusterRequest<'_>) -> Handled {
     let unsupported = format!("Unsupported endpoint type {}", request.endpoint_type);
     let refused = match request.endpoint_type {
         BROKERS => None,
@@ -28,7 +28,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeCluster
     if let Some((error, message)) = refused {
         let error_message = Some(message);
         let response = DescribeClusterResponse { error_code: error.code(), error_message, ..Default::default() };
-        return call.answer::<DescribeClusterRequest<'_>>(&response);
+        return Ok(call.answer::<DescribeClusterRequest<'_>>(&response));
     }
     let nodes = core.nodes.all().filter(|node| node.alive || request.include_fenced_brokers);
     let brokers = nodes.map(|node| DescribeClusterBroker {
@@ -40,20 +40,16 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeCluster
         ..Default::default()
     });
     let operations = request.include_cluster_authorized_operations.then(|| cluster_operations(core, call));
-    call.answer::<DescribeClusterRequest<'_>>(&DescribeClusterResponse {
+    Ok(call.answer::<DescribeClusterRequest<'_>>(&DescribeClusterResponse {
         cluster_id: &core.settings.cluster_id,
         controller_id: core.nodes.controller().map_or(-1, |node| node.0),
         brokers: brokers.collect(),
         cluster_authorized_operations: operations.unwrap_or(i32::MIN),
         ..Default::default()
-    })
+    }))
 }
 
 pub(super) fn refuse<'a>(_request: &DescribeClusterRequest<'a>, error: ErrorCode) -> DescribeClusterResponse<'a> {
     let error_message = Some(error.name());
     DescribeClusterResponse { error_code: error.code(), error_message, ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &DescribeClusterRequest<'a>) -> Mentions<'a> {
-    Mentions::default()
 }

@@ -1,5 +1,5 @@
-//! DescribeConfigs, versions 1-4: describes configs of topics, brokers, groups and client metrics (KIP-714). Of a broker's
-//! configs it has the settings of this broker and those that tools read, not all of Kafka's.
+//! DescribeConfigs, versions 1-4: describes configs of topics, brokers, groups and client metrics (KIP-714). Of a
+//! broker's configs it has the settings of this broker and those that tools read, not all of Kafka's.
 //!
 //! Not implemented: log levels of broker loggers (the list is empty).
 
@@ -9,18 +9,17 @@ use monedula_protocol::messages::describe_configs::{
     DescribeConfigsResult, DescribeConfigsSynonym,
 };
 
-use super::{ApiError, resource};
+use super::{ApiError, Handled, resource};
 use crate::cluster::{
-    CLIENT_METRICS_CONFIGS, ConfigDef, ConfigSource, GROUP_CONFIGS, NodeId, STATIC_CONFIGS, Synonym, broker_def,
-    check_topic_name, config_name, is_dynamic,
+    CLIENT_METRICS_CONFIGS, ConfigDef, ConfigSource, GROUP_CONFIGS, NodeId, STATIC_CONFIGS, Synonym, Values,
+    broker_def, check_topic_name, config_name, is_dynamic,
 };
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Call, Mentions};
 use crate::security::Operation;
 use crate::settings::KafkaSettings;
 
-/// A config as the response describes it.
-pub(super) struct Described {
+struct ConfigEntry {
     name: String,
     /// `None` for a name that the broker does not know, whose value may be a secret.
     def: Option<ConfigDef>,
@@ -31,19 +30,21 @@ pub(super) struct Described {
     documentation: Option<String>,
 }
 
-/// The documentation of a config, with a remark if the config has no effect here.
-fn documentation(def: &ConfigDef) -> Option<String> {
-    let remark = if def.effect { "" } else { " This broker keeps it, and it changes nothing." };
-    Some(format!("{}{remark}", def.documentation))
+impl ConfigEntry {
+    fn new(def: ConfigDef, value: Option<String>, source: ConfigSource, synonyms: Vec<Synonym>) -> Self {
+        let remark = if def.effect { "" } else { " This broker keeps it, and it changes nothing." };
+        let documentation = Some(format!("{}{remark}", def.documentation));
+        Self { name: def.name.to_owned(), def: Some(def), value, source, read_only: false, synonyms, documentation }
+    }
 }
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeConfigsRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeConfigsRequest<'_>) -> Handled {
     let known = [resource::TOPIC, resource::BROKER, resource::BROKER_LOGGER, resource::CLIENT_METRICS, resource::GROUP];
     if request.resources.iter().any(|wanted| !known.contains(&wanted.resource_type)) {
         // As in Kafka, one resource of an unknown type fails the whole request.
-        return call.answer::<DescribeConfigsRequest<'_>>(&refuse(request, ErrorCode::InvalidRequest));
+        return Err(ErrorCode::InvalidRequest);
     }
-    let described: Vec<Result<Vec<Described>, ApiError>> =
+    let described: Vec<Result<Vec<ConfigEntry>, ApiError>> =
         request.resources.iter().map(|wanted| describe(core, call, wanted)).collect();
     let results = request.resources.iter().zip(&described).map(|(wanted, described)| DescribeConfigsResult {
         error_code: described.as_ref().err().map_or(0, |error| error.code.code()),
@@ -54,10 +55,10 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeConfigs
         ..Default::default()
     });
     let response = DescribeConfigsResponse { results: results.collect(), ..Default::default() };
-    call.answer::<DescribeConfigsRequest<'_>>(&response)
+    Ok(call.answer::<DescribeConfigsRequest<'_>>(&response))
 }
 
-fn describe(core: &Core, call: &Call<'_>, wanted: &DescribeConfigsResource<'_>) -> Result<Vec<Described>, ApiError> {
+fn describe(core: &Core, call: &Call<'_>, wanted: &DescribeConfigsResource<'_>) -> Result<Vec<ConfigEntry>, ApiError> {
     let asked = resource::authorized(wanted.resource_type, wanted.resource_name);
     let allowed = core.authorize(call, Operation::DescribeConfigs, asked);
     allowed.map_err(|error| ApiError::new(error, error.message()))?;
@@ -76,27 +77,18 @@ fn describe(core: &Core, call: &Call<'_>, wanted: &DescribeConfigsResource<'_>) 
     Ok(all.into_iter().filter(|config| keys.is_empty() || keys.contains(&config.name.as_str())).collect())
 }
 
-fn topic(core: &Core, name: &str) -> Result<Vec<Described>, ApiError> {
+fn topic(core: &Core, name: &str) -> Result<Vec<ConfigEntry>, ApiError> {
     check_topic_name(name).map_err(|message| ApiError::new(ErrorCode::InvalidTopicException, message))?;
-    let unknown = ApiError { code: ErrorCode::UnknownTopicOrPartition, message: None };
-    let topic = core.topics.get(name).ok_or(unknown)?;
-    let described =
-        core.configs.describe_topic_config(&topic.config).into_iter().map(|(def, value, source, synonyms)| Described {
-            name: def.name.to_owned(),
-            def: Some(*def),
-            value: Some(value),
-            source,
-            read_only: false,
-            synonyms,
-            documentation: documentation(def),
-        });
+    let topic = core.topics.get(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    let configs = core.configs.describe_topic_config(&topic.config).into_iter();
+    let described = configs.map(|(def, value, source, synonyms)| ConfigEntry::new(*def, Some(value), source, synonyms));
     Ok(described.collect())
 }
 
-fn broker(core: &Core, node: NodeId, name: &str) -> Result<Vec<Described>, ApiError> {
+fn broker(core: &Core, node: NodeId, name: &str) -> Result<Vec<ConfigEntry>, ApiError> {
     if name.is_empty() {
-        let set = core.configs.of_broker(None).into_iter().flatten();
-        return Ok(set.map(|(name, value)| dynamic(core, None, name, value)).collect());
+        let set = core.configs.of_broker(None).into_iter().flat_map(Values::keys);
+        return Ok(set.map(|name| dynamic(core, None, name)).collect());
     }
     let id: i32 = name.parse().map_err(|_| {
         ApiError::new(ErrorCode::InvalidRequest, format!("Broker id must be an integer, but it is: {name}"))
@@ -106,23 +98,25 @@ fn broker(core: &Core, node: NodeId, name: &str) -> Result<Vec<Described>, ApiEr
         return Err(ApiError::new(ErrorCode::InvalidRequest, message));
     }
     let statics = STATIC_CONFIGS.iter().map(|config| &config.name);
-    let mut described: Vec<Described> =
+    let mut described: Vec<ConfigEntry> =
         KafkaSettings::NAMES.iter().chain(statics).filter_map(|name| setting(core, Some(node), name)).collect();
-    let unknown = [None, Some(node)].into_iter().filter_map(|node| core.configs.of_broker(node)).flatten();
-    for (name, value) in unknown.filter(|(name, _)| broker_def(name).is_none()) {
+    let set = [None, Some(node)].into_iter().filter_map(|node| core.configs.of_broker(node)).flat_map(Values::keys);
+    for name in set.filter(|name| broker_def(name).is_none()) {
         if described.iter().all(|config| config.name != *name) {
-            described.push(dynamic(core, Some(node), name, value));
+            described.push(dynamic(core, Some(node), name));
         }
     }
     described.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(described)
 }
 
-fn setting(core: &Core, node: Option<NodeId>, name: &'static str) -> Option<Described> {
+fn setting(core: &Core, node: Option<NodeId>, name: &'static str) -> Option<ConfigEntry> {
     let def = broker_def(name)?;
     let mut synonyms = core.configs.synonyms_of_broker(node, name);
     match node {
-        Some(node) => synonyms.extend(core.own_static_value(node, name).map(|v| (name, v, ConfigSource::StaticBroker))),
+        Some(node) => synonyms.extend(
+            core.nodes.own_static_value(node, name, &core.settings).map(|v| (name, v, ConfigSource::StaticBroker)),
+        ),
         None => synonyms.truncate(1),
     }
     // A value that was set comes before a default.
@@ -130,25 +124,17 @@ fn setting(core: &Core, node: Option<NodeId>, name: &'static str) -> Option<Desc
     let first = synonyms.first();
     let (value, source) = (first.map(|(_, value, _)| value.clone()), first.map(|(.., source)| *source));
     let source = source.unwrap_or(ConfigSource::Default);
-    Some(Described {
-        name: name.to_owned(),
-        def: Some(def),
-        value,
-        source,
-        read_only: !is_dynamic(name),
-        synonyms,
-        documentation: documentation(&def),
-    })
+    Some(ConfigEntry { read_only: !is_dynamic(name), ..ConfigEntry::new(def, value, source, synonyms) })
 }
 
 /// A config that was set at runtime, whether or not the broker knows its name.
-fn dynamic(core: &Core, node: Option<NodeId>, name: &str, _value: &str) -> Described {
+fn dynamic(core: &Core, node: Option<NodeId>, name: &str) -> ConfigEntry {
     if let Some(described) = config_name(name).and_then(|name| setting(core, node, name)) {
         return described;
     }
     let of_node = node.and_then(|node| core.configs.of_broker(Some(node))).is_some_and(|set| set.contains_key(name));
     let source = if of_node { ConfigSource::DynamicBroker } else { ConfigSource::DynamicDefaultBroker };
-    Described {
+    ConfigEntry {
         name: name.to_owned(),
         def: None,
         value: None,
@@ -159,7 +145,7 @@ fn dynamic(core: &Core, node: Option<NodeId>, name: &str, _value: &str) -> Descr
     }
 }
 
-fn group(core: &Core, group: &str) -> Result<Vec<Described>, ApiError> {
+fn group(core: &Core, group: &str) -> Result<Vec<ConfigEntry>, ApiError> {
     if group.is_empty() {
         return Err(ApiError::new(ErrorCode::InvalidRequest, "Group name must not be empty"));
     }
@@ -172,20 +158,12 @@ fn group(core: &Core, group: &str) -> Result<Vec<Described>, ApiError> {
             Some((_, value, source)) => (value.clone(), *source),
             None => (def.default.to_owned(), ConfigSource::Default),
         };
-        Described {
-            name: def.name.to_owned(),
-            def: Some(*def),
-            value: Some(value),
-            source,
-            read_only: false,
-            synonyms,
-            documentation: documentation(def),
-        }
+        ConfigEntry::new(*def, Some(value), source, synonyms)
     });
     Ok(described.collect())
 }
 
-fn client_metrics(core: &Core, name: &str) -> Result<Vec<Described>, ApiError> {
+fn client_metrics(core: &Core, name: &str) -> Result<Vec<ConfigEntry>, ApiError> {
     if name.is_empty() {
         return Err(ApiError::new(ErrorCode::InvalidRequest, "Client metrics subscription name must not be empty"));
     }
@@ -193,21 +171,14 @@ fn client_metrics(core: &Core, name: &str) -> Result<Vec<Described>, ApiError> {
         let set = core.client_metrics.of(name).and_then(|values| values.get(def.name));
         let source = if set.is_some() { ConfigSource::ClientMetrics } else { ConfigSource::Default };
         let value = set.cloned().unwrap_or_else(|| def.default.to_owned());
-        Described {
-            name: def.name.to_owned(),
-            def: Some(*def),
-            value: Some(value.clone()),
-            source,
-            read_only: false,
-            // As in Kafka, a default is no synonym here.
-            synonyms: set.map(|_| (def.name, value, source)).into_iter().collect(),
-            documentation: documentation(def),
-        }
+        // As in Kafka, a default is no synonym here.
+        let synonyms = set.map(|value| (def.name, value.clone(), source)).into_iter().collect();
+        ConfigEntry::new(*def, Some(value), source, synonyms)
     });
     Ok(described.collect())
 }
 
-fn result<'a>(request: &DescribeConfigsRequest<'_>, config: &'a Described) -> DescribeConfigsResourceResult<'a> {
+fn result<'a>(request: &DescribeConfigsRequest<'_>, config: &'a ConfigEntry) -> DescribeConfigsResourceResult<'a> {
     let synonym = |(name, value, source): &'a Synonym| DescribeConfigsSynonym {
         name,
         value: Some(value),

@@ -10,29 +10,29 @@ use monedula_protocol::messages::describe_delegation_token::{
 };
 use monedula_protocol::types::SecretBytes;
 
+use super::Handled;
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Principal, Resource, Token};
 
 type Request<'a> = DescribeDelegationTokenRequest<'a>;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
     if !call.origin.may_use_tokens() {
-        let error = ErrorCode::DelegationTokenRequestNotAllowed;
-        return call.answer::<Request<'_>>(&refuse(request, error));
+        return Err(ErrorCode::DelegationTokenRequestNotAllowed);
     }
-    core.security.tokens.sweep(core.now_ms);
-    let principal = |owner: &monedula_protocol::messages::describe_delegation_token::DescribeDelegationTokenOwner<
-        '_,
-    >| { Principal::new(owner.principal_type, owner.principal_name) };
+    core.security.tokens_mut().sweep(core.now_ms);
     // An empty list selects no token, null selects all.
-    let owners: Option<Vec<Principal>> = request.owners.as_ref().map(|owners| owners.iter().map(principal).collect());
+    let owners: Option<Vec<Principal>> = request
+        .owners
+        .as_ref()
+        .map(|owners| owners.iter().map(|owner| Principal::new(owner.principal_type, owner.principal_name)).collect());
     let is_asked = |token: &&Token| owners.as_ref().is_none_or(|owners| owners.iter().any(|owner| token.is_of(owner)));
-    let tokens = core.security.tokens.all().filter(is_asked).filter(|token| may_see(core, call, token));
-    call.answer::<Request<'_>>(&DescribeDelegationTokenResponse {
+    let tokens = core.security.tokens().all().filter(is_asked).filter(|token| may_see(core, call, token));
+    Ok(call.answer::<Request<'_>>(&DescribeDelegationTokenResponse {
         tokens: tokens.map(|token| describe(call, token)).collect(),
         ..Default::default()
-    })
+    }))
 }
 
 fn may_see(core: &Core, call: &Call<'_>, token: &Token) -> bool {
@@ -62,12 +62,4 @@ fn describe<'a>(call: &Call<'_>, token: &'a Token) -> DescribedDelegationToken<'
         renewers: token.renewers.iter().map(renewer).collect(),
         ..Default::default()
     }
-}
-
-pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> DescribeDelegationTokenResponse<'a> {
-    DescribeDelegationTokenResponse { error_code: error.code(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &Request<'a>) -> Mentions<'a> {
-    Mentions::default()
 }

@@ -9,22 +9,22 @@ use monedula_protocol::messages::describe_groups::{
     DescribeGroupsRequest, DescribeGroupsResponse, DescribedGroup, DescribedGroupMember,
 };
 
+use super::Handled;
 use crate::core::Core;
 use crate::groups::{ClassicGroup, Group};
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Call, Mentions};
 use crate::security::{Operation, Resource};
 
 /// An unknown group gets GROUP_ID_NOT_FOUND from this version on.
 const NOT_FOUND_FROM: i16 = 6;
 
-/// Why a group cannot be described.
 enum Refused {
     Error(ErrorCode),
     /// There is no group of that id, or it is not a classic group.
     NotFound(String),
 }
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeGroupsRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeGroupsRequest<'_>) -> Handled {
     let checked: Vec<_> = request.groups.iter().map(|group_id| check(core, call, group_id)).collect();
     let operations = |group_id: &str| match request.include_authorized_operations {
         true => core.authorized_operations(call, Resource::Group(group_id)),
@@ -50,7 +50,10 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeGroupsR
         let dead = || DescribedGroup { group_id, group_state: "Dead", ..Default::default() };
         DescribedGroup { authorized_operations: operations(group_id), ..described.unwrap_or_else(dead) }
     });
-    call.answer::<DescribeGroupsRequest<'_>>(&DescribeGroupsResponse { groups: groups.collect(), ..Default::default() })
+    Ok(call.answer::<DescribeGroupsRequest<'_>>(&DescribeGroupsResponse {
+        groups: groups.collect(),
+        ..Default::default()
+    }))
 }
 
 fn check(core: &mut Core, call: &Call<'_>, group_id: &str) -> Result<i32, Refused> {

@@ -4,23 +4,21 @@
 //! Not implemented: the total and usable bytes of the volume, which are -1 (unknown). A replica never lags and is never
 //! a future replica.
 
-use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::describe_log_dirs::{
     DescribableLogDirTopic, DescribeLogDirsPartition, DescribeLogDirsRequest, DescribeLogDirsResponse,
     DescribeLogDirsResult, DescribeLogDirsTopic,
 };
 
+use super::Handled;
 use crate::cluster::Partition;
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = DescribeLogDirsRequest<'a>;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Describe, Resource::Cluster) {
-        return call.answer::<Request<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
+    core.authorize(call, Operation::Describe, Resource::Cluster)?;
     let topics = core.topics.all().map(|topic| {
         let held = topic.partitions.iter().filter(|partition| partition.replicas.contains(&call.node));
         let asked = held.filter(|partition| is_asked(request.topics.as_deref(), &topic.name, partition.index));
@@ -31,7 +29,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     let path = core.settings.log_dir();
     let log_dir = path.to_string_lossy();
     let result = DescribeLogDirsResult { log_dir: &log_dir, topics, ..Default::default() };
-    call.answer::<Request<'_>>(&DescribeLogDirsResponse { results: vec![result], ..Default::default() })
+    Ok(call.answer::<Request<'_>>(&DescribeLogDirsResponse { results: vec![result], ..Default::default() }))
 }
 
 fn is_asked(topics: Option<&[DescribableLogDirTopic<'_>]>, name: &str, index: i32) -> bool {
@@ -44,10 +42,6 @@ fn describe(partition: &Partition) -> DescribeLogDirsPartition<'static> {
         partition_size: i64::try_from(partition.log.bytes()).unwrap_or(i64::MAX),
         ..Default::default()
     }
-}
-
-pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> DescribeLogDirsResponse<'a> {
-    DescribeLogDirsResponse { error_code: error.code(), ..Default::default() }
 }
 
 pub(super) fn mentions<'a>(request: &Request<'a>) -> Mentions<'a> {

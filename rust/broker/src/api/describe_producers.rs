@@ -7,12 +7,13 @@ use monedula_protocol::messages::describe_producers::{
     DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState, TopicRequest, TopicResponse,
 };
 
+use super::Handled;
 use crate::cluster::check_topic_name;
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeProducersRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeProducersRequest<'_>) -> Handled {
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
         // Kafka sends a message for an unknown topic, but none for an unknown partition of a known topic.
@@ -26,7 +27,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeProduce
         }
         topics.push(TopicResponse { name: topic.name, partitions, ..Default::default() });
     }
-    call.answer::<DescribeProducersRequest<'_>>(&DescribeProducersResponse { topics, ..Default::default() })
+    Ok(call.answer::<DescribeProducersRequest<'_>>(&DescribeProducersResponse { topics, ..Default::default() }))
 }
 
 fn find(core: &mut Core, call: &Call<'_>, topic: &str, index: i32) -> Result<Vec<ProducerState<'static>>, ErrorCode> {

@@ -9,19 +9,18 @@ use monedula_protocol::messages::describe_quorum::{
     DescribeQuorumRequest, DescribeQuorumResponse, Listener, Node, PartitionData, ReplicaState, TopicData,
 };
 
+use super::Handled;
 use crate::cluster;
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 type Request<'a> = DescribeQuorumRequest<'a>;
 
 const METADATA_TOPIC: &str = "__cluster_metadata";
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Describe, Resource::Cluster) {
-        return call.answer::<Request<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
+    core.authorize(call, Operation::Describe, Resource::Cluster)?;
     let is_metadata = |request: &Request<'_>| match request.topics.as_slice() {
         [topic] if topic.topic_name == METADATA_TOPIC => {
             matches!(topic.partitions.as_slice(), [partition] if partition.partition_index == 0)
@@ -29,7 +28,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         _ => false,
     };
     if !is_metadata(request) {
-        return call.answer::<Request<'_>>(&unknown(request, ErrorCode::UnknownTopicOrPartition));
+        return Ok(call.answer::<Request<'_>>(&unknown(request, ErrorCode::UnknownTopicOrPartition)));
     }
     let partition = PartitionData {
         leader_id: core.nodes.controller().map_or(-1, |node| node.0),
@@ -40,7 +39,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     };
     let topic = TopicData { topic_name: METADATA_TOPIC, partitions: vec![partition], ..Default::default() };
     let nodes = if call.version >= 2 { core.nodes.all().map(endpoint).collect() } else { Vec::new() };
-    call.answer::<Request<'_>>(&DescribeQuorumResponse { topics: vec![topic], nodes, ..Default::default() })
+    Ok(call.answer::<Request<'_>>(&DescribeQuorumResponse { topics: vec![topic], nodes, ..Default::default() }))
 }
 
 /// A voter's state. A living node is caught up; of others the offset and times are unknown (-1).
@@ -81,8 +80,4 @@ fn unknown<'a>(request: &Request<'a>, error: ErrorCode) -> DescribeQuorumRespons
 
 pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> DescribeQuorumResponse<'a> {
     DescribeQuorumResponse { error_code: error.code(), error_message: Some(error.message()), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &Request<'a>) -> Mentions<'a> {
-    Mentions::default()
 }

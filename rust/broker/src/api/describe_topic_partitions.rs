@@ -10,17 +10,17 @@ use monedula_protocol::messages::describe_topic_partitions::{
     DescribeTopicPartitionsResponseTopic,
 };
 
+use super::Handled;
 use crate::cluster::{Coordinated, NodeId, Partition, check_topic_name};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 /// Kafka's `max.request.partition.size.limit`.
 const MAX_PARTITIONS: i32 = 2000;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeTopicPartitionsRequest<'_>) -> Answer {
-    let response = describe_all(core, call, request).unwrap_or_else(|error| refuse(request, error));
-    call.answer::<DescribeTopicPartitionsRequest<'_>>(&response)
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeTopicPartitionsRequest<'_>) -> Handled {
+    Ok(call.answer::<DescribeTopicPartitionsRequest<'_>>(&describe_all(core, call, request)?))
 }
 
 fn describe_all<'a>(
@@ -44,7 +44,7 @@ fn describe_all<'a>(
     }
     let may_see = |name: &&str| core.allows(call, Operation::Describe, Resource::Topic(name));
     let (names, forbidden): (Vec<&str>, Vec<&str>) = names.into_iter().partition(may_see);
-    // Whether these exist is not told, and a client that asks for all topics does not learn of them.
+    // A client must not learn whether these exist. It learns nothing of them if it asks for all topics.
     let forbidden = forbidden.into_iter().filter(|_| !request.topics.is_empty());
     let mut left = request.response_partition_limit.clamp(1, MAX_PARTITIONS) as usize;
     let mut topics: Vec<_> = forbidden.map(refused).collect();
@@ -79,8 +79,8 @@ fn refused(name: &str) -> DescribeTopicPartitionsResponseTopic<'_> {
     }
 }
 
-/// Up to `limit` partitions of a topic from `first` on, how many partitions the topic has, and the index behind the
-/// last one described.
+/// Up to `limit` partitions of a topic from `first` on, the number of its partitions, and the index behind the last one
+/// described.
 fn describe<'a>(
     core: &'a Core,
     call: &Call<'_>,
@@ -144,8 +144,4 @@ pub(super) fn refuse<'a>(
         ..Default::default()
     });
     DescribeTopicPartitionsResponse { topics: topics.collect(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(request: &DescribeTopicPartitionsRequest<'a>) -> Mentions<'a> {
-    Mentions { topics: request.topics.iter().map(|topic| TopicKey::Name(topic.name)).collect(), ..Default::default() }
 }

@@ -9,12 +9,13 @@ use monedula_protocol::messages::describe_transactions::{
     DescribeTransactionsRequest, DescribeTransactionsResponse, TopicData, TransactionState,
 };
 
+use super::Handled;
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Call, Mentions};
 use crate::security::{Operation, Resource};
 use crate::transactions::Transaction;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeTransactionsRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeTransactionsRequest<'_>) -> Handled {
     let ids = &request.transactional_ids;
     let found: Vec<Result<Transaction, ErrorCode>> = ids.iter().map(|id| describe_one(core, call, id)).collect();
     let states = ids.iter().zip(&found).map(|(id, found)| match found {
@@ -22,7 +23,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeTransac
         Err(error) => refused(id, *error),
     });
     let response = DescribeTransactionsResponse { transaction_states: states.collect(), ..Default::default() };
-    call.answer::<DescribeTransactionsRequest<'_>>(&response)
+    Ok(call.answer::<DescribeTransactionsRequest<'_>>(&response))
 }
 
 /// The state of a transactional id, without the topics that the client may not describe.

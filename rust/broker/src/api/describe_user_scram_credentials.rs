@@ -10,20 +10,20 @@ use monedula_protocol::messages::describe_user_scram_credentials::{
     DescribeUserScramCredentialsResult,
 };
 
-use super::scram_code;
+use super::{Handled, scram_code};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 type Request<'a> = DescribeUserScramCredentialsRequest<'a>;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Describe, Resource::Cluster) {
-        return call.answer::<Request<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
+    core.authorize(call, Operation::Describe, Resource::Cluster)?;
     let asked: Vec<&str> = request.users.iter().flatten().map(|user| user.name).collect();
     let users: BTreeSet<&str> = match asked.is_empty() {
-        true => core.security.users.names().filter(|name| !core.security.users.scram_infos(name).is_empty()).collect(),
+        true => {
+            core.security.users().names().filter(|name| !core.security.users().scram_infos(name).is_empty()).collect()
+        }
         false => asked.iter().copied().collect(),
     };
     let described: Vec<_> = users.into_iter().map(|user| (user, describe(core, &asked, user))).collect();
@@ -36,10 +36,10 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
             ..Default::default()
         },
     });
-    call.answer::<Request<'_>>(&DescribeUserScramCredentialsResponse {
+    Ok(call.answer::<Request<'_>>(&DescribeUserScramCredentialsResponse {
         results: results.collect(),
         ..Default::default()
-    })
+    }))
 }
 
 fn describe(core: &Core, asked: &[&str], user: &str) -> Result<Vec<CredentialInfo<'static>>, (ErrorCode, String)> {
@@ -47,7 +47,7 @@ fn describe(core: &Core, asked: &[&str], user: &str) -> Result<Vec<CredentialInf
         let start = "Cannot describe SCRAM credentials for the same user twice in a single request";
         return Err((ErrorCode::DuplicateResource, format!("{start}: {user}")));
     }
-    let infos = core.security.users.scram_infos(user);
+    let infos = core.security.users().scram_infos(user);
     if infos.is_empty() {
         let start = "Attempt to describe a user credential that does not exist";
         return Err((ErrorCode::ResourceNotFound, format!("{start}: {user}")));
@@ -67,8 +67,4 @@ pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> DescribeUs
         error_message: None,
         ..Default::default()
     }
-}
-
-pub(super) fn mentions<'a>(_request: &Request<'a>) -> Mentions<'a> {
-    Mentions::default()
 }

@@ -8,30 +8,30 @@ use monedula_protocol::messages::elect_leaders::{
     ElectLeadersRequest, ElectLeadersResponse, PartitionResult, ReplicaElectionResult, TopicPartitions,
 };
 
-use super::{ApiError, has_no_time};
-use crate::cluster::Election;
-use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use super::{ApiError, Handled, has_no_time};
+use crate::core::{Core, Election};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 const PREFERRED: i8 = 0;
 const UNCLEAN: i8 = 1;
 
 /// A topic with the outcome of each of its partitions.
-type Outcome = (String, Vec<(i32, Result<(), ApiError>)>);
+type ElectedTopic = (String, Vec<(i32, Result<(), ApiError>)>);
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ElectLeadersRequest<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Alter, Resource::Cluster) {
-        return call.answer::<ElectLeadersRequest<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ElectLeadersRequest<'_>) -> Handled {
+    core.authorize(call, Operation::Alter, Resource::Cluster)?;
     if has_no_time(request.timeout_ms) {
-        let error = ApiError { code: ErrorCode::RequestTimedOut, message: None };
-        return call.answer::<ElectLeadersRequest<'_>>(&refused(request, &error));
+        return Ok(call.answer::<ElectLeadersRequest<'_>>(&refused(request, ErrorCode::RequestTimedOut, None)));
     }
     let election = match request.election_type {
         PREFERRED => Election::Preferred,
         UNCLEAN => Election::Unclean,
-        kind => return unknown_kind(call, request, kind),
+        kind => {
+            let message = format!("Unknown election type {kind}");
+            let refused = refused(request, ErrorCode::InvalidRequest, Some(&message));
+            return Ok(call.answer::<ElectLeadersRequest<'_>>(&refused));
+        }
     };
     let outcomes = match &request.topic_partitions {
         Some(wanted) => wanted.iter().map(|topic| elect_in(core, call, topic, election)).collect(),
@@ -39,19 +39,25 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ElectLeadersReq
     };
     let results = outcomes.iter().map(|(topic, partitions)| ReplicaElectionResult {
         topic,
-        partition_result: partitions.iter().map(|(index, outcome)| result(*index, outcome.as_ref().err())).collect(),
+        partition_result: partitions
+            .iter()
+            .map(|(index, outcome)| match outcome {
+                Ok(()) => result(*index, ErrorCode::None, None),
+                Err(error) => result(*index, error.code, error.message.as_deref()),
+            })
+            .collect(),
         ..Default::default()
     });
     let response = ElectLeadersResponse { replica_election_results: results.collect(), ..Default::default() };
-    call.answer::<ElectLeadersRequest<'_>>(&response)
+    Ok(call.answer::<ElectLeadersRequest<'_>>(&response))
 }
 
-fn elect_in(core: &mut Core, call: &Call<'_>, topic: &TopicPartitions<'_>, election: Election) -> Outcome {
+fn elect_in(core: &mut Core, call: &Call<'_>, topic: &TopicPartitions<'_>, election: Election) -> ElectedTopic {
     let name = topic.topic;
     let mut partitions = Vec::with_capacity(topic.partitions.len());
     for &index in &topic.partitions {
         let outcome = match core.faults.partition_error(call, name, index) {
-            Some(error) => Err(ApiError { code: error, message: None }),
+            Some(error) => Err(error.into()),
             None => elect(core, name, index, election),
         };
         partitions.push((index, outcome));
@@ -60,7 +66,7 @@ fn elect_in(core: &mut Core, call: &Call<'_>, topic: &TopicPartitions<'_>, elect
 }
 
 /// Holds an election for all partitions. Partitions that needed none (ELECTION_NOT_NEEDED) are left out of the outcome.
-fn elect_all(core: &mut Core, election: Election) -> Vec<Outcome> {
+fn elect_all(core: &mut Core, election: Election) -> Vec<ElectedTopic> {
     let topics: Vec<_> = core.topics.all().map(|topic| (topic.name.clone(), topic.partitions.len())).collect();
     let mut outcomes = Vec::with_capacity(topics.len());
     for (name, count) in topics {
@@ -95,46 +101,26 @@ fn elect(core: &mut Core, topic: &str, index: i32, election: Election) -> Result
     })
 }
 
-fn result(partition_id: i32, error: Option<&ApiError>) -> PartitionResult<'_> {
-    PartitionResult {
-        partition_id,
-        error_code: error.map_or(0, |error| error.code.code()),
-        error_message: error.and_then(|error| error.message.as_deref()),
-        ..Default::default()
-    }
+fn result(partition_id: i32, error: ErrorCode, error_message: Option<&str>) -> PartitionResult<'_> {
+    PartitionResult { partition_id, error_code: error.code(), error_message, ..Default::default() }
 }
 
-fn unknown_kind(call: &Call<'_>, request: &ElectLeadersRequest<'_>, kind: i8) -> Answer {
-    let error = ApiError::new(ErrorCode::InvalidRequest, format!("Unknown election type {kind}"));
-    call.answer::<ElectLeadersRequest<'_>>(&refused(request, &error))
-}
-
-fn refused<'a>(request: &ElectLeadersRequest<'a>, error: &'a ApiError) -> ElectLeadersResponse<'a> {
+fn refused<'a>(
+    request: &ElectLeadersRequest<'a>,
+    error: ErrorCode,
+    message: Option<&'a str>,
+) -> ElectLeadersResponse<'a> {
     let topics = request.topic_partitions.iter().flatten().map(|topic| ReplicaElectionResult {
         topic: topic.topic,
-        partition_result: topic.partitions.iter().map(|index| result(*index, Some(error))).collect(),
+        partition_result: topic.partitions.iter().map(|&index| result(index, error, message)).collect(),
         ..Default::default()
-    });
-    ElectLeadersResponse {
-        error_code: error.code.code(),
-        replica_election_results: topics.collect(),
-        ..Default::default()
-    }
-}
-
-pub(super) fn refuse<'a>(request: &ElectLeadersRequest<'a>, error: ErrorCode) -> ElectLeadersResponse<'a> {
-    let topics = request.topic_partitions.iter().flatten().map(|topic| {
-        let failed = |&partition_id: &i32| PartitionResult {
-            partition_id,
-            error_code: error.code(),
-            error_message: Some(error.message()),
-            ..Default::default()
-        };
-        let partition_result = topic.partitions.iter().map(failed).collect();
-        ReplicaElectionResult { topic: topic.topic, partition_result, ..Default::default() }
     });
     let replica_election_results = topics.collect();
     ElectLeadersResponse { error_code: error.code(), replica_election_results, ..Default::default() }
+}
+
+pub(super) fn refuse<'a>(request: &ElectLeadersRequest<'a>, error: ErrorCode) -> ElectLeadersResponse<'a> {
+    refused(request, error, Some(error.message()))
 }
 
 pub(super) fn mentions<'a>(request: &ElectLeadersRequest<'a>) -> Mentions<'a> {

@@ -6,12 +6,11 @@
 //!
 //! Not implemented: nothing known, besides what [`super`] lists.
 
-use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::end_txn::{EndTxnRequest, EndTxnResponse};
 
-use super::fenced_for;
+use super::{Handled, fenced_for};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Call, Mentions};
 use crate::security::{Operation, Resource};
 use crate::transactions::End;
 
@@ -19,21 +18,13 @@ use crate::transactions::End;
 const PRODUCER_FENCED_FROM: i16 = 2;
 const RAISES_EPOCH_FROM: i16 = 5;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &EndTxnRequest<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Write, Resource::TransactionalId(request.transactional_id)) {
-        return call.answer::<EndTxnRequest<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &EndTxnRequest<'_>) -> Handled {
+    core.authorize(call, Operation::Write, Resource::TransactionalId(request.transactional_id))?;
     let producer = (request.producer_id, request.producer_epoch);
     let end = End { commit: request.committed, raises_epoch: call.version >= RAISES_EPOCH_FROM };
-    let response = match core.end_transaction(call.node, request.transactional_id, producer, end) {
-        Ok((producer_id, producer_epoch)) => EndTxnResponse { producer_id, producer_epoch, ..Default::default() },
-        Err(error) => refuse(request, fenced_for(call.version, PRODUCER_FENCED_FROM, error)),
-    };
-    call.answer::<EndTxnRequest<'_>>(&response)
-}
-
-pub(super) fn refuse<'a>(_request: &EndTxnRequest<'a>, error: ErrorCode) -> EndTxnResponse<'a> {
-    EndTxnResponse { error_code: error.code(), ..Default::default() }
+    let ended = core.end_transaction(call.node, request.transactional_id, producer, end);
+    let (producer_id, producer_epoch) = ended.map_err(|error| fenced_for(call.version, PRODUCER_FENCED_FROM, error))?;
+    Ok(call.answer::<EndTxnRequest<'_>>(&EndTxnResponse { producer_id, producer_epoch, ..Default::default() }))
 }
 
 pub(super) fn mentions<'a>(request: &EndTxnRequest<'a>) -> Mentions<'a> {

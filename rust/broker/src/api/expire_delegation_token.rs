@@ -7,29 +7,22 @@ use monedula_protocol::messages::expire_delegation_token::{
     ExpireDelegationTokenRequest, ExpireDelegationTokenResponse,
 };
 
+use super::Handled;
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 
 type Request<'a> = ExpireDelegationTokenRequest<'a>;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
     if !call.origin.may_use_tokens() {
-        let error = ErrorCode::DelegationTokenRequestNotAllowed;
-        let refused = ExpireDelegationTokenResponse { expiry_timestamp_ms: -1, ..refuse(request, error) };
-        return call.answer::<Request<'_>>(&refused);
+        return Ok(call.answer::<Request<'_>>(&ExpireDelegationTokenResponse {
+            error_code: ErrorCode::DelegationTokenRequestNotAllowed.code(),
+            expiry_timestamp_ms: -1,
+            ..Default::default()
+        }));
     }
     let (hmac, principal) = (request.hmac.expose(), &call.origin.principal);
-    let response = match core.security.tokens.expire(hmac, principal, request.expiry_time_period_ms, core.now_ms) {
-        Ok(expiry_timestamp_ms) => ExpireDelegationTokenResponse { expiry_timestamp_ms, ..Default::default() },
-        Err(error) => refuse(request, error),
-    };
-    call.answer::<Request<'_>>(&response)
-}
-
-pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> ExpireDelegationTokenResponse<'a> {
-    ExpireDelegationTokenResponse { error_code: error.code(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &Request<'a>) -> Mentions<'a> {
-    Mentions::default()
+    let expiry_timestamp_ms =
+        core.security.tokens_mut().expire(hmac, principal, request.expiry_time_period_ms, core.now_ms)?;
+    Ok(call.answer::<Request<'_>>(&ExpireDelegationTokenResponse { expiry_timestamp_ms, ..Default::default() }))
 }

@@ -14,13 +14,14 @@ use monedula_protocol::messages::fetch::{
 };
 use monedula_protocol::types::Uuid;
 
+use super::Handled;
 use crate::cluster::NodeId;
 use crate::core::Core;
 use crate::fetching::{Fetch, Isolation, Sessions, Wanted};
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FetchRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FetchRequest<'_>) -> Handled {
     let topic_ids = call.version >= 13;
     let replica = match call.version {
         15.. => request.replica_state.replica_id,
@@ -31,13 +32,13 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FetchRequest<'_
     let forgotten: Vec<_> = forgotten(core, &request.forgotten_topics_data);
     let session = (request.session_id, request.session_epoch);
     let now_ms = core.now_ms;
-    let resumed = core.fetching.sessions.resume(call.node, session, topic_ids, wanted, &forgotten, now_ms);
+    let resumed = core.fetch_sessions.resume(call.node, session, topic_ids, wanted, &forgotten, now_ms);
     let (session, mut wanted) = match resumed {
         Ok(resumed) => resumed,
         // An error of the session is of no partition, whatever the version.
         Err(error) => {
             let refused = FetchResponse { error_code: error.code(), ..Default::default() };
-            return call.answer::<FetchRequest<'_>>(&refused);
+            return Ok(call.answer::<FetchRequest<'_>>(&refused));
         }
     };
     Sessions::resolve(&mut wanted, |id| core.topics.name_of(id));
@@ -58,11 +59,11 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FetchRequest<'_
             && wanted.topic.as_deref().is_some_and(|topic| core.topics.partition(topic, wanted.index).is_some())
     };
     if !(0..=1).contains(&request.isolation_level) && wanted.iter().any(reads) {
-        return call.answer::<FetchRequest<'_>>(&refuse(request, ErrorCode::UnknownServerError));
+        return Err(ErrorCode::UnknownServerError);
     }
     let quota_bytes = if follows { i32::MAX } else { core.fetch_quota_bytes(call.ticket.connection) };
     let max_bytes = request.max_bytes.min(core.settings.kafka.fetch_max_bytes).min(quota_bytes);
-    core.fetch(Fetch {
+    Ok(core.fetch(Fetch {
         ticket: call.ticket,
         node: call.node,
         max_wait_ms: request.max_wait_ms,
@@ -77,7 +78,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FetchRequest<'_
         rack: (call.version >= 11).then(|| request.rack_id.into()),
         session,
         wanted,
-    })
+    }))
 }
 
 /// The name and id of a topic that a request identifies by either.

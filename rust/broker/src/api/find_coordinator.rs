@@ -6,16 +6,17 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::find_coordinator::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
 
+use super::Handled;
 use crate::cluster::{Coordinated, Node};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Call, Mentions};
 use crate::security::{Operation, Resource};
 
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
 const SHARE: i8 = 2;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FindCoordinatorRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FindCoordinatorRequest<'_>) -> Handled {
     let found: Vec<Result<Node, ErrorCode>> =
         keys(request).into_iter().map(|key| find(core, call, request.key_type, key)).collect();
     // Only now, so that a request for several keys finds none of them, as in Kafka.
@@ -28,21 +29,21 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FindCoordinator
     if call.version < 4 {
         let only = found.into_iter().next().unwrap_or(Err(ErrorCode::InvalidRequest));
         let answer = coordinator(request.key, &only);
-        return call.answer::<FindCoordinatorRequest<'_>>(&FindCoordinatorResponse {
+        return Ok(call.answer::<FindCoordinatorRequest<'_>>(&FindCoordinatorResponse {
             error_code: answer.error_code,
             error_message: Some(only.as_ref().err().map_or("NONE", |error| words(*error))),
             node_id: answer.node_id,
             host: answer.host,
             port: answer.port,
             ..Default::default()
-        });
+        }));
     }
     if !(GROUP..=SHARE).contains(&request.key_type) {
-        return call.answer::<FindCoordinatorRequest<'_>>(&refuse(request, ErrorCode::InvalidRequest));
+        return Err(ErrorCode::InvalidRequest);
     }
     let coordinators =
         request.coordinator_keys.iter().zip(&found).map(|(key, found)| coordinator(key, found)).collect();
-    call.answer::<FindCoordinatorRequest<'_>>(&FindCoordinatorResponse { coordinators, ..Default::default() })
+    Ok(call.answer::<FindCoordinatorRequest<'_>>(&FindCoordinatorResponse { coordinators, ..Default::default() }))
 }
 
 fn keys<'a>(request: &FindCoordinatorRequest<'a>) -> Vec<&'a str> {

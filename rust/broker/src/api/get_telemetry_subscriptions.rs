@@ -3,29 +3,26 @@
 //!
 //! Not implemented: the selectors of `match` by software and source port, which match every client.
 
-use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::get_telemetry_subscriptions::{
     GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse,
 };
 
+use super::Handled;
 use super::push_telemetry::{ACCEPTED, MAX_BYTES};
 use crate::cluster::MetricsClient;
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 
 type Request<'a> = GetTelemetrySubscriptionsRequest<'a>;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
     let id = match request.client_instance_id.is_zero() {
         true => core.draw.uuid(),
         false => request.client_instance_id,
     };
     let client = MetricsClient { id, client_id: call.client_id, host: &call.origin.host };
-    let asked = match core.client_metrics.ask(client, core.now_ms) {
-        Ok(asked) => asked,
-        Err(error) => return call.answer::<Request<'_>>(&refuse(request, error)),
-    };
-    call.answer::<Request<'_>>(&GetTelemetrySubscriptionsResponse {
+    let asked = core.client_metrics.ask(client, core.now_ms)?;
+    Ok(call.answer::<Request<'_>>(&GetTelemetrySubscriptionsResponse {
         client_instance_id: id,
         subscription_id: asked.subscription_id,
         accepted_compression_types: ACCEPTED.iter().map(|codec| codec.id() as i8).collect(),
@@ -34,13 +31,5 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         delta_temporality: true,
         requested_metrics: asked.metrics.iter().map(String::as_str).collect(),
         ..Default::default()
-    })
-}
-
-pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> GetTelemetrySubscriptionsResponse<'a> {
-    GetTelemetrySubscriptionsResponse { error_code: error.code(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &Request<'a>) -> Mentions<'a> {
-    Mentions::default()
+    }))
 }

@@ -1,5 +1,4 @@
-//! What OffsetCommit, TxnOffsetCommit and OffsetDelete share: how a topic is named, whether one of its partitions may
-//! have an offset of a group, and how the offsets of a request are committed.
+//! Checks of the partitions of OffsetCommit, TxnOffsetCommit and OffsetDelete, and commits of the first two.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,32 +26,69 @@ pub(super) fn check(core: &mut Core, call: &Call<'_>, topic: Option<&str>, parti
     }
 }
 
-/// A topic of a request by name and id.
-pub(super) type Key<'a> = (&'a str, Uuid);
+pub(super) type NameAndId<'a> = (&'a str, Uuid);
 
-/// The partitions of a topic, each with an error.
-pub(super) type Errors<'a> = (Key<'a>, Vec<(i32, ErrorCode)>);
+pub(super) type PartitionErrors<'a> = (NameAndId<'a>, Vec<(i32, ErrorCode)>);
 
 /// The topics of a request that commits offsets, each with the offsets of its partitions.
-pub(super) type Topics<'a> = Vec<(Key<'a>, Vec<NewOffset<'a>>)>;
+pub(super) type TopicsToCommit<'a> = Vec<(NameAndId<'a>, Vec<NewOffset<'a>>)>;
 
-/// Commits the offsets of a request whose topics have ids or names (`by_id`). `commit` is given those that have no error before the group
-/// is asked, if there are any, and returns the error of each, or one for all.
+/// Conversions of the messages of OffsetCommit and TxnOffsetCommit, whose fields have the same names.
+macro_rules! mapping {
+    ($request:ident, $response:ident, $response_topic:ident, $response_partition:ident) => {
+        fn topics<'a>(request: &$request<'a>) -> group_offsets::TopicsToCommit<'a> {
+            let topics = request.topics.iter().map(|topic| {
+                let offsets = topic.partitions.iter().map(|partition| NewOffset {
+                    topic: topic.name,
+                    partition: partition.partition_index,
+                    offset: partition.committed_offset,
+                    leader_epoch: partition.committed_leader_epoch,
+                    metadata: partition.committed_metadata,
+                });
+                ((topic.name, topic.topic_id), offsets.collect())
+            });
+            topics.collect()
+        }
+
+        fn response<'a>(topics: Vec<group_offsets::PartitionErrors<'a>>) -> $response<'a> {
+            let topics = topics.into_iter().map(|((name, topic_id), partitions)| {
+                let partitions = partitions.into_iter().map(|(partition_index, error)| $response_partition {
+                    partition_index,
+                    error_code: error.code(),
+                    ..Default::default()
+                });
+                $response_topic { name, topic_id, partitions: partitions.collect(), ..Default::default() }
+            });
+            $response { topics: topics.collect(), ..Default::default() }
+        }
+
+        pub(super) fn refuse<'a>(request: &$request<'a>, error: ErrorCode) -> $response<'a> {
+            let topics = topics(request)
+                .into_iter()
+                .map(|(key, offsets)| (key, offsets.into_iter().map(|offset| (offset.partition, error)).collect()));
+            response(topics.collect())
+        }
+    };
+}
+pub(super) use mapping;
+
+/// Commits the offsets of a request whose topics have ids or names (`by_id`). `commit` is given those that have no
+/// error before the group is asked, if there are any, and returns the error of each, or one for all.
 pub(super) fn commit<'a>(
     core: &mut Core,
     call: &Call<'_>,
-    topics: Topics<'a>,
+    topics: TopicsToCommit<'a>,
     by_id: bool,
     commit: impl FnOnce(&mut Core, Vec<NewOffset<'_>>) -> Result<Vec<ErrorCode>, ErrorCode>,
-) -> Vec<Errors<'a>> {
+) -> Vec<PartitionErrors<'a>> {
     // No topic has a name if none has the id.
-    let name = |&((name, id), _): &(Key<'a>, _)| if by_id { core.topics.name_of(id) } else { Some(name.into()) };
+    let name = |&((name, id), _): &(NameAndId<'a>, _)| if by_id { core.topics.name_of(id) } else { Some(name.into()) };
     let names: Vec<Option<Arc<str>>> = topics.iter().map(name).collect();
     let mut checked = Vec::with_capacity(topics.len());
     // The offsets without an error go to the group, in this order.
     let mut offsets = Vec::new();
     for ((key, asked), name) in topics.iter().zip(&names) {
-        let topic = Checked::new(core, call, (*key, name.as_deref()), asked.iter().map(|offset| offset.partition));
+        let topic = CheckedTopic::new(core, call, (*key, name.as_deref()), asked.iter().map(|offset| offset.partition));
         if let Some(name) = name {
             offsets.extend(topic.asked().map(|place| NewOffset { topic: name, ..asked[place] }));
         }
@@ -68,20 +104,18 @@ pub(super) fn commit<'a>(
 }
 
 /// A topic of a request, checked before the group is asked.
-struct Checked<'a> {
-    key: Key<'a>,
+struct CheckedTopic<'a> {
+    key: NameAndId<'a>,
     /// No topic has its id or name, or the client may not read it.
     is_refused: bool,
-    /// The partitions, each with its error.
     partitions: Vec<(i32, ErrorCode)>,
 }
 
-impl<'a> Checked<'a> {
-    /// Checks a topic, and each of its partitions.
+impl<'a> CheckedTopic<'a> {
     fn new(
         core: &mut Core,
         call: &Call<'_>,
-        (key, name): (Key<'a>, Option<&str>),
+        (key, name): (NameAndId<'a>, Option<&str>),
         partitions: impl Iterator<Item = i32>,
     ) -> Self {
         let is_refused = name.is_none_or(|name| {
@@ -101,17 +135,16 @@ impl<'a> Checked<'a> {
 /// The topics of a response as Kafka puts them together: first those that were refused before the group was asked, each
 /// once, also without partitions; then the others, which are added to those. If nothing was refused before, the others
 /// are as in the request, even if a topic is there twice.
-fn merge<'a>(checked: &[Checked<'a>], committed: &[ErrorCode]) -> Vec<Errors<'a>> {
-    let mut topics: Vec<Errors<'a>> = Vec::with_capacity(checked.len());
-    let mut places: HashMap<Key<'a>, usize> = HashMap::new();
-    let mut add =
-        |key: Key<'a>, partitions: Vec<(i32, ErrorCode)>, merges: bool| match places.get(&key).filter(|_| merges) {
-            Some(&place) => topics[place].1.extend(partitions),
-            None => {
-                places.insert(key, topics.len());
-                topics.push((key, partitions));
-            }
-        };
+fn merge<'a>(checked: &[CheckedTopic<'a>], committed: &[ErrorCode]) -> Vec<PartitionErrors<'a>> {
+    let mut topics: Vec<PartitionErrors<'a>> = Vec::with_capacity(checked.len());
+    let mut places: HashMap<NameAndId<'a>, usize> = HashMap::new();
+    let mut add = |key: NameAndId<'a>, partitions: Vec<_>, merges: bool| match places.get(&key).filter(|_| merges) {
+        Some(&place) => topics[place].1.extend(partitions),
+        None => {
+            places.insert(key, topics.len());
+            topics.push((key, partitions));
+        }
+    };
     let mut any_refused = false;
     for topic in checked {
         let refused: Vec<_> = topic.partitions.iter().filter(|(_, error)| *error != ErrorCode::None).copied().collect();

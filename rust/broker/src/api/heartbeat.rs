@@ -6,22 +6,20 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 
-use super::code;
+use super::{Handled, code};
 use crate::core::Core;
 use crate::groups::{Group, Identity};
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &HeartbeatRequest<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Read, Resource::Group(request.group_id)) {
-        return call.answer::<HeartbeatRequest<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &HeartbeatRequest<'_>) -> Handled {
+    core.authorize(call, Operation::Read, Resource::Group(request.group_id))?;
     let outcome = match beat(core, call, request) {
         // As in Kafka: while the coordinator loads, it does not know the member yet, and answers without an error.
         Err(ErrorCode::CoordinatorLoadInProgress) => Ok(()),
         outcome => outcome,
     };
-    call.answer::<HeartbeatRequest<'_>>(&HeartbeatResponse { error_code: code(outcome), ..Default::default() })
+    Ok(call.answer::<HeartbeatRequest<'_>>(&HeartbeatResponse { error_code: code(outcome), ..Default::default() }))
 }
 
 fn beat(core: &mut Core, call: &Call<'_>, request: &HeartbeatRequest<'_>) -> Result<(), ErrorCode> {
@@ -41,12 +39,4 @@ fn beat(core: &mut Core, call: &Call<'_>, request: &HeartbeatRequest<'_>) -> Res
         }
         None => Err(ErrorCode::UnknownMemberId),
     })?
-}
-
-pub(super) fn refuse<'a>(_request: &HeartbeatRequest<'a>, error: ErrorCode) -> HeartbeatResponse<'a> {
-    HeartbeatResponse { error_code: error.code(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(request: &HeartbeatRequest<'a>) -> Mentions<'a> {
-    Mentions { groups: vec![request.group_id], ..Default::default() }
 }

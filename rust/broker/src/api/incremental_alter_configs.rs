@@ -10,10 +10,10 @@ use monedula_protocol::messages::incremental_alter_configs::{
 };
 
 use super::altering::{self, Target, invalid};
-use super::{ApiError, resource};
+use super::{ApiError, Handled, resource};
 use crate::cluster::{ConfigDef, NodeId, Values, broker_def};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Call, Mentions};
 use crate::settings::ConfigType;
 
 const SET: i8 = 0;
@@ -21,11 +21,11 @@ const DELETE: i8 = 1;
 const APPEND: i8 = 2;
 const SUBTRACT: i8 = 3;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &IncrementalAlterConfigsRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &IncrementalAlterConfigsRequest<'_>) -> Handled {
     let resources = request.resources.iter().map(|wanted| (wanted, (wanted.resource_type, wanted.resource_name)));
     let outcomes =
         altering::each(core, call, resources, |core, wanted| alter(core, call.node, wanted, request.validate_only));
-    call.answer::<IncrementalAlterConfigsRequest<'_>>(&response(request, altering::errors(&outcomes)))
+    Ok(call.answer::<IncrementalAlterConfigsRequest<'_>>(&response(request, altering::errors(&outcomes))))
 }
 
 fn alter(
@@ -82,7 +82,7 @@ fn apply(
                 values.insert((*name).to_owned(), changed);
             }
             // Kafka sends no message here, either.
-            _ => return Err(ApiError { code: ErrorCode::UnknownServerError, message: None }),
+            _ => return Err(ErrorCode::UnknownServerError.into()),
         }
     }
     Ok(values)

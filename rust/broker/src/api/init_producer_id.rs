@@ -6,34 +6,26 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 
-use super::fenced_for;
+use super::{Handled, fenced_for};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Call, Mentions};
 use crate::security::{Operation, Resource};
 
 /// Clients know PRODUCER_FENCED from this version on (KIP-588).
 const PRODUCER_FENCED_FROM: i16 = 4;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &InitProducerIdRequest<'_>) -> Answer {
-    if let Err(error) = check(core, call, request.transactional_id) {
-        return call.answer::<InitProducerIdRequest<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &InitProducerIdRequest<'_>) -> Handled {
+    check(core, call, request.transactional_id)?;
     let expected = match (request.producer_id, request.producer_epoch) {
         (-1, -1) => None,
-        (-1, _) | (_, -1) => {
-            let response = refuse(request, ErrorCode::InvalidRequest);
-            return call.answer::<InitProducerIdRequest<'_>>(&response);
-        }
+        (-1, _) | (_, -1) => return Err(ErrorCode::InvalidRequest),
         expected => Some(expected),
     };
     let outcome = core.init_producer_id(call.node, request.transactional_id, request.transaction_timeout_ms, expected);
-    let response = match outcome {
-        Ok((producer_id, producer_epoch)) => {
-            InitProducerIdResponse { producer_id, producer_epoch, ..Default::default() }
-        }
-        Err(error) => refuse(request, fenced_for(call.version, PRODUCER_FENCED_FROM, error)),
-    };
-    call.answer::<InitProducerIdRequest<'_>>(&response)
+    let (producer_id, producer_epoch) =
+        outcome.map_err(|error| fenced_for(call.version, PRODUCER_FENCED_FROM, error))?;
+    let response = InitProducerIdResponse { producer_id, producer_epoch, ..Default::default() };
+    Ok(call.answer::<InitProducerIdRequest<'_>>(&response))
 }
 
 /// Checks that the client may get a producer id. Without a transactional id, the right to write to some topic is enough

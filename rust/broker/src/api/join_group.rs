@@ -8,14 +8,18 @@ use std::sync::Arc;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::join_group::{JoinGroupRequest, JoinGroupResponse};
 
+use super::Handled;
 use crate::core::Core;
 use crate::draw::hyphenated;
 use crate::groups::{ClassicGroup, Effects, Group, Join, JoinAnswer, Protocol, Slot};
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &JoinGroupRequest<'_>) -> Answer {
-    let refused = |error, member_id: &str| Answer::join(call, error, member_id);
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &JoinGroupRequest<'_>) -> Handled {
+    let refused = |error, member_id: &str| {
+        let answer = JoinAnswer::refused(error, member_id.into());
+        Ok(call.answer::<JoinGroupRequest<'_>>(&answer.response(call.version)))
+    };
     if let Err(error) = core.authorize(call, Operation::Read, Resource::Group(request.group_id)) {
         return refused(error, "");
     }
@@ -34,7 +38,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &JoinGroupReques
     let join = join(core, call, request);
     // If the change cannot be stored, change_group has already answered with the error.
     let _ = core.change_group(partition, request.group_id, |core, slot, effects| join_slot(core, slot, join, effects));
-    Answer::Later
+    Ok(Answer::Later)
 }
 
 fn join<'a>(core: &mut Core, call: &Call<'a>, request: &JoinGroupRequest<'a>) -> Join<'a> {
@@ -109,17 +113,6 @@ fn join_slot(core: &Core, slot: &mut Slot, mut join: Join<'_>, effects: &mut Eff
     }
 }
 
-impl Answer {
-    fn join(call: &Call<'_>, error: ErrorCode, member_id: &str) -> Self {
-        let answer = JoinAnswer::refused(error, member_id.into());
-        call.answer::<JoinGroupRequest<'_>>(&answer.response(call.version))
-    }
-}
-
 pub(super) fn refuse<'a>(_request: &JoinGroupRequest<'a>, error: ErrorCode) -> JoinGroupResponse<'a> {
     JoinGroupResponse { error_code: error.code(), protocol_name: Some(""), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(request: &JoinGroupRequest<'a>) -> Mentions<'a> {
-    Mentions { groups: vec![request.group_id], ..Default::default() }
 }

@@ -6,27 +6,22 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::leave_group::{LeaveGroupRequest, LeaveGroupResponse, MemberResponse};
 
-use super::code;
+use super::{Handled, code};
 use crate::core::Core;
 use crate::groups::{Group, Leaver};
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 /// The last version with a single member, whose error is that of the response.
 const LAST_OF_ONE_MEMBER: i16 = 2;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &LeaveGroupRequest<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Read, Resource::Group(request.group_id)) {
-        return call.answer::<LeaveGroupRequest<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &LeaveGroupRequest<'_>) -> Handled {
+    core.authorize(call, Operation::Read, Resource::Group(request.group_id))?;
     let leavers = leavers(call.version, request);
-    let outcomes = match leave(core, call, request.group_id, &leavers) {
-        Ok(outcomes) => outcomes,
-        Err(error) => return call.answer::<LeaveGroupRequest<'_>>(&refuse(request, error)),
-    };
+    let outcomes = leave(core, call, request.group_id, &leavers)?;
     if call.version <= LAST_OF_ONE_MEMBER {
         let error_code = outcomes.first().copied().map_or(0, code);
-        return call.answer::<LeaveGroupRequest<'_>>(&LeaveGroupResponse { error_code, ..Default::default() });
+        return Ok(call.answer::<LeaveGroupRequest<'_>>(&LeaveGroupResponse { error_code, ..Default::default() }));
     }
     let members = leavers.iter().zip(outcomes).map(|(leaver, outcome)| MemberResponse {
         member_id: leaver.member_id,
@@ -34,19 +29,19 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &LeaveGroupReque
         error_code: code(outcome),
         ..Default::default()
     });
-    call.answer::<LeaveGroupRequest<'_>>(&LeaveGroupResponse { members: members.collect(), ..Default::default() })
+    Ok(call.answer::<LeaveGroupRequest<'_>>(&LeaveGroupResponse { members: members.collect(), ..Default::default() }))
 }
 
 fn leavers<'a>(version: i16, request: &LeaveGroupRequest<'a>) -> Vec<Leaver<'a>> {
     if version <= LAST_OF_ONE_MEMBER {
         return vec![Leaver { member_id: request.member_id, instance_id: None, reason: "not provided" }];
     }
-    let leaver = |member: &monedula_protocol::messages::leave_group::MemberIdentity<'a>| Leaver {
+    let leavers = request.members.iter().map(|member| Leaver {
         member_id: member.member_id,
         instance_id: member.group_instance_id,
         reason: member.reason.unwrap_or("not provided"),
-    };
-    request.members.iter().map(leaver).collect()
+    });
+    leavers.collect()
 }
 
 fn leave(
@@ -66,12 +61,4 @@ fn leave(
         }
         None => vec![Err(ErrorCode::UnknownMemberId); leavers.len()],
     })
-}
-
-pub(super) fn refuse<'a>(_request: &LeaveGroupRequest<'a>, error: ErrorCode) -> LeaveGroupResponse<'a> {
-    LeaveGroupResponse { error_code: error.code(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(request: &LeaveGroupRequest<'a>) -> Mentions<'a> {
-    Mentions { groups: vec![request.group_id], ..Default::default() }
 }

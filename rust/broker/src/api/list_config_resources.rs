@@ -10,9 +10,9 @@ use monedula_protocol::messages::list_config_resources::{
     ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse,
 };
 
-use super::resource;
+use super::{Handled, resource};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 type Request<'a> = ListConfigResourcesRequest<'a>;
@@ -21,17 +21,15 @@ type Request<'a> = ListConfigResourcesRequest<'a>;
 const TYPES: [i8; 5] =
     [resource::GROUP, resource::CLIENT_METRICS, resource::BROKER_LOGGER, resource::BROKER, resource::TOPIC];
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::DescribeConfigs, Resource::Cluster) {
-        return call.answer::<Request<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
+    core.authorize(call, Operation::DescribeConfigs, Resource::Cluster)?;
     let wanted: BTreeSet<i8> = match call.version {
         0 => [resource::CLIENT_METRICS].into(),
         _ if request.resource_types.is_empty() => TYPES.into(),
         _ => request.resource_types.iter().copied().collect(),
     };
     if wanted.iter().any(|kind| !TYPES.contains(kind)) {
-        return call.answer::<Request<'_>>(&refuse(request, ErrorCode::UnsupportedVersion));
+        return Err(ErrorCode::UnsupportedVersion);
     }
     let nodes: Vec<String> = core.nodes.alive().map(|node| node.id.to_string()).collect();
     let mut resources = Vec::new();
@@ -45,13 +43,5 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
             _ => {}
         }
     }
-    call.answer::<Request<'_>>(&ListConfigResourcesResponse { config_resources: resources, ..Default::default() })
-}
-
-pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> ListConfigResourcesResponse<'a> {
-    ListConfigResourcesResponse { error_code: error.code(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &Request<'a>) -> Mentions<'a> {
-    Mentions::default()
+    Ok(call.answer::<Request<'_>>(&ListConfigResourcesResponse { config_resources: resources, ..Default::default() }))
 }

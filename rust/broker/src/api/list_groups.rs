@@ -2,22 +2,19 @@
 //!
 //! Not implemented: share groups (KIP-932) and streams groups (KIP-1071), of which there are none.
 
-use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::list_groups::{ListGroupsRequest, ListGroupsResponse, ListedGroup};
 
+use super::Handled;
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListGroupsRequest<'_>) -> Answer {
-    let partitions = match core.group_partitions_of(call.node) {
-        Ok(partitions) => partitions,
-        Err(error) => return call.answer::<ListGroupsRequest<'_>>(&refuse(request, error)),
-    };
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListGroupsRequest<'_>) -> Handled {
+    let partitions = core.group_partitions_of(call.node)?;
     let passes = |filter: &[&str], value: &str| {
         filter.is_empty() || filter.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(value))
     };
-    // Who may describe the cluster sees all groups, others those that they may describe.
+    // A client that may describe the cluster sees all groups, others see those that they may describe.
     let sees_all = core.allows(call, Operation::Describe, Resource::Cluster);
     let slots = partitions.into_iter().flat_map(|partition| core.groups.slots(partition));
     let groups = slots.filter_map(|slot| {
@@ -32,13 +29,5 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListGroupsReque
             ..Default::default()
         })
     });
-    call.answer::<ListGroupsRequest<'_>>(&ListGroupsResponse { groups: groups.collect(), ..Default::default() })
-}
-
-pub(super) fn refuse<'a>(_request: &ListGroupsRequest<'a>, error: ErrorCode) -> ListGroupsResponse<'a> {
-    ListGroupsResponse { error_code: error.code(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &ListGroupsRequest<'a>) -> Mentions<'a> {
-    Mentions::default()
+    Ok(call.answer::<ListGroupsRequest<'_>>(&ListGroupsResponse { groups: groups.collect(), ..Default::default() }))
 }

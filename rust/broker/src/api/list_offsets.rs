@@ -10,9 +10,10 @@ use monedula_protocol::messages::list_offsets::{
     ListOffsetsTopicResponse,
 };
 
+use super::Handled;
 use crate::core::Core;
 use crate::log::Found;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 const LATEST: i64 = -1;
@@ -26,9 +27,9 @@ const EARLIEST_PENDING_UPLOAD: i64 = -6;
 const DEBUGGING_REPLICA: i32 = -2;
 const CLIENT: i32 = -1;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListOffsetsRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListOffsetsRequest<'_>) -> Handled {
     if !(0..=1).contains(&request.isolation_level) {
-        return call.answer::<ListOffsetsRequest<'_>>(&refuse(request, ErrorCode::UnknownServerError));
+        return Err(ErrorCode::UnknownServerError);
     }
     let twice = named_twice(request);
     let mut refused = HashSet::new();
@@ -57,7 +58,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListOffsetsRequ
             }
         }
     }
-    call.answer::<ListOffsetsRequest<'_>>(&ListOffsetsResponse { topics, ..Default::default() })
+    Ok(call.answer::<ListOffsetsRequest<'_>>(&ListOffsetsResponse { topics, ..Default::default() }))
 }
 
 fn named_twice<'a>(request: &ListOffsetsRequest<'a>) -> HashSet<(&'a str, i32)> {
@@ -69,7 +70,7 @@ fn named_twice<'a>(request: &ListOffsetsRequest<'a>) -> HashSet<(&'a str, i32)> 
     all.filter(|&one| !seen.insert(one)).collect()
 }
 
-/// Whether this version of the API knows the special timestamp.
+/// True if this version of the API knows the special timestamp.
 fn is_supported(timestamp: i64, version: i16) -> bool {
     match timestamp {
         0.. | LATEST | EARLIEST => true,

@@ -9,17 +9,16 @@ use monedula_protocol::messages::list_partition_reassignments::{
     OngoingTopicReassignment,
 };
 
+use super::Handled;
 use crate::cluster::{NodeId, Partition};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 type Request<'a> = ListPartitionReassignmentsRequest<'a>;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Describe, Resource::Cluster) {
-        return call.answer::<Request<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
+    core.authorize(call, Operation::Describe, Resource::Cluster)?;
     let asked: Vec<(&str, Vec<i32>)> = match &request.topics {
         Some(topics) => topics.iter().map(|topic| (topic.name, topic.partition_indexes.clone())).collect(),
         None => {
@@ -39,11 +38,11 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         ..Default::default()
     });
     let topics = topics.filter(|topic| !topic.partitions.is_empty()).collect();
-    call.answer::<Request<'_>>(&ListPartitionReassignmentsResponse {
+    Ok(call.answer::<Request<'_>>(&ListPartitionReassignmentsResponse {
         error_message: None,
         topics,
         ..Default::default()
-    })
+    }))
 }
 
 fn ongoing(partition: &Partition) -> OngoingPartitionReassignment<'static> {

@@ -9,14 +9,14 @@ use monedula_protocol::messages::list_transactions::{
 };
 use regex::Regex;
 
+use super::Handled;
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 use crate::transactions::{self, Transaction};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListTransactionsRequest<'_>) -> Answer {
-    let response = list(core, call, request).unwrap_or_else(|error| refuse(request, error));
-    call.answer::<ListTransactionsRequest<'_>>(&response)
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListTransactionsRequest<'_>) -> Handled {
+    Ok(call.answer::<ListTransactionsRequest<'_>>(&list(core, call, request)?))
 }
 
 fn list<'a>(
@@ -55,12 +55,4 @@ fn list<'a>(
         transaction_states: transactions.into_iter().filter(is_wanted).map(state).collect(),
         ..Default::default()
     })
-}
-
-pub(super) fn refuse<'a>(_request: &ListTransactionsRequest<'a>, error: ErrorCode) -> ListTransactionsResponse<'a> {
-    ListTransactionsResponse { error_code: error.code(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &ListTransactionsRequest<'a>) -> Mentions<'a> {
-    Mentions::default()
 }

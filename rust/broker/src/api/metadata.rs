@@ -12,18 +12,18 @@ use monedula_protocol::messages::metadata::{
 };
 use monedula_protocol::types::Uuid;
 
-use super::cluster_operations;
+use super::{Handled, cluster_operations};
 use crate::cluster::{Coordinated, NewTopic, NodeId, Partition, Topic, TopicConfig, check_topic_name};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 /// Topics can be requested by id from this version on.
 const TOPIC_IDS_FROM: i16 = 12;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &MetadataRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &MetadataRequest<'_>) -> Handled {
     if let Some(error) = malformed(call, request) {
-        return call.answer::<MetadataRequest<'_>>(&refuse(request, error));
+        return Err(error);
     }
     let wanted = wanted(call, request);
     let create = call.version < 4 || request.allow_auto_topic_creation;
@@ -76,22 +76,22 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &MetadataRequest
         true => cluster_operations(core, call),
         false => i32::MIN,
     };
-    call.answer::<MetadataRequest<'_>>(&MetadataResponse {
+    Ok(call.answer::<MetadataRequest<'_>>(&MetadataResponse {
         brokers: brokers.collect(),
         cluster_id: Some(&core.settings.cluster_id),
         controller_id: core.nodes.controller().map_or(-1, |node| node.0),
         topics,
         cluster_authorized_operations: cluster_operations,
         ..Default::default()
-    })
+    }))
 }
 
 /// Topics that a request names and that did not exist.
 #[derive(Debug, Default)]
 struct Missing<'a> {
-    /// Those that the client may describe but not create.
+    /// Topics that the client may describe but not create.
     forbidden: BTreeSet<&'a str>,
-    /// Those that may be created. They are there for the next request only: Kafka's broker answers from what it knew
+    /// Topics that may be created. They are there for the next request only: Kafka's broker answers from what it knew
     /// before it asked the controller to create them.
     created: BTreeSet<&'a str>,
 }

@@ -1,14 +1,15 @@
 //! The APIs, one file each, and the dispatch of a request frame to its file.
 //!
-//! Each file has three functions: `handle` carries the request out; `refuse` answers the whole request with one error,
-//! as Kafka does, when a fault or a check of the whole request demands it; `mentions` lists the groups, topics and
-//! partitions that the request names, by which faults and observers select requests.
+//! Each file has up to three functions: `handle` carries the request out; `refuse` answers the whole request with one
+//! error, as Kafka does, when `handle` returns it or a fault demands it (without it the response has the error code
+//! alone); `mentions` lists the groups, topics and partitions that the request names, by which faults and observers
+//! select requests (without it there are none).
 //!
 //! Each API asks the authorizer, if there is one, where Kafka asks it, before faults on partitions are looked up.
 //!
 //! Only Produce and Fetch are throttled by quotas; in other responses the throttle time is 0 unless a fault sets it. In
-//! requests to the controller and in Produce, a `timeout_ms` of 0 has Kafka's effect; a longer one never passes, because
-//! nothing waits for replicas or a controller. Each node itself carries out what Kafka's brokers forward to the
+//! requests to the controller and in Produce, a `timeout_ms` of 0 has Kafka's effect; a longer one never passes,
+//! because nothing waits for replicas or a controller. Each node itself carries out what Kafka's brokers forward to the
 //! controller. Each file's header says what else is not implemented.
 
 mod add_offsets_to_txn;
@@ -85,7 +86,7 @@ use monedula_protocol::wire::Reader;
 
 use crate::core::{Core, Hex, has_secrets};
 use crate::error::ApiError;
-use crate::request::{Answer, Call, ConnectionId, Origin, Ticket};
+use crate::request::{Answer, Call, ConnectionId, Mentions, Origin, Ticket, TopicKey};
 use crate::security::{Gate, Login, Operation, Resource};
 
 /// The operations that a client may do with the cluster, one bit each; none for a client that may not describe it.
@@ -96,8 +97,38 @@ fn cluster_operations(core: &Core, call: &Call<'_>) -> i32 {
     }
 }
 
+/// An answer, or the error with which the whole request is refused.
+type Handled = Result<Answer, ErrorCode>;
+
+macro_rules! refusal {
+    ($module:ident::$request:ident, $asked:expr, $error:expr, refuse $($own:ident)*) => {
+        $module::refuse($asked, $error)
+    };
+    ($module:ident::$request:ident, $asked:expr, $error:expr, $($own:ident)*) => {{
+        let mut response = <messages::$module::$request<'_> as Request<'_>>::Response::default();
+        response.error_code = $error.code();
+        response
+    }};
+}
+
+macro_rules! mentions {
+    ($module:ident, $asked:expr, $(refuse)? mentions) => {
+        $module::mentions($asked)
+    };
+    ($module:ident, $asked:expr, $(refuse)? group_id) => {
+        Mentions { groups: vec![$asked.group_id], ..Mentions::default() }
+    };
+    ($module:ident, $asked:expr, $(refuse)? topics) => {{
+        let topics = $asked.topics.iter().map(|topic| TopicKey::Name(topic.name)).collect();
+        Mentions { topics, ..Mentions::default() }
+    }};
+    ($module:ident, $asked:expr, $(refuse)?) => {
+        Mentions::default()
+    };
+}
+
 macro_rules! apis {
-    ($($module:ident::$request:ident,)*) => {
+    ($($module:ident::$request:ident($($own:ident)*),)*) => {
         /// The implemented APIs with their versions.
         pub(crate) const IMPLEMENTED: &[(ApiKey, i16, i16)] = &[$(versions::<messages::$module::$request<'_>>(),)*];
 
@@ -120,28 +151,28 @@ macro_rules! apis {
                         Ok(request) => request,
                         Err(error) => return Answer::Close(error.to_string()),
                     };
+                    let refuse = |error: ErrorCode| {
+                        let response = refusal!($module::$request, &request, error, $($own)*);
+                        call.answer::<messages::$module::$request<'_>>(&response)
+                    };
                     if illegal {
-                        let refused = $module::refuse(&request, ErrorCode::IllegalSaslState);
-                        return call.answer::<messages::$module::$request<'_>>(&refused).late("another request came during its login");
+                        return refuse(ErrorCode::IllegalSaslState).late("another request came during its login");
                     }
                     if !core.faults.is_empty() {
-                        let mentions = $module::mentions(&request);
-                        let refused = |error| match mentions.unanswered {
-                            true => Answer::Close(format!("a fault refuses it: {error}")),
-                            false => {
-                                let answer = call.answer::<messages::$module::$request<'_>>(&$module::refuse(&request, error));
-                                // A login that is refused ends the connection, whoever refuses it.
-                                match call.key {
-                                    ApiKey::SaslHandshake | ApiKey::SaslAuthenticate => answer.late("a fault refuses it"),
-                                    _ => answer,
-                                }
+                        let mentions = mentions!($module, &request, $($own)*);
+                        let refused = |error| match (mentions.unanswered, call.key) {
+                            (true, _) => Answer::Close(format!("a fault refuses it: {error}")),
+                            // A login that is refused ends the connection, whoever refuses it.
+                            (_, ApiKey::SaslHandshake | ApiKey::SaslAuthenticate) => {
+                                refuse(error).late("a fault refuses it")
                             }
+                            _ => refuse(error),
                         };
                         if let Some(answer) = core.stopped(call, &mentions, &refused) {
                             return answer;
                         }
                     }
-                    $module::handle(core, call, &request)
+                    $module::handle(core, call, &request).unwrap_or_else(refuse)
                 })*
                 key => Answer::Close(format!("{key} is not implemented")),
             }
@@ -149,67 +180,68 @@ macro_rules! apis {
     };
 }
 
-// The API key and the versions come from the request's type, which has the name of the file's message.
+// In brackets are the functions that a file has besides `handle`, or the field that has all that the request mentions.
+// The API key and the versions come from the type.
 apis! {
-    produce::ProduceRequest,
-    fetch::FetchRequest,
-    list_offsets::ListOffsetsRequest,
-    metadata::MetadataRequest,
-    offset_commit::OffsetCommitRequest,
-    offset_fetch::OffsetFetchRequest,
-    find_coordinator::FindCoordinatorRequest,
-    join_group::JoinGroupRequest,
-    heartbeat::HeartbeatRequest,
-    leave_group::LeaveGroupRequest,
-    sync_group::SyncGroupRequest,
-    describe_groups::DescribeGroupsRequest,
-    list_groups::ListGroupsRequest,
-    consumer_group_heartbeat::ConsumerGroupHeartbeatRequest,
-    consumer_group_describe::ConsumerGroupDescribeRequest,
-    api_versions::ApiVersionsRequest,
-    create_topics::CreateTopicsRequest,
-    delete_topics::DeleteTopicsRequest,
-    delete_records::DeleteRecordsRequest,
-    offset_for_leader_epoch::OffsetForLeaderEpochRequest,
-    create_partitions::CreatePartitionsRequest,
-    describe_configs::DescribeConfigsRequest,
-    alter_configs::AlterConfigsRequest,
-    incremental_alter_configs::IncrementalAlterConfigsRequest,
-    init_producer_id::InitProducerIdRequest,
-    add_partitions_to_txn::AddPartitionsToTxnRequest,
-    add_offsets_to_txn::AddOffsetsToTxnRequest,
-    txn_offset_commit::TxnOffsetCommitRequest,
-    end_txn::EndTxnRequest,
-    describe_transactions::DescribeTransactionsRequest,
-    list_transactions::ListTransactionsRequest,
-    alter_partition_reassignments::AlterPartitionReassignmentsRequest,
-    list_partition_reassignments::ListPartitionReassignmentsRequest,
-    elect_leaders::ElectLeadersRequest,
-    describe_topic_partitions::DescribeTopicPartitionsRequest,
-    describe_cluster::DescribeClusterRequest,
-    describe_log_dirs::DescribeLogDirsRequest,
-    alter_replica_log_dirs::AlterReplicaLogDirsRequest,
-    describe_quorum::DescribeQuorumRequest,
-    update_features::UpdateFeaturesRequest,
-    list_config_resources::ListConfigResourcesRequest,
-    describe_producers::DescribeProducersRequest,
-    delete_groups::DeleteGroupsRequest,
-    describe_acls::DescribeAclsRequest,
-    create_acls::CreateAclsRequest,
-    delete_acls::DeleteAclsRequest,
-    sasl_handshake::SaslHandshakeRequest,
-    sasl_authenticate::SaslAuthenticateRequest,
-    create_delegation_token::CreateDelegationTokenRequest,
-    renew_delegation_token::RenewDelegationTokenRequest,
-    expire_delegation_token::ExpireDelegationTokenRequest,
-    describe_delegation_token::DescribeDelegationTokenRequest,
-    describe_client_quotas::DescribeClientQuotasRequest,
-    alter_client_quotas::AlterClientQuotasRequest,
-    describe_user_scram_credentials::DescribeUserScramCredentialsRequest,
-    alter_user_scram_credentials::AlterUserScramCredentialsRequest,
-    offset_delete::OffsetDeleteRequest,
-    get_telemetry_subscriptions::GetTelemetrySubscriptionsRequest,
-    push_telemetry::PushTelemetryRequest,
+    produce::ProduceRequest(refuse mentions),
+    fetch::FetchRequest(refuse mentions),
+    list_offsets::ListOffsetsRequest(refuse mentions),
+    metadata::MetadataRequest(refuse mentions),
+    offset_commit::OffsetCommitRequest(refuse mentions),
+    offset_fetch::OffsetFetchRequest(refuse mentions),
+    find_coordinator::FindCoordinatorRequest(refuse mentions),
+    join_group::JoinGroupRequest(refuse group_id),
+    heartbeat::HeartbeatRequest(group_id),
+    leave_group::LeaveGroupRequest(group_id),
+    sync_group::SyncGroupRequest(group_id),
+    describe_groups::DescribeGroupsRequest(refuse mentions),
+    list_groups::ListGroupsRequest(),
+    consumer_group_heartbeat::ConsumerGroupHeartbeatRequest(group_id),
+    consumer_group_describe::ConsumerGroupDescribeRequest(refuse mentions),
+    api_versions::ApiVersionsRequest(),
+    create_topics::CreateTopicsRequest(refuse topics),
+    delete_topics::DeleteTopicsRequest(refuse mentions),
+    delete_records::DeleteRecordsRequest(refuse mentions),
+    offset_for_leader_epoch::OffsetForLeaderEpochRequest(refuse mentions),
+    create_partitions::CreatePartitionsRequest(refuse topics),
+    describe_configs::DescribeConfigsRequest(refuse mentions),
+    alter_configs::AlterConfigsRequest(refuse mentions),
+    incremental_alter_configs::IncrementalAlterConfigsRequest(refuse mentions),
+    init_producer_id::InitProducerIdRequest(refuse mentions),
+    add_partitions_to_txn::AddPartitionsToTxnRequest(refuse mentions),
+    add_offsets_to_txn::AddOffsetsToTxnRequest(mentions),
+    txn_offset_commit::TxnOffsetCommitRequest(refuse mentions),
+    end_txn::EndTxnRequest(mentions),
+    describe_transactions::DescribeTransactionsRequest(refuse mentions),
+    list_transactions::ListTransactionsRequest(),
+    alter_partition_reassignments::AlterPartitionReassignmentsRequest(refuse mentions),
+    list_partition_reassignments::ListPartitionReassignmentsRequest(refuse mentions),
+    elect_leaders::ElectLeadersRequest(refuse mentions),
+    describe_topic_partitions::DescribeTopicPartitionsRequest(refuse topics),
+    describe_cluster::DescribeClusterRequest(refuse),
+    describe_log_dirs::DescribeLogDirsRequest(mentions),
+    alter_replica_log_dirs::AlterReplicaLogDirsRequest(refuse mentions),
+    describe_quorum::DescribeQuorumRequest(refuse),
+    update_features::UpdateFeaturesRequest(refuse),
+    list_config_resources::ListConfigResourcesRequest(),
+    describe_producers::DescribeProducersRequest(refuse mentions),
+    delete_groups::DeleteGroupsRequest(refuse mentions),
+    describe_acls::DescribeAclsRequest(refuse),
+    create_acls::CreateAclsRequest(refuse),
+    delete_acls::DeleteAclsRequest(refuse),
+    sasl_handshake::SaslHandshakeRequest(),
+    sasl_authenticate::SaslAuthenticateRequest(refuse),
+    create_delegation_token::CreateDelegationTokenRequest(),
+    renew_delegation_token::RenewDelegationTokenRequest(),
+    expire_delegation_token::ExpireDelegationTokenRequest(),
+    describe_delegation_token::DescribeDelegationTokenRequest(),
+    describe_client_quotas::DescribeClientQuotasRequest(refuse),
+    alter_client_quotas::AlterClientQuotasRequest(refuse),
+    describe_user_scram_credentials::DescribeUserScramCredentialsRequest(refuse),
+    alter_user_scram_credentials::AlterUserScramCredentialsRequest(refuse),
+    offset_delete::OffsetDeleteRequest(mentions),
+    get_telemetry_subscriptions::GetTelemetrySubscriptionsRequest(),
+    push_telemetry::PushTelemetryRequest(),
 }
 
 const fn versions<'a, R: Request<'a>>() -> (ApiKey, i16, i16) {
@@ -225,7 +257,6 @@ fn decode<'a, R: Request<'a>>(call: &Call<'_>, mut body: Reader<'a>) -> Result<R
     Ok(request)
 }
 
-/// Carries out one request frame.
 pub(crate) fn serve(core: &mut Core, connection: ConnectionId, origin: &Origin, frame: &Bytes) -> Answer {
     if core.peers.login(connection).is_some_and(Login::takes_raw_frames) {
         return sasl_authenticate::raw(core, connection, frame);
@@ -279,8 +310,8 @@ impl Core {
     }
 }
 
-/// Whether Kafka's controller would give a request up before it looks at it. It does so if there is no time, and its
-/// answer is REQUEST_TIMED_OUT for all that the request names.
+/// True if Kafka's controller gives a request up before it looks at it. It does so if there is no time, and its answer
+/// is REQUEST_TIMED_OUT for all that the request names.
 fn has_no_time(timeout_ms: i32) -> bool {
     timeout_ms <= 0
 }
@@ -294,12 +325,10 @@ fn fenced_for(version: i16, known_from: i16, error: ErrorCode) -> ErrorCode {
     }
 }
 
-/// The hash of a SCRAM mechanism by Kafka's code.
 fn scram_hash(code: i8) -> Option<ScramHash> {
     [ScramHash::Sha256, ScramHash::Sha512].into_iter().find(|&hash| scram_code(hash) == code)
 }
 
-/// Kafka's code of a SCRAM mechanism.
 fn scram_code(hash: ScramHash) -> i8 {
     match hash {
         ScramHash::Sha256 => 1,

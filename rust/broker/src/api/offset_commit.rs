@@ -5,14 +5,13 @@
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::offset_commit::{
-    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
-    OffsetCommitResponsePartition, OffsetCommitResponseTopic,
+    OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic,
 };
 
-use super::group_offsets;
+use super::{Handled, group_offsets};
 use crate::core::Core;
 use crate::groups::{Commit, Identity, NewOffset};
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 /// Topics are identified by id from this version on.
@@ -20,10 +19,8 @@ const TOPIC_IDS_FROM: i16 = 10;
 /// Clients know GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH from this version on.
 const MEMBER_EPOCHS_FROM: i16 = 9;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetCommitRequest<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Read, Resource::Group(request.group_id)) {
-        return call.answer::<OffsetCommitRequest<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetCommitRequest<'_>) -> Handled {
+    core.authorize(call, Operation::Read, Resource::Group(request.group_id))?;
     let committed =
         group_offsets::commit(core, call, topics(request), call.version >= TOPIC_IDS_FROM, |core, offsets| {
             let commit = Commit {
@@ -41,42 +38,15 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetCommitReq
             };
             core.commit_offsets(call.node, &commit)
         });
-    call.answer::<OffsetCommitRequest<'_>>(&response(committed))
+    Ok(call.answer::<OffsetCommitRequest<'_>>(&response(committed)))
 }
 
-fn topics<'a>(request: &OffsetCommitRequest<'a>) -> group_offsets::Topics<'a> {
-    let topic = |topic: &OffsetCommitRequestTopic<'a>| {
-        let offset = |partition: &OffsetCommitRequestPartition<'a>| NewOffset {
-            topic: topic.name,
-            partition: partition.partition_index,
-            offset: partition.committed_offset,
-            leader_epoch: partition.committed_leader_epoch,
-            metadata: partition.committed_metadata,
-        };
-        ((topic.name, topic.topic_id), topic.partitions.iter().map(offset).collect())
-    };
-    request.topics.iter().map(topic).collect()
-}
-
-fn response<'a>(topics: impl IntoIterator<Item = group_offsets::Errors<'a>>) -> OffsetCommitResponse<'a> {
-    let partition = |(partition_index, error): (i32, ErrorCode)| OffsetCommitResponsePartition {
-        partition_index,
-        error_code: error.code(),
-        ..Default::default()
-    };
-    let topic = |((name, topic_id), partitions): group_offsets::Errors<'a>| OffsetCommitResponseTopic {
-        name,
-        topic_id,
-        partitions: partitions.into_iter().map(partition).collect(),
-        ..Default::default()
-    };
-    OffsetCommitResponse { topics: topics.into_iter().map(topic).collect(), ..Default::default() }
-}
-
-pub(super) fn refuse<'a>(request: &OffsetCommitRequest<'a>, error: ErrorCode) -> OffsetCommitResponse<'a> {
-    let refused = |offset: NewOffset<'_>| (offset.partition, error);
-    response(topics(request).into_iter().map(|(key, offsets)| (key, offsets.into_iter().map(refused).collect())))
-}
+group_offsets::mapping!(
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponseTopic,
+    OffsetCommitResponsePartition
+);
 
 pub(super) fn mentions<'a>(request: &OffsetCommitRequest<'a>) -> Mentions<'a> {
     let partitions = request.topics.iter().flat_map(|topic| {

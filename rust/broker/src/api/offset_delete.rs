@@ -7,17 +7,15 @@ use monedula_protocol::messages::offset_delete::{
     OffsetDeleteRequest, OffsetDeleteResponse, OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
 };
 
-use super::group_offsets;
+use super::{Handled, group_offsets};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetDeleteRequest<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Delete, Resource::Group(request.group_id)) {
-        return call.answer::<OffsetDeleteRequest<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetDeleteRequest<'_>) -> Handled {
+    core.authorize(call, Operation::Delete, Resource::Group(request.group_id))?;
     if request.group_id.is_empty() {
-        return call.answer::<OffsetDeleteRequest<'_>>(&refuse(request, ErrorCode::InvalidGroupId));
+        return Err(ErrorCode::InvalidGroupId);
     }
     let (mut refused, mut existing) = (Vec::new(), Vec::new());
     for topic in &request.topics {
@@ -33,15 +31,11 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetDeleteReq
             existing.push((topic.name, partitions));
         }
     }
-    match core.delete_offsets(call.node, request.group_id, &existing) {
-        Err(error) => call.answer::<OffsetDeleteRequest<'_>>(&refuse(request, error)),
-        Ok(outcomes) => {
-            for ((name, partitions), outcome) in existing.into_iter().zip(outcomes) {
-                partitions.into_iter().for_each(|partition| add(&mut refused, name, partition, outcome));
-            }
-            call.answer::<OffsetDeleteRequest<'_>>(&OffsetDeleteResponse { topics: refused, ..Default::default() })
-        }
+    let outcomes = core.delete_offsets(call.node, request.group_id, &existing)?;
+    for ((name, partitions), outcome) in existing.into_iter().zip(outcomes) {
+        partitions.into_iter().for_each(|partition| add(&mut refused, name, partition, outcome));
     }
+    Ok(call.answer::<OffsetDeleteRequest<'_>>(&OffsetDeleteResponse { topics: refused, ..Default::default() }))
 }
 
 fn add<'a>(topics: &mut Vec<OffsetDeleteResponseTopic<'a>>, name: &'a str, partition_index: i32, error: ErrorCode) {
@@ -50,10 +44,6 @@ fn add<'a>(topics: &mut Vec<OffsetDeleteResponseTopic<'a>>, name: &'a str, parti
         Some(known) => known.partitions.push(partition),
         None => topics.push(OffsetDeleteResponseTopic { name, partitions: vec![partition], ..Default::default() }),
     }
-}
-
-pub(super) fn refuse<'a>(_request: &OffsetDeleteRequest<'a>, error: ErrorCode) -> OffsetDeleteResponse<'a> {
-    OffsetDeleteResponse { error_code: error.code(), ..Default::default() }
 }
 
 pub(super) fn mentions<'a>(request: &OffsetDeleteRequest<'a>) -> Mentions<'a> {

@@ -14,9 +14,10 @@ use monedula_protocol::messages::offset_fetch::{
 };
 use monedula_protocol::types::Uuid;
 
+use super::Handled;
 use crate::core::Core;
 use crate::groups::Slot;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
 /// A request can name several groups from this version on.
@@ -48,7 +49,7 @@ impl PartitionOffset {
     }
 }
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetFetchRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetFetchRequest<'_>) -> Handled {
     let groups = groups(call.version, request);
     let found: Vec<_> = groups.iter().map(|group| fetch(core, call, request.require_stable, group)).collect();
     if call.version >= GROUPS_FROM {
@@ -58,19 +59,19 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetFetchRequ
             error_code: found.as_ref().err().map_or(0, |error| error.code()),
             ..Default::default()
         });
-        return call.answer::<OffsetFetchRequest<'_>>(&OffsetFetchResponse {
+        return Ok(call.answer::<OffsetFetchRequest<'_>>(&OffsetFetchResponse {
             groups: answers.collect(),
             ..Default::default()
-        });
+        }));
     }
-    match found.first() {
-        Some(Ok(topics)) => call.answer::<OffsetFetchRequest<'_>>(&OffsetFetchResponse {
-            topics: topics.iter().map(with_name).collect(),
-            ..Default::default()
-        }),
-        Some(Err(error)) => call.answer::<OffsetFetchRequest<'_>>(&refuse_in(request, *error, call.version)),
-        None => call.answer::<OffsetFetchRequest<'_>>(&OffsetFetchResponse::default()),
-    }
+    let response = match found.first() {
+        Some(Ok(topics)) => {
+            OffsetFetchResponse { topics: topics.iter().map(with_name).collect(), ..Default::default() }
+        }
+        Some(Err(error)) => refuse_in(request, *error, call.version),
+        None => OffsetFetchResponse::default(),
+    };
+    Ok(call.answer::<OffsetFetchRequest<'_>>(&response))
 }
 
 fn groups<'a>(version: i16, request: &OffsetFetchRequest<'a>) -> Vec<OffsetFetchRequestGroup<'a>> {
@@ -78,13 +79,12 @@ fn groups<'a>(version: i16, request: &OffsetFetchRequest<'a>) -> Vec<OffsetFetch
         return request.groups.clone();
     }
     let topics = request.topics.as_ref().map(|topics| {
-        let topic =
-            |topic: &monedula_protocol::messages::offset_fetch::OffsetFetchRequestTopic<'a>| OffsetFetchRequestTopics {
-                name: topic.name,
-                partition_indexes: topic.partition_indexes.clone(),
-                ..Default::default()
-            };
-        topics.iter().map(topic).collect()
+        let topics = topics.iter().map(|topic| OffsetFetchRequestTopics {
+            name: topic.name,
+            partition_indexes: topic.partition_indexes.clone(),
+            ..Default::default()
+        });
+        topics.collect()
     });
     vec![OffsetFetchRequestGroup { group_id: request.group_id, topics, ..Default::default() }]
 }
@@ -109,11 +109,13 @@ fn fetch(
     };
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     for topic in wanted {
+        let refused = |name, error| {
+            let none = |&partition: &i32| PartitionOffset::none(partition, error);
+            TopicOffsets { name, id: topic.topic_id, partitions: topic.partition_indexes.iter().map(none).collect() }
+        };
         match name_of(core, call.version, topic) {
             Some(name) if !core.allows(call, Operation::Describe, Resource::Topic(&name)) => {
-                let refused = |&partition: &i32| PartitionOffset::none(partition, ErrorCode::TopicAuthorizationFailed);
-                let partitions = topic.partition_indexes.iter().map(refused).collect();
-                unknown.push(TopicOffsets { name, id: topic.topic_id, partitions });
+                unknown.push(refused(name, ErrorCode::TopicAuthorizationFailed));
             }
             Some(name) => {
                 let partitions = topic.partition_indexes.iter().map(|&partition| {
@@ -130,11 +132,7 @@ fn fetch(
                 let partitions = partitions.collect();
                 known.push(TopicOffsets { name, id: topic.topic_id, partitions });
             }
-            None => {
-                let refused = |&partition: &i32| PartitionOffset::none(partition, ErrorCode::UnknownTopicId);
-                let partitions = topic.partition_indexes.iter().map(refused).collect();
-                unknown.push(TopicOffsets { name: "".into(), id: topic.topic_id, partitions });
-            }
+            None => unknown.push(refused("".into(), ErrorCode::UnknownTopicId)),
         }
     }
     known.append(&mut unknown);
@@ -179,20 +177,14 @@ fn all(core: &Core, version: i16, require_stable: bool, slot: &Slot) -> Vec<Topi
 }
 
 fn with_ids(version: i16, topic: &TopicOffsets) -> OffsetFetchResponseTopics<'_> {
-    let partition = |offset: &'_ PartitionOffset| -> OffsetFetchResponsePartitions<'_> {
-        OffsetFetchResponsePartitions {
-            partition_index: offset.partition,
-            committed_offset: offset.offset,
-            committed_leader_epoch: offset.leader_epoch,
-            metadata: None,
-            error_code: offset.error.code(),
-            ..Default::default()
-        }
-    };
-    let partitions = topic
-        .partitions
-        .iter()
-        .map(|offset| OffsetFetchResponsePartitions { metadata: Some(&offset.metadata), ..partition(offset) });
+    let partitions = topic.partitions.iter().map(|offset| OffsetFetchResponsePartitions {
+        partition_index: offset.partition,
+        committed_offset: offset.offset,
+        committed_leader_epoch: offset.leader_epoch,
+        metadata: Some(&offset.metadata),
+        error_code: offset.error.code(),
+        ..Default::default()
+    });
     let id = if version >= TOPIC_IDS_FROM { topic.id } else { Uuid::default() };
     OffsetFetchResponseTopics {
         name: &topic.name,

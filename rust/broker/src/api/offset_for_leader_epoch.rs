@@ -8,11 +8,12 @@ use monedula_protocol::messages::offset_for_leader_epoch::{
     OffsetForLeaderTopic, OffsetForLeaderTopicResult,
 };
 
+use super::Handled;
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetForLeaderEpochRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetForLeaderEpochRequest<'_>) -> Handled {
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
@@ -22,7 +23,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetForLeader
         topics.push(OffsetForLeaderTopicResult { topic: topic.topic, partitions, ..Default::default() });
     }
     let response = OffsetForLeaderEpochResponse { topics, ..Default::default() };
-    call.answer::<OffsetForLeaderEpochRequest<'_>>(&response)
+    Ok(call.answer::<OffsetForLeaderEpochRequest<'_>>(&response))
 }
 
 fn find(

@@ -1,7 +1,7 @@
 //! Produce, versions 3-13: appends one record batch to each partition. It never creates a topic.
 //!
-//! Not implemented: nothing known, besides what [`super`] lists. acks=all does not wait: the in-sync replicas share one log and have every record
-//! at once.
+//! Not implemented: nothing known, besides what [`super`] lists. acks=all does not wait: the in-sync replicas share one
+//! log and have every record at once.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,34 +14,34 @@ use monedula_protocol::messages::produce::{
 };
 use monedula_protocol::records::{Batches, RecordsError};
 
-use super::has_no_time;
-use crate::cluster::{Appended, Coordinated};
-use crate::core::Core;
+use super::{Handled, has_no_time};
+use crate::cluster::Coordinated;
+use crate::core::{Appended, Core};
 use crate::log::Batch;
 use crate::log::validate::{Refusal, single_batch};
 use crate::request::{Answer, Call, Mentions, TopicKey};
-use crate::security::{Limited, Operation, Resource};
+use crate::security::{ByteQuota, Operation, Resource};
 use crate::transactions::Membership;
 
 /// The client id that Kafka allows to write to internal topics.
 const ADMIN_CLIENT_ID: &str = "__admin_client";
 
 /// The outcome for the batch of one partition.
-struct Outcome {
+struct ProducedBatch {
     index: i32,
     result: Result<Appended, Refusal>,
     /// Set even if the batch was refused, once the log was read; else -1.
     log_start_offset: i64,
-    /// Whether the batch is in the log, and the request has no time to wait for the other replicas in sync.
+    /// True if the batch is in the log, and the request has no time to wait for the other replicas in sync.
     timed_out: bool,
     /// The leader and its epoch, if the node is not the leader (KIP-951).
     leader: Option<(i32, i32)>,
 }
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<'_>) -> Handled {
     if has_transactional_records(request) && !may_use_transactional_id(core, call, request) {
         let refused = refuse(request, ErrorCode::TransactionalIdAuthorizationFailed);
-        return finish(core, call, request, refused);
+        return Ok(finish(core, call, request, refused));
     }
     let mut outcomes = Vec::with_capacity(request.topic_data.len());
     for (topic, partitions) in wanted(request) {
@@ -49,7 +49,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<
             13.. => core.topics.name_of(topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
             _ => core.topics.get(topic.name).map(|found| found.name.clone()).ok_or(ErrorCode::UnknownTopicOrPartition),
         };
-        // Whether an unknown topic exists is not told to clients that may not write to it.
+        // A client that may not write to a topic must not learn whether it exists.
         let asked = name.as_deref().unwrap_or(topic.name);
         let name = match core.authorize(call, Operation::Write, Resource::Topic(asked)) {
             Err(error) if name != Err(ErrorCode::UnknownTopicId) => Err(error),
@@ -59,7 +59,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<
             Ok(name) => produce(core, call, request, name, data),
             Err(error) => {
                 let result = Err((*error).into());
-                Outcome { index: data.index, result, log_start_offset: -1, timed_out: false, leader: None }
+                ProducedBatch { index: data.index, result, log_start_offset: -1, timed_out: false, leader: None }
             }
         });
         outcomes.push((topic, partitions.collect::<Vec<_>>()));
@@ -80,7 +80,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<
             .collect(),
         ..Default::default()
     };
-    finish(core, call, request, response)
+    Ok(finish(core, call, request, response))
 }
 
 /// The topics with their partitions, each once and none without partitions. If a partition is in the request twice, the
@@ -113,7 +113,7 @@ fn wanted<'a, 'r>(
 
 /// Makes the answer. With acks=0 there is no response, so an error closes the connection.
 fn finish(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<'_>, response: ProduceResponse<'_>) -> Answer {
-    let throttle_time_ms = core.throttle(call.ticket.connection, Limited::Produced, call.frame.len());
+    let throttle_time_ms = core.throttle(call.ticket.connection, ByteQuota::Produced, call.frame.len());
     if request.acks != 0 {
         return call.answer::<ProduceRequest<'_>>(&ProduceResponse { throttle_time_ms, ..response });
     }
@@ -151,7 +151,7 @@ fn produce(
     request: &ProduceRequest<'_>,
     topic: &str,
     data: &PartitionProduceData<'_>,
-) -> Outcome {
+) -> ProducedBatch {
     let fault = core.faults.partition_error(call, topic, data.index);
     let mut in_transaction = true;
     let result = match fault {
@@ -180,11 +180,11 @@ fn produce(
     };
     let waits = request.acks == -1 && has_no_time(request.timeout_ms) && result.is_ok();
     let timed_out = waits && partition.is_some_and(|partition| partition.isr.len() > 1);
-    Outcome { index: data.index, result, log_start_offset, timed_out, leader }
+    ProducedBatch { index: data.index, result, log_start_offset, timed_out, leader }
 }
 
-/// Whether the record bytes are refused before the log is read. That is so for a wrong number of batches, and not for
-/// an invalid field in the header of the batch.
+/// True if the record bytes are refused before the log is read: for a wrong number of batches, but not for an invalid
+/// field in the header of the batch.
 fn refused_early(call: &Call<'_>, data: &PartitionProduceData<'_>) -> bool {
     let first = data.records.and_then(|records| Batches::new(records).next());
     !matches!(first, Some(Err(RecordsError::Header { .. }))) && batch_of(call, data).is_err()
@@ -218,33 +218,24 @@ fn append(
     if batch.header.is_transactional() {
         let joined = join_transaction(core, call, request, (topic, data.index), &batch);
         *in_transaction = joined.is_ok();
-        begins = joined? == Joined::Now && call.version >= ADDS_PARTITIONS_FROM;
+        begins = joined? && call.version >= ADDS_PARTITIONS_FROM;
     }
     core.append_from_client((topic, data.index), batch, request.acks, begins)
 }
 
-/// How a partition came to be in a producer's transaction.
-#[derive(PartialEq, Eq)]
-enum Joined {
-    /// The log shows records of it already.
-    Before,
-    /// The coordinator was asked.
-    Now,
-}
-
 /// Checks that the partition is in the producer's transaction, or adds it (KIP-890). If the log shows an open
-/// transaction of the same producer epoch, the coordinator need not be asked.
+/// transaction of the same producer epoch, the coordinator need not be asked. Returns whether it was.
 fn join_transaction(
     core: &mut Core,
     call: &Call<'_>,
     request: &ProduceRequest<'_>,
     (topic, index): (&str, i32),
     batch: &Batch,
-) -> Result<Joined, Refusal> {
+) -> Result<bool, Refusal> {
     let producer = (batch.header.producer_id, batch.header.producer_epoch);
     let known = core.topics.partition(topic, index).and_then(|found| found.log.producers().get(producer.0));
     if known.is_some_and(|known| known.transaction_start.is_some() && known.epoch == producer.1) {
-        return Ok(Joined::Before);
+        return Ok(false);
     }
     let membership = match call.version {
         ADDS_PARTITIONS_FROM.. => Membership::Added,
@@ -252,7 +243,7 @@ fn join_transaction(
     };
     let id = request.transactional_id.unwrap_or_default();
     let joined = core.join_transaction(id, producer, (topic.into(), index), membership);
-    joined.map(|()| Joined::Now).map_err(|error| {
+    joined.map(|()| true).map_err(|error| {
         // Coordinator errors that clients would not retry after a Produce become NOT_ENOUGH_REPLICAS, which they retry.
         let unverified = match error {
             ErrorCode::ConcurrentTransactions => call.version < ADDS_PARTITIONS_FROM,
@@ -273,7 +264,7 @@ fn join_transaction(
     })
 }
 
-fn describe<'a>(topic: &TopicProduceData<'a>, outcomes: &'a [Outcome]) -> TopicProduceResponse<'a> {
+fn describe<'a>(topic: &TopicProduceData<'a>, outcomes: &'a [ProducedBatch]) -> TopicProduceResponse<'a> {
     let partition_responses = outcomes.iter().map(|outcome| {
         let described = match &outcome.result {
             Ok(appended) => PartitionProduceResponse {

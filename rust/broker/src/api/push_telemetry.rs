@@ -1,15 +1,17 @@
 //! PushTelemetry, version 0: takes a client's metrics (KIP-714) and keeps them for tests. Offered only by a broker that
 //! was started with `client_metrics`.
 //!
-//! Not implemented: nothing reads the metrics here; whether they are MetricsData of OpenTelemetry is for the test to say.
+//! Not implemented: nothing reads the metrics here; whether they are MetricsData of OpenTelemetry is for the test to
+//! say.
 
 use monedula_protocol::compression::{Compression, Decompressor};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::push_telemetry::{PushTelemetryRequest, PushTelemetryResponse};
 
+use super::Handled;
 use crate::cluster::{MetricsClient, Push};
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 
 type Request<'a> = PushTelemetryRequest<'a>;
 
@@ -20,14 +22,13 @@ pub(super) const ACCEPTED: [Compression; 4] =
 /// Kafka's default of `telemetry.max.bytes`.
 pub(super) const MAX_BYTES: i32 = 1 << 20;
 
-/// The most bytes of decompressed metrics that are kept of one push.
+/// The limit on decompressed metrics that are kept of one push.
 const MAX_DECOMPRESSED_BYTES: usize = 16 << 20;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
     let outcome = take(core, call, request);
     core.client_metrics.note(request.client_instance_id, outcome.err());
-    let error = outcome.err().unwrap_or(ErrorCode::None);
-    call.answer::<Request<'_>>(&refuse(request, error))
+    outcome.map(|()| call.answer::<Request<'_>>(&PushTelemetryResponse::default()))
 }
 
 fn take(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Result<(), ErrorCode> {
@@ -54,12 +55,4 @@ fn take(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Result<(), E
     };
     core.client_metrics.take(push);
     Ok(())
-}
-
-pub(super) fn refuse<'a>(_request: &Request<'_>, error: ErrorCode) -> PushTelemetryResponse<'a> {
-    PushTelemetryResponse { error_code: error.code(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &Request<'a>) -> Mentions<'a> {
-    Mentions::default()
 }

@@ -5,29 +5,22 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::renew_delegation_token::{RenewDelegationTokenRequest, RenewDelegationTokenResponse};
 
+use super::Handled;
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 
 type Request<'a> = RenewDelegationTokenRequest<'a>;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
     if !call.origin.may_use_tokens() {
-        let error = ErrorCode::DelegationTokenRequestNotAllowed;
-        let refused = RenewDelegationTokenResponse { expiry_timestamp_ms: -1, ..refuse(request, error) };
-        return call.answer::<Request<'_>>(&refused);
+        return Ok(call.answer::<Request<'_>>(&RenewDelegationTokenResponse {
+            error_code: ErrorCode::DelegationTokenRequestNotAllowed.code(),
+            expiry_timestamp_ms: -1,
+            ..Default::default()
+        }));
     }
     let (hmac, principal) = (request.hmac.expose(), &call.origin.principal);
-    let response = match core.security.tokens.renew(hmac, principal, request.renew_period_ms, core.now_ms) {
-        Ok(expiry_timestamp_ms) => RenewDelegationTokenResponse { expiry_timestamp_ms, ..Default::default() },
-        Err(error) => refuse(request, error),
-    };
-    call.answer::<Request<'_>>(&response)
-}
-
-pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> RenewDelegationTokenResponse<'a> {
-    RenewDelegationTokenResponse { error_code: error.code(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &Request<'a>) -> Mentions<'a> {
-    Mentions::default()
+    let expiry_timestamp_ms =
+        core.security.tokens_mut().renew(hmac, principal, request.renew_period_ms, core.now_ms)?;
+    Ok(call.answer::<Request<'_>>(&RenewDelegationTokenResponse { expiry_timestamp_ms, ..Default::default() }))
 }

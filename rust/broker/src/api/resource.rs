@@ -13,7 +13,7 @@ pub(super) const BROKER_LOGGER: i8 = 8;
 pub(super) const CLIENT_METRICS: i8 = 16;
 pub(super) const GROUP: i8 = 32;
 
-/// What the authorizer is asked about for a resource: configs of brokers belong to the cluster.
+/// The resource about which the authorizer is asked: configs of brokers belong to the cluster.
 pub(super) fn authorized(kind: i8, name: &str) -> Resource<'_> {
     match kind {
         TOPIC => Resource::Topic(name),
@@ -22,7 +22,7 @@ pub(super) fn authorized(kind: i8, name: &str) -> Resource<'_> {
     }
 }
 
-/// What a request mentions that names resources by type and name.
+/// Mentions of a request that names resources by type and name.
 pub(super) fn mentions<'a>(resources: impl Iterator<Item = (i8, &'a str)> + Clone) -> Mentions<'a> {
     let named = |kind| resources.clone().filter(move |(of, _)| *of == kind).map(|(_, name)| name);
     Mentions {

@@ -10,22 +10,23 @@ use monedula_protocol::sasl::{Authenticated, Mechanism, ServerStep};
 use monedula_protocol::secret::Secret;
 use monedula_protocol::types::SecretBytes;
 
+use super::Handled;
 use crate::core::Core;
-use crate::request::{Answer, Call, ConnectionId, Mentions};
-use crate::security::{Directory, Exchange, Login, Principal, Session, session_ms};
+use crate::request::{Answer, Call, ConnectionId};
+use crate::security::{BrokerAccounts, Login, Principal, SaslExchange, Session, session_ms};
 
 /// Version 0 of the response has no session lifetime.
 const LIFETIME_FROM: i16 = 1;
 
 /// The outcome of one message of a mechanism.
-enum Outcome {
+enum SaslReply {
     Challenge(Secret),
     /// The last message, and how long the session lasts; 0 for any time.
     Done(Secret, i64),
     Refused(String),
 }
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SaslAuthenticateRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SaslAuthenticateRequest<'_>) -> Handled {
     let answer = |auth_bytes: &Secret, session_lifetime_ms: i64| {
         call.answer::<SaslAuthenticateRequest<'_>>(&SaslAuthenticateResponse {
             auth_bytes: SecretBytes::new(auth_bytes.expose()),
@@ -33,10 +34,10 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SaslAuthenticat
             ..Default::default()
         })
     };
-    match step(core, call.ticket.connection, request.auth_bytes.expose()) {
-        Some(Outcome::Challenge(challenge)) => answer(&challenge, 0),
-        Some(Outcome::Done(last, lifetime_ms)) => answer(&last, lifetime_ms),
-        Some(Outcome::Refused(message)) => {
+    Ok(match step(core, call.ticket.connection, request.auth_bytes.expose()) {
+        Some(SaslReply::Challenge(challenge)) => answer(&challenge, 0),
+        Some(SaslReply::Done(last, lifetime_ms)) => answer(&last, lifetime_ms),
+        Some(SaslReply::Refused(message)) => {
             let refused = SaslAuthenticateResponse {
                 error_code: ErrorCode::SaslAuthenticationFailed.code(),
                 error_message: Some(&message),
@@ -52,40 +53,40 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SaslAuthenticat
                 ..Default::default()
             })
         }
-    }
+    })
 }
 
 /// Takes a message that comes as a frame without a header, after version 0 of SaslHandshake.
 pub(super) fn raw(core: &mut Core, connection: ConnectionId, message: &Bytes) -> Answer {
     match step(core, connection, message) {
-        Some(Outcome::Challenge(bytes) | Outcome::Done(bytes, _)) => {
+        Some(SaslReply::Challenge(bytes) | SaslReply::Done(bytes, _)) => {
             let mut frame = Vec::with_capacity(4 + bytes.expose().len());
             frame.extend_from_slice(&(bytes.expose().len() as u32).to_be_bytes());
             frame.extend_from_slice(bytes.expose());
             Answer::Now(vec![frame.into()])
         }
-        Some(Outcome::Refused(_)) => Answer::Refused(Vec::new(), "its login is refused".to_owned()),
+        Some(SaslReply::Refused(_)) => Answer::Refused(Vec::new(), "its login is refused".to_owned()),
         None => Answer::Close("there is no SASL exchange".to_owned()),
     }
 }
 
 /// Passes a message of the client to the mechanism. Returns `None` if no exchange is in progress.
-fn step(core: &mut Core, connection: ConnectionId, message: &[u8]) -> Option<Outcome> {
+fn step(core: &mut Core, connection: ConnectionId, message: &[u8]) -> Option<SaslReply> {
     let mut exchange = core.peers.take_exchange(connection)?;
     let mechanism = exchange.server.mechanism();
-    let directory = Directory { security: &core.security, now_ms: core.now_ms };
+    let directory = BrokerAccounts { security: &core.security, now_ms: core.now_ms };
     Some(match exchange.server.step(message, &directory) {
         ServerStep::Challenge(challenge) => {
             core.peers.set_login(connection, Login::Exchange(exchange));
-            Outcome::Challenge(challenge)
+            SaslReply::Challenge(challenge)
         }
         ServerStep::Authenticated(last, who) => match finish(core, connection, *exchange, mechanism, &who) {
-            Ok(lifetime_ms) => Outcome::Done(last, lifetime_ms),
-            Err(message) => Outcome::Refused(message),
+            Ok(lifetime_ms) => SaslReply::Done(last, lifetime_ms),
+            Err(message) => SaslReply::Refused(message),
         },
         ServerStep::Refused(refusal) => {
             log::info!("a login with {mechanism} is refused: {}", refusal.reason);
-            Outcome::Refused(match exchange.before {
+            SaslReply::Refused(match exchange.before {
                 Some(_) => refusal.message.replace("during authentication", "during re-authentication"),
                 None => refusal.message,
             })
@@ -100,7 +101,7 @@ fn step(core: &mut Core, connection: ConnectionId, message: &[u8]) -> Option<Out
 fn finish(
     core: &mut Core,
     connection: ConnectionId,
-    exchange: Exchange,
+    exchange: SaslExchange,
     mechanism: Mechanism,
     who: &Authenticated,
 ) -> Result<i64, String> {
@@ -125,8 +126,4 @@ fn finish(
 
 pub(super) fn refuse<'a>(_request: &SaslAuthenticateRequest<'a>, error: ErrorCode) -> SaslAuthenticateResponse<'a> {
     SaslAuthenticateResponse { error_code: error.code(), error_message: Some(error.message()), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &SaslAuthenticateRequest<'a>) -> Mentions<'a> {
-    Mentions::default()
 }

@@ -7,20 +7,19 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::sasl_handshake::{SaslHandshakeRequest, SaslHandshakeResponse};
 use monedula_protocol::sasl::{Mechanism, ServerExchange};
 
+use super::Handled;
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
-use crate::security::{Exchange, Login, Session, random};
+use crate::request::Call;
+use crate::security::{Login, SaslExchange, Session, random};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SaslHandshakeRequest<'_>) -> Answer {
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SaslHandshakeRequest<'_>) -> Handled {
     let now_ms = core.now_ms;
     let before = match core.peers.login(call.ticket.connection) {
         Some(Login::Start | Login::Versions) => None,
         Some(Login::Done(session)) if session.may_be_renewed(now_ms) => {
             Some(Session { renewed_ms: Some(now_ms), ..session.clone() })
         }
-        _ => {
-            return call.answer::<SaslHandshakeRequest<'_>>(&refuse(request, ErrorCode::IllegalSaslState));
-        }
+        _ => return Err(ErrorCode::IllegalSaslState),
     };
     let enabled = &core.settings.security.mechanisms;
     let wanted = Mechanism::from_name(request.mechanism).filter(|wanted| enabled.contains(wanted));
@@ -33,21 +32,13 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SaslHandshakeRe
     });
     let Some(server) = exchange else {
         core.peers.set_login(call.ticket.connection, Login::Failed);
-        return answer.late("the client asks for a SASL mechanism that is not enabled");
+        return Ok(answer.late("the client asks for a SASL mechanism that is not enabled"));
     };
     let other = before.as_ref().is_some_and(|before| Some(before.mechanism) != wanted);
     let login = match other {
         true => Login::OtherMechanism,
-        false => Login::Exchange(Box::new(Exchange { server, is_raw: call.version == 0, before })),
+        false => Login::Exchange(Box::new(SaslExchange { server, is_raw: call.version == 0, before })),
     };
     core.peers.set_login(call.ticket.connection, login);
-    answer
-}
-
-pub(super) fn refuse<'a>(_request: &SaslHandshakeRequest<'a>, error: ErrorCode) -> SaslHandshakeResponse<'a> {
-    SaslHandshakeResponse { error_code: error.code(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &SaslHandshakeRequest<'a>) -> Mentions<'a> {
-    Mentions::default()
+    Ok(answer)
 }

@@ -4,29 +4,24 @@
 //! Not implemented: nothing known, besides what [`super`] lists.
 
 use monedula_protocol::error_code::ErrorCode;
-use monedula_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupResponse};
+use monedula_protocol::messages::sync_group::SyncGroupRequest;
 
+use super::Handled;
 use crate::core::Core;
 use crate::groups::{Effects, Group, Identity, Slot, Sync, SyncAnswer};
-use crate::request::{Answer, Call, Mentions};
+use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SyncGroupRequest<'_>) -> Answer {
-    let refused = |error| call.answer::<SyncGroupRequest<'_>>(&refuse(request, error));
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SyncGroupRequest<'_>) -> Handled {
     // KIP-559: from version 5 on, a member names the protocol type and protocol that it expects of the group.
     if call.version >= 5 && (request.protocol_type.is_none() || request.protocol_name.is_none()) {
-        return refused(ErrorCode::InconsistentGroupProtocol);
+        return Err(ErrorCode::InconsistentGroupProtocol);
     }
-    if let Err(error) = core.authorize(call, Operation::Read, Resource::Group(request.group_id)) {
-        return refused(error);
-    }
+    core.authorize(call, Operation::Read, Resource::Group(request.group_id))?;
     if request.group_id.is_empty() {
-        return refused(ErrorCode::InvalidGroupId);
+        return Err(ErrorCode::InvalidGroupId);
     }
-    let partition = match core.group_partition(call.node, request.group_id) {
-        Ok(partition) => partition,
-        Err(error) => return refused(error),
-    };
+    let partition = core.group_partition(call.node, request.group_id)?;
     let sync = Sync {
         ticket: call.ticket,
         who: Identity {
@@ -40,7 +35,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SyncGroupReques
     };
     // If the change cannot be stored, change_group has already answered with the error.
     let _ = core.change_group(partition, request.group_id, |core, slot, effects| sync_slot(core, slot, &sync, effects));
-    Answer::Later
+    Ok(Answer::Later)
 }
 
 fn sync_slot(core: &Core, slot: &mut Slot, sync: &Sync<'_>, effects: &mut Effects) {
@@ -52,12 +47,4 @@ fn sync_slot(core: &Core, slot: &mut Slot, sync: &Sync<'_>, effects: &mut Effect
         }
         None => effects.sync(sync.ticket, SyncAnswer::refused(ErrorCode::UnknownMemberId)),
     }
-}
-
-pub(super) fn refuse<'a>(_request: &SyncGroupRequest<'a>, error: ErrorCode) -> SyncGroupResponse<'a> {
-    SyncGroupResponse { error_code: error.code(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(request: &SyncGroupRequest<'a>) -> Mentions<'a> {
-    Mentions { groups: vec![request.group_id], ..Default::default() }
 }

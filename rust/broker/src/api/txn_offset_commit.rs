@@ -6,15 +6,14 @@
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::txn_offset_commit::{
-    TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic, TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
+    TxnOffsetCommitRequest, TxnOffsetCommitResponse, TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
 };
 
-use super::group_offsets;
+use super::{Handled, group_offsets};
 use crate::cluster::Coordinated;
 use crate::core::Core;
 use crate::groups::{Commit, Identity, NewOffset};
-use crate::request::{Answer, Call, Mentions, TopicKey};
+use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 use crate::transactions::Membership;
 
@@ -26,13 +25,9 @@ const ADDS_FROM: i16 = 5;
 /// From this version on, topics are identified by id, and clients know GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH.
 const TOPIC_IDS_FROM: i16 = 6;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &TxnOffsetCommitRequest<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Write, Resource::TransactionalId(request.transactional_id)) {
-        return call.answer::<TxnOffsetCommitRequest<'_>>(&refuse(request, error));
-    }
-    if let Err(error) = core.authorize(call, Operation::Read, Resource::Group(request.group_id)) {
-        return call.answer::<TxnOffsetCommitRequest<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &TxnOffsetCommitRequest<'_>) -> Handled {
+    core.authorize(call, Operation::Write, Resource::TransactionalId(request.transactional_id))?;
+    core.authorize(call, Operation::Read, Resource::Group(request.group_id))?;
     let mut committed =
         group_offsets::commit(core, call, topics(request), call.version >= TOPIC_IDS_FROM, |core, offsets| {
             commit(core, call, request, offsets)
@@ -43,7 +38,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &TxnOffsetCommit
             *error = ErrorCode::CoordinatorNotAvailable;
         }
     }
-    call.answer::<TxnOffsetCommitRequest<'_>>(&response(committed))
+    Ok(call.answer::<TxnOffsetCommitRequest<'_>>(&response(committed)))
 }
 
 fn commit(
@@ -81,39 +76,12 @@ fn commit(
     core.commit_offsets(call.node, &commit)
 }
 
-fn topics<'a>(request: &TxnOffsetCommitRequest<'a>) -> group_offsets::Topics<'a> {
-    let topic = |topic: &TxnOffsetCommitRequestTopic<'a>| {
-        let offset = |partition: &TxnOffsetCommitRequestPartition<'a>| NewOffset {
-            topic: topic.name,
-            partition: partition.partition_index,
-            offset: partition.committed_offset,
-            leader_epoch: partition.committed_leader_epoch,
-            metadata: partition.committed_metadata,
-        };
-        ((topic.name, topic.topic_id), topic.partitions.iter().map(offset).collect())
-    };
-    request.topics.iter().map(topic).collect()
-}
-
-fn response<'a>(topics: impl IntoIterator<Item = group_offsets::Errors<'a>>) -> TxnOffsetCommitResponse<'a> {
-    let partition = |(partition_index, error): (i32, ErrorCode)| TxnOffsetCommitResponsePartition {
-        partition_index,
-        error_code: error.code(),
-        ..Default::default()
-    };
-    let topic = |((name, topic_id), partitions): group_offsets::Errors<'a>| TxnOffsetCommitResponseTopic {
-        name,
-        topic_id,
-        partitions: partitions.into_iter().map(partition).collect(),
-        ..Default::default()
-    };
-    TxnOffsetCommitResponse { topics: topics.into_iter().map(topic).collect(), ..Default::default() }
-}
-
-pub(super) fn refuse<'a>(request: &TxnOffsetCommitRequest<'a>, error: ErrorCode) -> TxnOffsetCommitResponse<'a> {
-    let refused = |offset: NewOffset<'_>| (offset.partition, error);
-    response(topics(request).into_iter().map(|(key, offsets)| (key, offsets.into_iter().map(refused).collect())))
-}
+group_offsets::mapping!(
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponseTopic,
+    TxnOffsetCommitResponsePartition
+);
 
 pub(super) fn mentions<'a>(request: &TxnOffsetCommitRequest<'a>) -> Mentions<'a> {
     let partitions = request.topics.iter().flat_map(|topic| {

@@ -10,10 +10,11 @@ use monedula_protocol::messages::update_features::{
     FeatureUpdateKey, UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse,
 };
 
+use super::Handled;
 use super::api_versions::{Feature, features};
 use crate::cluster::NodeId;
 use crate::core::Core;
-use crate::request::{Answer, Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 type Request<'a> = UpdateFeaturesRequest<'a>;
@@ -22,10 +23,8 @@ const UPGRADE: i8 = 1;
 const SAFE_DOWNGRADE: i8 = 2;
 const UNSAFE_DOWNGRADE: i8 = 3;
 
-pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if let Err(error) = core.authorize(call, Operation::Alter, Resource::Cluster) {
-        return call.answer::<Request<'_>>(&refuse(request, error));
-    }
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Handled {
+    core.authorize(call, Operation::Alter, Resource::Cluster)?;
     let known = features(core);
     let controller = core.nodes.controller().unwrap_or(call.node);
     // If a feature is named twice, the last update counts.
@@ -38,11 +37,11 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     });
     if let Some(problem) = refused {
         let message = format!("The update failed for all features since the following feature had an error: {problem}");
-        return call.answer::<Request<'_>>(&UpdateFeaturesResponse {
+        return Ok(call.answer::<Request<'_>>(&UpdateFeaturesResponse {
             error_code: ErrorCode::InvalidUpdateVersion.code(),
             error_message: Some(&message),
             ..Default::default()
-        });
+        }));
     }
     let named = |update: &FeatureUpdateKey<'_>| update.feature.to_owned();
     let names: Vec<String> = request.feature_updates.iter().filter(|_| call.version < 2).map(named).collect();
@@ -52,11 +51,11 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         error_message: Some(ErrorCode::None.name()),
         ..Default::default()
     });
-    call.answer::<Request<'_>>(&UpdateFeaturesResponse {
+    Ok(call.answer::<Request<'_>>(&UpdateFeaturesResponse {
         error_message: None,
         results: results.collect(),
         ..Default::default()
-    })
+    }))
 }
 
 /// Checks that an update leaves the feature at its level.
@@ -97,8 +96,4 @@ fn check(controller: NodeId, known: &[Feature], update: &FeatureUpdateKey<'_>) -
 
 pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> UpdateFeaturesResponse<'a> {
     UpdateFeaturesResponse { error_code: error.code(), error_message: Some(error.message()), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(_request: &Request<'a>) -> Mentions<'a> {
-    Mentions::default()
 }

@@ -14,7 +14,6 @@ use super::config_def::{ConfigDef, Rule};
 use super::{NodeId, Values};
 use crate::settings::ConfigType;
 
-/// How many pushes are kept.
 const PUSHES_KEPT: usize = 10_000;
 
 /// The interval of a client that no subscription matches, in milliseconds: as in Kafka.
@@ -85,7 +84,7 @@ fn parsed(value: &str) -> Result<Vec<(String, Regex)>, String> {
         .collect()
 }
 
-/// Who a client is, for `match`.
+/// The attributes of a client by which `match` selects.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct MetricsClient<'a> {
     pub(crate) id: Uuid,
@@ -93,15 +92,13 @@ pub(crate) struct MetricsClient<'a> {
     pub(crate) host: &'a str,
 }
 
-/// What is asked of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct MetricsSubscription {
     pub(crate) subscription_id: i32,
     pub(crate) interval_ms: i32,
     pub(crate) metrics: BTreeSet<String>,
 }
 
-/// What a client pushed.
 #[derive(Clone, Debug)]
 pub(crate) struct Push {
     pub(crate) node: NodeId,
@@ -124,7 +121,7 @@ struct Instance {
 }
 
 impl Instance {
-    /// Whether the client may ask now: not before the interval is over, unless the broker told it to.
+    /// A client may not ask before the interval is over, unless the broker told it to.
     fn may_ask(&self, now_ms: i64, interval_ms: i32) -> bool {
         use ErrorCode as Code;
         let last = self.asked_ms.max(self.pushed_ms);
@@ -132,7 +129,7 @@ impl Instance {
             || matches!(self.last_error, Some(Code::UnknownSubscriptionId | Code::UnsupportedCompressionType))
     }
 
-    /// Whether the client may push now: after it has asked, or when the interval is over.
+    /// A client may push after it has asked, or when the interval is over.
     fn may_push(&self, now_ms: i64, interval_ms: i32) -> bool {
         self.pushed_ms.is_none_or(|pushed| {
             self.asked_ms.is_some_and(|asked| asked > pushed) || now_ms - pushed >= i64::from(interval_ms)
@@ -140,7 +137,6 @@ impl Instance {
     }
 }
 
-/// The subscriptions, clients and pushes.
 #[derive(Debug, Default)]
 pub(crate) struct ClientMetrics {
     subscriptions: BTreeMap<String, Values>,
@@ -153,7 +149,6 @@ impl ClientMetrics {
         self.subscriptions.get(name)
     }
 
-    /// The names of the subscriptions.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.subscriptions.keys().map(String::as_str)
     }
@@ -166,8 +161,7 @@ impl ClientMetrics {
         }
     }
 
-    /// What is asked of a client now.
-    pub(crate) fn asked_of(&self, client: MetricsClient<'_>) -> Asked {
+    pub(crate) fn subscription_of(&self, client: MetricsClient<'_>) -> MetricsSubscription {
         let matching = self.subscriptions.values().filter(|values| matches(values, client));
         let (mut metrics, mut interval_ms) = (BTreeSet::new(), None);
         for values in matching {
@@ -180,15 +174,15 @@ impl ClientMetrics {
             metrics = BTreeSet::from(["*".to_owned()]);
         }
         let interval_ms = interval_ms.unwrap_or(DEFAULT_INTERVAL_MS);
-        Asked { subscription_id: id_of(&metrics, interval_ms), interval_ms, metrics }
+        MetricsSubscription { subscription_id: id_of(&metrics, interval_ms), interval_ms, metrics }
     }
 
     /// A client asks for its subscription.
     ///
     /// # Errors
     /// THROTTLING_QUOTA_EXCEEDED if it asks too early, INVALID_REQUEST after its last push.
-    pub(crate) fn ask(&mut self, client: MetricsClient<'_>, now_ms: i64) -> Result<Asked, ErrorCode> {
-        let asked = self.asked_of(client);
+    pub(crate) fn ask(&mut self, client: MetricsClient<'_>, now_ms: i64) -> Result<MetricsSubscription, ErrorCode> {
+        let asked = self.subscription_of(client);
         let instance = self.instances.entry(client.id).or_default();
         if !instance.may_ask(now_ms, asked.interval_ms) {
             return Err(ErrorCode::ThrottlingQuotaExceeded);
@@ -209,7 +203,7 @@ impl ClientMetrics {
         terminating: bool,
         now_ms: i64,
     ) -> Result<(), ErrorCode> {
-        let asked = self.asked_of(client);
+        let asked = self.subscription_of(client);
         let instance = self.instances.entry(client.id).or_default();
         if instance.terminated {
             return Err(ErrorCode::InvalidRequest);
@@ -227,7 +221,6 @@ impl ClientMetrics {
         self.instances.entry(id).or_default().last_error = error;
     }
 
-    /// Keeps a push.
     pub(crate) fn take(&mut self, push: Push) {
         if self.pushes.len() == PUSHES_KEPT {
             self.pushes.pop_front();
@@ -235,7 +228,6 @@ impl ClientMetrics {
         self.pushes.push_back(push);
     }
 
-    /// The pushes that are kept.
     pub(crate) fn pushes(&self) -> impl Iterator<Item = &Push> {
         self.pushes.iter()
     }

@@ -33,7 +33,6 @@ pub(crate) enum Rule {
     ThrottledReplicas,
 }
 
-/// The definition of a config.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct ConfigDef {
     pub(crate) name: &'static str,
@@ -44,7 +43,7 @@ pub(crate) struct ConfigDef {
     /// The broker config that applies where this config is not set. Not every one of Kafka's is a setting of this
     /// broker.
     pub(crate) server: Option<&'static str>,
-    /// Whether the config has an effect here. Others are accepted, stored and described.
+    /// True if the config has an effect here. Others are accepted, stored and described.
     pub(crate) effect: bool,
     pub(crate) documentation: &'static str,
 }
@@ -141,7 +140,7 @@ impl ConfigDef {
     }
 }
 
-/// Whether the text has the form `partition:node`.
+/// True if the text has the form `partition:node`.
 fn is_replica(text: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.split_once(':').is_some_and(|(partition, node)| is_number(partition) && is_number(node))

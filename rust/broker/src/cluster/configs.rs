@@ -10,7 +10,6 @@ use super::config_def::{ConfigDef, ConfigSource, Rule};
 use super::static_configs::static_config;
 use super::topic_configs::TOPIC_CONFIGS;
 use crate::cluster::{NodeId, TopicConfig};
-use crate::core::Core;
 use crate::settings::{ConfigType, KafkaSettings};
 
 /// Values that were set, by config name.
@@ -74,7 +73,6 @@ pub(crate) const GROUP_CONFIGS: &[ConfigDef] = &[
 /// The configs that were set at runtime.
 #[derive(Debug)]
 pub(crate) struct Configs {
-    /// The settings with which the cluster was started.
     started_with: KafkaSettings,
     /// The values for all brokers (`None`) and for single brokers.
     brokers: BTreeMap<Option<NodeId>, Values>,
@@ -131,6 +129,20 @@ impl Configs {
             synonyms.push((name, default.to_owned(), ConfigSource::Default));
         }
         synonyms
+    }
+
+    /// Replaces the dynamic configs of one broker, or of all (`None`), and applies the effective values to the
+    /// settings.
+    pub(crate) fn set_broker(&mut self, node: Option<NodeId>, values: Values, settings: &mut KafkaSettings) {
+        let before = self.brokers.insert(node, values).unwrap_or_default();
+        let after = self.brokers.get(&node).cloned().unwrap_or_default();
+        let changed = before.keys().chain(after.keys()).filter(|name| before.get(*name) != after.get(*name));
+        for name in changed.filter_map(|name| setting_name(name)) {
+            let Some(value) = self.effective(name) else { continue };
+            if let Err(error) = settings.set(name, &value) {
+                log::error!("a value that was checked is refused: {error}");
+            }
+        }
     }
 
     fn effective(&self, name: &'static str) -> Option<String> {
@@ -191,47 +203,12 @@ pub(crate) fn broker_def(name: &str) -> Option<ConfigDef> {
     })
 }
 
-/// Whether a broker config is dynamic: it may change at runtime.
 pub(crate) fn is_dynamic(name: &str) -> bool {
     static_config(name).is_some_and(|config| config.dynamic && !FIXED_HERE.contains(&name))
         || TOPIC_CONFIGS.iter().any(|def| def.server == Some(name))
         || OTHER_DYNAMIC.iter().any(|(other, _)| *other == name)
 }
 
-impl Core {
-    /// Replaces the dynamic configs of one broker, or of all (`None`), and applies the effective values to the
-    /// settings.
-    pub(crate) fn set_broker_configs(&mut self, node: Option<NodeId>, values: Values) {
-        self.housekeeping.look_for_dirt();
-        let before = self.configs.brokers.insert(node, values).unwrap_or_default();
-        let after = self.configs.brokers.get(&node).cloned().unwrap_or_default();
-        let changed = before.keys().chain(after.keys()).filter(|name| before.get(*name) != after.get(*name));
-        for name in changed.filter_map(|name| setting_name(name)) {
-            let Some(value) = self.configs.effective(name) else { continue };
-            if let Err(error) = self.settings.kafka.set(name, &value) {
-                log::error!("a value that was checked is refused: {error}");
-            }
-        }
-    }
-
-    /// The session timeout of a consumer group (KIP-848).
-    pub(crate) fn consumer_session_timeout_ms(&self, group: &str) -> i32 {
-        self.group_number(group, "consumer.session.timeout.ms")
-            .unwrap_or(self.settings.kafka.group_consumer_session_timeout_ms)
-    }
-
-    /// The heartbeat interval of a consumer group (KIP-848).
-    pub(crate) fn consumer_heartbeat_interval_ms(&self, group: &str) -> i32 {
-        self.group_number(group, "consumer.heartbeat.interval.ms")
-            .unwrap_or(self.settings.kafka.group_consumer_heartbeat_interval_ms)
-    }
-
-    fn group_number(&self, group: &str, name: &str) -> Option<i32> {
-        self.configs.of_group(group)?.get(name)?.parse().ok()
-    }
-}
-
-/// The default of a config of type LIST.
 pub(crate) fn list_default(def: &ConfigDef) -> String {
     match def.server.and_then(|server| entry(&KafkaSettings::default(), server)) {
         Some((_, default)) => default,
@@ -243,7 +220,6 @@ pub(crate) fn list_default(def: &ConfigDef) -> String {
 pub(crate) type DescribedConfig = (&'static ConfigDef, String, ConfigSource, Vec<Synonym>);
 
 impl Configs {
-    /// All configs of a topic, by name.
     pub(crate) fn describe_topic_config(&self, config: &TopicConfig) -> Vec<DescribedConfig> {
         let shown = TOPIC_CONFIGS.iter().filter(|def| def.is_public() || config.get(def.name).is_some());
         let describe = |def: &'static ConfigDef| {

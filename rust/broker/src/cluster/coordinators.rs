@@ -1,13 +1,11 @@
-//! Which node coordinates a group or a transactional id.
+//! Coordinators of groups and transactional ids.
 //!
 //! As in Kafka, a key belongs to a partition of an internal topic, by Java's hash of the key, and the leader of that
 //! partition is the coordinator. A coordinator is moved by moving that leader.
 
-use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::java;
 
-use crate::cluster::NodeId;
-use crate::core::Core;
+use crate::settings::KafkaSettings;
 
 /// The kinds of keys that have coordinators.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -19,11 +17,18 @@ pub(crate) enum Coordinated {
 }
 
 impl Coordinated {
-    /// The name of the internal topic.
     pub(crate) fn topic(self) -> &'static str {
         match self {
             Self::Groups => "__consumer_offsets",
             Self::Transactions => "__transaction_state",
+        }
+    }
+
+    /// The partition count of the internal topic when it is created.
+    pub(crate) fn partitions(self, settings: &KafkaSettings) -> i32 {
+        match self {
+            Self::Groups => settings.offsets_topic_num_partitions,
+            Self::Transactions => settings.transaction_state_log_num_partitions,
         }
     }
 
@@ -36,37 +41,6 @@ impl Coordinated {
 /// it clears the sign bit instead.)
 pub(crate) fn partition_of_key(key: &str, partitions: i32) -> i32 {
     java::hash(key).checked_abs().unwrap_or(0) % partitions.max(1)
-}
-
-impl Core {
-    /// The partition of the internal topic to which a key belongs.
-    pub(crate) fn coordinator_partition(&self, kind: Coordinated, key: &str) -> i32 {
-        let partitions = match self.topics.get(kind.topic()) {
-            Some(topic) => topic.partitions.len() as i32,
-            None => match kind {
-                Coordinated::Groups => self.settings.kafka.offsets_topic_num_partitions,
-                Coordinated::Transactions => self.settings.kafka.transaction_state_log_num_partitions,
-            },
-        };
-        partition_of_key(key, partitions)
-    }
-
-    /// The node that coordinates a key; `None` before the internal topic exists.
-    pub(crate) fn coordinator(&self, kind: Coordinated, key: &str) -> Option<NodeId> {
-        let index = self.coordinator_partition(kind, key);
-        self.topics.partition(kind.topic(), index)?.leader
-    }
-
-    /// Checks that `node` coordinates the key.
-    ///
-    /// # Errors
-    /// NOT_COORDINATOR.
-    pub(crate) fn check_coordinator(&self, kind: Coordinated, key: &str, node: NodeId) -> Result<(), ErrorCode> {
-        match self.coordinator(kind, key) {
-            Some(coordinator) if coordinator == node && !self.faults.hides(kind.topic(), node) => Ok(()),
-            _ => Err(ErrorCode::NotCoordinator),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -21,17 +21,14 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// A simulated node.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) id: NodeId,
     pub(crate) host: Arc<str>,
     /// The port on which it listens; 0 before it listens.
     pub(crate) port: u16,
-    /// The ports of its further listeners.
     pub(crate) other_ports: BTreeMap<SecurityProtocol, u16>,
     pub(crate) rack: Option<Arc<str>>,
-    /// Whether the node runs, so that it can listen, lead and be in sync.
     pub(crate) alive: bool,
 }
 

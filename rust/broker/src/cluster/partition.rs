@@ -23,7 +23,7 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    /// Whether enough replicas are in sync. All replicas are enough, even if `min.insync.replicas` is larger.
+    /// All replicas are enough, even if `min.insync.replicas` is larger.
     pub(crate) fn has_min_isr(&self, min_insync_replicas: i32) -> bool {
         self.isr.len() as i64 >= i64::from(min_insync_replicas).min(self.replicas.len() as i64)
     }
@@ -34,6 +34,15 @@ impl Partition {
         if self.leader.is_some() && self.has_min_isr(min_insync_replicas) {
             self.log.commit_to_end();
         }
+    }
+
+    pub(crate) fn is_reassigned(&self) -> bool {
+        !self.adding.is_empty() || !self.removing.is_empty()
+    }
+
+    /// The replicas without those that a reassignment removes.
+    pub(crate) fn target_replicas(&self) -> Vec<NodeId> {
+        self.replicas.iter().copied().filter(|node| !self.removing.contains(node)).collect()
     }
 
     /// Checks the client's leader epoch against this one (KIP-320). A negative epoch is not checked.

@@ -2,21 +2,19 @@
 //! are or that clients and tools read, and dynamic ones whose changes have no effect.
 //! [`KafkaSettings`](crate::settings::KafkaSettings) has those with an effect.
 
-use crate::cluster::NodeId;
-use crate::core::Core;
+use super::{Node, NodeId, Nodes};
 use crate::security::SecurityProtocol;
-use crate::settings::ConfigType;
+use crate::settings::{ConfigType, Settings};
 
 use ConfigType::{Boolean, Double, Int, List, Long, Short, String as Text};
 
-/// A broker config that is described.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct StaticConfig {
     pub(crate) name: &'static str,
     pub(crate) kind: ConfigType,
     /// Kafka's default, or the value that applies here if that differs; `None` if there is no default.
     pub(crate) default: Option<&'static str>,
-    /// Whether Kafka allows changes at runtime. A changed value is stored and described.
+    /// True if Kafka allows changes at runtime. A changed value is stored and described.
     pub(crate) dynamic: bool,
     pub(crate) documentation: &'static str,
 }
@@ -99,37 +97,35 @@ pub(crate) const STATIC_CONFIGS: &[StaticConfig] = statics! {
     "transaction.state.log.replication.factor", Short, Some("3"), false, "Replication factor of __transaction_state; at most the number of nodes.";
 };
 
-/// The config of this name, if it is in [`STATIC_CONFIGS`].
 pub(crate) fn static_config(name: &str) -> Option<&'static StaticConfig> {
     STATIC_CONFIGS.binary_search_by_key(&name, |config| config.name).ok().map(|index| &STATIC_CONFIGS[index])
 }
 
-impl Core {
+impl Nodes {
     /// The value of a config that differs between nodes, as the node was started.
-    pub(crate) fn own_static_value(&self, id: NodeId, name: &str) -> Option<String> {
-        let node = self.nodes.get(id)?;
-        let (host, port) = (bracketed(&self.settings.host), node.port);
+    pub(crate) fn own_static_value(&self, id: NodeId, name: &str, settings: &Settings) -> Option<String> {
+        let node = self.get(id)?;
+        let (host, port) = (bracketed(&settings.host), node.port);
         // A listener has the name of its security protocol.
         let listeners = |host: &str| {
             let one = |protocol: SecurityProtocol| format!("{}://{host}:{}", protocol.name(), node.port(protocol));
-            self.settings.security.protocols().map(one).collect::<Vec<_>>().join(",")
+            settings.security.protocols().map(one).collect::<Vec<_>>().join(",")
         };
-        let protocol = self.settings.security.protocol.name();
+        let protocol = settings.security.protocol.name();
         match name {
             "node.id" | "broker.id" => Some(id.to_string()),
             "broker.rack" => node.rack.as_deref().map(str::to_owned),
             "listeners" => Some(format!("{},CONTROLLER://{host}:{port}", listeners(&host))),
             "advertised.listeners" => Some(listeners(&bracketed(&node.host))),
-            "authorizer.class.name" if self.security.authorizer.is_some() => Some(AUTHORIZER.to_owned()),
+            "authorizer.class.name" if settings.security.authorizer => Some(AUTHORIZER.to_owned()),
             "security.inter.broker.protocol" if protocol != "PLAINTEXT" => Some(protocol.to_owned()),
             "controller.listener.names" => Some("CONTROLLER".to_owned()),
             "controller.quorum.voters" => {
-                let voter =
-                    |node: &crate::cluster::Node| format!("{}@{}:{}", node.id, bracketed(&node.host), node.port);
-                Some(self.nodes.all().map(voter).collect::<Vec<_>>().join(","))
+                let voter = |node: &Node| format!("{}@{}:{}", node.id, bracketed(&node.host), node.port);
+                Some(self.all().map(voter).collect::<Vec<_>>().join(","))
             }
             "process.roles" => Some("broker,controller".to_owned()),
-            "log.dirs" => Some(self.settings.log_dir().to_string_lossy().into_owned()),
+            "log.dirs" => Some(settings.log_dir().to_string_lossy().into_owned()),
             _ => None,
         }
     }

@@ -109,19 +109,18 @@ pub(crate) const TOPIC_CONFIGS: &[ConfigDef] = defs! {
 };
 
 impl ConfigDef {
-    /// The definition of a topic config, by name.
     pub(crate) fn of_topic(name: &str) -> Option<&'static Self> {
         TOPIC_CONFIGS.iter().find(|def| def.name == name)
     }
 
-    /// Whether DescribeConfigs shows it.
+    /// True if DescribeConfigs shows it.
     pub(crate) fn is_public(&self) -> bool {
         self.name != INTERNAL_SEGMENT_BYTES
     }
 }
 
 macro_rules! typed {
-    ($($(#[doc = $doc:literal])* $field:ident: $type:ty, $name:literal, $setting:ident;)*) => {
+    ($($field:ident: $type:ty, $name:literal, $setting:ident;)*) => {
         /// The values with an effect, parsed once.
         #[derive(Clone, Debug, Default, PartialEq)]
         struct Typed {
@@ -144,8 +143,7 @@ macro_rules! typed {
         }
 
         impl TopicConfig {
-            $($(#[doc = $doc])*
-            pub(crate) fn $field(&self, settings: &KafkaSettings) -> $type {
+            $(pub(crate) fn $field(&self, settings: &KafkaSettings) -> $type {
                 self.typed.$field.clone().unwrap_or_else(|| settings.$setting.clone())
             })*
         }
@@ -153,37 +151,23 @@ macro_rules! typed {
 }
 
 typed! {
-    /// How batches are compressed in the log: `producer`, `uncompressed`, or a codec.
     compression_type: String, "compression.type", compression_type;
-    /// How long compaction keeps a tombstone, in milliseconds.
     delete_retention_ms: i64, "delete.retention.ms", log_cleaner_delete_retention_ms;
-    /// After how many milliseconds a record must be compacted.
     max_compaction_lag_ms: i64, "max.compaction.lag.ms", log_cleaner_max_compaction_lag_ms;
-    /// The largest record batch that is accepted, in bytes.
     max_message_bytes: i32, "max.message.bytes", message_max_bytes;
-    /// How far a record's timestamp may be ahead of the broker's time, in milliseconds.
     message_timestamp_after_max_ms: i64, "message.timestamp.after.max.ms", log_message_timestamp_after_max_ms;
-    /// How far a record's timestamp may be behind the broker's time, in milliseconds.
     message_timestamp_before_max_ms: i64, "message.timestamp.before.max.ms", log_message_timestamp_before_max_ms;
-    /// `CreateTime` or `LogAppendTime`.
     message_timestamp_type: String, "message.timestamp.type", log_message_timestamp_type;
-    /// Which part of the log must be dirty (new) before it is compacted.
     min_cleanable_dirty_ratio: f64, "min.cleanable.dirty.ratio", log_cleaner_min_cleanable_ratio;
-    /// For how many milliseconds a record is protected from compaction.
     min_compaction_lag_ms: i64, "min.compaction.lag.ms", log_cleaner_min_compaction_lag_ms;
-    /// How many replicas must be in sync for a write with acks=all.
     min_insync_replicas: i32, "min.insync.replicas", min_insync_replicas;
-    /// How many bytes of a partition are kept; negative for all.
     retention_bytes: i64, "retention.bytes", log_retention_bytes;
-    /// How long records are kept in milliseconds; negative for ever.
     retention_ms: i64, "retention.ms", log_retention_ms;
-    /// After how many milliseconds a segment is closed even if it is not full.
     segment_ms: i64, "segment.ms", log_roll_ms;
-    /// Whether a replica that is out of sync may become the leader.
     unclean_leader_election_enable: bool, "unclean.leader.election.enable", unclean_leader_election_enable;
 }
 
-/// What happens to old records. Since Kafka 4.2 both may be off: then everything is kept.
+/// The policy for old records. Since Kafka 4.2 both may be off: then everything is kept.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct CleanupPolicy {
     pub(crate) compact: bool,
@@ -230,7 +214,6 @@ impl TopicConfig {
         Err(format!("conflict topic config setting min.compaction.lag.ms ({min}) > max.compaction.lag.ms ({max})"))
     }
 
-    /// The value that was set for the topic.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.texts.get(name).map(String::as_str)
     }
@@ -244,8 +227,8 @@ impl TopicConfig {
         self.typed.cleanup_policy.unwrap_or_else(|| CleanupPolicy::read(&settings.log_cleanup_policy))
     }
 
-    /// After how many milliseconds a segment is closed. With compaction at most max.compaction.lag.ms, because the
-    /// active segment is never compacted.
+    /// The age at which a segment is closed. With compaction at most max.compaction.lag.ms, because the active segment
+    /// is never compacted.
     pub(crate) fn roll_ms(&self, settings: &KafkaSettings) -> i64 {
         let segment_ms = self.segment_ms(settings);
         if self.cleanup_policy(settings).compact {
@@ -255,7 +238,6 @@ impl TopicConfig {
         }
     }
 
-    /// The maximum size of a segment in bytes.
     pub(crate) fn segment_bytes(&self, settings: &KafkaSettings) -> i32 {
         self.typed.internal_segment_bytes.or(self.typed.segment_bytes).unwrap_or(settings.log_segment_bytes)
     }

@@ -1,4 +1,4 @@
-//! The topics, by name and by id, and their creation, deletion and placement.
+//! The topics, by name and by id.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -6,23 +6,14 @@ use std::sync::Arc;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use crate::cluster::{Coordinated, NodeId, Partition, TopicConfig};
-use crate::core::Core;
-use crate::log::Log;
+use crate::cluster::{NodeId, Partition, TopicConfig};
 
 /// The maximum length of a topic name.
 const MAX_NAME_LENGTH: usize = 249;
 
-/// Kafka's `offsets.topic.segment.bytes` and `transaction.state.log.segment.bytes`.
-const INTERNAL_SEGMENT_BYTES: i32 = 104_857_600;
-
-/// Kafka's `transaction.state.log.min.isr`, where there are as many replicas.
-const TRANSACTION_MIN_ISR: usize = 2;
-
 /// The maximum number of partitions that Kafka's controller creates for one request.
 pub(crate) const MAX_PARTITIONS_PER_REQUEST: i64 = 10_000;
 
-/// All topics.
 #[derive(Debug, Default)]
 pub(crate) struct Topics {
     by_name: BTreeMap<Arc<str>, Topic>,
@@ -38,19 +29,25 @@ pub(crate) struct Touched {
     pub(crate) removed: Vec<Uuid>,
 }
 
-/// A topic.
 #[derive(Debug)]
 pub(crate) struct Topic {
     pub(crate) name: Arc<str>,
     pub(crate) id: Uuid,
-    /// Whether it is an internal topic.
     pub(crate) internal: bool,
     pub(crate) config: TopicConfig,
     /// By index.
     pub(crate) partitions: Vec<Partition>,
 }
 
-/// A topic to be created.
+impl Topic {
+    /// # Errors
+    /// UNKNOWN_TOPIC_OR_PARTITION.
+    pub(crate) fn partition_mut(&mut self, index: i32) -> Result<&mut Partition, ErrorCode> {
+        let index = usize::try_from(index).map_err(|_| ErrorCode::UnknownTopicOrPartition)?;
+        self.partitions.get_mut(index).ok_or(ErrorCode::UnknownTopicOrPartition)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct NewTopic {
     pub(crate) name: Arc<str>,
@@ -98,12 +95,12 @@ impl Topics {
         touched
     }
 
-    /// How often topics were touched, plus 1: the simulated end offset of the metadata log in DescribeQuorum.
+    /// The number of times that topics were touched, plus 1: the simulated end offset of the metadata log in
+    /// DescribeQuorum.
     pub(crate) fn changes(&self) -> i64 {
         self.changes + 1
     }
 
-    /// The name of the topic with an id.
     pub(crate) fn name_of(&self, id: Uuid) -> Option<Arc<str>> {
         self.names.get(&id).cloned()
     }
@@ -167,103 +164,4 @@ pub(crate) fn check_topic_name(name: &str) -> Result<(), String> {
         ));
     }
     Ok(())
-}
-
-impl Core {
-    /// Creates a topic whose name and replicas have been checked.
-    pub(crate) fn create_topic(&mut self, new: NewTopic) -> Uuid {
-        let id = self.draw.uuid();
-        let internal = Coordinated::of_topic(&new.name);
-        let partitions = (0..).zip(new.replicas).map(|(index, replicas)| self.new_partition(index, replicas)).collect();
-        self.topics.insert(Topic { name: new.name, id, internal: internal.is_some(), config: new.config, partitions });
-        self.metadata_changed();
-        if let Some(kind) = internal {
-            self.coordinators_made(kind);
-        }
-        id
-    }
-
-    fn new_partition(&self, index: i32, replicas: Vec<NodeId>) -> Partition {
-        let isr: Vec<_> = replicas.iter().copied().filter(|&node| self.nodes.is_alive(node)).collect();
-        Partition {
-            index,
-            leader: isr.first().copied(),
-            leader_epoch: 0,
-            replicas,
-            isr,
-            adding: Vec::new(),
-            removing: Vec::new(),
-            log: Log::default(),
-        }
-    }
-
-    /// Adds partitions to a topic. Their replicas have been checked.
-    pub(crate) fn add_partitions(&mut self, name: &str, replicas: Vec<Vec<NodeId>>) {
-        let Some(first) = self.topics.get(name).map(|topic| topic.partitions.len() as i32) else {
-            return;
-        };
-        let added: Vec<Partition> =
-            (first..).zip(replicas).map(|(index, replicas)| self.new_partition(index, replicas)).collect();
-        if let Some(topic) = self.topics.get_mut(name) {
-            topic.partitions.extend(added);
-        }
-        self.metadata_changed();
-    }
-
-    /// Replaces the configs of a topic, with immediate effect.
-    pub(crate) fn set_topic_config(&mut self, name: &str, config: TopicConfig) {
-        self.housekeeping.look_for_dirt();
-        if let Some(topic) = self.topics.get_mut(name) {
-            topic.config = config;
-        }
-    }
-
-    /// Creates the internal topic of groups or transactions, if it does not exist yet. Returns whether it did not.
-    pub(crate) fn ensure_internal_topic(&mut self, kind: Coordinated) -> bool {
-        if self.topics.get(kind.topic()).is_some() {
-            return false;
-        }
-        let partitions = match kind {
-            Coordinated::Groups => self.settings.kafka.offsets_topic_num_partitions,
-            Coordinated::Transactions => self.settings.kafka.transaction_state_log_num_partitions,
-        };
-        let replicas = self.nodes.place_replicas(0, partitions, 3);
-        let config = self.internal_config(kind, replicas.first().map_or(1, Vec::len));
-        self.create_topic(NewTopic { name: kind.topic().into(), config, replicas });
-        true
-    }
-
-    /// The configs that Kafka sets for an internal topic. As elsewhere, segments are no larger than the setting.
-    fn internal_config(&self, kind: Coordinated, replicas: usize) -> TopicConfig {
-        let segment_bytes = INTERNAL_SEGMENT_BYTES.min(self.settings.kafka.log_segment_bytes).to_string();
-        let min_insync_replicas = TRANSACTION_MIN_ISR.min(replicas).to_string();
-        let mut values = vec![("cleanup.policy", "compact"), ("segment.bytes", segment_bytes.as_str())];
-        match kind {
-            Coordinated::Groups => values.push(("compression.type", "producer")),
-            Coordinated::Transactions => values.extend([
-                ("compression.type", "uncompressed"),
-                ("min.insync.replicas", min_insync_replicas.as_str()),
-                ("unclean.leader.election.enable", "false"),
-            ]),
-        }
-        TopicConfig::new(values).unwrap_or_default()
-    }
-
-    /// Makes `leader` the leader of a partition in a new epoch.
-    pub(crate) fn set_leader(&mut self, topic: &str, partition: i32, leader: Option<NodeId>) -> Result<(), ErrorCode> {
-        let found = self.topics.partition_mut(topic, partition).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        found.leader = leader;
-        found.leader_epoch += 1;
-        self.leader_changed(topic, partition);
-        Ok(())
-    }
-
-    /// Handles an internal topic that was created or found in the data directory: the leaders of its partitions become
-    /// coordinators.
-    pub(crate) fn coordinators_made(&mut self, kind: Coordinated) {
-        let partitions = self.topics.get(kind.topic()).map_or(0, |topic| topic.partitions.len());
-        for partition in 0..partitions {
-            self.leader_changed(kind.topic(), partition as i32);
-        }
-    }
 }

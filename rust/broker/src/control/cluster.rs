@@ -3,6 +3,7 @@
 use monedula_protocol::base64;
 use serde_json::{Map, Value, json};
 
+use super::logs::refused;
 use crate::BrokerError;
 use crate::cluster::{Coordinated, Node, NodeId};
 use crate::core::Core;
@@ -28,7 +29,7 @@ impl Core {
         self.check_alive(node)?;
         self.give_replica(topic, partition, node)
             .and_then(|()| self.set_leader(topic, partition, Some(node)))
-            .map_err(|error| BrokerError::Command(format!("{topic}-{partition}: {error}")))?;
+            .map_err(refused(topic, partition))?;
         let epoch = self.topics.partition(topic, partition).map(|partition| partition.leader_epoch);
         Ok(json!({ "leader_epoch": epoch }))
     }
@@ -129,9 +130,5 @@ impl Core {
             (protocol.name().to_owned(), addresses.into())
         };
         self.settings.security.protocols().map(listener).collect::<Map<String, Value>>().into()
-    }
-
-    pub(super) fn describe_connections(&self) -> Value {
-        self.peers.describe()
     }
 }

@@ -2,33 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::BrokerError;
 use crate::core::Core;
 use crate::faults::Fault;
 
 impl Core {
-    pub(super) fn set_fault(&mut self, fault: Fault) -> Result<Value, BrokerError> {
-        Ok(json!({ "fault": self.faults.set(fault)? }))
-    }
-
-    /// How many requests a fault took effect on.
-    pub(crate) fn hits_of_fault(&self, id: u64) -> Result<u64, BrokerError> {
-        self.faults.hits(id)
-    }
-
-    /// The sum of the hits of all faults that are set.
-    pub(crate) fn fault_hits(&self) -> u64 {
-        self.faults.all_hits()
-    }
-
-    pub(super) fn describe_hits(&self, id: u64) -> Result<Value, BrokerError> {
-        Ok(json!({ "hits": self.faults.hits(id)? }))
-    }
-
-    pub(super) fn remove_fault_on_command(&mut self, id: u64) -> Result<Value, BrokerError> {
-        Ok(json!({ "hits": self.remove_fault(id)? }))
-    }
-
     pub(super) fn remove_faults(&mut self) -> Value {
         let ids: Vec<u64> = self.faults.all().map(|(id, ..)| id).collect();
         let removed = ids.into_iter().filter(|id| self.remove_fault(*id).is_ok()).count();

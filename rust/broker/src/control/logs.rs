@@ -1,21 +1,17 @@
 //! The commands about logs: compaction, truncation, deletion of records.
 
+use monedula_protocol::error_code::ErrorCode;
 use serde_json::{Value, json};
 
+use super::topics::no_topic;
 use crate::BrokerError;
 use crate::core::Core;
-use monedula_protocol::error_code::ErrorCode;
 
-fn refused(topic: &str, partition: i32) -> impl FnOnce(ErrorCode) -> BrokerError {
+pub(super) fn refused(topic: &str, partition: i32) -> impl FnOnce(ErrorCode) -> BrokerError {
     move |error| BrokerError::Command(format!("{topic}-{partition}: {error}"))
 }
 
 impl Core {
-    pub(super) fn run_retention_on_command(&mut self) -> Result<Value, BrokerError> {
-        self.run_retention();
-        Ok(Value::Null)
-    }
-
     pub(super) fn compact_on_command(&mut self, topic: &str, partition: Option<i32>) -> Result<Value, BrokerError> {
         for partition in self.partitions_on_command(topic, partition)? {
             self.compact(topic, partition).map_err(refused(topic, partition))?;
@@ -34,21 +30,9 @@ impl Core {
         Ok(json!({ "leader_epoch": epoch }))
     }
 
-    pub(super) fn delete_records_on_command(
-        &mut self,
-        topic: &str,
-        partition: i32,
-        before: i64,
-    ) -> Result<Value, BrokerError> {
-        let start_offset = self.delete_records(topic, partition, before).map_err(refused(topic, partition))?;
-        Ok(json!({ "log_start_offset": start_offset }))
-    }
-
     /// The partition that a command names, or all partitions of the topic.
     fn partitions_on_command(&self, topic: &str, partition: Option<i32>) -> Result<Vec<i32>, BrokerError> {
-        let Some(found) = self.topics.get(topic) else {
-            return Err(BrokerError::Command(format!("there is no topic {topic}")));
-        };
+        let found = self.topics.get(topic).ok_or_else(|| no_topic(topic))?;
         Ok(match partition {
             Some(partition) => vec![partition],
             None => found.partitions.iter().map(|partition| partition.index).collect(),

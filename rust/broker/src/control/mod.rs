@@ -11,15 +11,19 @@ mod topics;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::BrokerError;
 use crate::cluster::NodeId;
 use crate::core::Core;
 use crate::faults::Fault;
-use crate::security::{Acl, Password};
+use crate::security::{Acl, Flaw, Password};
 
 pub use records::{Data, Record};
+
+use logs::refused;
+use security::describe_issued;
+use topics::no_topic;
 
 /// A command. Its JSON is `{"command": "move_leader", "topic": "orders", "partition": 0, "node": 2}`. Commands without
 /// arguments are struct variants, too, because serde refuses unknown fields only for these.
@@ -108,10 +112,10 @@ pub enum Command {
         /// The replicas.
         isr: Vec<NodeId>,
     },
-    /// Keeps replicas that are not in sync from catching up: reassignments that add nodes stay in progress, and nodes that
-    /// start stay out of sync. Or no longer: all living replicas are in sync then.
+    /// Keeps replicas that are not in sync from catching up: reassignments that add nodes stay in progress, and nodes
+    /// that start stay out of sync. Or no longer: all living replicas are in sync then.
     PauseReplication {
-        /// Whether it is paused.
+        /// True to pause it.
         paused: bool,
     },
     /// Compacts a log at once: keeps only the latest record of each key. Tombstones stay for the topic's
@@ -181,7 +185,7 @@ pub enum Command {
     RemoveFaults {},
     /// Answers all faults that are set.
     Faults {
-        /// Whether those are answered too that were removed last.
+        /// True to answer those too that were removed last.
         #[serde(default)]
         removed: bool,
     },
@@ -221,10 +225,10 @@ pub enum Command {
     MintToken {
         /// The subject, which becomes the principal.
         user: String,
-        /// How long it is valid.
+        /// The time for which it is valid.
         #[serde(default = "an_hour_ms")]
         lifetime_ms: i64,
-        /// Whether it has no signature.
+        /// True if it has no signature.
         #[serde(default)]
         unsecured: bool,
         /// Further claims, which replace those that it has by itself.
@@ -238,7 +242,8 @@ pub enum Command {
     },
     /// Answers the certificate of the broker's CA, as PEM.
     Ca {},
-    /// Issues a certificate for a server on the host of the nodes, such as one beside them. Answers it and its key, as PEM.
+    /// Issues a certificate for a server on the host of the nodes, such as one beside them. Answers it and its key, as
+    /// PEM.
     ServerCertificate {},
     /// Issues a certificate for a client, whose principal becomes `User:CN=name`. Answers it and its key, as PEM.
     ClientCertificate {
@@ -247,22 +252,21 @@ pub enum Command {
     },
     /// Has the nodes show a new certificate to clients that connect from now on.
     ShowCertificate {
-        /// What is wrong with it: `none`, `expired`, `not_yet_valid`, `wrong_host`, `unknown_ca`, `self_signed` or
-        /// `wrong_usage`.
+        /// The flaw: `none`, `expired`, `not_yet_valid`, `wrong_host`, `unknown_ca`, `self_signed` or `wrong_usage`.
         #[serde(default = "no_flaw")]
         flaw: String,
     },
     /// Has the nodes take connections without ever reading from them or writing to them, or no longer.
     StaySilent {
-        /// Whether they do.
+        /// True if they do.
         silent: bool,
     },
     /// Answers the addresses of all nodes, by the security protocols of their listeners.
     Listeners {},
-    /// Answers the URL of a token endpoint (OAuth 2.0, client credentials) on loopback, which is opened by the first such
-    /// command: clients are the broker's users with their passwords.
+    /// Answers the URL of a token endpoint (OAuth 2.0, client credentials) on loopback, which is opened by the first
+    /// such command: clients are the broker's users with their passwords.
     TokenEndpoint {
-        /// How long its tokens are valid from now on, in milliseconds; default: as before, at first an hour.
+        /// The lifetime of its tokens from now on, in milliseconds; default: as before, at first an hour.
         #[serde(default)]
         lifetime_ms: Option<i64>,
     },
@@ -307,7 +311,9 @@ impl Core {
             Command::CreateTopic { topic, partitions, replicas, config } => {
                 self.create_topic_on_command(&topic, partitions, replicas, config)
             }
-            Command::DeleteTopic { topic } => self.delete_topic_on_command(&topic),
+            Command::DeleteTopic { topic } => {
+                self.delete_topic(&topic).map(|_| Value::Null).ok_or_else(|| no_topic(&topic))
+            }
             Command::AddPartitions { topic, partitions } => self.add_partitions_on_command(&topic, partitions),
             Command::Append { topic, partition, records, compression } => {
                 self.append_on_command(&topic, partition, &records, compression.as_deref())
@@ -321,10 +327,15 @@ impl Core {
                 Ok(Value::Null)
             }
             Command::Compact { topic, partition } => self.compact_on_command(&topic, partition),
-            Command::RunRetention {} => self.run_retention_on_command(),
+            Command::RunRetention {} => {
+                self.run_retention();
+                Ok(Value::Null)
+            }
             Command::Truncate { topic, partition, offset } => self.truncate_on_command(&topic, partition, offset),
             Command::DeleteRecords { topic, partition, before } => {
-                self.delete_records_on_command(&topic, partition, before)
+                let start_offset =
+                    self.delete_records(&topic, partition, before).map_err(refused(&topic, partition))?;
+                Ok(json!({ "log_start_offset": start_offset }))
             }
             Command::StopNode { node } => self.stop_node(node),
             Command::StartNode { node } => self.start_node(node),
@@ -338,30 +349,31 @@ impl Core {
                 // The server carries these out: they need its clock, a task that can wait, or its sockets.
                 Err(BrokerError::Command("the core alone has neither a clock nor sockets".to_owned()))
             }
-            Command::Fault { fault } => self.set_fault(fault),
-            Command::FaultHits { fault } => self.describe_hits(fault),
+            Command::Fault { fault } => Ok(json!({ "fault": self.faults.set(fault)? })),
+            Command::FaultHits { fault } => Ok(json!({ "hits": self.faults.hits(fault)? })),
             Command::ReleaseFault { fault } => self.release_fault(fault).map(|()| Value::Null),
-            Command::RemoveFault { fault } => self.remove_fault_on_command(fault),
+            Command::RemoveFault { fault } => Ok(json!({ "hits": self.remove_fault(fault)? })),
             Command::RemoveFaults {} => Ok(self.remove_faults()),
             Command::Faults { removed } => Ok(self.describe_faults(removed)),
             Command::CreateAcls { acls } => self.create_acls_on_command(acls),
             Command::DeleteAcls { acls } => self.delete_acls_on_command(&acls),
             Command::Acls {} => self.describe_acls(),
             Command::SetPassword { user, password: Password(password) } => {
-                self.set_password_on_command(&user, password)
+                self.security.users_mut().set_password(&user, password);
+                Ok(Value::Null)
             }
             Command::RemoveUser { user } => self.remove_user(&user),
-            Command::Users {} => Ok(self.security.users.names().collect()),
+            Command::Users {} => Ok(self.security.users().names().collect()),
             Command::ExpireSessions { principal } => self.expire_sessions(principal.as_deref()),
             Command::MintToken { user, lifetime_ms, unsecured, claims } => {
                 Ok(self.mint_token(&user, lifetime_ms, unsecured, claims))
             }
             Command::CheckToken { token: Password(token) } => Ok(self.check_token(&token)),
-            Command::Ca {} => self.describe_ca(),
-            Command::ServerCertificate {} => self.issue_server_certificate(),
-            Command::ClientCertificate { name } => self.issue_client_certificate(&name),
+            Command::Ca {} => Ok(json!({ "certificate": self.security.certificates()?.ca_pem() })),
+            Command::ServerCertificate {} => Ok(describe_issued(&self.security.certificates()?.server(Flaw::None)?)),
+            Command::ClientCertificate { name } => Ok(describe_issued(&self.security.certificates()?.client(&name)?)),
             Command::Listeners {} => Ok(self.describe_listeners()),
-            Command::Connections {} => Ok(self.describe_connections()),
+            Command::Connections {} => Ok(self.peers.describe()),
             Command::Requests {} => Ok(self.peers.describe_exchanges()),
             Command::ClientMetrics {} => Ok(self.describe_client_metrics()),
             Command::Groups {} => self.describe_groups(),

@@ -35,13 +35,13 @@ pub struct Record {
 
 /// Bytes. Their JSON is a string, or `{"base64": "..."}`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(from = "Written", into = "Written")]
+#[serde(from = "JsonData", into = "JsonData")]
 pub struct Data(pub Vec<u8>);
 
 /// The JSON form of [`Data`].
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum JsonData {
     Text(String),
     Base64 { base64: Base64 },
 }
@@ -64,16 +64,16 @@ impl From<Base64> for String {
     }
 }
 
-impl From<Written> for Data {
-    fn from(written: Written) -> Self {
+impl From<JsonData> for Data {
+    fn from(written: JsonData) -> Self {
         match written {
-            Written::Text(text) => Self(text.into_bytes()),
-            Written::Base64 { base64 } => Self(base64.0),
+            JsonData::Text(text) => Self(text.into_bytes()),
+            JsonData::Base64 { base64 } => Self(base64.0),
         }
     }
 }
 
-impl From<Data> for Written {
+impl From<Data> for JsonData {
     fn from(data: Data) -> Self {
         match String::from_utf8(data.0) {
             Ok(text) => Self::Text(text),

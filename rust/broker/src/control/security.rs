@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::BrokerError;
 use crate::core::Core;
-use crate::security::{Acl, AclFilter, Authorizer, Flaw, Principal};
+use crate::security::{Acl, AclFilter, Authorizer, Issued, Principal};
 
 impl Core {
     pub(super) fn create_acls_on_command(&mut self, acls: Vec<Acl>) -> Result<Value, BrokerError> {
@@ -24,13 +24,8 @@ impl Core {
         Ok(json!(self.authorizer()?.select(&AclFilter::any()).collect::<Vec<_>>()))
     }
 
-    pub(super) fn set_password_on_command(&mut self, user: &str, password: Secret) -> Result<Value, BrokerError> {
-        self.security.users.set_password(user, password);
-        Ok(Value::Null)
-    }
-
     pub(super) fn remove_user(&mut self, user: &str) -> Result<Value, BrokerError> {
-        match self.security.users.remove(user) {
+        match self.security.users_mut().remove(user) {
             true => Ok(Value::Null),
             false => Err(BrokerError::Command(format!("there is no user {user:?}"))),
         }
@@ -48,34 +43,24 @@ impl Core {
         unsecured: bool,
         claims: Map<String, Value>,
     ) -> Value {
-        let token = self.security.oauth.mint(user, lifetime_ms, !unsecured, claims, self.now_ms);
+        let token = self.security.oauth().mint(user, lifetime_ms, !unsecured, claims, self.now_ms);
         json!({ "token": token, "expires_ms": self.now_ms.saturating_add(lifetime_ms) })
     }
 
     pub(super) fn check_token(&self, token: &Secret) -> Value {
-        match self.security.oauth.check(token.expose_text().unwrap_or_default(), self.now_ms) {
+        match self.security.oauth().check(token.expose_text().unwrap_or_default(), self.now_ms) {
             Ok(who) => json!({ "subject": who.principal, "problem": null }),
             Err(problem) => json!({ "subject": null, "problem": problem }),
         }
     }
 
-    pub(super) fn describe_ca(&mut self) -> Result<Value, BrokerError> {
-        Ok(json!({ "certificate": self.security.certificates()?.ca_pem() }))
-    }
-
-    pub(super) fn issue_client_certificate(&mut self, name: &str) -> Result<Value, BrokerError> {
-        let issued = self.security.certificates()?.client(name)?;
-        // The key leaves the broker here: it is for the client that asks.
-        Ok(json!({ "certificate": issued.chain_pem, "key": issued.key_pem.expose_text() }))
-    }
-
-    pub(super) fn issue_server_certificate(&mut self) -> Result<Value, BrokerError> {
-        let issued = self.security.certificates()?.server(Flaw::None)?;
-        Ok(json!({ "certificate": issued.chain_pem, "key": issued.key_pem.expose_text() }))
-    }
-
     fn authorizer(&mut self) -> Result<&mut Authorizer, BrokerError> {
         let problem = "the broker has no authorizer: start it with ACLs, super users or authorizer.class.name";
-        self.security.authorizer.as_mut().ok_or_else(|| BrokerError::Command(problem.to_owned()))
+        self.security.authorizer_mut().ok_or_else(|| BrokerError::Command(problem.to_owned()))
     }
+}
+
+/// A certificate with its key, which leaves the broker here: it is for the client that asks.
+pub(super) fn describe_issued(issued: &Issued) -> Value {
+    json!({ "certificate": issued.chain_pem, "key": issued.key_pem.expose_text() })
 }

@@ -52,10 +52,6 @@ impl Core {
         Ok(json!({ "topic": name, "id": id.to_string(), "partitions": partitions }))
     }
 
-    pub(super) fn delete_topic_on_command(&mut self, name: &str) -> Result<Value, BrokerError> {
-        self.delete_topic(name).map(|_| Value::Null).ok_or_else(|| no_topic(name))
-    }
-
     pub(super) fn add_partitions_on_command(&mut self, name: &str, partitions: i32) -> Result<Value, BrokerError> {
         let topic = self.topics.get(name).ok_or_else(|| no_topic(name))?;
         let first = topic.partitions.len() as i32;
@@ -70,6 +66,6 @@ impl Core {
     }
 }
 
-fn no_topic(name: &str) -> BrokerError {
+pub(super) fn no_topic(name: &str) -> BrokerError {
     BrokerError::Command(format!("there is no topic {name}"))
 }

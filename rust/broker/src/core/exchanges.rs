@@ -11,7 +11,7 @@ use crate::api;
 use crate::cluster::NodeId;
 use crate::request::{Action, ConnectionId, Current, Origin};
 
-/// How many requests are kept.
+/// The number of requests that are kept.
 const KEPT: usize = 100;
 /// The size up to which an answer is kept, so that its error codes can be told later.
 const KEPT_ANSWER_BYTES: usize = 16 * 1024;
@@ -24,7 +24,7 @@ pub(super) struct Exchanges {
     last: VecDeque<Exchange>,
 }
 
-/// A request, and what became of it.
+/// A request with its answer.
 #[derive(Debug)]
 struct Exchange {
     asked_ms: i64,
@@ -32,23 +32,17 @@ struct Exchange {
     node: NodeId,
     client_id: Box<str>,
     request: Current,
-    end: Option<End>,
+    /// The time of the answer, and the answer.
+    answer: Option<(i64, KeptAnswer)>,
     /// The faults that took effect on the request or its answer.
     faults: Vec<u64>,
 }
 
-/// The end of an exchange.
+/// An answer, as far as it is kept.
 #[derive(Debug)]
-struct End {
-    answered_ms: i64,
-    outcome: Outcome,
-}
-
-/// What the client got.
-#[derive(Debug)]
-enum Outcome {
-    /// An answer of this size, and its content unless it is large.
-    Answer(usize, Vec<Bytes>),
+enum KeptAnswer {
+    /// A frame of this size, and its content unless it is large.
+    Frame(usize, Vec<Bytes>),
     /// No answer; the connection stays open.
     Nothing,
     /// No answer or a refusal; the connection ends, for this reason.
@@ -66,34 +60,27 @@ impl Exchanges {
         if self.last.len() == KEPT {
             self.last.pop_front();
         }
-        let (node, client_id) = (origin.node, client_id.into());
-        self.last.push_back(Exchange {
-            asked_ms: now_ms,
-            connection,
-            node,
-            client_id,
-            request,
-            end: None,
-            faults: Vec::new(),
-        });
+        let (asked_ms, node, client_id) = (now_ms, origin.node, client_id.into());
+        let exchange = Exchange { asked_ms, connection, node, client_id, request, answer: None, faults: Vec::new() };
+        self.last.push_back(exchange);
     }
 
     /// Records the answer to the request that a connection waits for.
     pub(super) fn answered(&mut self, now_ms: i64, connection: ConnectionId, action: &Action, faults: Vec<u64>) {
-        let open = |exchange: &&mut Exchange| exchange.connection == connection && exchange.end.is_none();
+        let open = |exchange: &&mut Exchange| exchange.connection == connection && exchange.answer.is_none();
         let Some(exchange) = self.last.iter_mut().rev().find(open) else { return };
-        let outcome = match action {
+        let answer = match action {
             Action::Send(pieces) | Action::Wire(pieces, _) => {
                 let bytes = pieces.iter().map(Bytes::len).sum();
-                Outcome::Answer(bytes, if bytes <= KEPT_ANSWER_BYTES { pieces.clone() } else { Vec::new() })
+                KeptAnswer::Frame(bytes, if bytes <= KEPT_ANSWER_BYTES { pieces.clone() } else { Vec::new() })
             }
-            Action::Nothing => Outcome::Nothing,
-            Action::Close(reason) | Action::Refuse(_, _, reason) => Outcome::Ended(reason.clone()),
-            Action::Reset => Outcome::Ended("a fault resets it".to_owned()),
-            Action::Deaf => Outcome::Ended("a fault no longer reads it".to_owned()),
+            Action::Nothing => KeptAnswer::Nothing,
+            Action::Close(reason) | Action::Refuse(_, _, reason) => KeptAnswer::Ended(reason.clone()),
+            Action::Reset => KeptAnswer::Ended("a fault resets it".to_owned()),
+            Action::Deaf => KeptAnswer::Ended("a fault no longer reads it".to_owned()),
         };
         exchange.faults = faults;
-        exchange.end = Some(End { answered_ms: now_ms, outcome });
+        exchange.answer = Some((now_ms, answer));
     }
 
     /// The last requests as JSON, for the control command that lists them.
@@ -112,19 +99,19 @@ impl Exchange {
             "version": self.request.version,
             "correlation_id": self.request.correlation_id,
             "asked_at_ms": self.asked_ms,
-            "answered_at_ms": self.end.as_ref().map(|end| end.answered_ms),
+            "answered_at_ms": self.answer.as_ref().map(|(answered_ms, _)| answered_ms),
             "faults": self.faults,
             "bytes": null,
             "errors": {},
             "ended": null,
         });
-        match self.end.as_ref().map(|end| &end.outcome) {
-            Some(Outcome::Answer(bytes, pieces)) => {
+        match self.answer.as_ref().map(|(_, answer)| answer) {
+            Some(KeptAnswer::Frame(bytes, pieces)) => {
                 described["bytes"] = (*bytes).into();
                 described["errors"] = json!(errors(self.request, pieces));
             }
-            Some(Outcome::Ended(reason)) => described["ended"] = reason.as_str().into(),
-            Some(Outcome::Nothing) | None => {}
+            Some(KeptAnswer::Ended(reason)) => described["ended"] = reason.as_str().into(),
+            Some(KeptAnswer::Nothing) | None => {}
         }
         described
     }

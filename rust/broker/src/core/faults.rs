@@ -8,8 +8,8 @@ use crate::faults::{Stopped, Waited};
 use crate::request::{Action, Answer, Call, Mentions};
 
 impl Core {
-    /// Applies the faults to a request before it is carried out. `refused` makes the answer with an error for the whole request. Returns
-    /// its answer; `None` if it goes on.
+    /// Applies the faults to a request before it is carried out. `refused` makes the answer with an error for the whole
+    /// request. Returns its answer; `None` if it goes on.
     pub(crate) fn stopped(
         &mut self,
         call: &Call<'_>,
@@ -63,7 +63,7 @@ impl Core {
             self.go_on(due);
         }
         if self.faults.reveal(self.now_ms) {
-            self.fetching.parked.all_changed();
+            self.parked.all_changed();
         }
     }
 

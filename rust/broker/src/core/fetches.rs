@@ -6,15 +6,15 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::Core;
 use crate::cluster::NodeId;
-use crate::fetching::{Fetch, Fetched, Source, Wanted, encode};
+use crate::fetching::{Fetch, FetchReader, Fetched, Wanted, encode};
 use crate::request::{Action, Answer};
-use crate::security::Limited;
+use crate::security::ByteQuota;
 
 impl Core {
     /// Answers a fetch, or parks it.
     pub(crate) fn fetch(&mut self, fetch: Fetch) -> Answer {
-        let source = Source::new(&self.topics, &self.nodes, &self.settings.kafka);
-        let fetched = source.read_all(&fetch);
+        let reader = FetchReader::new(&self.topics, &self.nodes, &self.settings.kafka);
+        let fetched = reader.read_all(&fetch);
         let ready = fetch.max_wait_ms <= 0
             || fetch.wanted.is_empty()
             || fetched.iter().map(|one| one.chunk.bytes as u64).sum::<u64>() >= fetch.min_bytes
@@ -22,7 +22,7 @@ impl Core {
                 .iter()
                 .any(|one| one.error != ErrorCode::None || one.diverging.is_some() || one.preferred.is_some());
         if !ready {
-            self.fetching.parked.park(fetch, source, self.now_ms);
+            self.parked.park(fetch, reader, self.now_ms);
             return Answer::Later;
         }
         self.fetch_answer(fetch, fetched)
@@ -34,21 +34,21 @@ impl Core {
             Some(topic) => Some((Arc::clone(topic), wanted.index)),
             None => Some((self.topics.name_of(wanted.topic_id)?, wanted.index)),
         };
-        self.fetching.sessions.remembered(node, session).filter_map(name).collect()
+        self.fetch_sessions.remembered(node, session).filter_map(name).collect()
     }
 
     /// Makes the response, and updates the session with the values that it sends.
     fn fetch_answer(&mut self, fetch: Fetch, fetched: Vec<Fetched>) -> Answer {
         if fetch.replica.is_none() {
-            // What has no records is small, and mostly left out.
+            // Partitions without records are small, and mostly left out.
             let bytes = fetched.iter().map(|one| one.chunk.bytes).filter(|&bytes| bytes > 0).sum();
-            let throttle_time_ms = self.throttle(fetch.ticket.connection, Limited::Fetched, bytes);
+            let throttle_time_ms = self.throttle(fetch.ticket.connection, ByteQuota::Fetched, bytes);
             if throttle_time_ms > 0 {
-                let session = self.fetching.sessions.throttled(fetch.node, &fetch.session);
+                let session = self.fetch_sessions.throttled(fetch.node, &fetch.session);
                 return Answer::Now(encode(fetch.ticket, throttle_time_ms, session, &[], &[]));
             }
         }
-        let (error, session_id, fetched) = self.fetching.sessions.answered(
+        let (error, session_id, fetched) = self.fetch_sessions.answered(
             fetch.node,
             &fetch.session,
             &fetch.wanted,
@@ -70,27 +70,27 @@ impl Core {
     /// Must be called when a partition has new records, a new leader or leader epoch, other in-sync replicas, or a new
     /// log start or end offset.
     pub(crate) fn partition_changed(&mut self, topic: &str, index: i32) {
-        self.fetching.parked.changed(topic, index);
+        self.parked.changed(topic, index);
     }
 
     /// Answers the waiting fetches that have enough bytes now, or an error to report.
     pub(crate) fn wake_fetches(&mut self) {
-        let source = Source::new(&self.topics, &self.nodes, &self.settings.kafka);
-        for fetch in self.fetching.parked.take_ready(source) {
+        let reader = FetchReader::new(&self.topics, &self.nodes, &self.settings.kafka);
+        for fetch in self.parked.take_ready(reader) {
             self.finish_fetch(fetch);
         }
     }
 
     /// Answers the waiting fetches whose wait time is over.
     pub(super) fn finish_due_fetches(&mut self) {
-        while let Some(fetch) = self.fetching.parked.take_due(self.now_ms) {
+        while let Some(fetch) = self.parked.take_due(self.now_ms) {
             self.finish_fetch(fetch);
         }
     }
 
     fn finish_fetch(&mut self, fetch: Fetch) {
         let connection = fetch.ticket.connection;
-        let fetched = Source::new(&self.topics, &self.nodes, &self.settings.kafka).read_all(&fetch);
+        let fetched = FetchReader::new(&self.topics, &self.nodes, &self.settings.kafka).read_all(&fetch);
         match self.fetch_answer(fetch, fetched) {
             Answer::Now(frame) => self.reply(connection, Action::Send(frame)),
             Answer::Close(reason) => self.reply(connection, Action::Close(reason)),

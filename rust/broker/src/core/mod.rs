@@ -3,12 +3,19 @@
 //! Its inputs are frames and the time ([`Core::request`], [`Core::tick`]), its outputs [`Reply`]s ([`Core::drain`]).
 //! Drain after every call: a request of one connection may complete waiting requests of others.
 
-mod changes;
+mod appends;
+mod coordinators;
 mod exchanges;
 mod faults;
 mod fetches;
+mod first_use;
+mod housekeeping;
 mod peers;
+mod persistence;
+mod reassigning;
+mod replicas;
 mod security;
+mod topics;
 
 use std::collections::VecDeque;
 
@@ -17,15 +24,18 @@ use monedula_protocol::api::Request;
 use monedula_protocol::frame::encode_response;
 
 pub use crate::request::{Action, ConnectionId, Reply, Wire};
+pub(crate) use appends::{Appended, Marker};
+use housekeeping::Housekeeping;
 use peers::Peers;
 pub(crate) use peers::{Hex, has_secrets};
+pub(crate) use replicas::Election;
 
 use crate::BrokerError;
 use crate::api;
-use crate::cluster::{ClientMetrics, Configs, Housekeeping, NodeId, Nodes, Topics};
+use crate::cluster::{ClientMetrics, Configs, NodeId, Nodes, Topics};
 use crate::draw::Draw;
 use crate::faults::Faults;
-use crate::fetching::Fetching;
+use crate::fetching::{Parked, Sessions};
 use crate::groups::Groups;
 use crate::log::DataDir;
 use crate::log::validate::Validator;
@@ -47,14 +57,15 @@ pub struct Core {
     pub(crate) client_metrics: ClientMetrics,
     pub(crate) nodes: Nodes,
     pub(crate) topics: Topics,
-    /// Whether replicas that are not in sync stay so.
-    pub(crate) replication_paused: bool,
+    /// True if replicas that are not in sync stay so.
+    replication_paused: bool,
     pub(crate) groups: Groups,
     pub(crate) transactions: Transactions,
     pub(crate) faults: Faults,
-    pub(crate) fetching: Fetching,
-    pub(crate) validator: Validator,
-    pub(crate) data_dir: Option<DataDir>,
+    pub(crate) fetch_sessions: Sessions,
+    parked: Parked,
+    validator: Validator,
+    data_dir: Option<DataDir>,
     pub(crate) housekeeping: Housekeeping,
     pub(crate) peers: Peers,
     pub(crate) security: Security,
@@ -79,7 +90,8 @@ impl Core {
             groups: Groups::default(),
             transactions: Transactions::default(),
             faults: Faults::new(settings.seed),
-            fetching: Fetching::default(),
+            fetch_sessions: Sessions::default(),
+            parked: Parked::default(),
             validator: Validator::default(),
             data_dir: None,
             housekeeping: Housekeeping::new(now_ms, &settings.kafka),
@@ -135,7 +147,7 @@ impl Core {
         self.advance(now_ms);
         self.peers.disconnected(connection);
         self.faults.disconnected(connection);
-        self.fetching.parked.disconnected(connection);
+        self.parked.disconnected(connection);
     }
 
     /// Carries out one request frame, without its length. The next frame of a connection may only be passed when this
@@ -174,11 +186,10 @@ impl Core {
         self.reply(connection, action);
     }
 
-    /// When [`Core::tick`] must be called next, unless another call comes first.
+    /// The time at which [`Core::tick`] must be called next, unless another call comes first.
     pub fn next_due_ms(&self) -> Option<i64> {
         let (groups, transactions) = (self.groups.next_due_ms(), self.transactions.next_due_ms());
-        let (fetches, housekeeping) =
-            (self.fetching.parked.next_due_ms(), self.housekeeping.next_due_ms(&self.settings.kafka));
+        let (fetches, housekeeping) = (self.parked.next_due_ms(), self.housekeeping.next_due_ms(&self.settings.kafka));
         let due = [groups, transactions, fetches, housekeeping, self.faults.next_due_ms()];
         due.into_iter().flatten().min()
     }

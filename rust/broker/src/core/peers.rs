@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 use super::exchanges::{Exchanges, errors_in_words};
 use crate::cluster::NodeId;
 use crate::request::{Action, ConnectionId, Current, Origin};
-use crate::security::{Exchange, Login, Principal, SecurityProtocol};
+use crate::security::{Login, Principal, SaslExchange, SecurityProtocol};
 
-/// All connections.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     peers: BTreeMap<ConnectionId, Peer>,
@@ -29,7 +28,7 @@ struct Peer {
     requests: u64,
     current: Option<Current>,
     login: Login,
-    /// For how many milliseconds the connection is not read after its next answer.
+    /// The time for which the connection is not read after its next answer.
     mute_ms: u64,
 }
 
@@ -51,7 +50,7 @@ impl Peers {
         self.peers.get(&id).map(|peer| peer.origin.clone())
     }
 
-    /// Who the client of a connection is: its principal and its client id.
+    /// The principal and the client id of a connection's client.
     pub(crate) fn client(&self, id: ConnectionId) -> Option<(&Principal, &str)> {
         self.peers.get(&id).map(|peer| (&peer.origin.principal, &*peer.client_id))
     }
@@ -68,12 +67,12 @@ impl Peers {
         }
     }
 
-    /// For how long a connection is not read after its answer, which is told once.
+    /// The time for which a connection is not read after its answer, which is told once.
     pub(super) fn take_mute_ms(&mut self, id: ConnectionId) -> u64 {
         self.peers.get_mut(&id).map_or(0, |peer| std::mem::take(&mut peer.mute_ms))
     }
 
-    /// How far the connection is in logging in; `None` if it has ended.
+    /// The state of a connection's login; `None` if the connection has ended.
     pub(crate) fn login(&self, id: ConnectionId) -> Option<&Login> {
         self.peers.get(&id).map(|peer| &peer.login)
     }
@@ -85,7 +84,7 @@ impl Peers {
     }
 
     /// Takes the mechanism that is at work on the connection, if one is. Until it is put back, the login has failed.
-    pub(crate) fn take_exchange(&mut self, id: ConnectionId) -> Option<Box<Exchange>> {
+    pub(crate) fn take_exchange(&mut self, id: ConnectionId) -> Option<Box<SaslExchange>> {
         let login = &mut self.peers.get_mut(&id)?.login;
         match std::mem::replace(login, Login::Failed) {
             Login::Exchange(exchange) => Some(exchange),
@@ -96,7 +95,6 @@ impl Peers {
         }
     }
 
-    /// Sets who the client is.
     pub(crate) fn set_principal(&mut self, id: ConnectionId, principal: Principal, by_delegation_token: bool) {
         if let Some(peer) = self.peers.get_mut(&id) {
             peer.origin.principal = principal;
@@ -187,7 +185,7 @@ impl Peers {
     }
 }
 
-/// Whether requests or responses of an API have passwords, keys or tokens, which no log has.
+/// True if requests or responses of an API have passwords, keys or tokens, which must not get into a log.
 pub(crate) fn has_secrets(key: ApiKey) -> bool {
     matches!(
         key,

@@ -15,12 +15,12 @@ pub struct Fault {
     pub when: Selector,
     /// The effect on these requests.
     pub what: Effect,
-    /// Whether the effect comes before the request is carried out, or on its answer. Default: answer for truncate,
+    /// The side of the effect: before the request is carried out, or on its answer. Default: answer for truncate,
     /// fragment, corrupt, scram and throttle, otherwise request.
     pub on: Option<Side>,
-    /// How many selected requests pass before the first is hit.
+    /// The number of selected requests that pass before the first is hit.
     pub skip: u64,
-    /// How many requests are hit then; `None` for all.
+    /// The number of requests that are hit then; `None` for all.
     pub count: Option<u64>,
     /// The probability that a request is hit, from 0 to 1, drawn from the broker's seed; `None` for 1.
     pub probability: Option<f64>,
@@ -72,7 +72,7 @@ pub enum Effect {
     Error {
         /// Kafka's name of the error.
         error: String,
-        /// Whether the error is for the whole request in any case.
+        /// True if the error is for the whole request in any case.
         #[serde(default)]
         whole: bool,
     },
@@ -91,13 +91,13 @@ pub enum Effect {
     Reset,
     /// Only the first bytes of the answer are sent, then the connection is closed.
     Truncate {
-        /// How many bytes are sent, including the 4 of the length.
+        /// The number of bytes that are sent, including the 4 of the length.
         bytes: usize,
     },
     /// Requests or answers of the connection are lost from now on. It stays open until the fault is released or
     /// removed, which closes it.
     BlackHole {
-        /// Which direction is lost.
+        /// The direction that is lost.
         way: Way,
     },
     /// The answer is sent in fragments.
@@ -113,16 +113,17 @@ pub enum Effect {
         /// The offset of the first of these bytes, counted behind the length field. Default: the middle of the second
         /// half of the answer, which in a Fetch answer is in the records.
         offset: Option<usize>,
-        /// How many bytes are flipped.
+        /// The number of bytes that are flipped.
         #[serde(default = "one")]
         bytes: usize,
     },
-    /// A SCRAM message of the broker, in the answer to a SaslAuthenticate, is changed where it has the field in question.
+    /// A SCRAM message of the broker, in the answer to a SaslAuthenticate, is changed where it has the field in
+    /// question.
     Scram {
-        /// What is wrong with it.
+        /// The lie in it.
         #[serde(default)]
         lie: Option<ScramLie>,
-        /// How many iterations it asks for.
+        /// The number of iterations that it asks for.
         #[serde(default)]
         iterations: Option<u64>,
     },
@@ -133,7 +134,7 @@ pub enum Effect {
     },
 }
 
-/// What is wrong with a SCRAM message.
+/// A lie in a SCRAM message.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScramLie {

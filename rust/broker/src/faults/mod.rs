@@ -2,8 +2,8 @@
 //!
 //! The core decides which requests are hit, which answer they get instead, and which requests and answers are delayed,
 //! in its own time. Effects on the bytes of an answer are passed to the connection in the [`Action`]. Every request
-//! passes [`Faults::on_request`] before it is carried out, and every answer [`Faults::on_answer`] before it is sent. Faults on
-//! partitions are applied by the APIs, which call [`Faults::partition_error`] for each partition.
+//! passes [`Faults::on_request`] before it is carried out, and every answer [`Faults::on_answer`] before it is sent.
+//! Faults on partitions are applied by the APIs, which call [`Faults::partition_error`] for each partition.
 
 mod bytes;
 mod fault;
@@ -44,7 +44,7 @@ const BY_PARTITION: &[ApiKey] = &[
     ApiKey::Metadata,
 ];
 
-/// How many faults that were removed are kept, for the report of a test that fails.
+/// The number of removed faults that are kept, for the report of a test that fails.
 const KEPT_REMOVED: usize = 20;
 
 /// The faults that are set, and the requests, answers and connections that they hold.
@@ -56,17 +56,16 @@ pub(crate) struct Faults {
     draw: Draw,
     /// While a delayed request resumes, the fault that had delayed it: only the faults after it apply.
     resumed_after: Option<u64>,
-    /// The delayed and held requests and answers.
     waiting: HeldExchanges,
     /// The effects on the next answer of a connection.
     armed: BTreeMap<ConnectionId, Armed>,
-    /// Which partition faults hit the present request of a connection, with the correlation id of that request.
+    /// The decision of each partition fault on the present request of a connection, with the correlation id of that
+    /// request.
     decided: BTreeMap<ConnectionId, (i32, BTreeMap<u64, bool>)>,
     /// The connections whose answers are dropped, with the fault that does it.
     mute: BTreeMap<ConnectionId, u64>,
     /// The connections that are no longer read, with the fault that does it.
     deaf: BTreeMap<ConnectionId, u64>,
-    /// The topics that nodes do not know yet.
     unseen: Unseen,
     /// The faults that were removed last, with their hits, the oldest first.
     removed: VecDeque<(u64, Fault, u64)>,
@@ -74,7 +73,7 @@ pub(crate) struct Faults {
     struck: BTreeMap<ConnectionId, Vec<u64>>,
 }
 
-/// What becomes of a request that a fault stops.
+/// The fate of a request that a fault stops.
 #[derive(Debug)]
 pub(crate) enum Stopped {
     /// It has this answer.
@@ -89,11 +88,12 @@ struct Active {
     fault: Fault,
     apis: Vec<ApiKey>,
     error: Option<ErrorCode>,
-    /// How many requests the selector matched.
+    /// The number of requests that the selector matched.
     matched: u64,
-    /// How many requests were hit, after `skip`, `count` and `probability`.
+    /// The number of requests that were hit, after `skip`, `count` and `probability`.
     used: u64,
-    /// How many requests the fault took effect on. An effect on the answer is counted when the answer is sent.
+    /// The number of requests on which the fault took effect. An effect on the answer is counted when the answer is
+    /// sent.
     hits: u64,
 }
 
@@ -129,7 +129,7 @@ impl Active {
             && when.topic.as_ref().is_none_or(is_named)
     }
 
-    /// Whether the fault applies to single partitions of a request.
+    /// True if the fault applies to single partitions of a request.
     fn is_by_partition(&self, key: ApiKey) -> bool {
         let by_partition = matches!(self.fault.what, Effect::Error { whole: false, .. });
         by_partition && self.fault.when.topic.is_some() && BY_PARTITION.contains(&key)
@@ -187,7 +187,7 @@ impl Faults {
         }
     }
 
-    /// Whether no fault is set, and every node knows every topic.
+    /// True if no fault is set, and every node knows every topic.
     pub(crate) fn is_empty(&self) -> bool {
         self.active.is_empty() && self.unseen.is_empty()
     }
@@ -197,7 +197,6 @@ impl Faults {
         self.unseen.hide(topic, node, until_ms);
     }
 
-    /// Whether a node does not know a topic yet.
     pub(crate) fn hides(&self, topic: &str, node: NodeId) -> bool {
         self.unseen.hides(topic, node)
     }
@@ -214,7 +213,7 @@ impl Faults {
         Ok(self.last_id)
     }
 
-    /// How many requests a fault took effect on.
+    /// The number of requests on which a fault took effect.
     ///
     /// # Errors
     /// [`BrokerError::Command`] if there is no such fault.
@@ -303,8 +302,9 @@ impl Faults {
         self.struck.remove(&connection).unwrap_or_default()
     }
 
-    /// Applies the faults to a request before it is carried out. `fetched` are the partitions of the fetch session that it continues, and
-    /// `refused` makes the answer with an error for the whole request. Returns what becomes of it; `None` if it goes on.
+    /// Applies the faults to a request before it is carried out. `fetched` are the partitions of the fetch session that
+    /// it continues, and `refused` makes the answer with an error for the whole request. Returns what becomes of it;
+    /// `None` if it goes on.
     pub(crate) fn on_request(
         &mut self,
         now_ms: i64,
@@ -353,11 +353,11 @@ impl Faults {
         match what {
             Effect::Error { .. } => refused.map(Stopped::Answered),
             Effect::Delay { ms } => {
-                self.waiting.delay_request(now_ms + ms, id, call);
+                self.waiting.delay(now_ms + ms, Waited::request(id, call));
                 Some(Stopped::Answered(Answer::Later))
             }
             Effect::Hold => {
-                self.waiting.hold_request(id, call);
+                self.waiting.hold(id, Waited::request(id, call));
                 Some(Stopped::Answered(Answer::Later))
             }
             Effect::Drop => Some(Stopped::Answered(Answer::Nothing)),
@@ -376,7 +376,8 @@ impl Faults {
         }
     }
 
-    /// Applies the armed effects to the answer of the request that a connection waits for. Returns `None` if it is delayed or held.
+    /// Applies the armed effects to the answer of the request that a connection waits for. Returns `None` if it is
+    /// delayed or held.
     pub(crate) fn on_answer(
         &mut self,
         now_ms: i64,
@@ -399,12 +400,12 @@ impl Faults {
             match what {
                 Effect::Delay { ms } => {
                     self.armed.insert(connection, armed);
-                    self.waiting.delay_answer(now_ms + ms, connection, action);
+                    self.waiting.delay(now_ms + ms, Waited::Answer { connection, action });
                     return None;
                 }
                 Effect::Hold => {
                     self.armed.insert(connection, armed);
-                    self.waiting.hold_answer(id, connection, action);
+                    self.waiting.hold(id, Waited::Answer { connection, action });
                     return None;
                 }
                 what => action = bytes::change(action, &what, instead, &mut wire, request),
@@ -432,7 +433,8 @@ impl Faults {
         Ok(hits)
     }
 
-    /// Releases the requests and answers that a fault holds, in order of arrival, and the connections that it has black-holed.
+    /// Releases the requests and answers that a fault holds, in order of arrival, and the connections that it has
+    /// black-holed.
     pub(crate) fn let_go(&mut self, id: u64) -> (Vec<Waited>, Vec<ConnectionId>) {
         let held = self.waiting.release(id);
         let swallowed = self.mute.iter().chain(self.deaf.iter()).filter(|(_, fault)| **fault == id);
@@ -451,12 +453,13 @@ impl Faults {
         self.unseen.reveal(now_ms)
     }
 
-    /// When a delay is over, or a node learns of a topic.
+    /// The time at which a delay is over, or a node learns of a topic.
     pub(crate) fn next_due_ms(&self) -> Option<i64> {
         [self.waiting.next_due_ms(), self.unseen.next_due_ms()].into_iter().flatten().min()
     }
 
-    /// Has only the faults after the one that delayed a request apply to it, which is carried out next; `None` once it is.
+    /// Has only the faults after the one that delayed a request apply to it, which is carried out next; `None` once it
+    /// is.
     pub(crate) fn resume(&mut self, delayed_by: Option<u64>) {
         self.resumed_after = delayed_by;
     }

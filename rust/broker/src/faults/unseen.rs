@@ -9,12 +9,11 @@ use crate::cluster::NodeId;
 /// The topics that nodes do not know yet.
 #[derive(Debug, Default)]
 pub(crate) struct Unseen {
-    /// Until when, by which node, which topic; the first to become known first.
+    /// Time, node and topic; the first to become known first.
     until: BTreeSet<(i64, NodeId, Arc<str>)>,
 }
 
 impl Unseen {
-    /// Keeps a topic from a node until a time.
     pub(super) fn hide(&mut self, topic: &Arc<str>, node: NodeId, until_ms: i64) {
         self.until.insert((until_ms, node, Arc::clone(topic)));
     }

@@ -19,7 +19,13 @@ pub(crate) enum Waited {
     Answer { connection: ConnectionId, action: Action },
 }
 
-/// All delayed and held requests and answers.
+impl Waited {
+    pub(super) fn request(fault: u64, call: &Call<'_>) -> Self {
+        let (origin, frame) = (call.origin.clone(), call.frame.clone());
+        Self::Request { fault, connection: call.ticket.connection, origin, frame }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct HeldExchanges {
     /// The delayed ones, by the time at which they resume, then by arrival.
@@ -30,20 +36,13 @@ pub(super) struct HeldExchanges {
 }
 
 impl HeldExchanges {
-    pub(super) fn delay_request(&mut self, due_ms: i64, fault: u64, call: &Call<'_>) {
-        self.delay(due_ms, request(fault, call));
+    pub(super) fn delay(&mut self, due_ms: i64, waited: Waited) {
+        self.arrivals += 1;
+        self.delayed.insert((due_ms, self.arrivals), waited);
     }
 
-    pub(super) fn delay_answer(&mut self, due_ms: i64, connection: ConnectionId, action: Action) {
-        self.delay(due_ms, Waited::Answer { connection, action });
-    }
-
-    pub(super) fn hold_request(&mut self, fault: u64, call: &Call<'_>) {
-        self.held.entry(fault).or_default().push(request(fault, call));
-    }
-
-    pub(super) fn hold_answer(&mut self, fault: u64, connection: ConnectionId, action: Action) {
-        self.held.entry(fault).or_default().push(Waited::Answer { connection, action });
+    pub(super) fn hold(&mut self, fault: u64, waited: Waited) {
+        self.held.entry(fault).or_default().push(waited);
     }
 
     /// Removes and returns the requests and answers that a fault holds, in order of arrival.
@@ -58,19 +57,5 @@ impl HeldExchanges {
 
     pub(super) fn next_due_ms(&self) -> Option<i64> {
         self.delayed.first_key_value().map(|((due_ms, _), _)| *due_ms)
-    }
-
-    fn delay(&mut self, due_ms: i64, waited: Waited) {
-        self.arrivals += 1;
-        self.delayed.insert((due_ms, self.arrivals), waited);
-    }
-}
-
-fn request(fault: u64, call: &Call<'_>) -> Waited {
-    Waited::Request {
-        fault,
-        connection: call.ticket.connection,
-        origin: call.origin.clone(),
-        frame: call.frame.clone(),
     }
 }

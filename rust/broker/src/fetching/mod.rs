@@ -20,8 +20,8 @@ use crate::request::Ticket;
 
 pub(crate) use answer::encode;
 pub(crate) use parked::Parked;
-pub(crate) use read::Source;
-pub(crate) use session::{Sessions, Use};
+pub(crate) use read::FetchReader;
+pub(crate) use session::{SessionUse, Sessions};
 
 /// A Fetch request that is being carried out.
 #[derive(Debug)]
@@ -36,11 +36,11 @@ pub(crate) struct Fetch {
     pub(crate) replica: Option<NodeId>,
     /// The client's rack; `None` below version 11.
     pub(crate) rack: Option<Arc<str>>,
-    pub(crate) session: Use,
+    pub(crate) session: SessionUse,
     pub(crate) wanted: Vec<Wanted>,
 }
 
-/// Up to which offset a fetch reads.
+/// The offset up to which a fetch reads.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Isolation {
     /// To the log end offset: for followers.
@@ -102,11 +102,4 @@ impl Fetched {
             chunk: Chunk::default(),
         }
     }
-}
-
-/// The state of fetching that outlives a request.
-#[derive(Debug, Default)]
-pub(crate) struct Fetching {
-    pub(crate) sessions: Sessions,
-    pub(crate) parked: Parked,
 }

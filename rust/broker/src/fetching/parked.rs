@@ -4,13 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::{Fetch, Source};
+use super::{Fetch, FetchReader};
 use crate::request::ConnectionId;
 
 /// A partition: topic and index.
 type PartitionKey = (Arc<str>, i32);
 
-/// The waiting fetches.
 #[derive(Debug, Default)]
 pub(crate) struct Parked {
     fetches: BTreeMap<u64, ParkedFetch>,
@@ -38,7 +37,7 @@ impl Parked {
         self.due.first().map(|&(due_ms, _)| due_ms)
     }
 
-    pub(crate) fn park(&mut self, mut fetch: Fetch, source: Source<'_>, now_ms: i64) {
+    pub(crate) fn park(&mut self, mut fetch: Fetch, reader: FetchReader<'_>, now_ms: i64) {
         // Frees the spare capacity: the fetch may wait for long.
         fetch.wanted.shrink_to_fit();
         let id = self.next_id;
@@ -52,7 +51,7 @@ impl Parked {
             }
         }
         let readable: Vec<u64> =
-            fetch.wanted.iter().map(|wanted| source.readable(&fetch, wanted).unwrap_or(0)).collect();
+            fetch.wanted.iter().map(|wanted| reader.readable(&fetch, wanted).unwrap_or(0)).collect();
         let readable_bytes = readable.iter().sum();
         self.fetches.insert(id, ParkedFetch { fetch, due_ms, readable, readable_bytes });
     }
@@ -99,11 +98,11 @@ impl Parked {
     }
 
     /// Takes the fetches that have enough bytes now, or an error to report.
-    pub(crate) fn take_ready(&mut self, source: Source<'_>) -> Vec<Fetch> {
+    pub(crate) fn take_ready(&mut self, reader: FetchReader<'_>) -> Vec<Fetch> {
         let mut ready = Vec::new();
         for (id, place) in self.concerned() {
             let Some(waiting) = self.fetches.get_mut(&id) else { continue };
-            let enough = match source.readable(&waiting.fetch, &waiting.fetch.wanted[place]) {
+            let enough = match reader.readable(&waiting.fetch, &waiting.fetch.wanted[place]) {
                 Ok(bytes) => {
                     waiting.readable_bytes = waiting.readable_bytes - waiting.readable[place] + bytes;
                     waiting.readable[place] = bytes;

@@ -18,16 +18,15 @@ impl Isolation {
     }
 }
 
-/// What fetches are answered from.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Source<'a> {
+pub(crate) struct FetchReader<'a> {
     topics: &'a Topics,
     nodes: &'a Nodes,
     /// `replica.selector.class`.
     selector: &'a str,
 }
 
-impl<'a> Source<'a> {
+impl<'a> FetchReader<'a> {
     pub(crate) fn new(topics: &'a Topics, nodes: &'a Nodes, settings: &'a KafkaSettings) -> Self {
         Self { topics, nodes, selector: &settings.replica_selector_class }
     }
@@ -160,7 +159,8 @@ impl<'a> Source<'a> {
             }
             _ => None,
         };
-        // Kafka refuses topics before it looks for aborted transactions, and then answers an empty list instead of null.
+        // Kafka refuses topics before it looks for aborted transactions, and then answers an empty list instead of
+        // null.
         let early = matches!(
             error,
             ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId | ErrorCode::TopicAuthorizationFailed

@@ -11,7 +11,7 @@ use super::{Fetched, Wanted};
 use crate::cluster::NodeId;
 use crate::draw::Draw;
 
-/// How many milliseconds a session must have been idle, or in use with fewer partitions, before a new session may evict
+/// The time for which a session must have been idle, or in use with fewer partitions, before a new session may evict
 /// it. Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS.
 const EVICTION_MS: i64 = 120_000;
 /// The epoch of a full fetch request, which opens a session.
@@ -19,13 +19,12 @@ const INITIAL_EPOCH: i32 = 0;
 /// The epoch of a request without a session, which also ends the session that it names.
 const FINAL_EPOCH: i32 = -1;
 
-/// The sessions of all nodes.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions(BTreeMap<NodeId, BTreeMap<i32, Session>>);
+pub(crate) struct Sessions(BTreeMap<NodeId, BTreeMap<i32, FetchSession>>);
 
-/// How a fetch uses sessions.
+/// The use that a fetch makes of sessions.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum SessionUse {
     /// Without a session.
     Sessionless,
     /// Opens a session, if there is room.
@@ -35,7 +34,7 @@ pub(crate) enum Use {
 }
 
 #[derive(Debug)]
-struct Session {
+struct FetchSession {
     topic_ids: bool,
     epoch: i32,
     created_ms: i64,
@@ -46,14 +45,13 @@ struct Session {
     next_place: u64,
 }
 
-/// How a session identifies a topic.
+/// A topic as a session identifies it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum TopicName {
     Name(Arc<str>),
     Id(Uuid),
 }
 
-/// A partition of a session.
 #[derive(Debug)]
 struct Remembered {
     wanted: Wanted,
@@ -85,7 +83,7 @@ impl Sessions {
         session.into_iter().flat_map(|session| session.partitions.values().map(|one| &one.wanted))
     }
 
-    /// How a request uses sessions, and the partitions that it fetches.
+    /// The use that a request makes of sessions, and the partitions that it fetches.
     ///
     /// # Errors
     /// FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
@@ -97,12 +95,12 @@ impl Sessions {
         wanted: Vec<Wanted>,
         forgotten: &[(Option<Arc<str>>, Uuid, i32)],
         now_ms: i64,
-    ) -> Result<(Use, Vec<Wanted>), ErrorCode> {
+    ) -> Result<(SessionUse, Vec<Wanted>), ErrorCode> {
         let sessions = self.0.entry(node).or_default();
         if epoch == INITIAL_EPOCH || epoch == FINAL_EPOCH {
             // A full request ends the session that it names.
             sessions.remove(&id);
-            let session = if epoch == FINAL_EPOCH { Use::Sessionless } else { Use::Open { topic_ids } };
+            let session = if epoch == FINAL_EPOCH { SessionUse::Sessionless } else { SessionUse::Open { topic_ids } };
             return Ok((session, wanted));
         }
         let session = sessions.get_mut(&id).ok_or(ErrorCode::FetchSessionIdNotFound)?;
@@ -118,12 +116,12 @@ impl Sessions {
         }
         if session.partitions.is_empty() {
             sessions.remove(&id);
-            return Ok((Use::Sessionless, wanted));
+            return Ok((SessionUse::Sessionless, wanted));
         }
         session.last_used_ms = now_ms;
         session.epoch = next_epoch(session.epoch);
         let all = session.partitions.values().map(|remembered| remembered.wanted.clone()).collect();
-        Ok((Use::Incremental { id, epoch: session.epoch }, all))
+        Ok((SessionUse::Incremental { id, epoch: session.epoch }, all))
     }
 
     /// Sets the names of topics whose ids named no topic before, where they name one now.
@@ -134,8 +132,8 @@ impl Sessions {
     }
 
     /// The error and the id of the session in a response that has no partitions, because the client is throttled.
-    pub(crate) fn throttled(&self, node: NodeId, session: &Use) -> (ErrorCode, i32) {
-        let Use::Incremental { id, epoch } = *session else { return (ErrorCode::None, 0) };
+    pub(crate) fn throttled(&self, node: NodeId, session: &SessionUse) -> (ErrorCode, i32) {
+        let SessionUse::Incremental { id, epoch } = *session else { return (ErrorCode::None, 0) };
         match self.0.get(&node).and_then(|sessions| sessions.get(&id)) {
             Some(session) if session.epoch != epoch => (ErrorCode::InvalidFetchSessionEpoch, id),
             _ => (ErrorCode::None, id),
@@ -148,7 +146,7 @@ impl Sessions {
     pub(crate) fn answered(
         &mut self,
         node: NodeId,
-        session: &Use,
+        session: &SessionUse,
         wanted: &[Wanted],
         fetched: Vec<Fetched>,
         slots: usize,
@@ -157,15 +155,15 @@ impl Sessions {
     ) -> (ErrorCode, i32, Vec<Fetched>) {
         let sessions = self.0.entry(node).or_default();
         match *session {
-            Use::Sessionless => (ErrorCode::None, 0, fetched),
-            Use::Open { topic_ids } => {
+            SessionUse::Sessionless => (ErrorCode::None, 0, fetched),
+            SessionUse::Open { topic_ids } => {
                 let id = match make_room(sessions, slots, fetched.len(), now_ms) {
                     true => open(sessions, topic_ids, wanted, &fetched, now_ms, draw),
                     false => 0,
                 };
                 (ErrorCode::None, id, fetched)
             }
-            Use::Incremental { id, epoch } => match sessions.get_mut(&id) {
+            SessionUse::Incremental { id, epoch } => match sessions.get_mut(&id) {
                 Some(session) if session.epoch == epoch => (ErrorCode::None, id, session.news(fetched)),
                 // Another request of the session came while this one waited.
                 Some(_) => (ErrorCode::InvalidFetchSessionEpoch, id, Vec::new()),
@@ -176,10 +174,10 @@ impl Sessions {
     }
 }
 
-/// Whether there is room for a session of this many partitions. If not, evicts the least recently used session that was
-/// idle for longer than [`EVICTION_MS`], or else the smallest of those in use for longer than that, if it has fewer
-/// partitions.
-fn make_room(sessions: &mut BTreeMap<i32, Session>, slots: usize, partitions: usize, now_ms: i64) -> bool {
+/// Finds room for a session of this many partitions, or makes it. Returns whether there is any. Evicts the least
+/// recently used session that was idle for longer than [`EVICTION_MS`], or else the smallest of those in use for longer
+/// than that, if it has fewer partitions.
+fn make_room(sessions: &mut BTreeMap<i32, FetchSession>, slots: usize, partitions: usize, now_ms: i64) -> bool {
     if sessions.len() < slots {
         return true;
     }
@@ -197,14 +195,14 @@ fn make_room(sessions: &mut BTreeMap<i32, Session>, slots: usize, partitions: us
 }
 
 fn open(
-    sessions: &mut BTreeMap<i32, Session>,
+    sessions: &mut BTreeMap<i32, FetchSession>,
     topic_ids: bool,
     wanted: &[Wanted],
     fetched: &[Fetched],
     now_ms: i64,
     draw: &mut Draw,
 ) -> i32 {
-    let mut session = Session {
+    let mut session = FetchSession {
         topic_ids,
         epoch: next_epoch(INITIAL_EPOCH),
         created_ms: now_ms,
@@ -227,7 +225,7 @@ fn open(
     id
 }
 
-impl Session {
+impl FetchSession {
     fn want(&mut self, wanted: Wanted) {
         let key = (TopicName::of(wanted.topic.as_ref(), wanted.topic_id), wanted.index);
         if let Some(remembered) = self.places.get(&key).and_then(|place| self.partitions.get_mut(place)) {

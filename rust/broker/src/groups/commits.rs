@@ -10,14 +10,13 @@ use super::{ClassicGroup, Committed, ConsumerGroup, Effects, Group, Groups, Iden
 use crate::cluster::{Coordinated, NodeId};
 use crate::core::Core;
 
-/// A request to commit offsets.
 #[derive(Debug)]
 pub(crate) struct Commit<'a> {
     pub(crate) group_id: &'a str,
     pub(crate) who: Identity<'a>,
     /// The version of OffsetCommit or TxnOffsetCommit.
     pub(crate) version: i16,
-    /// Whether the client knows the errors GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH. Others get ILLEGAL_GENERATION.
+    /// True if the client knows the errors GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH. Others get ILLEGAL_GENERATION.
     pub(crate) tells_member_epochs: bool,
     /// The retention time that the client requests, if it does.
     pub(crate) retention_ms: Option<i64>,
@@ -222,12 +221,10 @@ pub(crate) fn complete_transaction(
     partition: i32,
     commit: bool,
 ) -> Result<(), ErrorCode> {
-    match core.groups.shards.get(&partition) {
-        Some(shard) if shard.loaded_at_ms.is_some() => return Err(ErrorCode::CoordinatorLoadInProgress),
-        Some(_) => {}
-        None if core.topics.partition(Coordinated::Groups.topic(), partition).is_none() => return Ok(()),
-        None => return Err(ErrorCode::NotCoordinator),
+    if core.topics.partition(Coordinated::Groups.topic(), partition).is_none() {
+        return Ok(());
     }
+    core.groups.check_loaded(partition)?;
     let open = core.groups.slots(partition).filter(|slot| slot.offsets.has_pending_of(producer_id));
     let ids: Vec<_> = open.map(|slot| Arc::clone(&slot.id)).collect();
     for id in ids {

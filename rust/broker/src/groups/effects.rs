@@ -103,7 +103,6 @@ impl SyncAnswer {
         Self { error, protocol_type: None, protocol_name: None, assignment: Bytes::new() }
     }
 
-    /// The response.
     pub(crate) fn response(&self) -> SyncGroupResponse<'_> {
         SyncGroupResponse {
             error_code: self.error.code(),

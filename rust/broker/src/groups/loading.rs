@@ -1,12 +1,14 @@
 //! Loading a partition of `__consumer_offsets`: the new leader reads the groups back from the partition's log alone.
 
+use std::collections::BTreeMap;
+
 use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::wire::Reader;
 
 use super::consumer::is_consumer_record;
 use super::records::{self, CLASSIC_GROUP_KEY, OFFSET_KEY, OLD_OFFSET_KEY, PENDING_OFFSET_KEY};
-use super::{ClassicGroup, Effects, Group, Groups, Shard, Slot};
+use super::{ClassicGroup, Effects, Group, Groups, Slot};
 use crate::cluster::{Coordinated, StoredRecord};
 use crate::core::Core;
 
@@ -24,7 +26,7 @@ impl Groups {
         if load_ms > 0 {
             let loaded_at_ms = core.now_ms.saturating_add(load_ms);
             core.groups.loads.insert((loaded_at_ms, partition));
-            core.groups.shards.insert(partition, Shard { loaded_at_ms: Some(loaded_at_ms), ..Shard::default() });
+            core.groups.shards.insert(partition, BTreeMap::new());
         } else {
             Self::load(core, partition);
         }
@@ -33,17 +35,11 @@ impl Groups {
     /// Drops a partition's groups. Pending requests are answered NOT_COORDINATOR, so that clients look for the new
     /// coordinator.
     fn drop_shard(core: &mut Core, partition: i32) {
-        let Some(shard) = core.groups.shards.remove(&partition) else {
-            return;
-        };
-        if let Some(loaded_at_ms) = shard.loaded_at_ms {
-            core.groups.loads.remove(&(loaded_at_ms, partition));
-        }
+        let Some(shard) = core.groups.shards.remove(&partition) else { return };
+        core.groups.loads.retain(|(_, loading)| *loading != partition);
+        core.groups.due.retain(|(_, of, _)| *of != partition);
         let mut effects = Effects::default();
-        for mut slot in shard.slots.into_values() {
-            if let Some(due_ms) = slot.due_ms {
-                core.groups.due.remove(&(due_ms, partition, slot.id.clone()));
-            }
+        for mut slot in shard.into_values() {
             if let Some(group) = &mut slot.group {
                 group.abandon(ErrorCode::NotCoordinator, &mut effects);
             }
@@ -52,7 +48,7 @@ impl Groups {
     }
 
     pub(super) fn load(core: &mut Core, partition: i32) {
-        core.groups.shards.insert(partition, Shard::default());
+        core.groups.shards.insert(partition, BTreeMap::new());
         let records = core.topics.stored(Coordinated::Groups, partition);
         for record in &records {
             if let Err(error) = Self::replay(core, partition, record) {

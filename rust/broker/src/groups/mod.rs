@@ -39,21 +39,14 @@ use crate::core::Core;
 /// All groups of the cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
-    shards: BTreeMap<i32, Shard>,
+    /// The slots of each partition of `__consumer_offsets`, as its leader keeps them.
+    shards: BTreeMap<i32, BTreeMap<Arc<str>, Box<Slot>>>,
     /// The deadlines of groups: time, partition of `__consumer_offsets`, group id.
     due: BTreeSet<(i64, i32, Arc<str>)>,
-    /// When the loading of a partition ends: time, partition.
+    /// The partitions that are loading: the end of it, partition.
     loads: BTreeSet<(i64, i32)>,
     /// The time of the next sweep of expired offsets; `None` before the first partition was loaded.
     sweep_at_ms: Option<i64>,
-}
-
-/// The groups of one partition of `__consumer_offsets`, as its leader keeps them.
-#[derive(Debug, Default)]
-struct Shard {
-    /// When loading ends; `None` once it is loaded.
-    loaded_at_ms: Option<i64>,
-    slots: BTreeMap<Arc<str>, Box<Slot>>,
 }
 
 /// The state of one group id: its group and its offsets.
@@ -94,7 +87,6 @@ impl Group {
         }
     }
 
-    /// Whether it has no members.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Self::Classic(group) => group.is_empty(),
@@ -126,7 +118,6 @@ impl Group {
         }
     }
 
-    /// Whether a member subscribes to the topic.
     pub(crate) fn is_subscribed_to(&self, topic: &str) -> bool {
         match self {
             Self::Classic(group) => group.is_subscribed_to(topic),
@@ -137,7 +128,7 @@ impl Group {
     /// Checks the member id and epoch of an OffsetFetch, if it has them.
     ///
     /// # Errors
-    /// Those of [`ConsumerGroup::check_offset_fetch`].
+    /// The errors of [`ConsumerGroup::check_offset_fetch`].
     pub(crate) fn check_offset_fetch(&self, member_id: Option<&str>, member_epoch: i32) -> Result<(), ErrorCode> {
         match self {
             // An OffsetFetch for a classic group names no member.
@@ -146,7 +137,7 @@ impl Group {
         }
     }
 
-    /// Whether OffsetDelete may delete offsets of the group.
+    /// Checks that OffsetDelete may delete offsets of the group.
     ///
     /// # Errors
     /// NON_EMPTY_GROUP.
@@ -236,12 +227,12 @@ impl Groups {
 
     /// The slot of a group id, if there is one.
     pub(crate) fn slot(&self, partition: i32, id: &str) -> Option<&Slot> {
-        Some(self.shards.get(&partition)?.slots.get(id)?)
+        Some(self.shards.get(&partition)?.get(id)?)
     }
 
     /// The slots of a partition, by id.
     pub(crate) fn slots(&self, partition: i32) -> impl Iterator<Item = &Slot> {
-        self.shards.get(&partition).into_iter().flat_map(|shard| shard.slots.values()).map(|slot| &**slot)
+        self.shards.get(&partition).into_iter().flat_map(BTreeMap::values).map(|slot| &**slot)
     }
 
     /// The group ids of a partition's slots.
@@ -251,12 +242,22 @@ impl Groups {
 
     /// The partitions of `__consumer_offsets` whose groups have been loaded.
     fn loaded_partitions(&self) -> Vec<i32> {
-        let loaded = self.shards.iter().filter(|(_, shard)| shard.loaded_at_ms.is_none());
-        loaded.map(|(&partition, _)| partition).collect()
+        self.shards.keys().copied().filter(|&partition| self.check_loaded(partition).is_ok()).collect()
+    }
+
+    /// Checks that a partition has a leader, which has loaded it.
+    ///
+    /// # Errors
+    /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+    fn check_loaded(&self, partition: i32) -> Result<i32, ErrorCode> {
+        if self.loads.iter().any(|(_, loading)| *loading == partition) {
+            return Err(ErrorCode::CoordinatorLoadInProgress);
+        }
+        if self.shards.contains_key(&partition) { Ok(partition) } else { Err(ErrorCode::NotCoordinator) }
     }
 
     fn take(&mut self, partition: i32, id: &str) -> Box<Slot> {
-        let found = self.shards.get_mut(&partition).and_then(|shard| shard.slots.remove(id));
+        let found = self.shards.get_mut(&partition).and_then(|shard| shard.remove(id));
         found.unwrap_or_else(|| Box::new(Slot::new(id.into())))
     }
 
@@ -273,7 +274,7 @@ impl Groups {
             slot.due_ms = due_ms;
         }
         if !slot.is_vacant() {
-            self.shards.entry(partition).or_default().slots.insert(Arc::clone(&slot.id), slot);
+            self.shards.entry(partition).or_default().insert(Arc::clone(&slot.id), slot);
         }
     }
 }
@@ -285,12 +286,7 @@ impl Core {
     /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
     pub(crate) fn group_partition(&mut self, node: NodeId, group_id: &str) -> Result<i32, ErrorCode> {
         self.check_coordinator(Coordinated::Groups, group_id, node)?;
-        let partition = self.coordinator_partition(Coordinated::Groups, group_id);
-        match self.groups.shards.get(&partition) {
-            Some(shard) if shard.loaded_at_ms.is_none() => Ok(partition),
-            Some(_) => Err(ErrorCode::CoordinatorLoadInProgress),
-            None => Err(ErrorCode::NotCoordinator),
-        }
+        self.groups.check_loaded(self.coordinator_partition(Coordinated::Groups, group_id))
     }
 
     /// The partitions of `__consumer_offsets` that a node leads.
@@ -302,12 +298,8 @@ impl Core {
             let partition = self.topics.partition(Coordinated::Groups.topic(), index);
             partition.is_some_and(|partition| partition.leader == Some(node))
         };
-        let led = self.groups.shards.iter().filter(|&(&index, _)| leads(index));
-        let led = led.map(|(&index, shard)| match shard.loaded_at_ms {
-            None => Ok(index),
-            Some(_) => Err(ErrorCode::CoordinatorLoadInProgress),
-        });
-        led.collect()
+        let led = self.groups.shards.keys().filter(|index| leads(**index));
+        led.map(|&index| self.groups.check_loaded(index)).collect()
     }
 
     /// Runs `change` on the slot of a group id and carries out its effects: stores the records, then sends the answers.
@@ -315,7 +307,7 @@ impl Core {
     /// `change` may create or remove the group of the slot. It must not touch other groups.
     ///
     /// # Errors
-    /// Why the records could not be stored. The change is undone then: the group is read back as it was stored.
+    /// Records that cannot be stored. The change is undone then: the group is read back as it was stored.
     pub(crate) fn change_group<T>(
         &mut self,
         partition: i32,

@@ -11,7 +11,7 @@ use super::planted::{Bug, PLANTED};
 pub(super) trait Model: Clone {
     /// A step that the model can take.
     type Action: Clone + Debug;
-    /// What tells two states apart. States with equal keys behave alike, and only one of them is searched.
+    /// The key that tells two states apart. States with equal keys behave alike, and only one of them is searched.
     type Key: Eq + Hash;
 
     fn actions(&self) -> Vec<Self::Action>;
@@ -29,7 +29,7 @@ pub(super) trait Model: Clone {
 
     fn key(&self) -> Self::Key;
 
-    /// Whether the search goes on from this state.
+    /// True if the search goes on from this state.
     fn is_within_bounds(&self) -> bool {
         true
     }

@@ -10,7 +10,6 @@ use monedula_protocol::types::Uuid;
 use super::Effects;
 use super::records::{self, OffsetKey};
 
-/// All offsets of a group.
 #[derive(Debug, Default)]
 pub(crate) struct Offsets {
     committed: BTreeMap<Arc<str>, BTreeMap<i32, Committed>>,
@@ -37,7 +36,7 @@ pub(crate) struct Committed {
 }
 
 impl Committed {
-    /// Whether the offset belongs to an earlier topic of the same name, so that it means nothing for the recreated one
+    /// True if the offset belongs to an earlier topic of the same name, so that it means nothing for the recreated one
     /// (KAFKA-19246). False if either id is zeros, because then it cannot be known.
     pub(crate) fn is_of_another(&self, topic_id: Uuid) -> bool {
         !topic_id.is_zero() && !self.topic_id.is_zero() && topic_id != self.topic_id
@@ -53,17 +52,16 @@ impl Offsets {
         self.committed.get(topic)?.get(&partition)
     }
 
-    /// The committed offsets, by topic and partition.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Arc<str>, &BTreeMap<i32, Committed>)> {
         self.committed.iter()
     }
 
-    /// Whether an open transaction has an offset for the partition.
+    /// True if an open transaction has an offset for the partition.
     pub(crate) fn is_pending(&self, topic: &str, partition: i32) -> bool {
         self.pending.values().any(|offsets| offsets.keys().any(|(name, index)| &**name == topic && *index == partition))
     }
 
-    /// Whether there is an offset of a topic, committed or pending.
+    /// True if there is an offset of a topic, committed or pending.
     pub(super) fn mentions(&self, topic: &str) -> bool {
         self.committed.contains_key(topic)
             || self.pending.values().any(|offsets| offsets.keys().any(|(name, _)| &**name == topic))
@@ -82,16 +80,11 @@ impl Offsets {
     }
 
     fn put(&mut self, key: &OffsetKey<'_>, committed: Committed) {
+        let topic = self.name(key.topic);
         match key.producer_id {
-            None => {
-                let topic = self.name(key.topic);
-                self.committed.entry(topic).or_default().insert(key.partition, committed);
-            }
-            Some(producer_id) => {
-                let topic = self.name(key.topic);
-                self.pending.entry(producer_id).or_default().insert((topic, key.partition), committed);
-            }
-        }
+            None => self.committed.entry(topic).or_default().insert(key.partition, committed),
+            Some(id) => self.pending.entry(id).or_default().insert((topic, key.partition), committed),
+        };
     }
 
     /// The topic's name, shared by all its partitions to save allocations.
@@ -99,21 +92,15 @@ impl Offsets {
         self.committed.get_key_value(topic).map_or_else(|| topic.into(), |(name, _)| Arc::clone(name))
     }
 
-    /// Deletes an offset, also from open transactions. Returns whether there was one.
-    pub(super) fn delete(&mut self, group: &str, topic: &str, partition: i32, effects: &mut Effects) -> bool {
-        let key = OffsetKey { topic, partition, producer_id: None };
-        let mut found = self.remove(&key);
-        if found {
-            effects.store(records::offset(group, &key, None));
-        }
-        for producer_id in self.pending.keys().copied().collect::<Vec<_>>() {
-            let key = OffsetKey { producer_id: Some(producer_id), ..key };
+    /// Deletes an offset, also from open transactions.
+    pub(super) fn delete(&mut self, group: &str, topic: &str, partition: i32, effects: &mut Effects) {
+        let producer_ids: Vec<_> = [None].into_iter().chain(self.pending.keys().copied().map(Some)).collect();
+        for producer_id in producer_ids {
+            let key = OffsetKey { topic, partition, producer_id };
             if self.remove(&key) {
                 effects.store(records::offset(group, &key, None));
-                found = true;
             }
         }
-        found
     }
 
     fn remove(&mut self, key: &OffsetKey<'_>) -> bool {

@@ -13,7 +13,7 @@ use monedula_protocol::messages::group_records::{
 use monedula_protocol::wire::{Reader, Writer};
 
 use super::offsets::Committed;
-use crate::cluster::StoredRecord;
+use crate::cluster::{StoredRecord, versioned};
 
 /// The key version of a committed offset. The version of its key says what kind of record a record is.
 pub(super) const OFFSET_KEY: i16 = 1;
@@ -74,28 +74,19 @@ fn offset_value(committed: &Committed) -> Result<Bytes, WireError> {
         topic_id: committed.topic_id,
         unknown_tagged_fields,
     };
-    encode_value(&value, version)
+    versioned(&value, version)
 }
 
 /// The record of a generation of a classic group.
 pub(super) fn classic_group(group: &str, value: &GroupMetadataValue<'_>) -> Result<StoredRecord, WireError> {
-    let value = encode_value(value, CLASSIC_GROUP_VALUE)?;
+    let value = versioned(value, CLASSIC_GROUP_VALUE)?;
     Ok(StoredRecord { value: Some(value), ..classic_group_gone(group)? })
 }
 
 /// The tombstone of a classic group.
 pub(super) fn classic_group_gone(group: &str) -> Result<StoredRecord, WireError> {
-    let mut writer = Writer::new();
-    writer.i16(CLASSIC_GROUP_KEY);
-    GroupMetadataKey { group, ..Default::default() }.encode(&mut writer, CLASSIC_GROUP_KEY)?;
-    Ok(StoredRecord { key: writer.into_bytes().into(), value: None })
-}
-
-fn encode_value<'a>(value: &impl Message<'a>, version: i16) -> Result<Bytes, WireError> {
-    let mut writer = Writer::new();
-    writer.i16(version);
-    value.encode(&mut writer, version)?;
-    Ok(writer.into_bytes().into())
+    let key = versioned(&GroupMetadataKey { group, ..Default::default() }, CLASSIC_GROUP_KEY)?;
+    Ok(StoredRecord { key, value: None })
 }
 
 /// Reads the key of an offset, `layout` being its version.

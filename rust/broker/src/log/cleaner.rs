@@ -19,7 +19,6 @@ use super::lookup::decompressed;
 use super::segment::Segment;
 use super::{Batch, Log};
 
-/// The parameters of a round of compaction.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Cleaning {
     pub(crate) now_ms: i64,
@@ -30,7 +29,7 @@ pub(crate) struct Cleaning {
     pub(crate) segment_bytes: u64,
 }
 
-/// What a round collects before it rewrites batches.
+/// The findings of a round before it rewrites batches.
 struct Plan {
     cleaning: Cleaning,
     /// Records from this offset on are not compacted.
@@ -80,7 +79,7 @@ impl Log {
         Ok(())
     }
 
-    /// Whether the log is larger than `min_bytes` and than twice its size after the last round.
+    /// True if the log is larger than `min_bytes` and than twice its size after the last round.
     pub(crate) fn wants_compaction(&self, min_bytes: u64) -> bool {
         self.bytes() > min_bytes.max(2 * self.compacted_bytes)
     }

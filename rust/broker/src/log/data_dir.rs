@@ -65,7 +65,7 @@ pub(crate) struct StoredPartition {
     pub(crate) log_start_offset: i64,
     /// The leader epochs with their start offsets.
     pub(crate) epochs: Vec<(i32, i64)>,
-    /// Whether the partition has been written to, so that it has segment files.
+    /// True if the partition has been written to, so that it has segment files.
     #[serde(default)]
     pub(crate) has_segments: bool,
 }
@@ -150,7 +150,7 @@ impl DataDir {
         Ok(Self { path: path.to_owned(), open_files, starts: broker.starts, saved, _lock: lock })
     }
 
-    /// How often the directory was opened. Random ids depend on it, so that none is drawn twice.
+    /// The number of times that the directory was opened. Random ids depend on it, so that none is drawn twice.
     pub(crate) fn starts(&self) -> u64 {
         self.starts
     }
@@ -159,7 +159,6 @@ impl DataDir {
         &self.open_files
     }
 
-    /// Whether the file of a topic exists.
     pub(crate) fn has_saved(&self, id: Uuid) -> bool {
         self.saved.contains_key(&id)
     }
@@ -336,7 +335,6 @@ fn ids(directory: &Path) -> Result<Vec<(Uuid, PathBuf)>, BrokerError> {
     Ok(found)
 }
 
-/// Whether a topic's directory contains a partition's directory.
 fn has_partitions(topic: &Path) -> bool {
     fs::read_dir(topic).is_ok_and(|entries| entries.flatten().any(|entry| entry.path().is_dir()))
 }

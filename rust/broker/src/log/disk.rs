@@ -20,7 +20,6 @@ const COMPACTED: &str = "compacted";
 /// The extension of an incomplete file.
 const UNFINISHED: &str = "unfinished";
 
-/// The directory of a log.
 #[derive(Clone, Debug)]
 pub(super) struct Directory {
     path: PathBuf,
@@ -90,7 +89,6 @@ impl Log {
         Ok(())
     }
 
-    /// Whether the log is in files, not in memory.
     pub(crate) fn is_in_files(&self) -> bool {
         self.directory.is_some()
     }

@@ -3,7 +3,6 @@
 /// Stands for no epoch in requests.
 const UNDEFINED: i32 = -1;
 
-/// The leader epochs of a log with their start offsets, both ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Epochs(Vec<(i32, i64)>);
 

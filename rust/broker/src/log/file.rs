@@ -25,7 +25,6 @@ const RECOVERY_BUFFER_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenFiles(Arc<AtomicUsize>);
 
-/// A segment's file.
 #[derive(Debug)]
 pub(super) struct SegmentFile {
     path: PathBuf,
@@ -109,7 +108,6 @@ impl SegmentFile {
         })
     }
 
-    /// Reads a range of bytes.
     pub(super) fn read(&self, position: u64, length: usize) -> io::Result<Bytes> {
         let read = |mut file: &File| {
             // Not `read_exact`: it needs an initialized buffer, and to initialize it takes as long as to read.
@@ -225,7 +223,7 @@ fn check(bytes: &Bytes, next_offset: i64, gaps: bool) -> Result<Batch, String> {
     Ok(Batch { header: raw.header, payload: bytes.slice_ref(raw.payload()) })
 }
 
-/// Whether a whole batch begins anywhere in the bytes. Then what lies before it is damage, not a torn end.
+/// True if a whole batch begins anywhere in the bytes. Then what lies before it is damage, not a torn end.
 fn holds_batch(bytes: &[u8], next_offset: i64) -> bool {
     const MAGIC_AT: usize = 16;
     (0..bytes.len().saturating_sub(BATCH_HEADER_BYTES - 1)).any(|start| {

@@ -7,7 +7,6 @@ use monedula_protocol::records::{Record, Records, TimestampType};
 use super::segment::Segment;
 use super::{Batch, Log};
 
-/// The record that a lookup found.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) timestamp_ms: i64,

@@ -175,7 +175,7 @@ impl Log {
     }
 
     /// Updates the state of producers and transactions with a batch.
-    fn learn(&mut self, header: &BatchHeader, marker: Option<Marked>) {
+    fn learn(&mut self, header: &BatchHeader, marker: Option<EndTransactionMarker>) {
         if header.producer_id < 0 {
             return;
         }
@@ -184,13 +184,10 @@ impl Log {
         }
         // Compaction may have emptied the batch of the marker, when the whole transaction was removed.
         let Some(marker) = marker else { return };
-        let ended = self.producers.ended(header, marker.coordinator_epoch);
-        if let Some(ended) = ended.filter(|_| marker.kind == ControlRecordType::Abort) {
-            self.aborted.push(Aborted {
-                producer_id: ended.producer_id,
-                first_offset: ended.first_offset,
-                last_offset: header.last_offset(),
-            });
+        let first_offset = self.producers.ended(header, marker.coordinator_epoch);
+        if let Some(first_offset) = first_offset.filter(|_| marker.kind == ControlRecordType::Abort) {
+            let (producer_id, last_offset) = (header.producer_id, header.last_offset());
+            self.aborted.push(Aborted { producer_id, first_offset, last_offset });
         }
     }
 
@@ -339,13 +336,13 @@ impl Log {
 
 /// The content of a transaction marker.
 #[derive(Copy, Clone, Debug)]
-struct Marked {
+struct EndTransactionMarker {
     kind: ControlRecordType,
     coordinator_epoch: i32,
 }
 
 /// The transaction marker in a batch; `None` if it has none.
-fn marker(batch: &Batch) -> Option<Marked> {
+fn marker(batch: &Batch) -> Option<EndTransactionMarker> {
     if !batch.header.is_control() {
         return None;
     }
@@ -353,5 +350,5 @@ fn marker(batch: &Batch) -> Option<Marked> {
     let kind = control_record(records.clone()).ok().flatten()?;
     let value = records.flatten().next()?.value?;
     let coordinator_epoch = value.get(2..6)?.try_into().map(i32::from_be_bytes).ok()?;
-    Some(Marked { kind, coordinator_epoch })
+    Some(EndTransactionMarker { kind, coordinator_epoch })
 }

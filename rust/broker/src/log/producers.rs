@@ -8,12 +8,11 @@ use std::collections::{BTreeMap, VecDeque};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::records::BatchHeader;
 
-/// How many batches of a producer are remembered: as many as it may have in flight.
+/// The number of batches of a producer that are remembered: as many as it may have in flight.
 const KEPT_BATCHES: usize = 5;
 /// The value for an unknown epoch or sequence number.
 const NONE: i32 = -1;
 
-/// The producers of a partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Producers {
     by_id: BTreeMap<i64, Producer>,
@@ -21,7 +20,6 @@ pub(crate) struct Producers {
     open: BTreeMap<i64, i64>,
 }
 
-/// The state of one producer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Producer {
     /// -1 if it is not known.
@@ -41,13 +39,6 @@ pub(crate) struct SeenBatch {
     pub(crate) first_offset: i64,
     last_offset: i64,
     pub(crate) timestamp_ms: i64,
-}
-
-/// A transaction with records in this partition that a marker has ended.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct EndedTransaction {
-    pub(crate) producer_id: i64,
-    pub(crate) first_offset: i64,
 }
 
 impl Producer {
@@ -102,8 +93,8 @@ impl Producers {
         producer.batches.iter().find(|batch| (batch.first_sequence, batch.last_sequence) == range).copied()
     }
 
-    /// Checks that a client's batch may be appended. If it `begins` a transaction with an epoch of its own (KIP-890), it
-    /// has the first sequence number even if nothing is known of the producer: an earlier batch may be on its way.
+    /// Checks that a client's batch may be appended. If it `begins` a transaction with an epoch of its own (KIP-890),
+    /// it has the first sequence number even if nothing is known of the producer: an earlier batch may be on its way.
     ///
     /// # Errors
     /// INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE.
@@ -181,15 +172,16 @@ impl Producers {
         }
     }
 
-    /// Records a marker that was appended. Returns the transaction that it ended, if the partition has records of it.
-    pub(crate) fn ended(&mut self, header: &BatchHeader, coordinator_epoch: i32) -> Option<EndedTransaction> {
+    /// Records a marker that was appended. Returns the first offset of the transaction that it ended, if the partition
+    /// has records of it.
+    pub(crate) fn ended(&mut self, header: &BatchHeader, coordinator_epoch: i32) -> Option<i64> {
         let producer = self.by_id.entry(header.producer_id).or_insert_with(Producer::new);
         producer.enter_epoch(header.producer_epoch);
         producer.coordinator_epoch = coordinator_epoch;
         producer.last_timestamp_ms = header.max_timestamp;
         let first_offset = producer.transaction_start.take()?;
         self.open.remove(&first_offset);
-        Some(EndedTransaction { producer_id: header.producer_id, first_offset })
+        Some(first_offset)
     }
 
     /// The last batch of each producer, which compaction keeps: its last offset, or the epoch if only a marker is

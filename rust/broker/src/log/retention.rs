@@ -5,10 +5,10 @@ use monedula_protocol::error_code::ErrorCode;
 use super::Log;
 use super::segment::Segment;
 
-/// What retention keeps of a log. Negative values keep everything.
+/// The limits of retention. Negative values keep everything.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Retention {
-    /// Whether `cleanup.policy` has `delete`. Without it, only segments below the log start offset are removed.
+    /// True if `cleanup.policy` has `delete`. Without it, only segments below the log start offset are removed.
     pub(crate) delete: bool,
     pub(crate) ms: i64,
     pub(crate) bytes: i64,

@@ -16,7 +16,7 @@ use crate::BrokerError;
 pub(super) struct Segment {
     /// The first offset that it can contain.
     pub(super) base_offset: i64,
-    slots: VecDeque<Slot>,
+    slots: VecDeque<StoredBatch>,
     bytes: u64,
     largest_timestamp_ms: i64,
     /// The time of the last append, used for retention if no record has a timestamp.
@@ -26,7 +26,7 @@ pub(super) struct Segment {
 
 /// A batch and its position.
 #[derive(Debug)]
-struct Slot {
+struct StoredBatch {
     /// Without its records if they are in a file.
     batch: Batch,
     /// The position of its first byte in the segment.
@@ -96,7 +96,7 @@ impl Segment {
         if self.largest_timestamp_ms >= 0 { self.largest_timestamp_ms } else { self.modified_ms }
     }
 
-    /// When a batch was last appended.
+    /// The time of the last append.
     pub(super) fn modified_ms(&self) -> i64 {
         self.modified_ms
     }
@@ -124,7 +124,7 @@ impl Segment {
         self.slots.get(self.find(base_offset)).map(|slot| self.load(slot))
     }
 
-    fn load(&self, slot: &Slot) -> io::Result<Batch> {
+    fn load(&self, slot: &StoredBatch) -> io::Result<Batch> {
         let Some(file) = &self.file else { return Ok(slot.batch.clone()) };
         let header = slot.batch.header;
         let payload = file.read(slot.position + BATCH_HEADER_BYTES as u64, header.payload_bytes())?;
@@ -148,7 +148,7 @@ impl Segment {
         let position = self.bytes;
         self.bytes += batch.total_bytes() as u64;
         self.largest_timestamp_ms = self.largest_timestamp_ms.max(batch.header.max_timestamp);
-        self.slots.push_back(Slot { batch, position });
+        self.slots.push_back(StoredBatch { batch, position });
     }
 
     /// Closes the file, because nothing more is appended.
@@ -224,7 +224,6 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// Whether it is less than one whole batch.
     pub(crate) fn is_less_than_a_batch(&self) -> bool {
         let first = self.pieces.first().map_or(&[][..], Piece::as_slice);
         let length = first.get(8..LOG_OVERHEAD_BYTES).and_then(|length| length.try_into().ok()).map(i32::from_be_bytes);

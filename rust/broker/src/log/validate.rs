@@ -11,7 +11,7 @@ use monedula_protocol::records::{
 use super::Batch;
 use crate::settings::MAX_DECOMPRESSED_BATCH_BYTES;
 
-/// How many invalid records Kafka's error message lists.
+/// The number of invalid records that Kafka's error message lists.
 const SHOWN_ERRORS: usize = 3;
 
 /// The buffer of a larger batch is not kept for the next one.
@@ -23,7 +23,7 @@ pub(crate) struct Rules {
     pub(crate) max_message_bytes: usize,
     pub(crate) max_decompressed_batch_bytes: usize,
     pub(crate) segment_bytes: u64,
-    /// Whether the topic is compacted, so that every record needs a key.
+    /// True if the topic is compacted, so that every record needs a key.
     pub(crate) compacted: bool,
     pub(crate) timestamp_type: TimestampType,
     pub(crate) timestamp_before_max_ms: i64,
@@ -32,7 +32,6 @@ pub(crate) struct Rules {
     pub(crate) compression: Option<Compression>,
 }
 
-/// Why a batch was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) error: ErrorCode,
@@ -229,7 +228,7 @@ fn check_records(
 ) -> Result<i64, Refusal> {
     let mut position = 0;
     let mut largest_timestamp_ms = -1;
-    let mut spoiled = Spoiled::default();
+    let mut invalid = InvalidRecords::default();
     for index in 0..header.record_count {
         let (record, next) = RawRecord::parse(payload, position).map_err(|_| ErrorCode::InvalidRecord)?;
         let mut headers = HeaderReader::new(record.headers).map_err(|_| ErrorCode::InvalidRecord)?;
@@ -241,9 +240,9 @@ fn check_records(
         if rules.compacted && record.key.is_none() {
             let problem =
                 format!("Compacted topic cannot accept message without key in topic partition {topic}-{partition}");
-            spoiled.add(index, ErrorCode::InvalidRecord, problem);
+            invalid.add(index, ErrorCode::InvalidRecord, problem);
         } else if let Some(problem) = wrong_timestamp(header, timestamp_ms, index, rules, now_ms) {
-            spoiled.add(index, ErrorCode::InvalidTimestamp, problem);
+            invalid.add(index, ErrorCode::InvalidTimestamp, problem);
         }
         largest_timestamp_ms = largest_timestamp_ms.max(timestamp_ms);
         position = next;
@@ -251,7 +250,7 @@ fn check_records(
     if position != payload.len() {
         return Err(ErrorCode::InvalidRecord.into());
     }
-    spoiled.finish()?;
+    invalid.finish()?;
     Ok(largest_timestamp_ms)
 }
 
@@ -276,12 +275,12 @@ fn wrong_timestamp(header: &BatchHeader, timestamp_ms: i64, index: i32, rules: &
 
 /// Collects the invalid records of a batch.
 #[derive(Default)]
-struct Spoiled {
+struct InvalidRecords {
     records: Vec<(i32, String)>,
     by_timestamp: bool,
 }
 
-impl Spoiled {
+impl InvalidRecords {
     fn add(&mut self, index: i32, error: ErrorCode, problem: String) {
         self.by_timestamp |= error == ErrorCode::InvalidTimestamp;
         self.records.push((index, problem));

@@ -28,7 +28,7 @@ pub struct Reply {
     pub action: Action,
 }
 
-/// What a connection is to do about the request that it received last.
+/// An action of a connection on the request that it received last.
 #[derive(Debug)]
 pub enum Action {
     /// Send this response, a whole frame with its length in several pieces, and read the next request.
@@ -40,8 +40,8 @@ pub enum Action {
     /// Send this response after a number of milliseconds, then close the connection, for this reason. An empty response
     /// sends nothing.
     Refuse(Vec<Bytes>, u64, String),
-    /// Send this response, if there is one, with the changes of a fault or the pause of a quota, then read the next request unless the changes end the
-    /// connection.
+    /// Send this response, if there is one, with the changes of a fault or the pause of a quota, then read the next
+    /// request unless the changes end the connection.
     Wire(Vec<Bytes>, Wire),
     /// Reset the connection.
     Reset,
@@ -62,7 +62,7 @@ impl Action {
     }
 }
 
-/// How a fault or a quota changes the transmission of a response.
+/// Changes by a fault or a quota to the transmission of a response.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wire {
     /// Send only this many bytes, then close the connection.
@@ -79,7 +79,7 @@ pub(crate) struct Current {
     pub(crate) key: ApiKey,
     pub(crate) version: i16,
     pub(crate) correlation_id: i32,
-    /// Whether the version is a flexible one (KIP-482).
+    /// True if the version is flexible (KIP-482).
     pub(crate) flexible: bool,
 }
 
@@ -116,7 +116,7 @@ impl Answer {
     }
 }
 
-/// What is needed to answer a request later. Small, because it is kept while the request waits.
+/// The part of a request that is needed to answer it later. Small, because it is kept while the request waits.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(crate) connection: ConnectionId,
@@ -124,18 +124,17 @@ pub(crate) struct Ticket {
     pub(crate) correlation_id: i32,
 }
 
-/// Where a request comes from.
+/// The sender of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     /// The node that received it.
     pub(crate) node: NodeId,
     /// The client's address.
     pub(crate) host: Arc<str>,
-    /// That of the listener to which it is connected.
+    /// The protocol of the listener to which it is connected.
     pub(crate) protocol: SecurityProtocol,
-    /// Who the client is.
     pub(crate) principal: Principal,
-    /// Whether it has logged in with a delegation token, which cannot create others.
+    /// True if it has logged in with a delegation token, which cannot create others.
     pub(crate) by_delegation_token: bool,
 }
 
@@ -151,7 +150,7 @@ impl Origin {
         }
     }
 
-    /// Whether the client may ask anything about delegation tokens: it has to be authenticated, and not by a token.
+    /// True if the client may ask anything about delegation tokens: it has to be authenticated, and not by a token.
     pub(crate) fn may_use_tokens(&self) -> bool {
         let is_authenticated = match self.protocol {
             SecurityProtocol::Plaintext => false,

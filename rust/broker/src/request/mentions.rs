@@ -1,4 +1,4 @@
-//! What a request names.
+//! Mentions of a request: the groups, topics and partitions that it names.
 
 use monedula_protocol::types::Uuid;
 
@@ -13,7 +13,7 @@ pub(crate) struct Mentions<'a> {
     pub(crate) topics: Vec<TopicKey<'a>>,
     /// The fetch session (KIP-227) that the request continues, whose partitions are selected too; 0 for none.
     pub(crate) session: i32,
-    /// Whether the client expects no response (acks=0), so that an error closes the connection instead.
+    /// True if the client expects no response (acks=0), so that an error closes the connection instead.
     pub(crate) unanswered: bool,
 }
 

@@ -99,7 +99,7 @@ coded! {
 }
 
 coded! {
-    /// How the name of an ACL selects resources.
+    /// The way in which the name of an ACL selects resources.
     PatternType {
         /// By their whole name, or all if the name is `*`.
         Literal = 3, "LITERAL";
@@ -143,7 +143,7 @@ coded! {
 }
 
 coded! {
-    /// Whether an ACL allows or denies.
+    /// The effect of an ACL.
     PermissionType {
         /// It denies, whatever other ACLs allow.
         Deny = 2, "DENY";
@@ -161,7 +161,7 @@ pub struct Acl {
     pub resource_type: ResourceType,
     /// The name of the resource, or a prefix.
     pub name: String,
-    /// How `name` selects resources.
+    /// The way in which `name` selects resources.
     #[serde(default = "literal")]
     pub pattern_type: PatternType,
     /// The principal, such as `User:anna`, or `User:*`.
@@ -171,7 +171,7 @@ pub struct Acl {
     pub host: String,
     /// The operation.
     pub operation: Operation,
-    /// Whether the entry allows or denies.
+    /// The effect of the entry.
     #[serde(default = "allow")]
     pub permission: PermissionType,
 }
@@ -189,7 +189,7 @@ fn allow() -> PermissionType {
 }
 
 impl Acl {
-    /// Whether the entry concerns the resource of this name.
+    /// True if the entry concerns the resource of this name.
     pub(super) fn covers(&self, name: &str) -> bool {
         match self.pattern_type {
             PatternType::Literal => self.name == name || self.name == WILDCARD,
@@ -197,7 +197,7 @@ impl Acl {
         }
     }
 
-    /// Whether the entry concerns this client.
+    /// True if the entry concerns this client.
     pub(super) fn concerns(&self, principal: &str, host: &str) -> bool {
         (self.principal == principal || self.principal == "User:*") && (self.host == WILDCARD || self.host == host)
     }
@@ -224,7 +224,7 @@ impl AclFilter<'_> {
         Self { resource_type: ANY, pattern_type: ANY, operation: ANY, permission_type: ANY, ..Default::default() }
     }
 
-    /// Whether a part of the filter is code 0, which no client sends on purpose.
+    /// True if a part of the filter is code 0, which no client sends on purpose.
     pub(crate) fn has_code_0(&self) -> bool {
         [self.resource_type, self.pattern_type, self.operation, self.permission_type].contains(&UNKNOWN)
     }
@@ -246,7 +246,6 @@ impl AclFilter<'_> {
         }
     }
 
-    /// Whether the filter selects an entry.
     pub(crate) fn selects(&self, acl: &Acl) -> bool {
         let is = |wanted: i8, code: i8| wanted == ANY || wanted == code;
         let is_text = |wanted: Option<&str>, text: &str| wanted.is_none_or(|wanted| wanted == text);

@@ -82,7 +82,7 @@ pub(crate) struct Authorizer {
     acls: BTreeMap<ResourceType, BTreeSet<Acl>>,
     super_users: BTreeSet<Principal>,
     allow_everyone_if_no_acl_found: bool,
-    /// Whether something has changed that is not stored yet.
+    /// True after a change that is not stored yet.
     pub(super) touched: bool,
 }
 
@@ -103,7 +103,6 @@ impl Authorizer {
         self.touched |= self.acls.entry(acl.resource_type).or_default().insert(acl);
     }
 
-    /// Removes an entry.
     pub(crate) fn remove(&mut self, acl: &Acl) {
         if let Some(acls) = self.acls.get_mut(&acl.resource_type) {
             self.touched |= acls.remove(acl);
@@ -124,7 +123,7 @@ impl Authorizer {
         self.acls.values().flatten().filter(|acl| filter.selects(acl))
     }
 
-    /// Whether the client may do this with the resource.
+    /// True if the client may do this with the resource.
     pub(crate) fn allows(&self, client: Client<'_>, operation: Operation, resource: Resource<'_>) -> bool {
         if self.super_users.contains(client.principal) {
             return true;
@@ -146,7 +145,7 @@ impl Authorizer {
         if has_entries { is_allowed } else { self.allow_everyone_if_no_acl_found }
     }
 
-    /// Whether the client may write to at least one topic (KIP-679). As in Kafka, entries for other operations imply
+    /// True if the client may write to at least one topic (KIP-679). As in Kafka, entries for other operations imply
     /// nothing here.
     pub(crate) fn may_write_some_topic(&self, client: Client<'_>) -> bool {
         let operation = Operation::Write;
@@ -177,7 +176,7 @@ fn is_same(of_entry: Operation, asked: Operation) -> bool {
     of_entry == Operation::All || of_entry == asked
 }
 
-/// Whether an entry that allows one operation allows another.
+/// True if an entry that allows one operation allows another.
 fn implies(of_entry: Operation, asked: Operation) -> bool {
     use Operation::{Alter, AlterConfigs, Delete, Describe, DescribeConfigs, Read, Write};
     is_same(of_entry, asked)

@@ -1,4 +1,4 @@
-//! How a connection of a SASL listener logs in, and logs in again before its session ends (KIP-43, KIP-152, KIP-368).
+//! Logins of the connections of a SASL listener, also before their sessions end (KIP-43, KIP-152, KIP-368).
 //!
 //! ```text
 //! Start ── ApiVersions ──► Versions ── SaslHandshake ──► Exchange ── the mechanism ends ──► Done
@@ -31,7 +31,7 @@ pub(crate) enum Login {
     /// ApiVersions was answered: SaslHandshake must follow.
     Versions,
     /// The mechanism's messages must follow.
-    Exchange(Box<Exchange>),
+    Exchange(Box<SaslExchange>),
     /// The client chose another mechanism than the one that it logged in with. Its next request ends the connection.
     OtherMechanism,
     Done(Session),
@@ -41,9 +41,9 @@ pub(crate) enum Login {
 
 /// An exchange in progress.
 #[derive(Debug)]
-pub(crate) struct Exchange {
+pub(crate) struct SaslExchange {
     pub(crate) server: ServerExchange,
-    /// Whether the messages come without the header of SaslAuthenticate, as after version 0 of SaslHandshake.
+    /// True if the messages come without the header of SaslAuthenticate, as after version 0 of SaslHandshake.
     pub(crate) is_raw: bool,
     /// The session that re-authentication prolongs (KIP-368).
     pub(crate) before: Option<Session>,
@@ -54,13 +54,13 @@ pub(crate) struct Exchange {
 pub(crate) struct Session {
     pub(crate) mechanism: Mechanism,
     pub(crate) principal: Principal,
-    /// When the broker closes the connection unless the client has logged in again; `None` for never.
+    /// The time at which the broker closes the connection unless the client has logged in again; `None` for never.
     pub(crate) expires_ms: Option<i64>,
-    /// When the client last began to re-authenticate.
+    /// The time at which the client last began to re-authenticate.
     pub(crate) renewed_ms: Option<i64>,
 }
 
-/// What happens to a request in the current state.
+/// The fate of a request in the current state.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
     Pass,
@@ -73,7 +73,7 @@ pub(crate) enum Gate {
 }
 
 impl Login {
-    /// Whether this request may come now.
+    /// Decides whether this request may come now.
     pub(crate) fn gate(&self, key: ApiKey, now_ms: i64) -> Gate {
         let unexpected = || Gate::Close(format!("{key} came during the SASL handshake"));
         match self {
@@ -94,27 +94,27 @@ impl Login {
         }
     }
 
-    /// Whether the client may do more than log in.
+    /// True if the client may do more than log in.
     pub(crate) fn is_done(&self) -> bool {
         matches!(self, Self::NotNeeded | Self::Done(_))
     }
 
-    /// Whether the next frame is a message of the mechanism without any header.
+    /// True if the next frame is a message of the mechanism without any header.
     pub(crate) fn takes_raw_frames(&self) -> bool {
         matches!(self, Self::Exchange(exchange) if exchange.is_raw)
     }
 }
 
 impl Session {
-    /// Whether a handshake may prolong the session now. If not, it is an error that leaves the session as it is.
+    /// True if a handshake may prolong the session now. If not, it is an error that leaves the session as it is.
     pub(crate) fn may_be_renewed(&self, now_ms: i64) -> bool {
         let is_too_soon = |renewed_ms: i64| now_ms - renewed_ms < REAUTHENTICATION_INTERVAL_MS;
         self.expires_ms.is_some() && !self.renewed_ms.is_some_and(is_too_soon)
     }
 }
 
-/// How long the session of a client that has just logged in may last, in milliseconds: as long as its token, and not
-/// longer than `connections.max.reauth.ms` if that is set. `None` for any time.
+/// The length of the session of a client that has just logged in, in milliseconds: as long as its token, and not longer
+/// than `connections.max.reauth.ms` if that is set. `None` for any time.
 pub(crate) fn session_ms(who: &Authenticated, max_reauth_ms: i64, now_ms: i64) -> Option<i64> {
     let of_token = who.expires_at_ms.map(|expires_ms| expires_ms.saturating_sub(now_ms));
     let of_setting = (max_reauth_ms > 0).then_some(max_reauth_ms);
@@ -124,12 +124,12 @@ pub(crate) fn session_ms(who: &Authenticated, max_reauth_ms: i64, now_ms: i64) -
 
 /// The users, delegation tokens and keys of the broker, as the mechanisms ask for them.
 #[derive(Debug)]
-pub(crate) struct Directory<'a> {
+pub(crate) struct BrokerAccounts<'a> {
     pub(crate) security: &'a Security,
     pub(crate) now_ms: i64,
 }
 
-impl Accounts for Directory<'_> {
+impl Accounts for BrokerAccounts<'_> {
     fn has_password(&self, username: &str, password: &Secret) -> bool {
         self.security.users.has_password(username, password)
     }

@@ -1,4 +1,4 @@
-//! Who may connect, who a client is, and what it may do.
+//! Authentication, authorization and quotas of clients.
 //!
 //! Everything is off by default: a connection is anonymous, and every client may do everything.
 
@@ -23,9 +23,9 @@ use std::str::FromStr;
 pub(crate) use acl::{ANY, AclFilter, CLUSTER_NAME, MATCH, UNKNOWN};
 pub use acl::{Acl, Operation, PatternType, PermissionType, ResourceType};
 pub(crate) use authorizer::{Authorizer, Client, Resource};
-pub(crate) use certificates::{Certificates, Flaw};
+pub(crate) use certificates::{Certificates, Flaw, Issued};
 pub(crate) use distinguished_name::subject;
-pub(crate) use login::{Directory, Exchange, Gate, Login, Session, session_ms};
+pub(crate) use login::{BrokerAccounts, Gate, Login, SaslExchange, Session, session_ms};
 use oauth::OauthKeys;
 pub use passwords::Password;
 pub(crate) use passwords::users;
@@ -34,7 +34,7 @@ pub use principal_mapping::PrincipalMapping;
 pub(crate) use quotas::{Entity, Match, Quotas};
 use stored::StoredCredential;
 pub(crate) use stored::StoredSecurity;
-pub(crate) use throttling::Limited;
+pub(crate) use throttling::ByteQuota;
 use throttling::Rates;
 pub(crate) use tokens::{Lifetimes, Token, Tokens};
 pub(crate) use users::Users;
@@ -45,7 +45,7 @@ pub use monedula_protocol::security_protocol::SecurityProtocol;
 
 use crate::BrokerError;
 
-/// Whether clients present a certificate (`ssl.client.auth`).
+/// The demand for certificates of clients (`ssl.client.auth`).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum ClientAuth {
     /// The broker does not ask for one.
@@ -102,28 +102,27 @@ pub struct SecuritySettings {
     pub mechanisms: Vec<Mechanism>,
     /// The users with their passwords, for PLAIN and SCRAM.
     pub users: BTreeMap<String, Secret>,
-    /// Whether OAUTHBEARER takes tokens without a signature.
+    /// True if OAUTHBEARER takes tokens without a signature.
     pub unsecured_tokens: bool,
-    /// Whether clients show a certificate (`ssl.client.auth`).
+    /// The demand for certificates of clients (`ssl.client.auth`).
     pub client_auth: ClientAuth,
-    /// Which principal a certificate's subject becomes (`ssl.principal.mapping.rules`).
+    /// The rules by which a certificate's subject becomes a principal (`ssl.principal.mapping.rules`).
     pub principal_mapping: PrincipalMapping,
-    /// After which time clients have to log in again, in milliseconds; 0 for never (`connections.max.reauth.ms`).
+    /// The time after which clients have to log in again, in milliseconds; 0 for never (`connections.max.reauth.ms`).
     pub max_reauth_ms: i64,
     /// The largest frame before a login (`sasl.server.max.receive.size`).
     pub max_receive_bytes: i32,
-    /// How long the answer to a refused login is delayed, in milliseconds
-    /// (`connection.failed.authentication.delay.ms`).
+    /// The delay of the answer to a refused login, in milliseconds (`connection.failed.authentication.delay.ms`).
     pub failed_authentication_delay_ms: u64,
     /// `delegation.token.max.lifetime.ms`.
     pub token_max_lifetime_ms: i64,
     /// `delegation.token.expiry.time.ms`.
     pub token_expiry_ms: i64,
-    /// Whether there is an authorizer (`authorizer.class.name`). Without one everybody may do everything.
+    /// True if there is an authorizer (`authorizer.class.name`). Without one everybody may do everything.
     pub authorizer: bool,
     /// The principals that may do everything (`super.users`).
     pub super_users: Vec<Principal>,
-    /// Whether a resource without any ACL is open to everybody (`allow.everyone.if.no.acl.found`).
+    /// True if a resource without any ACL is open to everybody (`allow.everyone.if.no.acl.found`).
     pub allow_everyone_if_no_acl_found: bool,
     /// The ACLs that exist at the start.
     pub acls: Vec<Acl>,
@@ -159,12 +158,12 @@ impl SecuritySettings {
         std::iter::once(self.protocol).chain(self.listeners.iter().copied())
     }
 
-    /// Whether a listener is encrypted.
+    /// True if a listener is encrypted.
     pub fn has_tls(&self) -> bool {
         self.protocols().any(SecurityProtocol::has_tls)
     }
 
-    /// Whether clients log in at a listener.
+    /// True if clients log in at a listener.
     pub fn has_sasl(&self) -> bool {
         self.protocols().any(SecurityProtocol::has_sasl)
     }
@@ -220,15 +219,15 @@ fn boolean(value: &str) -> Result<bool, String> {
 #[derive(Debug)]
 pub(crate) struct Security {
     /// `None` if everybody may do everything.
-    pub(crate) authorizer: Option<Authorizer>,
+    authorizer: Option<Authorizer>,
     /// ACLs that were stored, and that count for nothing, because there is no authorizer.
     idle_acls: BTreeSet<Acl>,
-    pub(crate) users: Users,
+    users: Users,
     /// The users of the settings, each with the password that the settings gave it.
     given_users: BTreeMap<String, StoredCredential>,
-    pub(crate) tokens: Tokens,
-    pub(crate) oauth: OauthKeys,
-    pub(crate) quotas: Quotas,
+    tokens: Tokens,
+    oauth: OauthKeys,
+    quotas: Quotas,
     rates: Rates,
     /// `None` if connections are not encrypted.
     certificates: Option<Certificates>,
@@ -254,6 +253,42 @@ impl Security {
             rates: Rates::default(),
             certificates: settings.has_tls().then(|| Certificates::new(host)).transpose()?,
         })
+    }
+
+    pub(crate) fn authorizer(&self) -> Option<&Authorizer> {
+        self.authorizer.as_ref()
+    }
+
+    pub(crate) fn authorizer_mut(&mut self) -> Option<&mut Authorizer> {
+        self.authorizer.as_mut()
+    }
+
+    pub(crate) fn users(&self) -> &Users {
+        &self.users
+    }
+
+    pub(crate) fn users_mut(&mut self) -> &mut Users {
+        &mut self.users
+    }
+
+    pub(crate) fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
+    pub(crate) fn tokens_mut(&mut self) -> &mut Tokens {
+        &mut self.tokens
+    }
+
+    pub(crate) fn oauth(&self) -> &OauthKeys {
+        &self.oauth
+    }
+
+    pub(crate) fn quotas(&self) -> &Quotas {
+        &self.quotas
+    }
+
+    pub(crate) fn quotas_mut(&mut self) -> &mut Quotas {
+        &mut self.quotas
     }
 
     /// The CA of the broker.

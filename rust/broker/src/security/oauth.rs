@@ -56,7 +56,7 @@ impl OauthKeys {
     /// Checks a token.
     ///
     /// # Errors
-    /// What is wrong with it, for the log. It has nothing of the token.
+    /// The problem, for the log. It has nothing of the token.
     pub(crate) fn check(&self, token: &str, now_ms: i64) -> Result<Authenticated, &'static str> {
         let mut parts = token.splitn(4, '.');
         let (Some(header), Some(payload), Some(signature), None) =

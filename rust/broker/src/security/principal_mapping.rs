@@ -8,10 +8,10 @@ use regex::{Captures, Regex};
 
 /// The rules, of which the first that matches counts.
 #[derive(Clone, Debug)]
-pub struct PrincipalMapping(Vec<Rule>);
+pub struct PrincipalMapping(Vec<MappingRule>);
 
 #[derive(Clone, Debug)]
-enum Rule {
+enum MappingRule {
     /// The subject as it is.
     Default,
     /// `RULE:pattern/replacement/[LU]`. The pattern matches the whole subject.
@@ -27,7 +27,7 @@ enum Case {
 
 impl Default for PrincipalMapping {
     fn default() -> Self {
-        Self(vec![Rule::Default])
+        Self(vec![MappingRule::Default])
     }
 }
 
@@ -35,7 +35,7 @@ impl PrincipalMapping {
     /// Parses rules, which are separated by commas.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// Rules that cannot be parsed.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut rules = Vec::new();
         let mut rest = text.trim();
@@ -55,8 +55,8 @@ impl PrincipalMapping {
     /// The principal's name; `None` if no rule matches, which refuses the client.
     pub(crate) fn apply(&self, subject: &str) -> Option<String> {
         self.0.iter().find_map(|rule| match rule {
-            Rule::Default => Some(subject.to_owned()),
-            Rule::Replace { pattern, replacement, case } => {
+            MappingRule::Default => Some(subject.to_owned()),
+            MappingRule::Replace { pattern, replacement, case } => {
                 let name = expanded(replacement, &pattern.captures(subject)?);
                 Some(match case {
                     Case::AsItIs => name,
@@ -69,9 +69,9 @@ impl PrincipalMapping {
 }
 
 /// The first rule of a text, and what follows it.
-fn rule(text: &str) -> Result<(Rule, &str), String> {
+fn rule(text: &str) -> Result<(MappingRule, &str), String> {
     if let Some(rest) = text.strip_prefix("DEFAULT") {
-        return Ok((Rule::Default, rest));
+        return Ok((MappingRule::Default, rest));
     }
     let parts = text.strip_prefix("RULE:").and_then(|rest| {
         let (pattern, rest) = to_slash(rest)?;
@@ -86,7 +86,7 @@ fn rule(text: &str) -> Result<(Rule, &str), String> {
         Some('U') => (Case::Upper, &rest[1..]),
         _ => (Case::AsItIs, rest),
     };
-    Ok((Rule::Replace { pattern, replacement: replacement.to_owned(), case }, rest))
+    Ok((MappingRule::Replace { pattern, replacement: replacement.to_owned(), case }, rest))
 }
 
 /// The text up to a slash without a backslash before it, and what follows the slash.

@@ -8,7 +8,7 @@ use super::stored::StoredQuota;
 /// A part of an entity: its type, and its name or `None` for the default of the type.
 pub(crate) type Entity = BTreeMap<String, Option<String>>;
 
-/// What one component of a filter selects.
+/// The selection of one component of a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Match {
     /// This name, or the default.
@@ -17,11 +17,10 @@ pub(crate) enum Match {
     Any,
 }
 
-/// All quotas.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     by_entity: BTreeMap<Entity, BTreeMap<String, f64>>,
-    /// Whether something has changed that is not stored yet.
+    /// True after a change that is not stored yet.
     pub(super) touched: bool,
 }
 
@@ -57,7 +56,6 @@ impl Quotas {
         self.by_entity.is_empty()
     }
 
-    /// A quota of an entity.
     pub(super) fn value(&self, entity: &Entity, key: &str) -> Option<f64> {
         self.by_entity.get(entity)?.get(key).copied()
     }

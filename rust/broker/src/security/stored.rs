@@ -1,4 +1,4 @@
-//! What of security is kept in the data directory: users, ACLs, client quotas and delegation tokens.
+//! Users, ACLs, client quotas and delegation tokens in the data directory.
 //!
 //! No password is stored: a user has salted keys, as SCRAM makes them, and PLAIN is checked with those too.
 //!
@@ -31,11 +31,11 @@ pub(crate) struct StoredSecurity {
     pub(super) tokens: Option<StoredTokens>,
 }
 
-/// A user.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StoredUser {
-    /// By which PLAIN checks a password, with SHA-256; `None` for a user who has SCRAM credentials alone.
+    /// The credential, with SHA-256, by which PLAIN checks a password; `None` for a user who has SCRAM credentials
+    /// alone.
     pub(super) plain: Option<StoredCredential>,
     /// By the mechanism's name.
     pub(super) scram: BTreeMap<String, StoredCredential>,
@@ -128,7 +128,7 @@ impl StoredSecurity {
     /// Reads the file.
     ///
     /// # Errors
-    /// What is wrong with it. Nothing of its content is in the error.
+    /// A file that is damaged. Nothing of its content is in the error.
     pub(crate) fn from_text(text: &str) -> Result<Self, String> {
         let (sum, json) = text.split_once('\n').ok_or("it is cut off")?;
         let json = json.strip_suffix('\n').ok_or("it is cut off")?;
@@ -172,7 +172,6 @@ impl Security {
         }
     }
 
-    /// What is to be stored.
     pub(crate) fn snapshot(&mut self, settings: &SecuritySettings) -> StoredSecurity {
         for (name, password) in &settings.users {
             let hashed = || StoredCredential::from(&super::users::hashed(ScramHash::Sha256, password));
@@ -188,7 +187,7 @@ impl Security {
         }
     }
 
-    /// Whether something has changed that is stored. The next call tells of later changes.
+    /// True if something has changed that is stored. The next call tells of later changes.
     pub(crate) fn take_touched(&mut self) -> bool {
         let authorizer = self.authorizer.as_mut().is_some_and(|authorizer| std::mem::take(&mut authorizer.touched));
         let (users, quotas) = (std::mem::take(&mut self.users.touched), std::mem::take(&mut self.quotas.touched));

@@ -1,8 +1,9 @@
-//! Throttling by client quotas (KIP-13, KIP-219): the rates of clients, and how long a client has to wait that is beyond
-//! its quota.
+//! Throttling by client quotas (KIP-13, KIP-219): the rates of clients, and the time that a client beyond its quota has
+//! to wait.
 //!
-//! The windows, the precedence of quotas and the wait are those of Kafka's `ClientQuotaManager`. A client that is beyond
-//! its quota is answered at once, with the time that it has to wait, and its connection is not read for that time.
+//! The windows, the precedence of quotas and the wait are those of Kafka's `ClientQuotaManager`. A client that is
+//! beyond its quota is answered at once, with the time that it has to wait, and its connection is not read for that
+//! time.
 //!
 //! `producer_byte_rate` and `consumer_byte_rate` throttle. Not implemented: `request_percentage`, since the time that
 //! this broker spends on a request says nothing about Kafka's; `controller_mutation_rate`, and
@@ -16,19 +17,19 @@ use super::{Entity, Principal, Quotas, Security};
 const WINDOWS: usize = 11;
 /// Kafka's `quota.window.size.seconds`.
 const WINDOW_MS: i64 = 1000;
-/// So many rates are kept before those that have ended are looked for.
+/// The number of rates that are kept before those that have ended are looked for.
 const KEPT_RATES: usize = 1000;
 
-/// What a quota limits.
+/// A quota of bytes by second.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Limited {
+pub(crate) enum ByteQuota {
     /// Bytes of Produce requests.
     Produced,
     /// Bytes of Fetch responses.
     Fetched,
 }
 
-impl Limited {
+impl ByteQuota {
     /// The quota's name.
     fn key(self) -> &'static str {
         match self {
@@ -38,8 +39,9 @@ impl Limited {
     }
 }
 
-/// Who shares a rate: a user, a client id, or one client id of a user. What does not count is empty.
-type Sharers = (Limited, String, String);
+/// The clients that share a rate: a user, a client id, or one client id of a user. The part that does not count is
+/// empty.
+type Sharers = (ByteQuota, String, String);
 
 /// The rates of clients with quotas.
 #[derive(Debug, Default)]
@@ -100,7 +102,7 @@ impl Rates {
 
 impl Quotas {
     /// The quota of a client, with Kafka's precedence, and who shares it. Only entities that have this quota count.
-    fn limit(&self, limited: Limited, user: &str, client_id: &str) -> Option<(f64, Sharers)> {
+    fn limit(&self, quota: ByteQuota, user: &str, client_id: &str) -> Option<(f64, Sharers)> {
         let entity = |user: Option<Option<&str>>, client_id: Option<Option<&str>>| -> Entity {
             let part = |kind: &str, name: Option<Option<&str>>| Some((kind.to_owned(), name?.map(str::to_owned)));
             [part("user", user), part("client-id", client_id)].into_iter().flatten().collect()
@@ -113,39 +115,39 @@ impl Quotas {
         let (user_of, client_id_of) = order.concat().into_iter().find(|&(user, of_client)| {
             // A client without an id has no quota by its id.
             (of_client.is_none() || !client_id.is_empty())
-                && self.value(&entity(user, of_client), limited.key()).is_some()
+                && self.value(&entity(user, of_client), quota.key()).is_some()
         })?;
-        let limit = self.value(&entity(user_of, client_id_of), limited.key())?;
+        let limit = self.value(&entity(user_of, client_id_of), quota.key())?;
         let sharer = |part: Option<Option<&str>>, name: &str| part.map_or_else(String::new, |_| name.to_owned());
-        Some((limit, (limited, sharer(user_of, user), sharer(client_id_of, client_id))))
+        Some((limit, (quota, sharer(user_of, user), sharer(client_id_of, client_id))))
     }
 }
 
 impl Security {
-    /// Counts the bytes of a request or a response for the quota of a client, its principal and its client id. Returns how long the client
-    /// has to wait, in milliseconds.
-    pub(crate) fn throttle(&mut self, client: (&Principal, &str), limited: Limited, bytes: usize, now_ms: i64) -> u64 {
-        let Some((limit, sharers)) = self.quota_limit(client, limited) else { return 0 };
+    /// Counts the bytes of a request or a response for the quota of a client, its principal and its client id. Returns
+    /// how long the client has to wait, in milliseconds.
+    pub(crate) fn throttle(&mut self, client: (&Principal, &str), quota: ByteQuota, bytes: usize, now_ms: i64) -> u64 {
+        let Some((limit, sharers)) = self.quota_limit(client, quota) else { return 0 };
         let wait_ms = self.rates.record(sharers.clone(), limit, bytes as f64, now_ms);
-        if wait_ms > 0 && limited == Limited::Fetched {
+        if wait_ms > 0 && quota == ByteQuota::Fetched {
             // The answer that was counted is replaced by an empty one.
             self.rates.unrecord(&sharers, bytes as f64, now_ms);
         }
         wait_ms
     }
 
-    /// The most bytes that a Fetch response may have, so that the client's quota ever lets it pass.
+    /// The largest Fetch response that the client's quota ever lets pass.
     pub(crate) fn fetch_quota_bytes(&self, client: (&Principal, &str)) -> i32 {
-        let limit = self.quota_limit(client, Limited::Fetched);
+        let limit = self.quota_limit(client, ByteQuota::Fetched);
         // A float that does not fit becomes the largest number that does.
         limit.map_or(i32::MAX, |(limit, _)| (limit * (WINDOWS - 1) as f64) as i32)
     }
 
-    fn quota_limit(&self, (principal, client_id): (&Principal, &str), limited: Limited) -> Option<(f64, Sharers)> {
+    fn quota_limit(&self, (principal, client_id): (&Principal, &str), quota: ByteQuota) -> Option<(f64, Sharers)> {
         if self.quotas.is_empty() {
             return None;
         }
-        self.quotas.limit(limited, principal.name(), client_id)
+        self.quotas.limit(quota, principal.name(), client_id)
     }
 }
 
@@ -168,7 +170,7 @@ mod tests {
     }
 
     fn limit(quotas: &Quotas, user: &str, client_id: &str) -> Option<f64> {
-        quotas.limit(Limited::Produced, user, client_id).map(|(limit, _)| limit)
+        quotas.limit(ByteQuota::Produced, user, client_id).map(|(limit, _)| limit)
     }
 
     #[test]
@@ -193,23 +195,23 @@ mod tests {
         assert_eq!(limit(&quotas(&all), "anna", ""), Some(3.0), "a client without an id has none by its id");
         assert_eq!(limit(&quotas(&all), "ben", ""), Some(6.0));
         assert_eq!(limit(&quotas(&[]), "anna", "etl"), None);
-        assert!(quotas(&all).limit(Limited::Fetched, "anna", "etl").is_none(), "another quota");
+        assert!(quotas(&all).limit(ByteQuota::Fetched, "anna", "etl").is_none(), "another quota");
     }
 
     #[test]
     fn all_clients_of_a_user_share_the_users_quota() {
         let quotas = quotas(&[(&[("user", Some("anna"))], 10.0)]);
-        let sharers = |client_id| quotas.limit(Limited::Produced, "anna", client_id).map(|(_, sharers)| sharers);
+        let sharers = |client_id| quotas.limit(ByteQuota::Produced, "anna", client_id).map(|(_, sharers)| sharers);
         assert_eq!(sharers("one"), sharers("two"));
         let quotas = self::quotas(&[(&[("user", Some("anna")), ("client-id", None)], 10.0)]);
-        let sharers = |client_id| quotas.limit(Limited::Produced, "anna", client_id).map(|(_, sharers)| sharers);
+        let sharers = |client_id| quotas.limit(ByteQuota::Produced, "anna", client_id).map(|(_, sharers)| sharers);
         assert_ne!(sharers("one"), sharers("two"), "the default is a quota for each");
     }
 
     #[test]
     fn a_client_waits_until_its_rate_is_down_at_the_quota() {
         let mut rates = Rates::default();
-        let sharers = || (Limited::Produced, "anna".to_owned(), String::new());
+        let sharers = || (ByteQuota::Produced, "anna".to_owned(), String::new());
         let mut record = |bytes: f64, now_ms| rates.record(sharers(), 1000.0, bytes, now_ms);
         assert_eq!(record(10_000.0, 5000), 0, "ten seconds' worth");
         assert_eq!(record(5000.0, 5000), 5000);

@@ -27,7 +27,6 @@ impl Default for Lifetimes {
     }
 }
 
-/// A token.
 #[derive(Clone, Debug)]
 pub(crate) struct Token {
     pub(crate) id: String,
@@ -38,7 +37,7 @@ pub(crate) struct Token {
     pub(crate) renewers: Vec<Principal>,
     pub(crate) issued_ms: i64,
     pub(crate) expires_ms: i64,
-    /// Until when it can be renewed.
+    /// The time until which it can be renewed.
     pub(crate) max_ms: i64,
 }
 
@@ -52,7 +51,6 @@ impl Token {
     }
 }
 
-/// All tokens.
 #[derive(Debug)]
 pub(crate) struct Tokens {
     lifetimes: Lifetimes,
@@ -61,7 +59,7 @@ pub(crate) struct Tokens {
     by_id: BTreeMap<String, Token>,
     /// The credentials of tokens that have been used.
     credentials: RefCell<BTreeMap<(String, ScramHash), ScramCredential>>,
-    /// Whether something has changed that is not stored yet.
+    /// True after a change that is not stored yet.
     pub(super) touched: bool,
 }
 
@@ -98,7 +96,7 @@ impl Tokens {
 
     pub(super) fn restore(&mut self, stored: StoredTokens) {
         self.key = stored.key.0;
-        // What is no principal cannot have been written by this broker.
+        // A text that is no principal cannot have been written by this broker.
         let principal = |text: &str| Principal::parse(text).unwrap_or_else(|_| Principal::anonymous());
         for (id, stored) in stored.tokens {
             let token = Token {
@@ -208,7 +206,6 @@ impl Tokens {
         expired.iter().for_each(|id| self.remove(id));
     }
 
-    /// All tokens, by id.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Token> {
         self.by_id.values()
     }

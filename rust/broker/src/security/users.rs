@@ -12,17 +12,16 @@ use super::stored::{StoredCredential, StoredUser};
 /// Length of a salt that the broker draws, in bytes.
 const SALT_BYTES: usize = 16;
 
-/// All users.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
     by_name: BTreeMap<String, User>,
-    /// Whether something has changed that is not stored yet.
+    /// True after a change that is not stored yet.
     pub(super) touched: bool,
 }
 
 #[derive(Debug, Default)]
 struct User {
-    /// What PLAIN compares; `None` for a user who was created with SCRAM credentials alone.
+    /// The password for PLAIN; `None` for a user who was created with SCRAM credentials alone.
     plain: Option<Plain>,
     scram: BTreeMap<ScramHash, Scram>,
 }
@@ -49,7 +48,7 @@ pub(super) fn hashed(hash: ScramHash, password: &Secret) -> ScramCredential {
     ScramCredential::from_password(hash, password, &random::<SALT_BYTES>(), MIN_ITERATIONS)
 }
 
-/// Whether a credential, made with SHA-256, is that of a password.
+/// True if a credential, made with SHA-256, is that of a password.
 pub(super) fn is_of(credential: &ScramCredential, password: &Secret) -> bool {
     let made = ScramCredential::from_password(ScramHash::Sha256, password, &credential.salt, credential.iterations);
     made.stored_key == credential.stored_key
@@ -87,12 +86,10 @@ impl Users {
         self.by_name.remove(name).is_some()
     }
 
-    /// The names of all users.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.by_name.keys().map(String::as_str)
     }
 
-    /// Whether this is the user's password.
     pub(crate) fn has_password(&self, name: &str, password: &Secret) -> bool {
         match self.by_name.get(name).and_then(|user| user.plain.as_ref()) {
             Some(Plain::Set(set, _)) => set == password,

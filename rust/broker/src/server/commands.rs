@@ -10,7 +10,6 @@ use crate::BrokerError;
 use crate::control::Command;
 use crate::core::Core;
 
-/// Carries a command out.
 pub(super) async fn carry_out(shared: &Shared, command: Command) -> Result<Value, BrokerError> {
     match command {
         Command::Advance { ms } => advance(shared, ms),
@@ -63,7 +62,7 @@ async fn wait(shared: &Shared, fault: u64, wanted: u64, timeout_ms: u64) -> Resu
     let mut changes = shared.watch_hits();
     let reached = async {
         loop {
-            let hits = shared.with(|core, _| core.hits_of_fault(fault))?;
+            let hits = shared.with(|core, _| core.faults.hits(fault))?;
             if hits >= wanted {
                 return Ok(hits);
             }
@@ -75,7 +74,7 @@ async fn wait(shared: &Shared, fault: u64, wanted: u64, timeout_ms: u64) -> Resu
     match tokio::time::timeout(Duration::from_millis(timeout_ms), reached).await {
         Ok(hits) => Ok(json!({ "hits": hits?, "reached": true })),
         Err(_) => {
-            let hits = shared.with(|core, _| core.hits_of_fault(fault))?;
+            let hits = shared.with(|core, _| core.faults.hits(fault))?;
             Ok(json!({ "hits": hits, "reached": false }))
         }
     }

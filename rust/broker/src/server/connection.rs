@@ -44,8 +44,7 @@ impl Transport for DuplexStream {
     fn reset(self) {}
 }
 
-/// How a connection ended.
-enum End {
+enum ConnectionEnd {
     /// The client closed it.
     Client,
     /// The broker closes it, for a reason.
@@ -77,13 +76,13 @@ pub(super) async fn serve(
     };
     let end = connection.run(&mut stream).await;
     // The end of a connection that breaks cannot be told.
-    if matches!(end, Ok(End::Broker(_))) {
+    if matches!(end, Ok(ConnectionEnd::Broker(_))) {
         let _ = stream.shutdown().await;
     }
     match end {
-        Ok(End::Client) => log::debug!("connection of {host} to node {node} is closed by the client"),
-        Ok(End::Broker(reason)) => log::info!("connection of {host} to node {node} is closed: {reason}"),
-        Ok(End::Reset) => {
+        Ok(ConnectionEnd::Client) => log::debug!("connection of {host} to node {node} is closed by the client"),
+        Ok(ConnectionEnd::Broker(reason)) => log::info!("connection of {host} to node {node} is closed: {reason}"),
+        Ok(ConnectionEnd::Reset) => {
             log::info!("connection of {host} to node {node} is reset by a fault");
             stream.reset();
         }
@@ -94,7 +93,7 @@ pub(super) async fn serve(
     }
 }
 
-/// How long a connection may be idle; `None` for no limit.
+/// The longest time for which a connection may be idle; `None` for no limit.
 pub(super) fn max_idle(shared: &Shared) -> Option<Duration> {
     let max_idle_ms = shared.with(|core, _| core.settings.kafka.connections_max_idle_ms);
     u64::try_from(max_idle_ms).ok().map(Duration::from_millis)
@@ -135,14 +134,14 @@ struct Connection {
     /// The bytes that were read and not handled yet.
     buffer: BytesMut,
     max_bytes: usize,
-    /// Whether `max_bytes` changes when the client has logged in.
+    /// True if `max_bytes` changes when the client has logged in.
     may_grow: bool,
-    /// How long the connection may be idle; `None` for no limit.
+    /// `None` for no limit.
     max_idle: Option<Duration>,
 }
 
 impl Connection {
-    async fn run(&mut self, stream: &mut impl Transport) -> io::Result<End> {
+    async fn run(&mut self, stream: &mut impl Transport) -> io::Result<ConnectionEnd> {
         loop {
             let frame = match self.next_frame(stream).await? {
                 Ok(frame) => frame,
@@ -160,11 +159,11 @@ impl Connection {
                 Action::Send(pieces) => self.write(write_all(stream, &pieces)).await?,
                 Action::Wire(pieces, wire) => self.write(write_as(stream, &pieces, wire)).await?,
                 Action::Nothing => None,
-                Action::Close(reason) => Some(End::Broker(reason)),
+                Action::Close(reason) => Some(ConnectionEnd::Broker(reason)),
                 Action::Refuse(pieces, delay_ms, reason) => {
-                    self.write(write_late(stream, &pieces, delay_ms)).await?.or(Some(End::Broker(reason)))
+                    self.write(write_late(stream, &pieces, delay_ms)).await?.or(Some(ConnectionEnd::Broker(reason)))
                 }
-                Action::Reset => Some(End::Reset),
+                Action::Reset => Some(ConnectionEnd::Reset),
                 Action::Deaf => Some(self.stay_deaf().await),
             };
             if let Some(end) = wrote {
@@ -173,8 +172,8 @@ impl Connection {
         }
     }
 
-    /// The next frame without its length field, or how the connection ends.
-    async fn next_frame(&mut self, stream: &mut impl Transport) -> io::Result<Result<Bytes, End>> {
+    /// The next frame without its length field, or the end of the connection.
+    async fn next_frame(&mut self, stream: &mut impl Transport) -> io::Result<Result<Bytes, ConnectionEnd>> {
         loop {
             let wanted = match self.buffer.first_chunk::<4>() {
                 Some(&prefix) => {
@@ -193,18 +192,18 @@ impl Connection {
             self.buffer.reserve(wanted.min(self.buffer.len()).max(READ_BYTES));
             tokio::select! {
                 read = stream.read_buf(&mut self.buffer) => match read? {
-                    0 if self.buffer.is_empty() => return Ok(Err(End::Client)),
+                    0 if self.buffer.is_empty() => return Ok(Err(ConnectionEnd::Client)),
                     0 => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the client closed within a request")),
                     _ => {}
                 },
                 action = self.replies.recv() => return Ok(Err(closing(action))),
-                () = idle(self.max_idle) => return Ok(Err(End::Broker("it was idle for too long".to_owned()))),
+                () = idle(self.max_idle) => return Ok(Err(ConnectionEnd::Broker("it was idle for too long".to_owned()))),
             }
         }
     }
 
     /// The core's action for the present request, or how the connection ends meanwhile.
-    async fn answer(&mut self, stream: &mut impl Transport) -> io::Result<Result<Action, End>> {
+    async fn answer(&mut self, stream: &mut impl Transport) -> io::Result<Result<Action, ConnectionEnd>> {
         loop {
             // Most requests are answered at once.
             if let Ok(action) = self.replies.try_recv() {
@@ -216,11 +215,11 @@ impl Connection {
             tokio::select! {
                 biased;
                 action = self.replies.recv() => {
-                    return Ok(action.ok_or_else(|| End::Broker("the broker stops".to_owned())));
+                    return Ok(action.ok_or_else(|| ConnectionEnd::Broker("the broker stops".to_owned())));
                 }
                 read = stream.read_buf(&mut self.buffer), if self.buffer.len() < AHEAD_BYTES => {
                     if read? == 0 {
-                        return Ok(Err(End::Client));
+                        return Ok(Err(ConnectionEnd::Client));
                     }
                 }
             }
@@ -228,7 +227,10 @@ impl Connection {
     }
 
     /// Writes an answer, unless the core ends the connection meanwhile.
-    async fn write(&mut self, writing: impl Future<Output = io::Result<Option<End>>>) -> io::Result<Option<End>> {
+    async fn write(
+        &mut self,
+        writing: impl Future<Output = io::Result<Option<ConnectionEnd>>>,
+    ) -> io::Result<Option<ConnectionEnd>> {
         tokio::select! {
             biased;
             wrote = writing => wrote,
@@ -237,20 +239,20 @@ impl Connection {
     }
 
     /// Neither reads nor writes until the core closes the connection, or it was idle for too long.
-    async fn stay_deaf(&mut self) -> End {
+    async fn stay_deaf(&mut self) -> ConnectionEnd {
         tokio::select! {
             action = self.replies.recv() => closing(action),
-            () = idle(self.max_idle) => End::Broker("it was idle for too long".to_owned()),
+            () = idle(self.max_idle) => ConnectionEnd::Broker("it was idle for too long".to_owned()),
         }
     }
 }
 
-/// How the connection ends after an action that does not answer a request.
-fn closing(action: Option<Action>) -> End {
+/// The end of the connection after an action that does not answer a request.
+fn closing(action: Option<Action>) -> ConnectionEnd {
     match action {
-        Some(Action::Close(reason)) => End::Broker(reason),
-        Some(Action::Reset) => End::Reset,
-        _ => End::Broker("the broker stops".to_owned()),
+        Some(Action::Close(reason)) => ConnectionEnd::Broker(reason),
+        Some(Action::Reset) => ConnectionEnd::Reset,
+        _ => ConnectionEnd::Broker("the broker stops".to_owned()),
     }
 }
 
@@ -262,7 +264,7 @@ pub(super) async fn idle(max_idle: Option<Duration>) {
 }
 
 /// Writes an answer with the effects of a fault.
-async fn write_as(stream: &mut impl Transport, pieces: &[Bytes], wire: Wire) -> io::Result<Option<End>> {
+async fn write_as(stream: &mut impl Transport, pieces: &[Bytes], wire: Wire) -> io::Result<Option<ConnectionEnd>> {
     let mut frame = Bytes::from(pieces.concat());
     if let Some(bytes) = wire.cut_after {
         frame.truncate(bytes);
@@ -278,19 +280,19 @@ async fn write_as(stream: &mut impl Transport, pieces: &[Bytes], wire: Wire) -> 
         None => stream.write_all(&frame).await?,
     }
     if wire.cut_after.is_some() {
-        return Ok(Some(End::Broker("a fault cut its answer off".to_owned())));
+        return Ok(Some(ConnectionEnd::Broker("a fault cut its answer off".to_owned())));
     }
     tokio::time::sleep(Duration::from_millis(wire.pause_ms)).await;
     Ok(None)
 }
 
 /// Writes the answer to a login that failed. It comes late, so that guessing passwords takes time.
-async fn write_late(stream: &mut impl Transport, pieces: &[Bytes], delay_ms: u64) -> io::Result<Option<End>> {
+async fn write_late(stream: &mut impl Transport, pieces: &[Bytes], delay_ms: u64) -> io::Result<Option<ConnectionEnd>> {
     tokio::time::sleep(Duration::from_millis(delay_ms)).await;
     write_all(stream, pieces).await
 }
 
-async fn write_all(stream: &mut impl Transport, pieces: &[Bytes]) -> io::Result<Option<End>> {
+async fn write_all(stream: &mut impl Transport, pieces: &[Bytes]) -> io::Result<Option<ConnectionEnd>> {
     let mut rest: &mut [IoSlice<'_>] = &mut pieces.iter().map(|piece| IoSlice::new(piece)).collect::<Vec<_>>();
     while !rest.is_empty() {
         let written = stream.write_vectored(rest).await?;

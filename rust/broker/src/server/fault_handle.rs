@@ -14,7 +14,7 @@ pub struct FaultHandle<'a> {
 }
 
 impl FaultHandle<'_> {
-    /// How many requests the fault took effect on.
+    /// The number of requests on which the fault took effect.
     ///
     /// # Errors
     /// [`BrokerError::Command`] if the fault was removed; [`BrokerError::Stopped`].
@@ -27,7 +27,7 @@ impl FaultHandle<'_> {
     /// machine's time.
     ///
     /// # Errors
-    /// Those of [`FaultHandle::hits`].
+    /// The errors of [`FaultHandle::hits`].
     pub fn wait(&self, hits: u64, timeout: Duration) -> Result<bool, BrokerError> {
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         let answer = self.broker.control(Command::Wait { fault: self.id, hits, timeout_ms })?;
@@ -37,7 +37,7 @@ impl FaultHandle<'_> {
     /// Releases the requests and answers that the fault holds. The fault stays set.
     ///
     /// # Errors
-    /// Those of [`FaultHandle::hits`].
+    /// The errors of [`FaultHandle::hits`].
     pub fn release(&self) -> Result<(), BrokerError> {
         self.broker.control(Command::ReleaseFault { fault: self.id }).map(drop)
     }
@@ -45,7 +45,7 @@ impl FaultHandle<'_> {
     /// Removes the fault, and releases the requests and answers that it holds. Returns its hits.
     ///
     /// # Errors
-    /// Those of [`FaultHandle::hits`].
+    /// The errors of [`FaultHandle::hits`].
     pub fn remove(self) -> Result<u64, BrokerError> {
         let answer = self.broker.control(Command::RemoveFault { fault: self.id })?;
         Ok(answer["hits"].as_u64().unwrap_or_default())

@@ -12,7 +12,7 @@ use crate::BrokerError;
 use crate::cluster::NodeId;
 use crate::security::{Principal, SecurityProtocol};
 
-/// How long a listener pauses after a failed accept, which happens if there are no file descriptors left.
+/// The pause of a listener after a failed accept, which happens if there are no file descriptors left.
 pub(super) const REST: Duration = Duration::from_millis(100);
 
 /// Opens the ports of all nodes. Returns those of the first listener of each.
@@ -63,7 +63,7 @@ pub(super) async fn listen(
     Ok(address)
 }
 
-/// Whether the node runs. It may have been stopped since a connection was accepted, which nobody would ever close then.
+/// True if the node runs. It may have been stopped since a connection was accepted, which nobody would ever close then.
 fn is_alive(shared: &Shared, node: NodeId) -> bool {
     shared.with(|core, _| core.nodes.get(node).is_some_and(|node| node.alive))
 }

@@ -38,14 +38,14 @@ use shared::Shared;
 /// A running broker. Dropping it stops it.
 #[derive(Debug)]
 pub struct Broker {
-    requests: mpsc::UnboundedSender<Request>,
+    requests: mpsc::UnboundedSender<BrokerRequest>,
     addresses: Vec<(NodeId, SocketAddr)>,
     control_address: Option<SocketAddr>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-enum Request {
+enum BrokerRequest {
     Command(Box<Command>, Sender<Result<Value, BrokerError>>),
     Connect(NodeId, DuplexStream),
     Stop,
@@ -93,7 +93,7 @@ impl Broker {
     /// Carries out a command, and waits for its answer.
     ///
     /// # Errors
-    /// Why the command cannot be carried out; [`BrokerError::Stopped`].
+    /// A command that cannot be carried out; [`BrokerError::Stopped`].
     pub fn control(&self, command: Command) -> Result<Value, BrokerError> {
         self.command(command).wait()
     }
@@ -102,7 +102,7 @@ impl Broker {
     pub fn command(&self, command: Command) -> Answering {
         let (sender, receiver) = channel();
         // If the thread has ended, the sender is dropped, and the receiver returns `BrokerError::Stopped`.
-        let _ = self.requests.send(Request::Command(Box::new(command), sender));
+        let _ = self.requests.send(BrokerRequest::Command(Box::new(command), sender));
         Answering(receiver)
     }
 
@@ -110,7 +110,7 @@ impl Broker {
     pub fn connect(&self, node: NodeId, capacity: usize) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(capacity);
         // If the thread has ended, the other end is dropped, and reads return the end of the stream.
-        let _ = self.requests.send(Request::Connect(node, theirs));
+        let _ = self.requests.send(BrokerRequest::Connect(node, theirs));
         ours
     }
 
@@ -130,7 +130,7 @@ impl Broker {
 
     /// Closes all connections and listeners, and waits for the broker's thread to end.
     pub fn stop(&mut self) {
-        let _ = self.requests.send(Request::Stop);
+        let _ = self.requests.send(BrokerRequest::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -156,7 +156,7 @@ struct Listening {
 
 type Started = Sender<Result<Listening, BrokerError>>;
 
-fn run(settings: Settings, clock: Clock, requests: mpsc::UnboundedReceiver<Request>, started: &Started) {
+fn run(settings: Settings, clock: Clock, requests: mpsc::UnboundedReceiver<BrokerRequest>, started: &Started) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return drop(started.send(Err(no_thread(error)))),
@@ -188,22 +188,22 @@ async fn open(settings: Settings, clock: Clock) -> Result<(Shared, Listening), B
     Ok((shared, Listening { addresses, control_address }))
 }
 
-async fn serve(shared: &Shared, mut requests: mpsc::UnboundedReceiver<Request>) {
+async fn serve(shared: &Shared, mut requests: mpsc::UnboundedReceiver<BrokerRequest>) {
     while let Some(request) = requests.recv().await {
         match request {
-            Request::Command(command, answer) => {
+            BrokerRequest::Command(command, answer) => {
                 let shared = shared.clone();
                 // A task of its own, so that a command that waits does not delay the others.
                 tokio::task::spawn_local(
                     async move { drop(answer.send(commands::carry_out(&shared, *command).await)) },
                 );
             }
-            Request::Connect(node, stream) => {
+            BrokerRequest::Connect(node, stream) => {
                 let protocol = shared.with(|core, _| core.settings.security.protocol);
                 let serving = connection::serve(shared.clone(), node, protocol, stream, "memory".to_owned(), None);
                 tokio::task::spawn_local(serving);
             }
-            Request::Stop => break,
+            BrokerRequest::Stop => break,
         }
     }
 }

@@ -33,20 +33,19 @@ struct Inner {
     earlier: Notify,
     /// The sum of the hits of all faults, for commands that wait for hits.
     hits: watch::Sender<u64>,
-    /// How new encrypted connections begin.
+    /// The beginning of new encrypted connections.
     encrypted: RefCell<Entrance>,
-    /// Whether new connections are neither read nor written. A fault.
+    /// True if new connections are neither read nor written. A fault.
     silent: Cell<bool>,
     /// The URL of the token endpoint, if it is open.
     token_endpoint: RefCell<Option<String>>,
-    /// How long its tokens are valid, in milliseconds.
     token_lifetime_ms: Cell<i64>,
 }
 
-/// How long the tokens of the token endpoint are valid at first.
+/// The first lifetime of the tokens of the token endpoint.
 const TOKEN_LIFETIME_MS: i64 = 3_600_000;
 
-/// How a new connection begins.
+/// The beginning of a new connection.
 #[derive(Clone)]
 pub(super) enum Entrance {
     /// With the first request.
@@ -85,7 +84,7 @@ impl Shared {
         }))
     }
 
-    /// How a connection to a listener of this security protocol begins.
+    /// The beginning of a connection to a listener of this security protocol.
     pub(super) fn entrance(&self, protocol: SecurityProtocol) -> Entrance {
         match (self.0.silent.get(), protocol.has_tls()) {
             (true, _) => Entrance::Silent,
@@ -135,7 +134,7 @@ impl Shared {
                 let _ = sender.send(reply.action);
             }
         }
-        self.0.hits.send_if_modified(|hits| std::mem::replace(hits, core.fault_hits()) != *hits);
+        self.0.hits.send_if_modified(|hits| std::mem::replace(hits, core.faults.all_hits()) != *hits);
         let due_ms = core.next_due_ms();
         let sooner = due_ms.is_some_and(|due_ms| self.0.due_ms.get().is_none_or(|before| due_ms < before));
         self.0.due_ms.set(due_ms);

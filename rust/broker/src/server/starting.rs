@@ -39,7 +39,7 @@ impl Answering {
     /// Waits for the answer, at most until the time `until`. Returns `None` if there is none by then.
     ///
     /// # Errors
-    /// Why the command cannot be carried out; [`BrokerError::Stopped`].
+    /// A command that cannot be carried out; [`BrokerError::Stopped`].
     pub fn wait_until(&mut self, until: Instant) -> Result<Option<Value>, BrokerError> {
         receive(&self.0, until)
     }
@@ -47,7 +47,7 @@ impl Answering {
     /// Waits for the answer.
     ///
     /// # Errors
-    /// Those of [`Answering::wait_until`].
+    /// The errors of [`Answering::wait_until`].
     pub fn wait(&self) -> Result<Value, BrokerError> {
         self.0.recv().unwrap_or(Err(BrokerError::Stopped))
     }

@@ -17,7 +17,7 @@ use crate::BrokerError;
 use crate::core::Core;
 use crate::security::{Certificates, ClientAuth, Flaw, subject};
 
-/// How encrypted connections begin; as others, if there is no listener with TLS.
+/// The beginning of encrypted connections; that of others, if there is no listener with TLS.
 ///
 /// # Errors
 /// [`BrokerError::Command`] if TLS cannot be set up.

@@ -1,8 +1,8 @@
 //! A token endpoint (OAuth 2.0, RFC 6749, client credentials): clients get a token of the broker's own for the name and
 //! password of one of its users, as they would from an identity provider.
 //!
-//! It listens on loopback, over TLS with the broker's certificate if the broker has TLS. It answers one request for each
-//! connection. It is no HTTP server beyond that: no chunked bodies, no keeping alive.
+//! It listens on loopback, over TLS with the broker's certificate if the broker has TLS. It answers one request for
+//! each connection. It is no HTTP server beyond that: no chunked bodies, no keeping alive.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,7 +25,7 @@ use crate::security::{ClientAuth, Flaw};
 const PATH: &str = "/token";
 /// The largest head, and the largest body, of a request.
 const MAX_BYTES: usize = 64 * 1024;
-/// How long a request may take.
+/// The longest time that a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 const CLIENT_CREDENTIALS: &str = "client_credentials";
 
@@ -94,14 +94,14 @@ async fn converse(shared: &Shared, mut stream: impl AsyncRead + AsyncWrite + Unp
 }
 
 /// A request: its first line, its headers by their names in small letters, and its form.
-struct Request {
+struct HttpRequest {
     line: String,
     headers: BTreeMap<String, String>,
     form: BTreeMap<String, String>,
 }
 
 /// Reads a request; `None` for one that is none.
-async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Request>> {
+async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<HttpRequest>> {
     let mut bytes = Vec::new();
     let head_end = loop {
         if let Some(at) = bytes.windows(4).position(|end| end == b"\r\n\r\n") {
@@ -128,7 +128,7 @@ async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Reques
         }
     }
     let form = std::str::from_utf8(&body[..length]).ok().and_then(form);
-    Ok(form.map(|form| Request { line, headers, form }))
+    Ok(form.map(|form| HttpRequest { line, headers, form }))
 }
 
 /// The fields of a form (`application/x-www-form-urlencoded`); `None` if its escapes are wrong.
@@ -160,13 +160,13 @@ fn unescaped(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-type Answer = (&'static str, Value);
+type HttpAnswer = (&'static str, Value);
 
-fn refused(status: &'static str, error: &str, description: &str) -> Answer {
+fn refused(status: &'static str, error: &str, description: &str) -> HttpAnswer {
     (status, json!({ "error": error, "error_description": description }))
 }
 
-fn answer(shared: &Shared, request: &Request) -> Answer {
+fn answer(shared: &Shared, request: &HttpRequest) -> HttpAnswer {
     let mut line = request.line.split(' ');
     let (method, path) = (line.next().unwrap_or_default(), line.next().unwrap_or_default());
     if path.split('?').next() != Some(PATH) {
@@ -182,20 +182,20 @@ fn answer(shared: &Shared, request: &Request) -> Answer {
     let candidates = credentials(request);
     let lifetime_ms = shared.token_lifetime_ms();
     shared.with(|core, now_ms| {
-        let known = candidates.iter().find(|(name, password)| core.security.users.has_password(name, password));
+        let known = candidates.iter().find(|(name, password)| core.security.users().has_password(name, password));
         let Some((name, _)) = known else {
             return refused("401 Unauthorized", "invalid_client", "no user of the broker has this name and password");
         };
         let scope = request.form.get("scope").map(|scope| ("scope".to_owned(), Value::from(scope.as_str())));
         let claims: Map<String, Value> = scope.into_iter().collect();
-        let token = core.security.oauth.mint(name, lifetime_ms, true, claims, now_ms);
+        let token = core.security.oauth().mint(name, lifetime_ms, true, claims, now_ms);
         ("200 OK", json!({ "access_token": token, "token_type": "Bearer", "expires_in": lifetime_ms / 1000 }))
     })
 }
 
 /// The names and passwords that a request may mean: from its form, or from its header, which clients write with and
 /// without the escapes of RFC 6749, section 2.3.1.
-fn credentials(request: &Request) -> Vec<(String, Secret)> {
+fn credentials(request: &HttpRequest) -> Vec<(String, Secret)> {
     let field = |name: &str| request.form.get(name).cloned().unwrap_or_default();
     let basic = request.headers.get("authorization").and_then(|header| header.split_once(' '));
     let Some(encoded) = basic.filter(|(kind, _)| kind.eq_ignore_ascii_case("basic")).map(|(_, encoded)| encoded) else {

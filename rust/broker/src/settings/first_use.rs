@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// How a cluster answers to what is used for the first time.
+/// The answers of a cluster at the first use of topics and coordinators.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum FirstUse {
     /// The request that creates a topic or the coordinators is told that they are not there yet, as in Kafka; the next

@@ -40,16 +40,17 @@ pub struct Settings {
     /// The highest offered version of an API, by the API's code, to imitate an older Kafka. A negative one withdraws
     /// the API.
     pub max_versions: BTreeMap<i16, i16>,
-    /// How long a coordinator answers COORDINATOR_LOAD_IN_PROGRESS after it has become the leader of a partition of
-    /// groups or transactions, in milliseconds.
+    /// The time for which a coordinator answers COORDINATOR_LOAD_IN_PROGRESS after it has become the leader of a
+    /// partition of groups or transactions, in milliseconds.
     pub coordinator_load_ms: i64,
-    /// How the cluster answers to what is used for the first time: topics that are created, coordinators.
+    /// The answers of the cluster at the first use of topics and coordinators.
     pub first_use: FirstUse,
-    /// Whether the broker takes the metrics that clients push (KIP-714), as a Kafka with a receiver plug-in does.
+    /// True if the broker takes the metrics that clients push (KIP-714), as a Kafka with a receiver plug-in does.
     pub client_metrics: bool,
-    /// Most bytes that a record batch may decompress to. Kafka has no such limit: it reads records as they are decompressed.
+    /// Most bytes that a record batch may decompress to. Kafka has no such limit: it reads records as they are
+    /// decompressed.
     pub max_decompressed_batch_bytes: usize,
-    /// Who may connect, and what clients may do.
+    /// Authentication and authorization of clients.
     pub security: SecuritySettings,
     /// Kafka's other broker settings.
     pub kafka: KafkaSettings,

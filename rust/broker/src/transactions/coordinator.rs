@@ -11,13 +11,13 @@ use super::{End, Producer, TopicPartition, Transaction};
 use crate::cluster::{Coordinated, NodeId};
 use crate::core::Core;
 
-/// How a request that writes in a transaction treats partitions that are not part of it (KIP-890).
+/// The treatment, by a request that writes in a transaction, of partitions that are not part of it (KIP-890).
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Membership {
     /// They are refused: with TRANSACTION_ABORTABLE, or with INVALID_TXN_STATE if the client is too old to know that
     /// error.
     Checked {
-        /// Whether the client knows TRANSACTION_ABORTABLE.
+        /// True if the client knows TRANSACTION_ABORTABLE.
         knows_abortable: bool,
     },
     /// They are added to the transaction.
@@ -92,7 +92,7 @@ impl Core {
     /// Checks that a partition is part of a producer's transaction.
     ///
     /// # Errors
-    /// Those of [`Core::add_to_transaction`], and TRANSACTION_ABORTABLE if the partition is not part of it.
+    /// The errors of [`Core::add_to_transaction`], and TRANSACTION_ABORTABLE if the partition is not part of it.
     pub(crate) fn verify_in_transaction(
         &mut self,
         node: NodeId,
@@ -107,7 +107,7 @@ impl Core {
     /// Commits or aborts a transaction. Returns the producer id and epoch for the next one.
     ///
     /// # Errors
-    /// Those of [`Core::add_to_transaction`], and INVALID_TXN_STATE.
+    /// The errors of [`Core::add_to_transaction`], and INVALID_TXN_STATE.
     pub(crate) fn end_transaction(
         &mut self,
         node: NodeId,
@@ -161,10 +161,8 @@ impl Core {
             if leader.and_then(|found| found.leader) != Some(node) {
                 continue;
             }
-            if shard.loaded_at_ms.is_some() {
-                return Err(ErrorCode::CoordinatorLoadInProgress);
-            }
-            found.extend(shard.entries.iter().map(|(id, entry)| (&**id, &entry.transaction)));
+            self.transactions.check_loaded(*partition)?;
+            found.extend(shard.iter().map(|(id, entry)| (&**id, &entry.transaction)));
         }
         Ok(found)
     }
@@ -173,7 +171,7 @@ impl Core {
     /// The request may arrive at any node; as in Kafka, the node asks the coordinator.
     ///
     /// # Errors
-    /// Those of [`Core::add_to_transaction`], but INVALID_PRODUCER_EPOCH for PRODUCER_FENCED; INVALID_TXN_STATE,
+    /// The errors of [`Core::add_to_transaction`], but INVALID_PRODUCER_EPOCH for PRODUCER_FENCED; INVALID_TXN_STATE,
     /// TRANSACTION_ABORTABLE.
     pub(crate) fn join_transaction(
         &mut self,

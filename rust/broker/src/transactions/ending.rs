@@ -5,12 +5,12 @@ use std::sync::Arc;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{TopicPartition, Transaction, TransactionState};
-use crate::cluster::{Coordinated, Marker};
-use crate::core::Core;
+use crate::cluster::Coordinated;
+use crate::core::{Core, Marker};
 
 /// The outcome of writing a marker.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-enum Written {
+enum MarkerWrite {
     /// The marker is written, or its partition no longer exists.
     Done,
     /// The partition cannot take the marker now: it has no leader, or too few in-sync replicas.
@@ -31,9 +31,9 @@ impl Core {
         let mut left = transaction.clone();
         for target in &transaction.partitions {
             match self.write_marker(target, &transaction, coordinator_epoch) {
-                Written::Done => drop(left.partitions.remove(target)),
-                Written::Later => {}
-                Written::Fenced => {
+                MarkerWrite::Done => drop(left.partitions.remove(target)),
+                MarkerWrite::Later => {}
+                MarkerWrite::Fenced => {
                     if self.transactions.logs_fenced(partition, id) {
                         log::warn!(
                             "the transaction of {id} cannot be ended: a producer with a newer epoch wrote to {target:?}"
@@ -59,13 +59,13 @@ impl Core {
         (topic, index): &TopicPartition,
         transaction: &Transaction,
         coordinator_epoch: i32,
-    ) -> Written {
+    ) -> MarkerWrite {
         let commit = transaction.state == TransactionState::PrepareCommit;
-        let Some(found) = self.topics.get(topic) else { return Written::Done };
+        let Some(found) = self.topics.get(topic) else { return MarkerWrite::Done };
         let min_insync_replicas = found.config.min_insync_replicas(&self.settings.kafka);
-        let Some(partition) = self.topics.partition(topic, *index) else { return Written::Done };
+        let Some(partition) = self.topics.partition(topic, *index) else { return MarkerWrite::Done };
         if partition.leader.is_none() || !partition.has_min_isr(min_insync_replicas) {
-            return Written::Later;
+            return MarkerWrite::Later;
         }
         let outcome = if Coordinated::of_topic(topic) == Some(Coordinated::Groups) {
             // The group coordinator stores the end in its own records, not as a marker.
@@ -81,10 +81,10 @@ impl Core {
             self.append_marker(topic, *index, marker).map(drop)
         };
         match outcome {
-            Ok(()) => Written::Done,
-            Err(ErrorCode::UnknownTopicOrPartition) => Written::Done,
-            Err(ErrorCode::InvalidProducerEpoch | ErrorCode::TransactionCoordinatorFenced) => Written::Fenced,
-            Err(_) => Written::Later,
+            Ok(()) => MarkerWrite::Done,
+            Err(ErrorCode::UnknownTopicOrPartition) => MarkerWrite::Done,
+            Err(ErrorCode::InvalidProducerEpoch | ErrorCode::TransactionCoordinatorFenced) => MarkerWrite::Fenced,
+            Err(_) => MarkerWrite::Later,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The transaction coordinator, and producer ids.
 //!
-//! The transactional ids of one partition of `__transaction_state` form a [`Shard`], which the partition's leader reads
-//! back from the partition's log. Each id is a pure state machine ([`state`]). A new state is stored before a request
-//! is answered and before markers are written. If the coordinator fails while a transaction is prepared, the next one
+//! The transactional ids of one partition of `__transaction_state` form a shard, which the partition's leader reads back
+//! from the partition's log. Each id is a pure state machine ([`state`]). A new state is stored before a request is
+//! answered and before markers are written. If the coordinator fails while a transaction is prepared, the next one
 //! completes it.
 
 mod coordinator;
@@ -29,20 +29,13 @@ const MARKER_RETRY_MS: i64 = 100;
 /// All transactional ids, and the next producer id.
 #[derive(Debug, Default)]
 pub(crate) struct Transactions {
-    shards: BTreeMap<i32, Shard>,
+    /// The transactional ids of each partition of `__transaction_state`, as its leader keeps them.
+    shards: BTreeMap<i32, BTreeMap<Arc<str>, Entry>>,
     /// The deadlines of transactional ids: time, partition of `__transaction_state`, transactional id.
     due: BTreeSet<(i64, i32, Arc<str>)>,
-    /// When the loading of a partition ends: time, partition.
+    /// The partitions that are loading: the end of it, partition.
     loads: BTreeSet<(i64, i32)>,
     producer_ids: ProducerIds,
-}
-
-/// The transactional ids of one partition of `__transaction_state`, as its leader keeps them.
-#[derive(Debug, Default)]
-struct Shard {
-    /// When loading ends; `None` once it is loaded.
-    loaded_at_ms: Option<i64>,
-    entries: BTreeMap<Arc<str>, Entry>,
 }
 
 #[derive(Debug)]
@@ -50,7 +43,7 @@ struct Entry {
     transaction: Transaction,
     /// Its entry in [`Transactions::due`].
     due_ms: Option<i64>,
-    /// Whether the log already has that its markers are refused: they are tried again every [`MARKER_RETRY_MS`].
+    /// True once the log has that its markers are refused: they are tried again every [`MARKER_RETRY_MS`].
     fenced_is_logged: bool,
 }
 
@@ -79,16 +72,9 @@ impl Transactions {
     /// Handles a new leader, or a new leader epoch, of a partition of `__transaction_state`: drops its transactional
     /// ids, and loads them if the partition has a leader.
     pub(crate) fn leader_changed(core: &mut Core, partition: i32) {
-        if let Some(shard) = core.transactions.shards.remove(&partition) {
-            if let Some(loaded_at_ms) = shard.loaded_at_ms {
-                core.transactions.loads.remove(&(loaded_at_ms, partition));
-            }
-            for (id, entry) in shard.entries {
-                if let Some(due_ms) = entry.due_ms {
-                    core.transactions.due.remove(&(due_ms, partition, id));
-                }
-            }
-        }
+        core.transactions.shards.remove(&partition);
+        core.transactions.loads.retain(|(_, loading)| *loading != partition);
+        core.transactions.due.retain(|(_, of, _)| *of != partition);
         let found = core.topics.partition(Coordinated::Transactions.topic(), partition);
         if found.is_none_or(|found| found.leader.is_none()) {
             return;
@@ -97,8 +83,7 @@ impl Transactions {
         if load_ms > 0 {
             let loaded_at_ms = core.now_ms.saturating_add(load_ms);
             core.transactions.loads.insert((loaded_at_ms, partition));
-            let shard = Shard { loaded_at_ms: Some(loaded_at_ms), ..Shard::default() };
-            core.transactions.shards.insert(partition, shard);
+            core.transactions.shards.insert(partition, BTreeMap::new());
         } else {
             Self::load(core, partition);
         }
@@ -117,7 +102,7 @@ impl Transactions {
                 Err(problem) => log::error!("a record of __transaction_state-{partition} is skipped: {problem}"),
             }
         }
-        core.transactions.shards.insert(partition, Shard::default());
+        core.transactions.shards.insert(partition, BTreeMap::new());
         for (id, transaction) in loaded {
             let prepared = transaction.is_prepared();
             core.put_transaction(partition, &id, transaction);
@@ -127,13 +112,24 @@ impl Transactions {
         }
     }
 
+    /// Checks that a partition has a leader, which has loaded it.
+    ///
+    /// # Errors
+    /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+    fn check_loaded(&self, partition: i32) -> Result<i32, ErrorCode> {
+        if self.loads.iter().any(|(_, loading)| *loading == partition) {
+            return Err(ErrorCode::CoordinatorLoadInProgress);
+        }
+        if self.shards.contains_key(&partition) { Ok(partition) } else { Err(ErrorCode::NotCoordinator) }
+    }
+
     fn get(&self, partition: i32, id: &str) -> Option<&Transaction> {
-        Some(&self.shards.get(&partition)?.entries.get(id)?.transaction)
+        Some(&self.shards.get(&partition)?.get(id)?.transaction)
     }
 
     fn remove(&mut self, partition: i32, id: &Arc<str>) {
         let Some(shard) = self.shards.get_mut(&partition) else { return };
-        if let Some(due_ms) = shard.entries.remove(id).and_then(|entry| entry.due_ms) {
+        if let Some(due_ms) = shard.remove(id).and_then(|entry| entry.due_ms) {
             self.due.remove(&(due_ms, partition, Arc::clone(id)));
         }
     }
@@ -161,11 +157,7 @@ impl Core {
         if !self.transactions.shards.contains_key(&partition) {
             Transactions::leader_changed(self, partition);
         }
-        match self.transactions.shards.get(&partition) {
-            Some(shard) if shard.loaded_at_ms.is_none() => Ok(partition),
-            Some(_) => Err(ErrorCode::CoordinatorLoadInProgress),
-            None => Err(ErrorCode::NotCoordinator),
-        }
+        self.transactions.check_loaded(partition)
     }
 
     /// Stores the new state of a transactional id, then applies it.
@@ -183,9 +175,9 @@ impl Core {
         let due_ms = self.transaction_due_ms(&transaction);
         let Some(shard) = self.transactions.shards.get_mut(&partition) else { return };
         // A fenced end is logged once for each transaction, which is prepared until its markers are written.
-        let known = shard.entries.get(id).filter(|_| transaction.is_prepared());
+        let known = shard.get(id).filter(|_| transaction.is_prepared());
         let fenced_is_logged = known.is_some_and(|entry| entry.fenced_is_logged);
-        let before = shard.entries.insert(Arc::clone(id), Entry { transaction, due_ms, fenced_is_logged });
+        let before = shard.insert(Arc::clone(id), Entry { transaction, due_ms, fenced_is_logged });
         if let Some(before_ms) = before.and_then(|before| before.due_ms) {
             self.transactions.due.remove(&(before_ms, partition, Arc::clone(id)));
         }
@@ -222,7 +214,7 @@ impl Core {
         } else {
             self.expire_transaction(partition, id, &transaction);
         }
-        // What could not be stored is tried again after a delay, not at once.
+        // A state that could not be stored is tried again after a delay, not at once.
         self.transactions.postpone(partition, id, now_ms);
     }
 
@@ -240,15 +232,15 @@ impl Core {
 }
 
 impl Transactions {
-    /// Moves a deadline that has passed to [`MARKER_RETRY_MS`] from now.
-    /// Whether a fenced end of this transactional id is to be logged: only the first time.
+    /// True if a fenced end of this transactional id is to be logged: only the first time.
     fn logs_fenced(&mut self, partition: i32, id: &Arc<str>) -> bool {
-        let entry = self.shards.get_mut(&partition).and_then(|shard| shard.entries.get_mut(id));
+        let entry = self.shards.get_mut(&partition).and_then(|shard| shard.get_mut(id));
         entry.is_some_and(|entry| !std::mem::replace(&mut entry.fenced_is_logged, true))
     }
 
+    /// Moves a deadline that has passed to [`MARKER_RETRY_MS`] from now.
     fn postpone(&mut self, partition: i32, id: &Arc<str>, now_ms: i64) {
-        let Some(entry) = self.shards.get_mut(&partition).and_then(|shard| shard.entries.get_mut(id)) else { return };
+        let Some(entry) = self.shards.get_mut(&partition).and_then(|shard| shard.get_mut(id)) else { return };
         if let Some(due_ms) = entry.due_ms.filter(|due_ms| *due_ms <= now_ms) {
             let later_ms = now_ms.saturating_add(MARKER_RETRY_MS);
             entry.due_ms = Some(later_ms);

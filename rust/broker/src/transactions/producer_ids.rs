@@ -15,7 +15,6 @@ const BLOCK: i64 = 1000;
 /// The partition of `__transaction_state` that has the record.
 const PARTITION: i32 = 0;
 
-/// The allocated producer ids.
 #[derive(Debug, Default)]
 pub(super) struct ProducerIds {
     next: i64,

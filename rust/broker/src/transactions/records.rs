@@ -9,7 +9,7 @@ use monedula_protocol::messages::transaction_records::{TransactionLogKey, Transa
 use monedula_protocol::wire::{Reader, Writer};
 
 use super::state::{Transaction, TransactionState};
-use crate::cluster::StoredRecord;
+use crate::cluster::{StoredRecord, versioned};
 
 /// The key version of a transactional id.
 const TRANSACTION_KEY: i16 = 0;
@@ -30,11 +30,8 @@ pub(super) enum Replayed {
 
 /// The record of a transactional id; without `transaction`, its tombstone.
 pub(super) fn transaction(id: &str, transaction: Option<&Transaction>) -> Result<StoredRecord, WireError> {
-    let mut writer = Writer::new();
-    writer.i16(TRANSACTION_KEY);
-    TransactionLogKey { transactional_id: id, ..Default::default() }.encode(&mut writer, TRANSACTION_KEY)?;
-    let value = transaction.map(value).transpose()?;
-    Ok(StoredRecord { key: writer.into_bytes().into(), value })
+    let key = versioned(&TransactionLogKey { transactional_id: id, ..Default::default() }, TRANSACTION_KEY)?;
+    Ok(StoredRecord { key, value: transaction.map(value).transpose()? })
 }
 
 fn value(transaction: &Transaction) -> Result<Bytes, WireError> {
@@ -61,10 +58,7 @@ fn value(transaction: &Transaction) -> Result<Bytes, WireError> {
         client_transaction_version: if transaction.raised_epoch { RAISES_EPOCH } else { 0 },
         ..Default::default()
     };
-    let mut writer = Writer::new();
-    writer.i16(VALUE);
-    value.encode(&mut writer, VALUE)?;
-    Ok(writer.into_bytes().into())
+    versioned(&value, VALUE)
 }
 
 /// The record that all producer ids below this one are allocated.
@@ -78,7 +72,7 @@ pub(super) fn producer_ids(next_id: i64) -> StoredRecord {
 /// Reads a record.
 ///
 /// # Errors
-/// Why the record cannot be read.
+/// A record that cannot be read.
 pub(super) fn read(record: &StoredRecord) -> Result<Replayed, String> {
     let text = |error: WireError| error.to_string();
     let mut key = Reader::new(&record.key);

@@ -65,7 +65,7 @@ impl TransactionState {
         }
     }
 
-    /// Whether Kafka has a state of this name, including Dead and PrepareEpochFence.
+    /// True if Kafka has a state of this name, including Dead and PrepareEpochFence.
     pub(crate) fn is_name(name: &str) -> bool {
         Self::ALL.iter().any(|state| state.name() == name) || matches!(name, "Dead" | "PrepareEpochFence")
     }
@@ -75,7 +75,7 @@ impl TransactionState {
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct End {
     pub(crate) commit: bool,
-    /// Whether the end raises the epoch (transaction version 2, KIP-890).
+    /// True if the end raises the epoch (transaction version 2, KIP-890).
     pub(crate) raises_epoch: bool,
 }
 
@@ -103,15 +103,14 @@ pub(crate) struct Transaction {
     pub(crate) state: TransactionState,
     /// The partitions of the transaction; once it is prepared, those whose markers are not written yet.
     pub(crate) partitions: BTreeSet<TopicPartition>,
-    /// When the transaction began; -1 in Empty.
+    /// The time at which the transaction began; -1 in Empty.
     pub(crate) start_ms: i64,
     pub(crate) updated_ms: i64,
-    /// Whether the end of the transaction raised the epoch (transaction version 2).
+    /// True if the end of the transaction raised the epoch (transaction version 2).
     pub(crate) raised_epoch: bool,
 }
 
 impl Transaction {
-    /// A new transactional id.
     pub(crate) fn new(producer_id: i64, timeout_ms: i32, now_ms: i64) -> Self {
         Self {
             producer_id,
@@ -172,7 +171,7 @@ impl Transaction {
         }
     }
 
-    /// Whether the producer id of a request can be that of this transactional id. The caller checks the epoch.
+    /// True if the producer id of a request can be that of this transactional id. The caller checks the epoch.
     fn may_be(&self, (producer_id, epoch): Producer) -> bool {
         self.epoch == NO_EPOCH
             || producer_id == self.producer_id
@@ -191,19 +190,8 @@ impl Transaction {
     }
 
     fn emptied(&self, (producer_id, epoch): Producer, last_epoch: i16, timeout_ms: i32, now_ms: i64) -> Self {
-        Self {
-            producer_id,
-            previous_producer_id: self.producer_id,
-            next_producer_id: NO_ID,
-            epoch,
-            last_epoch,
-            timeout_ms,
-            state: TransactionState::Empty,
-            partitions: BTreeSet::new(),
-            start_ms: -1,
-            updated_ms: now_ms,
-            raised_epoch: false,
-        }
+        let previous_producer_id = self.producer_id;
+        Self { previous_producer_id, epoch, last_epoch, ..Self::new(producer_id, timeout_ms, now_ms) }
     }
 
     /// The abort of a transaction that fences its producer by raising the epoch. Only this uses the epoch after
@@ -247,7 +235,7 @@ impl Transaction {
     /// Checks that a partition is part of the producer's transaction.
     ///
     /// # Errors
-    /// Those of [`Transaction::add`], and TRANSACTION_ABORTABLE if the partition is not part of it.
+    /// The errors of [`Transaction::add`], and TRANSACTION_ABORTABLE if the partition is not part of it.
     pub(crate) fn verify(&self, producer: Producer, partition: &TopicPartition) -> Result<(), ErrorCode> {
         self.check_producer(producer)?;
         if self.partitions.contains(partition) { Ok(()) } else { Err(ErrorCode::TransactionAbortable) }
@@ -346,12 +334,12 @@ impl Transaction {
         }
     }
 
-    /// When the transaction times out; `None` if none is ongoing.
+    /// The time at which the transaction times out; `None` if none is ongoing.
     pub(crate) fn times_out_at_ms(&self) -> Option<i64> {
         (self.state == TransactionState::Ongoing).then(|| self.start_ms.saturating_add(i64::from(self.timeout_ms)) + 1)
     }
 
-    /// When the transactional id expires; `None` while it has a transaction.
+    /// The time at which the transactional id expires; `None` while it has a transaction.
     pub(crate) fn expires_at_ms(&self, expiration_ms: i64) -> Option<i64> {
         let expires = matches!(
             self.state,

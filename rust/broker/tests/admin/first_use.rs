@@ -1,4 +1,4 @@
-//! What is used for the first time: topics that Metadata or a client creates, and the first coordinators.
+//! First use: topics that Metadata or a client creates, and the first coordinators.
 
 use monedula_broker::FirstUse;
 use monedula_broker::settings::Settings;

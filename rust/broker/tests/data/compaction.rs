@@ -9,7 +9,7 @@ use crate::support::World;
 
 const BACKOFF_MS: i64 = 15_000;
 const COMPACT: (&str, &str) = ("log.cleanup.policy", "compact");
-/// How many records of [`put`] fit into a segment.
+/// The number of records of [`put`] that fit into a segment.
 const PER_SEGMENT: usize = 10;
 
 /// A batch with one record, always of the same size.
@@ -132,8 +132,8 @@ fn a_tombstone_goes_in_a_round_after_its_retention() {
     fill(&mut world);
     world.advance(BACKOFF_MS);
     assert_eq!(left(&mut world)[..2], [0, 1]);
-    // A compaction just before the retention ends keeps the tombstone. The cleaner backs off while the log is filled, so
-    // that it takes all the records in one round.
+    // A compaction just before the retention ends keeps the tombstone. The cleaner backs off while the log is filled,
+    // so that it takes all the records in one round.
     fill(&mut world);
     world.advance(BACKOFF_MS);
     assert_eq!(left(&mut world)[..2], [0, 1]);

@@ -107,7 +107,7 @@ fn a_consumer_beyond_its_quota_gets_nothing_and_later_all() {
     assert!(bytes > 8000 && bytes <= 10_000 && throttle_ms == 0, "no more than ten seconds' worth: {bytes}");
     let (bytes, throttle_ms) = fetched(&mut world, 2);
     assert!(bytes == 0 && throttle_ms > 0, "{bytes} bytes, {throttle_ms} ms");
-    // What was not sent does not count, so the wait does not grow.
+    // Bytes that were not sent do not count, so the wait does not grow.
     assert_eq!(fetched(&mut world, 2), (0, throttle_ms));
     world.advance(11_000);
     let (bytes, throttle_ms) = fetched(&mut world, 2);

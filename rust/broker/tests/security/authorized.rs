@@ -1,4 +1,4 @@
-//! What a client without a right is told, API by API.
+//! Answers of each API to a client without a right.
 
 use monedula_broker::security::{Acl, Operation, PatternType, PermissionType, ResourceType};
 use monedula_broker::settings::Settings;
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::support::World;
 
-/// Who connects without logging in.
+/// The principal of a client that connects without logging in.
 const ANONYMOUS: &str = "User:ANONYMOUS";
 
 fn code(error: ErrorCode) -> i16 {

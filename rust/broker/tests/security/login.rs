@@ -91,7 +91,7 @@ fn login(world: &mut World, connection: ConnectionId, credentials: &Credentials)
     }
 }
 
-/// Whether the connection may ask for Metadata.
+/// True if the connection may ask for Metadata.
 fn may_work(world: &mut World, connection: ConnectionId) -> bool {
     world.send_on(connection, &MetadataRequest::default(), 12);
     matches!(world.outcome(connection), Some(Outcome::Frame(_)))

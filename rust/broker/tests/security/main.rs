@@ -1,4 +1,4 @@
-//! Who may connect, and what clients may do, seen by clients.
+//! Authentication and authorization, seen by clients.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "../support/mod.rs"]

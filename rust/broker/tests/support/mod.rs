@@ -183,7 +183,7 @@ impl World {
         }
     }
 
-    /// Whether the answer is still pending.
+    /// True if the answer is still pending.
     pub(crate) fn waits<R>(&self, pending: &Pending<R>) -> bool {
         self.answers.get(&pending.connection).is_none_or(VecDeque::is_empty)
     }

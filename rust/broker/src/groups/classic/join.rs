@@ -15,19 +15,17 @@ use crate::request::Ticket;
 const MEMBER_ID_REQUIRED_FROM: i16 = 4;
 /// From this version of JoinGroup on, the answer to a static leader that is replaced says `skip_assignment` (KIP-814).
 const SKIP_ASSIGNMENT_FROM: i16 = 9;
-/// How long the JoinGroup of a new member is kept pending. A new member sends no heartbeats, so without a limit a
-/// client that is gone would stay in the group for ever.
+/// The time for which the JoinGroup of a new member is kept pending. A new member sends no heartbeats, so without a
+/// limit a client that is gone would stay in the group for ever.
 const NEW_MEMBER_TIMEOUT_MS: i64 = 5 * 60 * 1000;
 
-/// The broker's settings for JoinGroup.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct JoinRules {
-    /// How long the first rebalance of a group waits for more members (`group.initial.rebalance.delay.ms`).
+    /// The time for which the first rebalance of a group waits for more members (`group.initial.rebalance.delay.ms`).
     pub(crate) initial_delay_ms: i32,
     pub(crate) max_size: usize,
 }
 
-/// A JoinGroup request.
 #[derive(Debug)]
 pub(crate) struct Join<'a> {
     pub(crate) ticket: Ticket,

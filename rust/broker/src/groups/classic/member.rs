@@ -6,7 +6,6 @@ use bytes::Bytes;
 
 use crate::request::Ticket;
 
-/// A member of a classic group.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) instance_id: Option<Arc<str>>,
@@ -21,7 +20,7 @@ pub(crate) struct Member {
     pub(super) joining: Option<Ticket>,
     /// The pending SyncGroup.
     pub(super) syncing: Option<Ticket>,
-    /// Whether it waits for its first generation. Until then it sends no heartbeats, and may not know its id.
+    /// True while it waits for its first generation. Until then it sends no heartbeats, and may not know its id.
     pub(super) is_new: bool,
 }
 
@@ -39,7 +38,7 @@ impl Member {
         found.map(|own| own.metadata.clone()).unwrap_or_default()
     }
 
-    /// Whether the member stays when its session ends: its JoinGroup or SyncGroup is pending, and it waits for other
+    /// True if the member stays when its session ends: its JoinGroup or SyncGroup is pending, and it waits for other
     /// members. A new member is not excused: if its first join does not complete in time, it is removed.
     pub(super) fn is_excused(&self) -> bool {
         !self.is_new && (self.joining.is_some() || self.syncing.is_some())

@@ -70,7 +70,7 @@ impl fmt::Display for ClassicState {
 pub(crate) struct ClassicGroup {
     id: Arc<str>,
     state: ClassicState,
-    /// Whether the rebalance that is being prepared is the first of a group that was empty. It waits for more members,
+    /// True if the rebalance that is being prepared is the first of a group that was empty. It waits for more members,
     /// for `group.initial.rebalance.delay.ms`.
     initial: bool,
     /// The time at which the group entered its state; `None` for a group that a commit created.
@@ -87,11 +87,11 @@ pub(crate) struct ClassicGroup {
     pending: BTreeSet<Arc<str>>,
     /// Members that have not sent a SyncGroup in this generation.
     unsynced: BTreeSet<Arc<str>>,
-    /// How many members support each protocol.
+    /// The number of members that support each protocol.
     supported: BTreeMap<Arc<str>, usize>,
-    /// How many members have a pending JoinGroup.
+    /// The number of members with a pending JoinGroup.
     joining: usize,
-    /// Whether a member joined since the initial delay was last started.
+    /// True if a member joined since the initial delay was last started.
     member_added: bool,
     /// The topics that the members subscribe to; `None` if the subscriptions cannot be read.
     subscribed: Option<BTreeSet<String>>,
@@ -115,7 +115,6 @@ enum Timer {
 }
 
 impl ClassicGroup {
-    /// An empty group.
     pub(crate) fn new(id: Arc<str>) -> Self {
         Self {
             id,

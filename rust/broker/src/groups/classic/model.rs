@@ -63,7 +63,7 @@ enum Action {
     FailOver,
 }
 
-/// What one coordinator has sent to the members of a generation.
+/// The messages of one coordinator to the members of a generation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Told {
     generation: i32,
@@ -84,11 +84,11 @@ struct Stored {
 struct Layout {
     members: usize,
     partitions: usize,
-    /// How many members are static. They are the first ones.
+    /// The number of static members, which are the first ones.
     statics: usize,
     version: i16,
     initial_delay_ms: i32,
-    /// Whether requests can arrive late.
+    /// True if requests can arrive late.
     late: bool,
 }
 
@@ -135,7 +135,7 @@ impl World {
         }
     }
 
-    /// Whether a process may join as a new member, within the bound of [`LIVES`].
+    /// True if a process may join as a new member, within the bound of [`LIVES`].
     fn has_lives(&self, index: usize) -> bool {
         *self.free_id(index) < *format!("m{index}-{LIVES}")
     }

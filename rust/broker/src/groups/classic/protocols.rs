@@ -14,7 +14,7 @@ use crate::groups::JoinedMember;
 pub(super) const CONSUMER: &str = "consumer";
 
 impl ClassicGroup {
-    /// Whether a member with these protocols can join: the protocol type must be the group's, and all members must
+    /// True if a member with these protocols can join: the protocol type must be the group's, and all members must
     /// support one of the protocols.
     pub(super) fn supports(&self, protocol_type: &str, protocols: &[Protocol]) -> bool {
         if self.state == ClassicState::Empty {
@@ -75,18 +75,16 @@ impl ClassicGroup {
         self.members.iter().map(joined).collect()
     }
 
-    /// Whether the group's members are consumers.
     pub(crate) fn is_of_consumers(&self) -> bool {
         self.protocol_type.as_deref() == Some(CONSUMER)
     }
 
-    /// Whether a member subscribes to the topic. If the subscriptions are not known, consumers count as subscribed to
+    /// True if a member subscribes to the topic. If the subscriptions are not known, consumers count as subscribed to
     /// every topic, and other clients to none.
     pub(crate) fn is_subscribed_to(&self, topic: &str) -> bool {
         self.subscribed.as_ref().map_or_else(|| self.is_of_consumers(), |topics| topics.contains(topic))
     }
 
-    /// Whether the subscriptions of the group's members are known.
     pub(crate) fn knows_subscriptions(&self) -> bool {
         self.subscribed.is_some()
     }

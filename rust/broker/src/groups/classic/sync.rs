@@ -11,7 +11,6 @@ use crate::groups::planted::{Bug, planted};
 use crate::groups::{Effects, SyncAnswer};
 use crate::request::Ticket;
 
-/// A SyncGroup request.
 #[derive(Debug)]
 pub(crate) struct Sync<'a> {
     pub(crate) ticket: Ticket,

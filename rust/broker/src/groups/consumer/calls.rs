@@ -1,7 +1,7 @@
 //! The requests and timers of a consumer group as its slot handles them: creating and converting the group, and storing
 //! its changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use monedula_protocol::error::WireError;
@@ -10,20 +10,20 @@ use monedula_protocol::wire::Reader;
 
 use super::{
     Change, ClusterImage, ConsumerGroup, ConsumerSettings, Context, Heartbeat, HeartbeatAnswer, JOIN_EPOCH,
-    LEAVE_EPOCH, LEAVE_STATIC_EPOCH, Refusal, read_record,
+    LEAVE_EPOCH, LEAVE_STATIC_EPOCH, read_record,
 };
 use crate::cluster::StoredRecord;
 use crate::core::Core;
+use crate::error::ApiError;
 use crate::groups::{ClassicGroup, Effects, Group, Groups, Join, JoinAnswer, Leaver, Slot, Sync, SyncAnswer};
 
 impl Core {
     /// Calls `work` with the context of a group.
     pub(crate) fn with_consumer_context<T>(&self, group_id: &str, work: impl FnOnce(&Context<'_>) -> T) -> T {
-        let settings = ConsumerSettings {
-            session_timeout_ms: self.consumer_session_timeout_ms(group_id),
-            heartbeat_interval_ms: self.consumer_heartbeat_interval_ms(group_id),
-            ..ConsumerSettings::new(&self.settings.kafka)
-        };
+        let mut settings = ConsumerSettings::new(&self.settings.kafka);
+        if let Some(configs) = self.configs.of_group(group_id) {
+            settings.override_with(configs);
+        }
         let image = ClusterImage { topics: &self.topics, nodes: &self.nodes };
         work(&Context { now_ms: self.now_ms, image: &image, settings: &settings })
     }
@@ -31,17 +31,17 @@ impl Core {
     /// Handles a ConsumerGroupHeartbeat. `partition` is the group's partition of `__consumer_offsets`.
     ///
     /// # Errors
-    /// Why the heartbeat is refused.
+    /// A heartbeat that is refused.
     pub(crate) fn consumer_group_heartbeat(
         &mut self,
         partition: i32,
         group_id: &str,
         request: &Heartbeat,
-    ) -> Result<HeartbeatAnswer, Refusal> {
+    ) -> Result<HeartbeatAnswer, ApiError> {
         let answered = self.change_group(partition, group_id, |core, slot, effects| {
             core.with_consumer_context(group_id, |context| slot.heartbeat(context, request, effects))
         });
-        let answer = answered.unwrap_or_else(|error| Err(Refusal::new(error, error.name())))?;
+        let answer = answered.unwrap_or_else(|error| Err(ApiError::new(error, error.name())))?;
         let is_due = |slot: &Slot| matches!(&slot.group, Some(Group::Consumer(group)) if group.regexes_are_due());
         if self.groups.slot(partition, group_id).is_some_and(is_due) {
             // `change_group` logs an error, which does not affect the answer.
@@ -56,7 +56,7 @@ impl Core {
 impl Groups {
     /// Topic metadata changed: all consumer groups check their subscriptions at their next heartbeat.
     pub(crate) fn metadata_changed(&mut self) {
-        for slot in self.shards.values_mut().flat_map(|shard| shard.slots.values_mut()) {
+        for slot in self.shards.values_mut().flat_map(BTreeMap::values_mut) {
             if let Some(Group::Consumer(group)) = &mut slot.group {
                 group.request_refresh();
             }
@@ -70,7 +70,7 @@ impl Slot {
         context: &Context<'_>,
         request: &Heartbeat,
         effects: &mut Effects,
-    ) -> Result<HeartbeatAnswer, Refusal> {
+    ) -> Result<HeartbeatAnswer, ApiError> {
         if matches!(request.member_epoch, LEAVE_EPOCH | LEAVE_STATIC_EPOCH) {
             return self.leave(context, request, effects);
         }
@@ -110,7 +110,7 @@ impl Slot {
         context: &Context<'_>,
         request: &Heartbeat,
         effects: &mut Effects,
-    ) -> Result<HeartbeatAnswer, Refusal> {
+    ) -> Result<HeartbeatAnswer, ApiError> {
         let group = match &mut self.group {
             Some(Group::Consumer(group)) => group,
             Some(_) => return Err(self.not_found("Group", "is not a consumer group")),
@@ -163,8 +163,9 @@ impl Slot {
         let joined = match group.join(context, join) {
             Ok(joined) => joined,
             Err(refusal) => {
-                log::info!("{} may not join group {}: {}", join.client_id, self.id, refusal.message);
-                return effects.join(join.ticket, JoinAnswer::refused(refusal.error, join.member_id.into()));
+                let why = refusal.message.unwrap_or_default();
+                log::info!("{} may not join group {}: {why}", join.client_id, self.id);
+                return effects.join(join.ticket, JoinAnswer::refused(refusal.code, join.member_id.into()));
             }
         };
         if let Some(downgrade) = &joined.downgrade {
@@ -214,14 +215,14 @@ impl Slot {
         changes.iter().for_each(|change| effects.store(change.record(&self.id)));
     }
 
-    fn not_found(&self, what: &str, why: &str) -> Refusal {
-        Refusal::new(ErrorCode::GroupIdNotFound, format!("{what} {} {why}.", self.id))
+    fn not_found(&self, what: &str, why: &str) -> ApiError {
+        ApiError::new(ErrorCode::GroupIdNotFound, format!("{what} {} {why}.", self.id))
     }
 
     /// Applies a record that was read back from the log.
     ///
     /// # Errors
-    /// Why the record cannot be read.
+    /// A record that cannot be read.
     pub(crate) fn replay_consumer(&mut self, key_version: i16, record: &StoredRecord) -> Result<(), WireError> {
         let mut key = Reader::new(&record.key);
         key.i16()?;

@@ -13,12 +13,12 @@ use monedula_protocol::messages::consumer_protocol::{
 };
 use monedula_protocol::wire::Reader;
 
-use super::reconcile::Step;
+use super::reconcile::Reconciliation;
 use super::subscriptions::RegexUpdate;
 use super::{
-    Change, ClassicMember, ConsumerGroup, Context, Image, Member, MemberState, MigrationPolicy, Partitions, Refusal,
-    Timer,
+    Change, ClassicMember, ConsumerGroup, Context, Image, Member, MemberState, MigrationPolicy, Partitions, Timer,
 };
+use crate::error::ApiError;
 use crate::groups::{Identity, Join, JoinAnswer, Leaver, Sync, SyncAnswer};
 
 /// The protocol type of consumers.
@@ -40,7 +40,7 @@ pub(crate) struct Joined {
 pub(crate) struct Downgrade {
     pub(crate) joining: Member,
     pub(crate) replaced: Arc<str>,
-    /// Whether the target assignment is out of date, so that the classic group must rebalance.
+    /// True if the target assignment is out of date, so that the classic group must rebalance.
     pub(crate) rebalance: bool,
 }
 
@@ -48,16 +48,16 @@ impl ConsumerGroup {
     /// Handles a JoinGroup.
     ///
     /// # Errors
-    /// Why the join is refused. The group is unchanged then.
-    pub(crate) fn join(&mut self, context: &Context<'_>, join: &Join<'_>) -> Result<Joined, Refusal> {
+    /// A join that is refused. The group is unchanged then.
+    pub(crate) fn join(&mut self, context: &Context<'_>, join: &Join<'_>) -> Result<Joined, ApiError> {
         if context.settings.migration == MigrationPolicy::Disabled {
-            return Err(Refusal::new(ErrorCode::InconsistentGroupProtocol, "group migration is disabled"));
+            return Err(ApiError::new(ErrorCode::InconsistentGroupProtocol, "group migration is disabled"));
         }
         let unknown = join.member_id.is_empty();
         let member_id: Arc<str> = if unknown { Arc::clone(&join.new_member_id) } else { join.member_id.into() };
         self.check_size(context, &member_id)?;
         if !self.supports(join) {
-            return Err(Refusal::new(ErrorCode::InconsistentGroupProtocol, "no protocol is supported by all"));
+            return Err(ApiError::new(ErrorCode::InconsistentGroupProtocol, "no protocol is supported by all"));
         }
         if unknown && join.instance_id.is_none() && join.ticket.version >= MEMBER_ID_REQUIRED_FROM {
             let answer = JoinAnswer::refused(ErrorCode::MemberIdRequired, member_id);
@@ -65,27 +65,27 @@ impl ConsumerGroup {
         }
         let mut changes = Vec::new();
         let before = self.joining_member(join, &member_id, unknown, &mut changes)?;
-        let said = self.said(context, join, &before)?;
-        let subscribed =
-            self.subscribe(context, &before, &said.member, &mut changes, |update| update != RegexUpdate::Unchanged)?;
+        let reported = self.reported(context, join, &before)?;
+        let subscribed = self
+            .subscribe(context, &before, &reported.member, &mut changes, |update| update != RegexUpdate::Unchanged)?;
         let existing = join.instance_id.and_then(|instance_id| self.static_member(instance_id));
         let replaced = existing.filter(|existing| self.can_downgrade_without(context, existing));
         let replaced = replaced.map(|replaced| Arc::clone(&replaced.id));
         let rebalance = replaced.is_some() && self.target_epoch < subscribed.epoch;
         let (target_epoch, target) = match replaced {
-            Some(_) => (self.target_epoch, self.last_target(&said.member)),
-            None => self.target_for(context, subscribed.epoch, &said.member, &mut changes),
+            Some(_) => (self.target_epoch, self.last_target(&reported.member)),
+            None => self.target_for(context, subscribed.epoch, &reported.member, &mut changes),
         };
-        let topics = self.subscribed_topics(&said.member, context.image);
-        let step = Step {
+        let topics = self.subscribed_topics(&reported.member, context.image);
+        let step = Reconciliation {
             target_epoch,
             target: &target,
             subscribed: &topics,
             subscription_changed: subscribed.changed,
-            owned: Some(&said.owned),
+            owned: Some(&reported.owned),
         };
-        let member = if rebalance { said.member.clone() } else { self.reconciled(&said.member, &step) };
-        if member != said.member {
+        let member = if rebalance { reported.member.clone() } else { self.reconciled(&reported.member, &step) };
+        if member != reported.member {
             changes.push(Change::Current(member.clone()));
         }
         let answer = joined(&member);
@@ -102,7 +102,7 @@ impl ConsumerGroup {
         Ok(Joined { answer, changes, downgrade: None })
     }
 
-    /// Whether the joining member supports a protocol that all members of the classic protocol support.
+    /// True if the joining member supports a protocol that all members of the classic protocol support.
     fn supports(&self, join: &Join<'_>) -> bool {
         let all = |name: &Arc<str>| {
             let mut classic = self.members.values().filter_map(|member| member.classic.as_ref());
@@ -117,7 +117,7 @@ impl ConsumerGroup {
         member_id: &Arc<str>,
         unknown: bool,
         changes: &mut Vec<Change>,
-    ) -> Result<Member, Refusal> {
+    ) -> Result<Member, ApiError> {
         let known = || self.members.get(member_id).cloned().unwrap_or_else(|| Member::new(Arc::clone(member_id)));
         let Some(instance_id) = join.instance_id else {
             return Ok(known());
@@ -131,8 +131,8 @@ impl ConsumerGroup {
         }
     }
 
-    fn said(&self, context: &Context<'_>, join: &Join<'_>, before: &Member) -> Result<Said, Refusal> {
-        let malformed = |_| Refusal::new(ErrorCode::UnknownServerError, "the subscription cannot be read");
+    fn reported(&self, context: &Context<'_>, join: &Join<'_>, before: &Member) -> Result<ReportedMember, ApiError> {
+        let malformed = |_| ApiError::new(ErrorCode::UnknownServerError, "the subscription cannot be read");
         let metadata = join.protocols.first().map(|protocol| protocol.metadata.clone()).unwrap_or_default();
         let subscription = ConsumerProtocolSubscription::read(&metadata).map_err(malformed)?;
         let mut member = before.clone();
@@ -150,13 +150,13 @@ impl ConsumerGroup {
         (member.client_id, member.client_host) = (join.client_id.into(), Arc::clone(&join.client_host));
         let protocols = join.protocols.iter().map(|own| (Arc::clone(&own.name), own.metadata.clone())).collect();
         member.classic = Some(ClassicMember { session_timeout_ms: join.session_timeout_ms, protocols });
-        Ok(Said { member, owned: by_id(&subscription.owned_partitions, context.image) })
+        Ok(ReportedMember { member, owned: by_id(&subscription.owned_partitions, context.image) })
     }
 
     /// Handles a SyncGroup: returns the assignment as of the member's last join.
     ///
     /// # Errors
-    /// Why the sync is refused.
+    /// A sync that is refused.
     pub(crate) fn sync(&mut self, context: &Context<'_>, sync: &Sync<'_>) -> Result<SyncAnswer, ErrorCode> {
         let (member, classic) = self.classic_member(sync.who)?;
         if member.epoch != sync.who.generation_id {
@@ -210,7 +210,7 @@ impl ConsumerGroup {
         Ok(())
     }
 
-    /// Whether another member still holds a partition of the member's target.
+    /// True if another member still holds a partition of the member's target.
     fn waits_for_others(&self, member: &Member) -> bool {
         let target = self.targets.get(&member.id);
         target.into_iter().flat_map(Partitions::iter).any(|(topic, partition)| {
@@ -222,7 +222,7 @@ impl ConsumerGroup {
         let member = match who.instance_id {
             None => self.members.get(who.member_id).ok_or(ErrorCode::UnknownMemberId)?,
             Some(instance_id) => {
-                self.known_static_member(who.member_id, instance_id).map_err(|refusal| refusal.error)?
+                self.known_static_member(who.member_id, instance_id).map_err(|refusal| refusal.code)?
             }
         };
         let classic = member.classic.as_ref().ok_or(ErrorCode::UnknownMemberId)?;
@@ -242,10 +242,10 @@ impl ConsumerGroup {
             }
             instance_id => self.leaving_member(leaver.member_id, instance_id),
         };
-        found.map_err(|refusal| refusal.error)
+        found.map_err(|refusal| refusal.code)
     }
 
-    /// Whether the group can become a classic one when a classic member replaces this member of the consumer protocol:
+    /// True if the group can become a classic one when a classic member replaces this member of the consumer protocol:
     /// it must be the last one, and the migration policy and the group's size must allow it.
     fn can_downgrade_without(&self, context: &Context<'_>, replaced: &Member) -> bool {
         let others = self.members.values().filter(|member| member.id != replaced.id);
@@ -257,7 +257,7 @@ impl ConsumerGroup {
 }
 
 /// A member as its JoinGroup describes it, and the partitions that it reports as owned.
-struct Said {
+struct ReportedMember {
     member: Member,
     owned: Partitions,
 }

@@ -9,7 +9,8 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::consumer_protocol::{ConsumerProtocolAssignment, ConsumerProtocolSubscription};
 
 use super::classic_members::{assignment, by_id, classic_version};
-use super::{Change, ClassicMember, ConsumerGroup, Context, Downgrade, Held, Member, MemberState, Partitions, Refusal};
+use super::{Change, ClassicMember, ConsumerGroup, Context, Downgrade, Held, Member, MemberState, Partitions};
+use crate::error::ApiError;
 use crate::groups::classic::{ClassicGroup, ConvertedMember, Member as OldMember};
 
 impl ConsumerGroup {
@@ -22,11 +23,11 @@ impl ConsumerGroup {
         context: &Context<'_>,
         id: &Arc<str>,
         classic: &ClassicGroup,
-    ) -> Result<(Self, Vec<Change>), Refusal> {
+    ) -> Result<(Self, Vec<Change>), ApiError> {
         let refused = |why: &str| {
             let message = format!("Cannot upgrade classic group {id} to consumer group because {why}.");
             log::info!("{message}");
-            Refusal::new(ErrorCode::GroupIdNotFound, message)
+            ApiError::new(ErrorCode::GroupIdNotFound, message)
         };
         if !context.settings.migration.upgrades() {
             return Err(refused("online upgrade is disabled"));
@@ -46,7 +47,7 @@ impl ConsumerGroup {
         };
         let Some(protocol) = classic.protocol_name().filter(known) else {
             log::error!("classic group {id} cannot be upgraded before its members have agreed on a protocol");
-            return Err(Refusal::new(ErrorCode::UnknownServerError, String::new()));
+            return Err(ErrorCode::UnknownServerError.into());
         };
         let mut members = Vec::new();
         for (member_id, member) in classic.members() {
@@ -68,7 +69,7 @@ impl ConsumerGroup {
         Ok((group, changes))
     }
 
-    /// Whether the group becomes a classic one when these members are removed.
+    /// True if the group becomes a classic one when these members are removed.
     pub(crate) fn downgrades_without(&self, context: &Context<'_>, gone: &BTreeSet<Arc<str>>) -> bool {
         let mut left = self.members.values().filter(|member| !gone.contains(&member.id)).peekable();
         let count = self.members.len() - gone.len();

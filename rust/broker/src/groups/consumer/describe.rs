@@ -37,7 +37,6 @@ impl ConsumerGroup {
         }
     }
 
-    /// The group epoch.
     pub(crate) fn epoch(&self) -> i32 {
         self.epoch
     }

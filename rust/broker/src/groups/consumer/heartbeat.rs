@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::reconcile::Step;
+use super::reconcile::Reconciliation;
 use super::subscriptions::RegexUpdate;
 use super::{
-    Change, ConsumerGroup, Context, Held, JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member, MemberState, Partitions, Refusal,
-    Timer,
+    Change, ConsumerGroup, Context, Held, JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member, MemberState, Partitions, Timer,
 };
+use crate::error::ApiError;
 
 /// A ConsumerGroupHeartbeat request. The caller has checked that it is well formed.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct HeartbeatAnswer {
 /// The outcome of [`ConsumerGroup::subscribe`].
 pub(super) struct Subscribed {
     pub(super) epoch: i32,
-    /// Whether the member's subscription changed, so that its assignment must be checked against it.
+    /// True if the member's subscription changed, so that its assignment must be checked against it.
     pub(super) changed: bool,
 }
 
@@ -51,12 +51,12 @@ impl ConsumerGroup {
     /// Handles a heartbeat that joins or stays. Returns the answer, and the changes to store.
     ///
     /// # Errors
-    /// Why the heartbeat is refused. The group is unchanged then.
+    /// A heartbeat that is refused. The group is unchanged then.
     pub(crate) fn heartbeat(
         &mut self,
         context: &Context<'_>,
         request: &Heartbeat,
-    ) -> Result<(HeartbeatAnswer, Vec<Change>), Refusal> {
+    ) -> Result<(HeartbeatAnswer, Vec<Change>), ApiError> {
         self.check_size(context, &request.member_id)?;
         let mut changes = Vec::new();
         let before = match &request.instance_id {
@@ -72,7 +72,7 @@ impl ConsumerGroup {
             is_outvoted || update == RegexUpdate::UpdatedAndResolved
         })?;
         let (target_epoch, target) = self.target_for(context, subscribed.epoch, &member, &mut changes);
-        let step = Step {
+        let step = Reconciliation {
             target_epoch,
             target: &target,
             subscribed: &self.subscribed_topics(&member, context.image),
@@ -122,16 +122,16 @@ impl ConsumerGroup {
         self.timers.start(member_id, Timer::Session, now_ms + i64::from(timeout_ms));
     }
 
-    pub(super) fn check_size(&self, context: &Context<'_>, member_id: &str) -> Result<(), Refusal> {
+    pub(super) fn check_size(&self, context: &Context<'_>, member_id: &str) -> Result<(), ApiError> {
         let max_size = context.settings.max_size;
         if (self.members.len() as i64) < i64::from(max_size) || self.members.contains_key(member_id) {
             return Ok(());
         }
         let message = format!("The consumer group has reached its maximum capacity of {max_size} members.");
-        Err(Refusal::new(ErrorCode::GroupMaxSizeReached, message))
+        Err(ApiError::new(ErrorCode::GroupMaxSizeReached, message))
     }
 
-    fn dynamic_member(&self, request: &Heartbeat) -> Result<Member, Refusal> {
+    fn dynamic_member(&self, request: &Heartbeat) -> Result<Member, ApiError> {
         let joins = request.member_epoch == JOIN_EPOCH;
         let member = match self.members.get(&request.member_id) {
             Some(member) => member.clone(),
@@ -150,7 +150,7 @@ impl ConsumerGroup {
         request: &Heartbeat,
         instance_id: &str,
         changes: &mut Vec<Change>,
-    ) -> Result<Member, Refusal> {
+    ) -> Result<Member, ApiError> {
         let existing = self.static_member(instance_id);
         if request.member_epoch != JOIN_EPOCH {
             let member = self.known_static_member(&request.member_id, instance_id)?;
@@ -167,7 +167,7 @@ impl ConsumerGroup {
                  {} member.",
                 request.member_id, existing.id
             );
-            return Err(Refusal::new(ErrorCode::UnreleasedInstanceId, message));
+            return Err(ApiError::new(ErrorCode::UnreleasedInstanceId, message));
         }
         Ok(self.replace(existing, &request.member_id, changes))
     }
@@ -189,21 +189,21 @@ impl ConsumerGroup {
     }
 
     /// The static member with this instance id, if it has this member id.
-    pub(super) fn known_static_member(&self, member_id: &str, instance_id: &str) -> Result<&Member, Refusal> {
+    pub(super) fn known_static_member(&self, member_id: &str, instance_id: &str) -> Result<&Member, ApiError> {
         let Some(member) = self.static_member(instance_id) else {
-            return Err(Refusal::new(ErrorCode::UnknownMemberId, format!("Instance id {instance_id} is unknown.")));
+            return Err(ApiError::new(ErrorCode::UnknownMemberId, format!("Instance id {instance_id} is unknown.")));
         };
         if *member.id != *member_id {
             let message =
                 format!("Static member {member_id} with instance id {instance_id} was fenced by member {}.", member.id);
-            return Err(Refusal::new(ErrorCode::FencedInstanceId, message));
+            return Err(ApiError::new(ErrorCode::FencedInstanceId, message));
         }
         Ok(member)
     }
 
-    pub(super) fn unknown(&self, member_id: &str) -> Refusal {
+    pub(super) fn unknown(&self, member_id: &str) -> ApiError {
         let message = format!("Member {member_id} is not a member of group {}.", self.id);
-        Refusal::new(ErrorCode::UnknownMemberId, message)
+        ApiError::new(ErrorCode::UnknownMemberId, message)
     }
 
     /// Adds the changes of a member's subscription, and bumps the group's epoch if the subscription or the topics
@@ -215,7 +215,7 @@ impl ConsumerGroup {
         member: &Member,
         changes: &mut Vec<Change>,
         bumps: impl Fn(RegexUpdate) -> bool,
-    ) -> Result<Subscribed, Refusal> {
+    ) -> Result<Subscribed, ApiError> {
         if before != member {
             changes.push(Change::Subscription(member.clone()));
         }
@@ -237,7 +237,7 @@ impl ConsumerGroup {
 }
 
 impl Heartbeat {
-    /// Whether the request has all fields. A member sends a full request when it joins, and after an error that leaves
+    /// True if the request has all fields. A member sends a full request when it joins, and after an error that leaves
     /// open what the coordinator has received.
     fn is_full(&self) -> bool {
         self.rebalance_timeout_ms != -1
@@ -273,7 +273,7 @@ impl Heartbeat {
 
 /// Checks the member epoch of a request. Besides the current epoch, the previous one is accepted if the member owns no
 /// more than it is assigned: then it missed the answer with the new epoch.
-fn check_epoch(member: &Member, request: &Heartbeat) -> Result<(), Refusal> {
+fn check_epoch(member: &Member, request: &Heartbeat) -> Result<(), ApiError> {
     let (received, current) = (request.member_epoch, member.epoch);
     let is_subset = |owned: &Partitions, assigned: &Held| {
         owned.iter().all(|(topic, partition)| assigned.contains(topic, partition))
@@ -292,5 +292,5 @@ fn check_epoch(member: &Member, request: &Heartbeat) -> Result<(), Refusal> {
         "The consumer group member has a {than} member epoch ({received}) than the one known by the group coordinator \
          ({current}). The member must abandon all its partitions and rejoin."
     );
-    Err(Refusal::new(ErrorCode::FencedMemberEpoch, message))
+    Err(ApiError::new(ErrorCode::FencedMemberEpoch, message))
 }

@@ -6,7 +6,6 @@ use monedula_protocol::types::Uuid;
 
 use crate::cluster::{Nodes, Topics};
 
-/// The topics of a cluster.
 pub(crate) trait Image {
     fn topic_id(&self, name: &str) -> Option<Uuid>;
 

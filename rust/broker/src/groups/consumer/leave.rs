@@ -4,16 +4,15 @@ use crate::groups::planted::{Bug, planted};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{
-    Change, ConsumerGroup, Context, HeartbeatAnswer, Held, LEAVE_STATIC_EPOCH, Member, MemberState, Refusal, Timer,
-};
+use super::{Change, ConsumerGroup, Context, HeartbeatAnswer, Held, LEAVE_STATIC_EPOCH, Member, MemberState, Timer};
+use crate::error::ApiError;
 
 impl ConsumerGroup {
     /// The member that a request to leave names.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID. As in Kafka the member epoch is not checked.
-    pub(crate) fn leaving_member(&self, member_id: &str, instance_id: Option<&str>) -> Result<Arc<str>, Refusal> {
+    pub(crate) fn leaving_member(&self, member_id: &str, instance_id: Option<&str>) -> Result<Arc<str>, ApiError> {
         let member = match instance_id {
             None => self.members.get(member_id).ok_or_else(|| self.unknown(member_id))?,
             Some(instance_id) => self.known_static_member(member_id, instance_id)?,

@@ -51,7 +51,6 @@ pub(crate) struct ClassicMember {
     pub(crate) protocols: Vec<(Arc<str>, Bytes)>,
 }
 
-/// A member of a consumer group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Member {
     pub(crate) id: Arc<str>,

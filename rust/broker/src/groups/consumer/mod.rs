@@ -38,7 +38,6 @@ mod timers;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
 pub(crate) use assignors::Assignor;
@@ -69,26 +68,13 @@ pub(crate) struct ConsumerGroup {
     /// The member epoch of the member that holds a partition, whether assigned or pending revocation.
     holders: BTreeMap<(Uuid, i32), i32>,
     regexes: BTreeMap<Arc<str>, ResolvedRegex>,
-    /// How many members subscribe with each pattern.
+    /// The number of members that subscribe with each pattern.
     regex_members: BTreeMap<Arc<str>, usize>,
     timers: Timers,
-    /// Whether topic metadata may have changed since `metadata_hash` was computed.
+    /// True if topic metadata may have changed since `metadata_hash` was computed.
     refresh: bool,
-    /// Whether topics may have been created or deleted since the patterns were resolved.
+    /// True if topics may have been created or deleted since the patterns were resolved.
     refresh_regexes: bool,
-}
-
-/// The error code and message that a request is refused with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) error: ErrorCode,
-    pub(crate) message: String,
-}
-
-impl Refusal {
-    pub(crate) fn new(error: ErrorCode, message: impl Into<String>) -> Self {
-        Self { error, message: message.into() }
-    }
 }
 
 /// The environment of a group: the time, the topics and the settings.

@@ -57,7 +57,7 @@ struct Process {
     owned: BTreeSet<i32>,
     /// The assignment that it has received and not applied yet.
     told: Option<BTreeSet<i32>>,
-    /// Whether the coordinator has removed it without its knowledge.
+    /// True if the coordinator has removed it without its knowledge.
     is_ghost: bool,
     /// The parity of the count of its restarts: a static member has another id after each.
     life: u8,
@@ -97,7 +97,7 @@ struct World {
     processes: Vec<Process>,
     topic: Topic,
     max_partitions: i32,
-    /// How many members are static. They are the first ones.
+    /// The number of static members, which are the first ones.
     statics: usize,
 }
 
@@ -278,7 +278,7 @@ impl World {
                 }
                 Ok(Ok(answer))
             }
-            Err(refusal) => Ok(Err(refusal.error)),
+            Err(refusal) => Ok(Err(refusal.code)),
         }
     }
 
@@ -333,7 +333,7 @@ impl World {
         Ok(())
     }
 
-    /// What tells two states apart, with epochs replaced by their ranks.
+    /// The key that tells two states apart, with epochs replaced by their ranks.
     fn key(&self) -> Vec<i32> {
         // The assignment epochs of partitions matter to commits only, so they are left out.
         let mut key = key_of(&self.group, false);

@@ -9,7 +9,7 @@ use super::{ConsumerGroup, Held, Member, MemberState, Partitions};
 
 /// The input of a member's next reconciliation step.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Step<'a> {
+pub(super) struct Reconciliation<'a> {
     pub(super) target_epoch: i32,
     pub(super) target: &'a Partitions,
     /// The existing topics that the member subscribes to.
@@ -22,7 +22,7 @@ pub(super) struct Step<'a> {
 
 impl ConsumerGroup {
     /// The member after its next step, or unchanged if there is none.
-    pub(super) fn reconciled(&self, member: &Member, step: &Step<'_>) -> Member {
+    pub(super) fn reconciled(&self, member: &Member, step: &Reconciliation<'_>) -> Member {
         if !step.subscription_changed && member.is_reconciled_to(step.target_epoch) {
             return member.clone();
         }
@@ -37,7 +37,7 @@ impl ConsumerGroup {
         }
     }
 
-    fn next(&self, member: &Member, step: &Step<'_>) -> Member {
+    fn next(&self, member: &Member, step: &Reconciliation<'_>) -> Member {
         let wanted =
             |topic: Uuid, partition| step.subscribed.contains(&topic) && step.target.contains(topic, partition);
         let (kept, revoked): (Vec<_>, Vec<_>) =
@@ -71,7 +71,7 @@ impl ConsumerGroup {
         next
     }
 
-    /// Whether no other member holds a partition. A partition that the member itself must revoke can be assigned to it
+    /// True if no other member holds a partition. A partition that the member itself must revoke can be assigned to it
     /// again.
     fn is_free(&self, member: &Member, topic: Uuid, partition: i32) -> bool {
         planted(Bug::GiveBeforeReported)
@@ -80,7 +80,7 @@ impl ConsumerGroup {
     }
 }
 
-impl Step<'_> {
+impl Reconciliation<'_> {
     fn still_owns(&self, revoked: &Held) -> bool {
         if planted(Bug::SilenceIsAck) && self.owned.is_none() {
             return false;
@@ -90,7 +90,7 @@ impl Step<'_> {
 }
 
 /// Revokes the partitions of topics that a member no longer subscribes to, ahead of the next target.
-fn without_unsubscribed(member: &Member, step: &Step<'_>) -> Member {
+fn without_unsubscribed(member: &Member, step: &Reconciliation<'_>) -> Member {
     let (kept, dropped): (Vec<_>, Vec<_>) =
         member.assigned.iter().partition(|(topic, ..)| step.subscribed.contains(topic));
     if dropped.is_empty() {

@@ -12,10 +12,10 @@ use monedula_protocol::messages::consumer_group_records::{
     ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue, ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataValue, CurrentPartitions, TargetPartitions,
 };
-use monedula_protocol::wire::{Reader, Writer};
+use monedula_protocol::wire::Reader;
 
 use super::{Change, ClassicMember, Held, Member, MemberState, Partitions, ResolvedRegex};
-use crate::cluster::StoredRecord;
+use crate::cluster::{StoredRecord, versioned};
 
 const GROUP: i16 = 3;
 const SUBSCRIPTION: i16 = 5;
@@ -24,7 +24,6 @@ const TARGET: i16 = 7;
 const CURRENT: i16 = 8;
 const REGEX: i16 = 16;
 
-/// Whether a record with this key version belongs to a consumer group.
 pub(crate) fn is_consumer_record(key_version: i16) -> bool {
     matches!(key_version, GROUP | SUBSCRIPTION | TARGET_EPOCH | TARGET | CURRENT | REGEX)
 }
@@ -32,7 +31,7 @@ pub(crate) fn is_consumer_record(key_version: i16) -> bool {
 /// Reads the change in a record. `key` starts behind the key version.
 ///
 /// # Errors
-/// Why the record cannot be read.
+/// A record that cannot be read.
 pub(crate) fn read_record(key_version: i16, key: &mut Reader<'_>, value: Option<&[u8]>) -> Result<Change, WireError> {
     let mut value = value.map(Reader::new);
     if let Some(value) = &mut value {
@@ -149,12 +148,12 @@ impl Change {
     /// # Errors
     /// A string of more than 32 kB: flexible requests can carry one, keys of records cannot.
     pub(crate) fn record(&self, group_id: &str) -> Result<StoredRecord, WireError> {
-        let group = |version| encode(&ConsumerGroupKey { group_id, ..Default::default() }, version);
+        let group = |version| versioned(&ConsumerGroupKey { group_id, ..Default::default() }, version);
         let member = |version, member_id: &Arc<str>| {
-            encode(&ConsumerGroupMemberKey { group_id, member_id, ..Default::default() }, version)
+            versioned(&ConsumerGroupMemberKey { group_id, member_id, ..Default::default() }, version)
         };
         let pattern = |regular_expression: &Arc<str>| {
-            encode(&ConsumerGroupRegularExpressionKey { group_id, regular_expression, ..Default::default() }, REGEX)
+            versioned(&ConsumerGroupRegularExpressionKey { group_id, regular_expression, ..Default::default() }, REGEX)
         };
         let (key, value) = match self {
             Self::Subscription(said) => (member(SUBSCRIPTION, &said.id), Some(subscription(said))),
@@ -169,32 +168,24 @@ impl Change {
                     assignment_timestamp: *at_ms,
                     ..Default::default()
                 };
-                (group(TARGET_EPOCH), Some(encode(&value, 0)))
+                (group(TARGET_EPOCH), Some(versioned(&value, 0)))
             }
             Self::TargetEpochGone => (group(TARGET_EPOCH), None),
             Self::Epoch(epoch, hash) => {
                 let value = ConsumerGroupMetadataValue { epoch: *epoch, metadata_hash: *hash, ..Default::default() };
-                (group(GROUP), Some(encode(&value, 0)))
+                (group(GROUP), Some(versioned(&value, 0)))
             }
             Self::EpochGone => (group(GROUP), None),
             Self::Regex(regex, resolved) => {
                 let topics = resolved.topics.iter().map(|topic| &**topic).collect();
                 let value =
                     ConsumerGroupRegularExpressionValue { topics, timestamp: resolved.at_ms, ..Default::default() };
-                (pattern(regex), Some(encode(&value, 0)))
+                (pattern(regex), Some(versioned(&value, 0)))
             }
             Self::RegexGone(regex) => (pattern(regex), None),
         };
         Ok(StoredRecord { key: key?, value: value.transpose()? })
     }
-}
-
-/// Encodes a key or a value, with its version in front.
-fn encode<'a>(message: &impl Message<'a>, version: i16) -> Result<Bytes, WireError> {
-    let mut writer = Writer::new();
-    writer.i16(version);
-    message.encode(&mut writer, version)?;
-    Ok(writer.into_bytes().into())
 }
 
 fn subscription(member: &Member) -> Result<Bytes, WireError> {
@@ -222,7 +213,7 @@ fn subscription(member: &Member) -> Result<Bytes, WireError> {
         classic_member_metadata,
         ..Default::default()
     };
-    encode(&value, 0)
+    versioned(&value, 0)
 }
 
 fn current(member: &Member) -> Result<Bytes, WireError> {
@@ -243,7 +234,7 @@ fn current(member: &Member) -> Result<Bytes, WireError> {
         partitions_pending_revocation: topics(&member.pending_revocation),
         ..Default::default()
     };
-    encode(&value, 0)
+    versioned(&value, 0)
 }
 
 fn target(partitions: &Partitions) -> Result<Bytes, WireError> {
@@ -256,5 +247,5 @@ fn target(partitions: &Partitions) -> Result<Bytes, WireError> {
         topic_partitions: partitions.by_topic().map(topic).collect(),
         ..Default::default()
     };
-    encode(&value, 0)
+    versioned(&value, 0)
 }

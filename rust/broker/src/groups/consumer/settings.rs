@@ -1,6 +1,7 @@
 //! The settings of a consumer group.
 
 use super::Assignor;
+use crate::cluster::Values;
 use crate::settings::KafkaSettings;
 
 /// The settings of a consumer group: the broker's, overridden by the group's own configs.
@@ -49,7 +50,6 @@ impl MigrationPolicy {
 }
 
 impl ConsumerSettings {
-    /// The broker's settings.
     pub(crate) fn new(kafka: &KafkaSettings) -> Self {
         let mut assignors: Vec<Assignor> =
             kafka.group_consumer_assignors.split(',').filter_map(|name| Assignor::by_name(name.trim())).collect();
@@ -65,6 +65,13 @@ impl ConsumerSettings {
             migration: MigrationPolicy::by_name(&kafka.group_consumer_migration_policy).unwrap_or_default(),
             classic_max_size: kafka.group_max_size,
         }
+    }
+
+    /// Replaces the broker's settings by a group's own configs.
+    pub(super) fn override_with(&mut self, configs: &Values) {
+        let own = |name: &str| configs.get(name)?.parse().ok();
+        self.session_timeout_ms = own("consumer.session.timeout.ms").unwrap_or(self.session_timeout_ms);
+        self.heartbeat_interval_ms = own("consumer.heartbeat.interval.ms").unwrap_or(self.heartbeat_interval_ms);
     }
 
     /// The assignor that is used if no member names one.

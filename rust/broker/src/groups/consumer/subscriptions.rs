@@ -7,9 +7,10 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 use regex::Regex;
 
-use super::{Change, ConsumerGroup, Context, Image, Member, Refusal, ResolvedRegex};
+use super::{Change, ConsumerGroup, Context, Image, Member, ResolvedRegex};
+use crate::error::ApiError;
 
-/// How a request changed the pattern of a member.
+/// The change that a request makes to the pattern of a member.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum RegexUpdate {
     Unchanged,
@@ -23,16 +24,16 @@ pub(super) enum RegexUpdate {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Subscriptions {
     members: usize,
-    /// How many members subscribe to a topic by name.
+    /// The number of members that subscribe to a topic by name.
     by_name: BTreeMap<Arc<str>, usize>,
-    /// How many patterns match a topic.
+    /// The number of patterns that match a topic.
     by_regex: BTreeMap<Arc<str>, usize>,
-    /// How many members subscribe with a pattern.
+    /// The number of members that subscribe with a pattern.
     regexes: BTreeMap<Arc<str>, usize>,
 }
 
 impl Subscriptions {
-    /// Whether all members subscribe to the same topics.
+    /// True if all members subscribe to the same topics.
     pub(super) fn are_homogeneous(&self) -> bool {
         let topics = self.by_name.keys().chain(self.by_regex.keys());
         match self.regexes.values().next() {
@@ -132,12 +133,11 @@ impl ConsumerGroup {
         all
     }
 
-    /// How many members subscribe with a pattern.
     fn subscribers(&self, regex: &str) -> usize {
         self.regex_members.get(regex).copied().unwrap_or(0)
     }
 
-    /// Whether a member subscribes to a topic, by name or by pattern.
+    /// True if a member subscribes to a topic, by name or by pattern.
     pub(crate) fn is_subscribed_to(&self, topic: &str) -> bool {
         self.members.values().any(|member| member.subscribed_names.contains(topic))
             || self.regexes.values().any(|resolved| resolved.topics.contains(topic))
@@ -160,7 +160,7 @@ impl ConsumerGroup {
         before: &Member,
         member: &Member,
         changes: &mut Vec<Change>,
-    ) -> Result<RegexUpdate, Refusal> {
+    ) -> Result<RegexUpdate, ApiError> {
         if before.subscribed_regex == member.subscribed_regex {
             return Ok(RegexUpdate::Unchanged);
         }
@@ -173,7 +173,7 @@ impl ConsumerGroup {
         if self.subscribers(new) == 0 {
             compile(new).map_err(|problem| {
                 let message = format!("SubscribedTopicRegex `{new}` is not a valid regular expression: {problem}.");
-                Refusal::new(ErrorCode::InvalidRegularExpression, message)
+                ApiError::new(ErrorCode::InvalidRegularExpression, message)
             })?;
         } else if self.regexes.contains_key(new) {
             return Ok(RegexUpdate::UpdatedAndResolved);
@@ -181,7 +181,7 @@ impl ConsumerGroup {
         Ok(RegexUpdate::Updated)
     }
 
-    /// Whether [`ConsumerGroup::resolve_regexes`] must be called.
+    /// True if [`ConsumerGroup::resolve_regexes`] must be called.
     pub(crate) fn regexes_are_due(&self) -> bool {
         !self.regex_members.is_empty() && (self.refresh_regexes || self.regex_members.len() != self.regexes.len())
     }

@@ -37,7 +37,7 @@ impl ConsumerGroup {
         (epoch, own)
     }
 
-    /// Whether a new target assignment may be computed: `group.consumer.assignment.interval.ms` after the last one, so
+    /// True if a new target assignment may be computed: `group.consumer.assignment.interval.ms` after the last one, so
     /// that changes in quick succession are assigned together (KIP-1263).
     fn may_assign(&self, context: &Context<'_>) -> bool {
         let interval_ms = i64::from(context.settings.assignment_interval_ms);

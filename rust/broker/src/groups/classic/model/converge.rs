@@ -68,7 +68,7 @@ impl World {
         Ok(true)
     }
 
-    /// Whether a running process has the id, or will have it with the answer that it awaits.
+    /// True if a running process has the id, or will have it with the answer that it awaits.
     fn is_alive(&self, id: &Arc<str>) -> bool {
         let awaited = |ticket: &Ticket| ticket.correlation_id == AWAITED;
         let waits = |member: &Member| member.joining.iter().chain(&member.syncing).any(awaited);

@@ -36,7 +36,6 @@ pub(super) struct Process {
     pub(super) generation: i32,
     /// The members that it assigns to, if it is the leader.
     pub(super) view: Vec<Arc<str>>,
-    /// Whether it has received its assignment.
     has_synced: bool,
     pub(super) owned: u8,
     pub(super) inbox: Option<Received>,

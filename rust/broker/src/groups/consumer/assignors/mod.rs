@@ -51,7 +51,7 @@ pub(crate) struct Spec {
     /// The members in the order in which Kafka iterates over them (see [`monedula_protocol::java::in_hash_order`]). The
     /// assignment depends on it.
     pub(crate) members: Vec<MemberSpec>,
-    /// Whether all members subscribe to the same topics.
+    /// True if all members subscribe to the same topics.
     pub(crate) homogeneous: bool,
     /// The partition count of each topic that a member subscribes to.
     pub(crate) topics: BTreeMap<Uuid, i32>,

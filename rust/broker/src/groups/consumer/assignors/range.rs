@@ -16,7 +16,7 @@ struct Rest {
     next: i32,
     partitions: i32,
     quota: i32,
-    /// How many further members get one more than the quota. The first ones do.
+    /// The number of further members that get one more than the quota. The first ones do.
     extra: i32,
 }
 

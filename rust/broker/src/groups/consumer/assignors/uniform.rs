@@ -33,7 +33,7 @@ pub(super) fn assign(spec: &Spec) -> BTreeMap<Arc<str>, Partitions> {
 struct Shares {
     /// The partition count that every member gets at least.
     quota: i32,
-    /// How many members may still get one more.
+    /// The number of members that may still get one more.
     extra: i32,
     /// Partitions that no member keeps.
     free: Vec<(Uuid, i32)>,

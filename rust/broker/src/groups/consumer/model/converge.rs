@@ -59,7 +59,7 @@ impl World {
         Err(format!("the group does not settle: {:?} {:?}", world.group, world.processes))
     }
 
-    /// Whether the running members own all partitions, evenly, and the group is stable.
+    /// True if the running members own all partitions, evenly, and the group is stable.
     fn has_settled(&self) -> bool {
         let sizes = || self.processes.iter().filter(|process| process.running).map(|process| process.owned.len());
         let (Some(least), Some(most)) = (sizes().min(), sizes().max()) else { return true };

@@ -3,8 +3,8 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::cluster::{NodeId, Partition};
-use crate::core::Core;
+use super::Core;
+use crate::cluster::{NodeId, Partition, Topic};
 
 /// The kind of leader election that a client requests (KIP-460).
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -44,18 +44,8 @@ impl Core {
             if had_no_leader {
                 core.elect(topic, index);
             }
-            let Some(partition) = core.topics.partition(topic, index) else { return };
-            if partition.leader.is_some() && !core.replication_paused {
-                // Replicas that came back while the partition had no leader could not catch up with one. They do now.
-                let catches_up = |replica: &NodeId| *replica == node || had_no_leader && core.nodes.is_alive(*replica);
-                let lags = |replica: &NodeId| !partition.isr.contains(replica) && catches_up(replica);
-                let caught_up = partition.replicas.iter().copied().filter(lags);
-                let isr: Vec<NodeId> = partition.isr.iter().copied().chain(caught_up).collect();
-                if isr.len() > partition.isr.len() {
-                    core.set_isr(topic, index, isr);
-                }
-            }
-            core.complete_reassignment(topic, index);
+            // Replicas that came back while the partition had no leader could not catch up with one. They do now.
+            core.catch_up(topic, index, |replica| replica == node || had_no_leader);
         });
     }
 
@@ -63,33 +53,35 @@ impl Core {
     /// reassignments that wait for them complete.
     pub(crate) fn pause_replication(&mut self, paused: bool) {
         self.replication_paused = paused;
-        if paused {
-            return;
+        if !paused {
+            self.each_partition(|core, topic, index| core.catch_up(topic, index, |_| true));
         }
-        self.each_partition(|core, topic, index| {
-            let Some(partition) = core.topics.partition(topic, index) else { return };
-            let lags = |replica: &NodeId| !partition.isr.contains(replica) && core.nodes.is_alive(*replica);
-            let caught_up: Vec<NodeId> = partition.replicas.iter().copied().filter(lags).collect();
-            if partition.leader.is_some() && !caught_up.is_empty() {
-                let isr = partition.isr.iter().copied().chain(caught_up).collect();
-                core.set_isr(topic, index, isr);
-            }
-            core.complete_reassignment(topic, index);
-        });
     }
 
-    /// Sets the in-sync replicas of a partition. With enough of them the high watermark advances, and fetches that wait for the
-    /// records below it are answered.
-    pub(crate) fn set_isr(&mut self, topic: &str, index: i32, isr: Vec<NodeId>) {
-        let name = topic;
-        let Some(topic) = self.topics.get_mut(topic) else { return };
-        let min_insync_replicas = topic.config.min_insync_replicas(&self.settings.kafka);
-        let Some(partition) = usize::try_from(index).ok().and_then(|index| topic.partitions.get_mut(index)) else {
-            return;
+    /// Puts those living replicas that catch up in sync, unless replication is paused, and completes a reassignment
+    /// that waits for them.
+    fn catch_up(&mut self, topic: &str, index: i32, catches_up: impl Fn(NodeId) -> bool) {
+        let Some(partition) = self.topics.partition(topic, index) else { return };
+        let lags = |&replica: &NodeId| {
+            !partition.isr.contains(&replica) && self.nodes.is_alive(replica) && catches_up(replica)
         };
+        let caught_up: Vec<NodeId> = partition.replicas.iter().copied().filter(lags).collect();
+        if partition.leader.is_some() && !self.replication_paused && !caught_up.is_empty() {
+            let isr = partition.isr.iter().copied().chain(caught_up).collect();
+            self.set_isr(topic, index, isr);
+        }
+        self.complete_reassignment(topic, index);
+    }
+
+    /// Sets the in-sync replicas of a partition. With enough of them the high watermark advances, and fetches that wait
+    /// for the records below it are answered.
+    pub(crate) fn set_isr(&mut self, topic: &str, index: i32, isr: Vec<NodeId>) {
+        let Some(found) = self.topics.get_mut(topic) else { return };
+        let min_insync_replicas = found.config.min_insync_replicas(&self.settings.kafka);
+        let Ok(partition) = found.partition_mut(index) else { return };
         partition.isr = isr;
         partition.advance_high_watermark(min_insync_replicas);
-        self.partition_changed(name, index);
+        self.partition_changed(topic, index);
         self.housekeeping.look_for_dirt();
     }
 
@@ -174,7 +166,7 @@ impl Core {
     }
 
     fn each_partition(&mut self, mut work: impl FnMut(&mut Self, &str, i32)) {
-        let of_topic = |topic: &super::Topic| {
+        let of_topic = |topic: &Topic| {
             let indexes = topic.partitions.iter().map(|partition: &Partition| partition.index);
             indexes.map(|index| (topic.name.clone(), index)).collect::<Vec<_>>()
         };

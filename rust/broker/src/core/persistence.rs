@@ -1,15 +1,15 @@
 //! Saves topics and security to the data directory, and loads them from it.
 //!
-//! Code that changes a topic, a user or an ACL does not save it. [`Topics`](super::Topics) records which topics were touched; those that
-//! differ from their file are saved before the answer to the request that changed them is sent.
+//! Code that changes a topic, a user or an ACL does not save it. [`Topics`](crate::cluster::Topics) records which topics were
+//! touched; those that differ from their file are saved before the answer to the request that changed them is sent.
 
 use std::sync::Arc;
 
 use monedula_protocol::types::Uuid;
 
-use super::{Coordinated, NodeId, Partition, Topic, TopicConfig};
+use super::Core;
 use crate::BrokerError;
-use crate::core::Core;
+use crate::cluster::{Coordinated, NodeId, Partition, Topic, TopicConfig};
 use crate::draw::Draw;
 use crate::log::{DataDir, Log, LogState, StoredPartition, StoredTopic};
 use crate::security::StoredSecurity;
@@ -41,7 +41,7 @@ fn stored(topic: &Topic) -> StoredTopic {
 
 impl Core {
     /// Opens the data directory, if there is one, and loads its content.
-    pub(crate) fn load(&mut self) -> Result<(), BrokerError> {
+    pub(super) fn load(&mut self) -> Result<(), BrokerError> {
         let Some(path) = &self.settings.data_dir else { return Ok(()) };
         let mut data_dir = DataDir::open(path)?;
         for (id, topic) in data_dir.load()? {
@@ -109,7 +109,7 @@ impl Core {
     /// # Errors
     /// The first file that could not be written. All others are tried nevertheless, and what failed is tried again by
     /// the next call.
-    pub(crate) fn save(&mut self) -> Result<(), BrokerError> {
+    pub(super) fn save(&mut self) -> Result<(), BrokerError> {
         let touched = self.topics.take_touched();
         let Some(data_dir) = &mut self.data_dir else { return Ok(()) };
         let mut outcome = Ok(());

@@ -2,26 +2,24 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::Topic;
-use crate::core::Core;
+use super::Core;
+use crate::cluster::Topic;
 use crate::log::{Cleaning, Dirt, Retention};
 use crate::settings::KafkaSettings;
 
-/// How often Kafka checks for expired producers.
+/// Kafka's default of `producer.id.expiration.check.interval.ms`.
 const PRODUCER_CHECK_INTERVAL_MS: i64 = 600_000;
 /// Partitions of internal topics below this size are not compacted after a write.
 const COMPACT_ABOVE_BYTES: u64 = 1 << 20;
 
-/// The times at which periodic work is due.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Housekeeping {
     retention_due_ms: i64,
     producers_due_ms: i64,
-    /// When the cleaner ran last.
     cleaner_ran_ms: i64,
-    /// Whether something happened since then that may have made a log worth compacting.
+    /// True if something has happened since then that may make a log worth compacting.
     cleaner_looks: bool,
-    /// When time alone may make a log worth compacting.
+    /// The time at which a log may become worth compacting although nothing happens.
     cleaner_due_ms: Option<i64>,
 }
 
@@ -41,7 +39,7 @@ impl Housekeeping {
         Some(self.retention_due_ms.min(self.producers_due_ms).min(cleaner_due_ms))
     }
 
-    /// When the cleaner runs next: not before log.cleaner.backoff.ms after the last run, and not while nothing changes.
+    /// The cleaner's next run: not before log.cleaner.backoff.ms after the last one, and not while nothing changes.
     fn cleaner_due_ms(&self, settings: &KafkaSettings) -> Option<i64> {
         let earliest_ms = self.cleaner_ran_ms.saturating_add(settings.log_cleaner_backoff_ms.max(1));
         match self.cleaner_looks {
@@ -148,8 +146,7 @@ impl Core {
     pub(crate) fn compact(&mut self, topic: &str, index: i32) -> Result<(), ErrorCode> {
         let found = self.topics.get_mut(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let cleaning = cleaning(found, &self.settings.kafka, self.now_ms);
-        let index = usize::try_from(index).map_err(|_| ErrorCode::UnknownTopicOrPartition)?;
-        found.partitions.get_mut(index).ok_or(ErrorCode::UnknownTopicOrPartition)?.log.compact(cleaning)
+        found.partition_mut(index)?.log.compact(cleaning)
     }
 
     /// Compacts a partition of an internal topic if it has grown much since the last round.

@@ -4,20 +4,8 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::cluster::{NodeId, Partition};
-use crate::core::Core;
-
-impl Partition {
-    /// Whether a reassignment is in progress.
-    pub(crate) fn is_reassigned(&self) -> bool {
-        !self.adding.is_empty() || !self.removing.is_empty()
-    }
-
-    /// The replicas after the reassignment.
-    pub(crate) fn target_replicas(&self) -> Vec<NodeId> {
-        without(&self.replicas, &self.removing)
-    }
-}
+use super::Core;
+use crate::cluster::NodeId;
 
 impl Core {
     /// Begins a reassignment to these nodes, which have been checked. It completes at once if it can.

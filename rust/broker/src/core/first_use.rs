@@ -1,9 +1,9 @@
-//! What is used for the first time: topics that clients create, and the coordinators of a new cluster.
+//! First use of topics that clients create, and of the coordinators of a new cluster.
 
 use std::sync::Arc;
 
+use super::Core;
 use crate::cluster::{Coordinated, NodeId};
-use crate::core::Core;
 use crate::settings::FirstUse;
 
 /// The longest time in milliseconds after which a node of Kafka's knows a topic that a client has created.
