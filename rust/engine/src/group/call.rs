@@ -59,6 +59,19 @@ impl CallKind {
         Self::OffsetCommit,
         Self::OffsetFetch,
     ];
+
+    /// The name of the API under the classic protocol.
+    pub fn api(self) -> &'static str {
+        match self {
+            Self::FindCoordinator => "FindCoordinator",
+            Self::JoinGroup => "JoinGroup",
+            Self::SyncGroup => "SyncGroup",
+            Self::Heartbeat => "Heartbeat",
+            Self::LeaveGroup => "LeaveGroup",
+            Self::OffsetCommit => "OffsetCommit",
+            Self::OffsetFetch => "OffsetFetch",
+        }
+    }
 }
 
 /// A ConsumerGroupHeartbeat. It carries only the fields that changed; the first one, and the one after a failure, carry
@@ -199,16 +212,7 @@ impl Call {
 
     /// The name of the API.
     pub fn api(&self) -> &'static str {
-        match self {
-            Self::FindCoordinator { .. } => "FindCoordinator",
-            Self::JoinGroup { .. } => "JoinGroup",
-            Self::SyncGroup { .. } => "SyncGroup",
-            Self::Heartbeat { .. } => "Heartbeat",
-            Self::LeaveGroup { .. } => "LeaveGroup",
-            Self::ConsumerGroupHeartbeat(_) => "ConsumerGroupHeartbeat",
-            Self::OffsetCommit { .. } => "OffsetCommit",
-            Self::OffsetFetch { .. } => "OffsetFetch",
-        }
+        self.api_key().name()
     }
 
     /// How much longer than any other request this one may wait for its answer.

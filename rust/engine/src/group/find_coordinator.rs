@@ -30,8 +30,6 @@ pub(crate) enum Found {
 }
 
 impl FindCoordinator {
-    pub(crate) const API: &'static str = "FindCoordinator";
-
     /// The coordinator's node id.
     pub(crate) fn node_id(&self) -> Option<i32> {
         self.node_id
@@ -68,7 +66,7 @@ impl FindCoordinator {
                 return Found::Coordinator(node_id);
             }
             Ok(Answer::FindCoordinator { code, .. }) if is_fatal(code) => return Found::Refused(code),
-            Ok(Answer::FindCoordinator { code, .. }) => out.retried(Self::API, code),
+            Ok(Answer::FindCoordinator { code, .. }) => out.retried(CallKind::FindCoordinator.api(), code),
             _ => {}
         }
         out.back_off(Timer::FindCoordinator, self.attempts.saturating_sub(1), now);

@@ -1,7 +1,7 @@
 //! Compares docs/design/groups.md, "A member of a group", with the code.
 
 use monedula_engine::group::CallKind;
-use monedula_engine::group::classic::{ClassicState, api, known_errors};
+use monedula_engine::group::classic::{ClassicState, known_errors};
 
 use crate::common::design::Section;
 
@@ -32,5 +32,5 @@ fn every_timer_is_in_the_table_of_timers() {
 
 #[test]
 fn the_table_of_reactions_is_that_of_the_code() {
-    DESIGN.has_reactions(CallKind::ALL.map(|kind| (api(kind), known_errors(kind))));
+    DESIGN.has_reactions(CallKind::ALL.map(|kind| (kind.api(), known_errors(kind))));
 }

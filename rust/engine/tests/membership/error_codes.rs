@@ -1,7 +1,7 @@
 //! Each error code in the answer to each call: the member reacts as the table says (req S121).
 
-use monedula_engine::group::consumer::{ConsumerState, Reaction, api, known_errors, reaction};
-use monedula_engine::group::{Answer, CallId, CallKind, CommitError, Input};
+use monedula_engine::group::consumer::{ConsumerState, api, known_errors, reaction};
+use monedula_engine::group::{Answer, CallId, CallKind, CommitError, Input, Reaction};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, World, by_hand, commit_codes, coordinator, ids, offsets, refused};

@@ -2,11 +2,11 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::ClassicState;
 use super::error_codes::reaction;
 use super::member::Member;
-use super::{ClassicState, Reaction};
 use crate::Now;
-use crate::group::{Answer, CallId, CallKind, FindCoordinator, Found, Timer};
+use crate::group::{Answer, CallId, CallKind, Found, Reaction, Timer};
 
 impl Member {
     /// Sends FindCoordinator if the coordinator is needed and not known.
@@ -34,7 +34,7 @@ impl Member {
                     self.abandon_join();
                 }
             }
-            Found::Refused(code) => self.fail(self.group_error(FindCoordinator::API, code), now),
+            Found::Refused(code) => self.fail(self.group_error(CallKind::FindCoordinator.api(), code), now),
         }
     }
 

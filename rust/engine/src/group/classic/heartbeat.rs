@@ -2,11 +2,11 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::error_codes::{api, reaction};
+use super::ClassicState;
+use super::error_codes::reaction;
 use super::member::Member;
-use super::{ClassicState, Reaction};
 use crate::Now;
-use crate::group::{Answer, Call, CallId, CallKind, GroupEvent, InFlight, Timer};
+use crate::group::{Answer, Call, CallId, CallKind, GroupEvent, InFlight, Reaction, Timer};
 
 impl Member {
     /// Sends a heartbeat if one is due.
@@ -93,14 +93,14 @@ impl Member {
             }
             // The member is joining anyway, which replaces this generation; the answer to JoinGroup decides.
             Reaction::DropGeneration if joining => {}
-            Reaction::DropGeneration => self.lose_and_rejoin(code, api(CallKind::Heartbeat), false),
-            Reaction::DropMember => self.lose_and_rejoin(code, api(CallKind::Heartbeat), true),
+            Reaction::DropGeneration => self.lose_and_rejoin(code, CallKind::Heartbeat.api(), false),
+            Reaction::DropMember => self.lose_and_rejoin(code, CallKind::Heartbeat.api(), true),
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.out.retried(api(CallKind::Heartbeat), code);
+                self.out.retried(CallKind::Heartbeat.api(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.heartbeat_again(now);
             }
-            _ => self.fail(self.group_error(api(CallKind::Heartbeat), code), now),
+            _ => self.fail(self.group_error(CallKind::Heartbeat.api(), code), now),
         }
     }
 

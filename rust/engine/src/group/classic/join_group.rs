@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::error_codes::{api, reaction};
+use super::ClassicState;
+use super::error_codes::reaction;
 use super::member::Member;
 use super::revocation::Then;
-use super::{ClassicState, Reaction};
 use crate::assign::{AssignError, Assignor, Protocol, subscription_bytes};
-use crate::group::{Answer, Call, CallId, CallKind, GroupError, GroupEvent, InFlight, Output, Ticket, Timer};
+use crate::group::{Answer, Call, CallId, CallKind, GroupError, GroupEvent, InFlight, Output, Reaction, Ticket, Timer};
 use crate::{Now, TopicPartition};
 
 /// The member id, static id and metadata of each member.
@@ -187,7 +187,7 @@ impl Member {
                 let ours = self.config.assignors.iter().any(|assignor| assignor.name() == protocol);
                 if !ours || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) || generation < 0 {
                     return self
-                        .fail(self.group_error(api(CallKind::JoinGroup), ErrorCode::InconsistentGroupProtocol), now);
+                        .fail(self.group_error(CallKind::JoinGroup.api(), ErrorCode::InconsistentGroupProtocol), now);
                 }
                 self.lose_if_missed(generation, &leader, now);
                 self.join.is_led = !leader.is_empty();
@@ -264,7 +264,7 @@ impl Member {
             Reaction::DropMember => {
                 let wait = self.join.attempts > 0;
                 self.back_from_join();
-                self.lose_and_rejoin(code, api(CallKind::JoinGroup), true);
+                self.lose_and_rejoin(code, CallKind::JoinGroup.api(), true);
                 self.join.attempts = self.join.attempts.saturating_add(1);
                 if wait {
                     self.back_off_join(now);
@@ -272,17 +272,15 @@ impl Member {
             }
             Reaction::DropGeneration => {
                 self.back_from_join();
-                self.lose_and_rejoin(code, api(CallKind::JoinGroup), false);
+                self.lose_and_rejoin(code, CallKind::JoinGroup.api(), false);
                 self.back_off_join(now);
             }
-            Reaction::Fail | Reaction::Report | Reaction::Done => {
-                self.fail(self.group_error(api(CallKind::JoinGroup), code), now)
-            }
             reacted @ (Reaction::Retry | Reaction::Rediscover | Reaction::Rejoin) => {
-                self.out.retried(api(CallKind::JoinGroup), code);
+                self.out.retried(CallKind::JoinGroup.api(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.join_again(code.name(), now);
             }
+            _ => self.fail(self.group_error(CallKind::JoinGroup.api(), code), now),
         }
     }
 

@@ -1,11 +1,11 @@
 //! Leaving the group: on unsubscribe, on close, or because the user does not poll.
 
-use super::error_codes::{api, reaction};
+use super::ClassicState;
+use super::error_codes::reaction;
 use super::member::Member;
 use super::revocation::Then;
-use super::{ClassicState, Reaction};
 use crate::Now;
-use crate::group::{Answer, Call, CallId, CallKind, Committing, Exit, GroupEvent, InFlight, Timer};
+use crate::group::{Answer, Call, CallId, CallKind, Committing, Exit, GroupEvent, InFlight, Reaction, Timer};
 use monedula_protocol::error_code::ErrorCode;
 
 impl Member {
@@ -99,7 +99,7 @@ impl Member {
         }
         match reaction(CallKind::LeaveGroup, code) {
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.out.retried(api(CallKind::LeaveGroup), code);
+                self.out.retried(CallKind::LeaveGroup.api(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.leave_again(now);
             }
@@ -152,8 +152,8 @@ impl Member {
     /// belong to others.
     fn refused_while_leaving(&mut self, code: ErrorCode, call: &InFlight, now: Now) {
         match code {
-            ErrorCode::UnknownMemberId => self.lose_and_rejoin(code, api(call.kind), true),
-            ErrorCode::FencedInstanceId => self.fail(self.group_error(api(call.kind), code), now),
+            ErrorCode::UnknownMemberId => self.lose_and_rejoin(code, call.kind.api(), true),
+            ErrorCode::FencedInstanceId => self.fail(self.group_error(call.kind.api(), code), now),
             _ => {}
         }
     }

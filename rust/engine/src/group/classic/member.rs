@@ -6,15 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::assignor_deferrals::AssignorDeferrals;
-use super::error_codes::api;
 use super::join_group::Join;
 use super::revocation::Then;
 use super::topics::SubscribedTopics;
-use super::{ClassicConfig, ClassicState, Reaction};
+use super::{ClassicConfig, ClassicState};
 use crate::assign::{LastAssignment, Protocol};
 use crate::group::{
     Answer, Call, CallError, CallId, CallKind, Commits, Committing, Exit, FindCoordinator, GroupError, GroupEvent,
-    Heartbeats, InFlight, Input, Lease, Leave, OffsetFetch, Outbox, Output, PollInterval, Revocation, Status,
+    Heartbeats, InFlight, Input, Lease, Leave, OffsetFetch, Outbox, Output, PollInterval, Reaction, Revocation, Status,
     Subscription, Target, Timer, TopicIds, topic_ids,
 };
 use crate::{Now, TopicPartition};
@@ -231,7 +230,7 @@ impl Member {
         let outcome = match outcome {
             Ok(answer) => Ok(answer),
             Err(CallError::Lost(reason) | CallError::Unsent(reason)) => {
-                self.out.event(GroupEvent::Retried { api: api(call.kind), reason: reason.clone() });
+                self.out.event(GroupEvent::Retried { api: call.kind.api(), reason: reason.clone() });
                 Err(reason)
             }
             Err(CallError::Never(reason)) => {

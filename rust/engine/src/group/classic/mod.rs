@@ -23,7 +23,7 @@ mod topics;
 pub(crate) mod wire;
 
 pub use config::{ClassicConfig, QUICK_HEARTBEATS, TimingProblem};
-pub use error_codes::{Reaction, api, known_errors, reaction};
+pub use error_codes::{known_errors, reaction};
 pub use member::Member;
 
 pub use super::state::ClassicState;

@@ -3,12 +3,12 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::error_codes::{api, reaction};
+use super::ClassicState;
+use super::error_codes::reaction;
 use super::member::Member;
-use super::{ClassicState, Reaction};
 use crate::Now;
 use crate::group::{
-    Answer, Call, CallId, CallKind, CommitError, Committing, GroupProtocol, InFlight, Output, Timer,
+    Answer, Call, CallId, CallKind, CommitError, Committing, GroupProtocol, InFlight, Output, Reaction, Timer,
     UNKNOWN_TOPIC_ATTEMPTS, topic_ids,
 };
 
@@ -67,7 +67,8 @@ impl Member {
             _ => None,
         };
         let Some(open) = self.commits.take_codes(id, &codes, verdict) else { return };
-        if let Some(refused) = worst(open) {
+        let open = open.into_iter().map(|code| (code, reaction(CallKind::OffsetCommit, code)));
+        if let Some(refused) = Reaction::worst(open) {
             self.commit_refused(id, refused, call, now);
         }
         self.end_commits(now);
@@ -81,37 +82,20 @@ impl Member {
                 if current && self.state == ClassicState::Stable {
                     self.want_rejoin("the coordinator rebalances the group".into());
                 }
-                self.out.retried(api(CallKind::OffsetCommit), code);
+                self.out.retried(CallKind::OffsetCommit.api(), code);
                 self.commits.retry(id, code.name(), &mut self.out, now);
             }
             Reaction::DropGeneration | Reaction::DropMember if current && settled => {
-                self.lose_and_rejoin(code, api(CallKind::OffsetCommit), reacted == Reaction::DropMember);
+                self.lose_and_rejoin(code, CallKind::OffsetCommit.api(), reacted == Reaction::DropMember);
             }
-            Reaction::Fail if current => self.fail(self.group_error(api(CallKind::OffsetCommit), code), now),
+            Reaction::Fail if current => self.fail(self.group_error(CallKind::OffsetCommit.api(), code), now),
             // The request was of another generation, or a running join decides: retry with the values that are valid
             // then.
             _ => {
-                self.out.retried(api(CallKind::OffsetCommit), code);
+                self.out.retried(CallKind::OffsetCommit.api(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.commits.retry(id, code.name(), &mut self.out, now);
             }
         }
-    }
-}
-
-/// The error that decides among those of several partitions: the one that says most about the membership.
-fn worst(open: Vec<ErrorCode>) -> Option<(ErrorCode, Reaction)> {
-    let open = open.into_iter().map(|code| (code, reaction(CallKind::OffsetCommit, code)));
-    open.reduce(|worst, next| if severity(worst.1) < severity(next.1) { next } else { worst })
-}
-
-fn severity(reaction: Reaction) -> u8 {
-    match reaction {
-        Reaction::Fail => 5,
-        Reaction::DropMember => 4,
-        Reaction::DropGeneration => 3,
-        Reaction::Rejoin => 2,
-        Reaction::Rediscover => 1,
-        _ => 0,
     }
 }

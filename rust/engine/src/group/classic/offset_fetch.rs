@@ -2,10 +2,10 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::error_codes::{api, reaction};
+use super::ClassicState;
+use super::error_codes::reaction;
 use super::member::Member;
-use super::{ClassicState, Reaction};
-use crate::group::{Answer, Call, CallId, CallKind, InFlight, OffsetsFetched, OnError, Output, topic_ids};
+use crate::group::{Answer, Call, CallId, CallKind, InFlight, OffsetsFetched, OnError, Output, Reaction, topic_ids};
 use crate::{Now, TopicPartition};
 
 impl Member {
@@ -42,9 +42,9 @@ impl Member {
         match self.offset_fetch.answered(outcome, on_error, &self.topics.first_seen, &mut self.out, now) {
             OffsetsFetched::Done => {}
             OffsetsFetched::Lost(reason) => self.coordinator_lost(call.node_id, &reason, false, now),
-            OffsetsFetched::Failed(code) => self.fail(self.group_error(api(CallKind::OffsetFetch), code), now),
+            OffsetsFetched::Failed(code) => self.fail(self.group_error(CallKind::OffsetFetch.api(), code), now),
             OffsetsFetched::Retry(code) => {
-                self.out.retried(api(CallKind::OffsetFetch), code);
+                self.out.retried(CallKind::OffsetFetch.api(), code);
                 if code == ErrorCode::UnknownTopicId {
                     // If the topic was recreated, metadata shows it, and then the partition is lost and assigned again.
                     self.out.push(Output::RefreshMetadata);

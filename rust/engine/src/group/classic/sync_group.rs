@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::Reaction;
-use super::error_codes::{api, reaction};
+use super::error_codes::reaction;
 use super::join_group::{PROTOCOL_TYPE, Subscriptions};
 use super::member::Member;
 use super::revocation::Then;
 use crate::assign::{AssignError, LastAssignment, Protocol, read_assignment, with_user_data};
 use crate::group::{
-    Answer, Assignments, Call, CallId, CallKind, CallbackKind, GroupError, GroupEvent, InFlight, Output, Ticket, Timer,
+    Answer, Assignments, Call, CallId, CallKind, CallbackKind, GroupError, GroupEvent, InFlight, Output, Reaction,
+    Ticket, Timer,
 };
 use crate::{Now, TopicPartition};
 
@@ -142,7 +142,7 @@ impl Member {
         }
         let other = protocol.is_some() && protocol != self.assignor;
         if other || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) {
-            return self.fail(self.group_error(api(CallKind::SyncGroup), ErrorCode::InconsistentGroupProtocol), now);
+            return self.fail(self.group_error(CallKind::SyncGroup.api(), ErrorCode::InconsistentGroupProtocol), now);
         }
         self.take_assignment(&assignment, call, now);
     }
@@ -156,14 +156,14 @@ impl Member {
         match reaction(CallKind::SyncGroup, code) {
             Reaction::DropMember => {
                 self.back_from_join();
-                self.lose_and_rejoin(code, api(CallKind::SyncGroup), true);
+                self.lose_and_rejoin(code, CallKind::SyncGroup.api(), true);
             }
             Reaction::DropGeneration => {
                 self.back_from_join();
-                self.lose_and_rejoin(code, api(CallKind::SyncGroup), false);
+                self.lose_and_rejoin(code, CallKind::SyncGroup.api(), false);
             }
             Reaction::Rejoin => {
-                self.out.retried(api(CallKind::SyncGroup), code);
+                self.out.retried(CallKind::SyncGroup.api(), code);
                 self.back_from_join();
                 if code != ErrorCode::RebalanceInProgress {
                     self.back_off_join(now);
@@ -171,11 +171,11 @@ impl Member {
                 self.want_rejoin(format!("SyncGroup was answered {}", code.name()));
             }
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.out.retried(api(CallKind::SyncGroup), code);
+                self.out.retried(CallKind::SyncGroup.api(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.join_again(code.name(), now);
             }
-            _ => self.fail(self.group_error(api(CallKind::SyncGroup), code), now),
+            _ => self.fail(self.group_error(CallKind::SyncGroup.api(), code), now),
         }
     }
 

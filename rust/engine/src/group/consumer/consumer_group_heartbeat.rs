@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::ConsumerState;
 use super::error_codes::{api, reaction};
 use super::member::Member;
-use super::{ConsumerState, Reaction};
 use crate::Now;
 use crate::group::{
-    Answer, Call, CallId, CallKind, GroupError, GroupEvent, HeartbeatCall, InFlight, Output, Partitions, Subscription,
-    Timer,
+    Answer, Call, CallId, CallKind, GroupError, GroupEvent, HeartbeatCall, InFlight, Output, Partitions, Reaction,
+    Subscription, Timer,
 };
 
 /// The member epoch of a heartbeat that joins.

@@ -2,11 +2,11 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::ConsumerState;
 use super::error_codes::reaction;
 use super::member::Member;
-use super::{ConsumerState, Reaction};
 use crate::Now;
-use crate::group::{Answer, CallId, CallKind, FindCoordinator, Found, GroupError, Timer};
+use crate::group::{Answer, CallId, CallKind, Found, GroupError, Reaction, Timer};
 
 impl Member {
     /// Sends FindCoordinator if the coordinator is needed and not known.
@@ -25,7 +25,7 @@ impl Member {
         let is_fatal = |code| reaction(CallKind::FindCoordinator, code) == Reaction::Fail;
         match self.coordinator.answered(id, outcome, is_fatal, &mut self.out, now) {
             Found::Nothing | Found::Coordinator(_) => {}
-            Found::Refused(code) => self.fail(self.group_error(FindCoordinator::API, code), now),
+            Found::Refused(code) => self.fail(self.group_error(CallKind::FindCoordinator.api(), code), now),
         }
     }
 

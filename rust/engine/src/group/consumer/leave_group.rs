@@ -2,12 +2,12 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::ConsumerState;
 use super::config::member_id_after;
 use super::error_codes::{api, reaction};
 use super::member::Member;
-use super::{ConsumerState, Reaction};
 use crate::Now;
-use crate::group::{Answer, CallId, CallKind, Committing, Exit, GroupEvent, InFlight, Timer};
+use crate::group::{Answer, CallId, CallKind, Committing, Exit, GroupEvent, InFlight, Reaction, Timer};
 
 impl Member {
     /// Begins to end the membership.

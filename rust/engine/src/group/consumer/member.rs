@@ -11,11 +11,11 @@ use super::consumer_group_heartbeat::LastSentSubscription;
 use super::error_codes::api;
 use super::reconciliation::Reconciliation;
 use super::topics::SubscribedTopics;
-use super::{ConsumerProtocolConfig, ConsumerState, Reaction};
+use super::{ConsumerProtocolConfig, ConsumerState};
 use crate::assign::Protocol;
 use crate::group::{
     Answer, Call, CallError, CallId, CallKind, Commits, Committing, Exit, FindCoordinator, GroupError, GroupEvent,
-    Heartbeats, InFlight, Input, Lease, Leave, OffsetFetch, Outbox, Output, PollInterval, Revocation, Status,
+    Heartbeats, InFlight, Input, Lease, Leave, OffsetFetch, Outbox, Output, PollInterval, Reaction, Revocation, Status,
     Subscription, Target, Ticket, Timer, TopicIds, topic_ids,
 };
 use crate::{Now, TopicPartition};

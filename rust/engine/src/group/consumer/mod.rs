@@ -23,7 +23,7 @@ mod topics;
 pub(crate) mod wire;
 
 pub use config::{ConsumerProtocolConfig, member_id};
-pub use error_codes::{Reaction, api, known_errors, reaction};
+pub use error_codes::{api, known_errors, reaction};
 pub use member::Member;
 
 pub use super::state::ConsumerState;

@@ -3,12 +3,11 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::Reaction;
 use super::error_codes::{api, reaction};
 use super::member::Member;
 use crate::Now;
 use crate::group::{
-    Answer, Call, CallId, CallKind, CommitError, Committing, GroupProtocol, InFlight, Timer, topic_ids,
+    Answer, Call, CallId, CallKind, CommitError, Committing, GroupProtocol, InFlight, Reaction, Timer, topic_ids,
 };
 
 impl Member {
@@ -62,7 +61,8 @@ impl Member {
             _ => None,
         };
         let Some(open) = self.commits.take_codes(id, &codes, verdict) else { return };
-        if let Some(refused) = worst(open) {
+        let open = open.into_iter().map(|code| (code, reaction(CallKind::OffsetCommit, code)));
+        if let Some(refused) = Reaction::worst(open) {
             self.commit_refused(id, refused, call, now);
         }
         // The next heartbeat shows whether the member is still in the group. It is sent at once: records that are
@@ -89,20 +89,5 @@ impl Member {
             self.awaits_epoch.offset_commit = true;
             self.hurry_heartbeat(Timer::OffsetCommit);
         }
-    }
-}
-
-/// The error that decides among those of several partitions: the one whose cause has to go away before any retry can
-/// succeed.
-fn worst(open: Vec<ErrorCode>) -> Option<(ErrorCode, Reaction)> {
-    let open = open.into_iter().map(|code| (code, reaction(CallKind::OffsetCommit, code)));
-    open.reduce(|worst, next| if severity(worst.1) < severity(next.1) { next } else { worst })
-}
-
-fn severity(reaction: Reaction) -> u8 {
-    match reaction {
-        Reaction::AfterHeartbeat => 2,
-        Reaction::Rediscover => 1,
-        _ => 0,
     }
 }

@@ -1,10 +1,9 @@
 //! OffsetFetch of a member under KIP-848. The request carries the member epoch.
 
-use super::Reaction;
 use super::error_codes::{api, reaction};
 use super::member::Member;
 use crate::Now;
-use crate::group::{Answer, Call, CallId, CallKind, InFlight, OffsetsFetched, OnError, Timer, topic_ids};
+use crate::group::{Answer, Call, CallId, CallKind, InFlight, OffsetsFetched, OnError, Reaction, Timer, topic_ids};
 
 impl Member {
     /// Asks for the committed offsets of assigned partitions.
