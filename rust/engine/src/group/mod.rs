@@ -3,9 +3,11 @@
 //! they share: inputs, outputs, requests, errors, and small structs that each machine owns and that return a verdict
 //! instead of deciding.
 
+mod base;
 mod call;
 pub mod classic;
 mod committing;
+mod config;
 pub mod consumer;
 mod error;
 mod event;
@@ -30,8 +32,10 @@ mod topic_ids;
 pub(crate) mod wire;
 mod words;
 
+pub(crate) use base::MemberBase;
 pub use call::{Answer, Call, CallKind, ConnectionPurpose, HeartbeatCall, Partitions};
-pub(crate) use committing::{Committing, Parts};
+pub(crate) use committing::Committing;
+pub use config::MemberConfig;
 pub use error::{CallError, CommitError, GroupError};
 pub use event::GroupEvent;
 pub(crate) use find_coordinator::{FindCoordinator, Found};

@@ -9,6 +9,7 @@ use super::call::Answer;
 use super::first_seen::FirstSeen;
 use super::outbox::Outbox;
 use super::output::Output;
+use super::reaction::Reaction;
 use super::timers::Timer;
 use super::words::CallId;
 use crate::{Now, TopicPartition};
@@ -24,17 +25,6 @@ pub(crate) struct OffsetFetch {
     /// The partitions of the call in flight that the member has owned ever since it was sent.
     asked: BTreeSet<TopicPartition>,
     attempts: u32,
-}
-
-/// The reaction to an error, from the protocol's table of reactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OnError {
-    /// Report it to the user and repeat the fetch: the cause, such as a missing permission, may be fixed meanwhile.
-    Refuse,
-    /// As [`Self::Refuse`] for a single partition. As the error of the whole answer, it ends the membership.
-    Fail,
-    /// Retry.
-    Retry,
 }
 
 /// What an answer means for the member.
@@ -110,7 +100,7 @@ impl OffsetFetch {
     pub(crate) fn answered(
         &mut self,
         outcome: Result<Answer, String>,
-        on_error: impl Fn(ErrorCode) -> OnError,
+        reaction: impl Fn(ErrorCode) -> Reaction,
         first_seen: &FirstSeen,
         out: &mut Outbox,
         now: Now,
@@ -129,7 +119,7 @@ impl OffsetFetch {
             }
         };
         if code != ErrorCode::None {
-            return self.refused(code, asked, on_error(code), out, now);
+            return self.refused(code, asked, reaction(code), out, now);
         }
         // Partitions that were released meanwhile, or not asked for, are ignored. Those that were assigned meanwhile
         // are in the next call.
@@ -143,8 +133,11 @@ impl OffsetFetch {
                     let is_new = committed.is_none() && first_seen.is_new(&partition);
                     starts.push((partition, committed, is_new));
                 }
-                Err(code) if on_error(code) == OnError::Retry => again = Some(code),
-                Err(code) => self.refuse(partition, code, out, now),
+                // Also one that ends the membership as the error of the whole answer.
+                Err(code) if matches!(reaction(code), Reaction::Report | Reaction::Fail) => {
+                    self.refuse(partition, code, out, now)
+                }
+                Err(code) => again = Some(code),
             }
         }
         if !starts.is_empty() {
@@ -171,19 +164,19 @@ impl OffsetFetch {
         &mut self,
         code: ErrorCode,
         asked: BTreeSet<TopicPartition>,
-        on_error: OnError,
+        reaction: Reaction,
         out: &mut Outbox,
         now: Now,
     ) -> OffsetsFetched {
-        match on_error {
+        match reaction {
             // None of the requested partitions is owned any more.
-            OnError::Fail if asked.is_empty() => OffsetsFetched::Done,
-            OnError::Fail => OffsetsFetched::Failed(code),
-            OnError::Refuse => {
+            Reaction::Fail if asked.is_empty() => OffsetsFetched::Done,
+            Reaction::Fail => OffsetsFetched::Failed(code),
+            Reaction::Report => {
                 asked.into_iter().for_each(|partition| self.refuse(partition, code, out, now));
                 OffsetsFetched::Done
             }
-            OnError::Retry => {
+            _ => {
                 self.back_off(out, now);
                 OffsetsFetched::Retry(code)
             }

@@ -314,7 +314,7 @@ fn other_assignors_are_waited_for() {
 fn what_is_given_up_in_the_middle_of_a_rebalance_is_told_by_another_join() {
     for call in ["JoinGroup", "SyncGroup"] {
         let mut setup = defers();
-        setup.auto_commit_interval = None;
+        setup.member.auto_commit_interval = None;
         let mut world = gives_up(setup);
         let (mut id, _) = world.call("JoinGroup");
         if call == "SyncGroup" {

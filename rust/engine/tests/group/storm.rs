@@ -42,10 +42,10 @@ impl Storm {
             setup.assignors = vec![Arc::new(Named(DEFERS, protocol))];
         }
         if seed.is_multiple_of(3) {
-            setup.auto_commit_interval = None;
+            setup.member.auto_commit_interval = None;
         }
         if seed.is_multiple_of(5) {
-            setup.instance_id = Some("i".into());
+            setup.member.instance_id = Some("i".into());
         }
         Self {
             world: World::seeded(setup, seed),

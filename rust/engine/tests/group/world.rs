@@ -15,7 +15,7 @@ use monedula_engine::group::{Answer, Call, CallError, CallId, Input, Member, Top
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use crate::common::driver::backoff;
+use crate::common::driver::member_config;
 pub(crate) use crate::common::driver::{
     AUTO_COMMIT, BACKOFF, MAX_POLL, Offsets, Owed, SESSION, at, ms, offsets, secs, t,
 };
@@ -49,16 +49,9 @@ impl Assignor for Named {
 pub(crate) fn config(protocol: Protocol) -> ClassicConfig {
     let name = if protocol == Protocol::Eager { "range" } else { "cooperative-sticky" };
     ClassicConfig {
-        group_id: "g".into(),
-        instance_id: None,
-        rack: None,
+        member: member_config(),
         assignors: vec![Arc::new(Named(name, protocol))],
-        session_timeout: SESSION,
         heartbeat_interval: HEARTBEAT,
-        quick_heartbeats: 1,
-        max_poll_interval: MAX_POLL,
-        auto_commit_interval: Some(AUTO_COMMIT),
-        backoff: backoff(),
     }
 }
 

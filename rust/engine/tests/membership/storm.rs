@@ -32,10 +32,10 @@ impl Storm {
     fn new(seed: u64) -> Self {
         let mut setup = ConsumerProtocolConfig { falls_back: seed.is_multiple_of(7), ..config() };
         if seed.is_multiple_of(3) {
-            setup.auto_commit_interval = None;
+            setup.member.auto_commit_interval = None;
         }
         if seed.is_multiple_of(5) {
-            setup.instance_id = Some("i".into());
+            setup.member.instance_id = Some("i".into());
         }
         Self {
             world: World::seeded(setup, seed),

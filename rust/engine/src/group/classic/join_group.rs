@@ -58,12 +58,12 @@ impl Member {
     /// Sends JoinGroup if the member has to join and all preparations are done.
     pub(super) fn advance_join(&mut self, now: Now) {
         let may = match self.state {
-            ClassicState::Unjoined | ClassicState::Stable => self.revocation.is_none(),
+            ClassicState::Unjoined | ClassicState::Stable => self.base.revocation.is_none(),
             ClassicState::Revoking => self.may_join_while_revoking(),
             _ => false,
         };
         if !may
-            || self.leave.exit.is_some()
+            || self.base.leave.exit.is_some()
             || !self.topics.subscribed
             || (self.join.reason.is_none() && self.state != ClassicState::Unjoined)
         {
@@ -72,21 +72,21 @@ impl Member {
         let reason = self.join.reason.clone().unwrap_or_else(|| "not in the group".into());
         if self.join.rebalance.is_none() {
             self.join.rebalance = Some((now, reason.clone()));
-            self.out.event(GroupEvent::RebalanceStarted { reason: reason.clone() });
+            self.base.out.event(GroupEvent::RebalanceStarted { reason: reason.clone() });
         }
         // The subscription may have changed since the preparations were done. A member that already revokes partitions
         // has passed this step, and its other partitions are read on.
         let partitions = self.to_revoke_before_join();
         if self.state != ClassicState::Revoking && (!self.join.prepared || !partitions.is_empty()) {
             // Before the first join nothing was read, so there is nothing to commit (req S015).
-            let commits = self.config.auto_commit_interval.is_some() && self.generation >= 0;
-            if !partitions.is_empty() || (commits && !self.owned.is_empty()) {
+            let commits = self.base.config.auto_commit_interval.is_some() && self.generation >= 0;
+            if !partitions.is_empty() || (commits && !self.base.owned.is_empty()) {
                 self.revoke(partitions, Then::Join);
                 return;
             }
             self.join.prepared = true;
         }
-        if self.coordinator.node_id().is_some() && !self.out.timers.waits(Timer::JoinGroup, now) {
+        if self.base.coordinator.node_id().is_some() && !self.base.out.timers.waits(Timer::JoinGroup, now) {
             self.send_join(reason, now);
         }
     }
@@ -102,7 +102,7 @@ impl Member {
     }
 
     fn may_join_while_revoking(&self) -> bool {
-        self.revocation.is_some() && self.then == Then::JoinMeanwhile && self.to_revoke_before_join().is_empty()
+        self.base.revocation.is_some() && self.then == Then::JoinMeanwhile && self.to_revoke_before_join().is_empty()
     }
 
     /// The partitions that have to be revoked before the member joins: all under the eager protocol. Under the
@@ -116,7 +116,7 @@ impl Member {
                 && self.topics.names.contains(&partition.topic)
                 && (!defers || self.last.partitions.contains(*partition))
         };
-        let out = self.owned.keys().filter(|partition| !kept(partition));
+        let out = self.base.owned.keys().filter(|partition| !kept(partition));
         out.filter(|partition| under_way.is_none_or(|under_way| !under_way.contains(*partition))).cloned().collect()
     }
 
@@ -128,7 +128,7 @@ impl Member {
     fn send_join(&mut self, reason: String, now: Now) {
         // Under the eager protocol all partitions were revoked, and the last assignment is only a hint for sticky
         // assignors.
-        let claims = self.owned.keys().filter(|_| self.protocol == Protocol::Cooperative);
+        let claims = self.base.owned.keys().filter(|_| self.protocol == Protocol::Cooperative);
         let owned: BTreeSet<TopicPartition> = claims.cloned().collect();
         // If the answer to a JoinGroup was lost, the partitions were owned in the generation of the last assignment,
         // but not in a later one, whose leader may have assigned them to others.
@@ -136,31 +136,31 @@ impl Member {
         self.last.age = now.saturating_sub(self.last_at);
         self.last.ends_waits = self.assignor_deferrals.ends_waits;
         let mut protocols = Vec::new();
-        for assignor in &self.config.assignors {
-            let rack = self.config.rack.as_deref();
+        for assignor in &self.assignors {
+            let rack = self.base.config.rack.as_deref();
             match subscription_bytes(&**assignor, &self.topics.names, &owned, generation, &self.last, rack) {
                 Ok(bytes) => protocols.push((assignor.name().to_owned(), bytes)),
                 Err(error) => {
-                    let group = self.config.group_id.clone();
+                    let group = self.base.config.group_id.clone();
                     let error = AssignError::Failed { assignor: assignor.name().into(), reason: error.to_string() };
                     return self.fail(GroupError::Assign { group, error }, now);
                 }
             }
         }
         let call = Call::JoinGroup {
-            group_id: self.config.group_id.clone(),
+            group_id: self.base.config.group_id.clone(),
             member_id: self.member_id.clone(),
-            instance_id: self.config.instance_id.clone(),
-            session_timeout: self.config.session_timeout,
-            rebalance_timeout: self.config.max_poll_interval,
+            instance_id: self.base.config.instance_id.clone(),
+            session_timeout: self.base.config.session_timeout,
+            rebalance_timeout: self.base.config.max_poll_interval,
             protocols,
             reason,
         };
         self.join.join_group = self.send(CallKind::JoinGroup, call, now);
         self.topics.joined = self.topics.names.clone();
         self.join.reason = None;
-        self.out.timers.clear(Timer::KeptBack);
-        self.out.timers.clear(Timer::Deferred);
+        self.base.out.timers.clear(Timer::KeptBack);
+        self.base.out.timers.clear(Timer::Deferred);
         self.join.prepared = false;
         // No heartbeats are sent until JoinGroup is answered (req S016), except those that the lease needs.
         self.set_state(ClassicState::PreparingRebalance);
@@ -182,9 +182,9 @@ impl Member {
                 skip_assignment,
                 members,
             } => {
-                self.coordinator_answered(code);
+                self.base.coordinator.heard(code);
                 let protocol = protocol.unwrap_or_default();
-                let ours = self.config.assignors.iter().any(|assignor| assignor.name() == protocol);
+                let ours = self.assignors.iter().any(|assignor| assignor.name() == protocol);
                 if !ours || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) || generation < 0 {
                     return self
                         .fail(self.group_error(CallKind::JoinGroup.api(), ErrorCode::InconsistentGroupProtocol), now);
@@ -197,7 +197,7 @@ impl Member {
                 self.ask_for_assignment(skip_assignment, members, now);
             }
             Answer::JoinGroup { code, member_id, .. } => {
-                self.coordinator_answered(code);
+                self.base.coordinator.heard(code);
                 self.join_refused(code, member_id, call, now);
             }
             _ => self.join_again("an answer of another kind", now),
@@ -241,11 +241,11 @@ impl Member {
         self.join.attempts = 0;
         self.topics.assigned_counts = None;
         self.confirm(call.sent);
-        self.out.timers.set(Timer::Heartbeat, now + self.config.heartbeat_interval);
+        self.base.out.timers.set(Timer::Heartbeat, now + self.heartbeat_interval);
         // A member that does not send SyncGroup in time is removed as well.
-        (self.join.deadline, self.join.outdated) = (Some(call.sent + self.config.max_poll_interval), false);
+        (self.join.deadline, self.join.outdated) = (Some(call.sent + self.base.config.max_poll_interval), false);
         let (generation, leader, took) = (self.generation, self.leader, now - call.sent);
-        self.out.event(GroupEvent::Joined { generation, leader, protocol, took });
+        self.base.out.event(GroupEvent::Joined { generation, leader, protocol, took });
         self.set_state(ClassicState::CompletingRebalance);
     }
 
@@ -276,7 +276,7 @@ impl Member {
                 self.back_off_join(now);
             }
             reacted @ (Reaction::Retry | Reaction::Rediscover | Reaction::Rejoin) => {
-                self.out.retried(CallKind::JoinGroup.api(), code);
+                self.base.out.retried(CallKind::JoinGroup.api(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.join_again(code.name(), now);
             }
@@ -287,7 +287,7 @@ impl Member {
     /// The assignor of this generation.
     pub(super) fn chosen(&self) -> Option<Arc<dyn Assignor>> {
         let name = self.assignor.as_deref()?;
-        self.config.assignors.iter().find(|assignor| assignor.name() == name).cloned()
+        self.assignors.iter().find(|assignor| assignor.name() == name).cloned()
     }
 
     /// The join failed: tries again after a backoff.
@@ -298,9 +298,9 @@ impl Member {
     }
 
     pub(super) fn back_off_join(&mut self, now: Now) {
-        let delay = self.out.delay(self.join.attempts);
+        let delay = self.base.out.delay(self.join.attempts);
         self.join.attempts = self.join.attempts.saturating_add(1);
-        self.out.timers.set(Timer::JoinGroup, now + delay);
+        self.base.out.timers.set(Timer::JoinGroup, now + delay);
     }
 
     /// Goes back to the state from which a member joins. With a generation, the member continues as before and keeps
@@ -331,7 +331,7 @@ impl Member {
 
     /// Records that a JoinGroup which the coordinator may have processed has no answer.
     fn join_unanswered(&mut self) {
-        self.join.outcome_unknown = self.join.outcome_unknown || (self.generation >= 0 && !self.owned.is_empty());
+        self.join.outcome_unknown = self.join.outcome_unknown || (self.generation >= 0 && !self.base.owned.is_empty());
     }
 
     /// Whether this member takes part in a running rebalance.
@@ -344,7 +344,7 @@ impl Member {
         if !self.join_goes_on() {
             return;
         }
-        if self.leave.exit.is_some() {
+        if self.base.leave.exit.is_some() {
             (self.join.join_group, self.join.sync_group, self.join.computing_assignment) = (None, None, None);
             return;
         }
@@ -353,7 +353,7 @@ impl Member {
             // failed, it was not; the owned partitions are not in doubt then.
             Some(id) if self.join.abandoned != Some(id) => {
                 self.join.abandoned = Some(id);
-                self.out.push(Output::AbandonCall { id });
+                self.base.out.push(Output::AbandonCall { id });
             }
             Some(_) => {}
             None => self.join_elsewhere(),

@@ -74,27 +74,28 @@ impl Member {
     /// Whether the topic of an owned partition is known: by its id, or, if brokers send no ids, by its name alone. A
     /// member that has just started may be assigned partitions before its first metadata arrives.
     pub(super) fn is_topic_known(&self, partition: &TopicPartition) -> bool {
-        self.owned.get(partition).is_some_and(|id| !id.is_zero()) || self.topics.infos.contains_key(&partition.topic)
+        self.base.owned.get(partition).is_some_and(|id| !id.is_zero())
+            || self.topics.infos.contains_key(&partition.topic)
     }
 
     /// Asks for metadata, repeatedly, with a growing backoff, while an OffsetFetch waits for it: under a topic's name
     /// the coordinator may still have offsets of an earlier topic.
     pub(super) fn advance_refresh_metadata(&mut self, now: Now) {
-        let mut waiting = self.offset_fetch.waiting().iter();
+        let mut waiting = self.base.offset_fetch.waiting().iter();
         if waiting.all(|partition| self.is_topic_known(partition)) {
-            self.out.timers.clear(Timer::RefreshMetadata);
+            self.base.out.timers.clear(Timer::RefreshMetadata);
             self.topics.refresh_attempts = 0;
-        } else if !self.out.timers.waits(Timer::RefreshMetadata, now) {
-            self.out.back_off(Timer::RefreshMetadata, self.topics.refresh_attempts, now);
+        } else if !self.base.out.timers.waits(Timer::RefreshMetadata, now) {
+            self.base.out.back_off(Timer::RefreshMetadata, self.topics.refresh_attempts, now);
             self.topics.refresh_attempts = self.topics.refresh_attempts.saturating_add(1);
-            self.out.push(Output::RefreshMetadata);
+            self.base.out.push(Output::RefreshMetadata);
         }
     }
 
     /// The owned partitions whose topics now have other ids than when they were assigned.
     fn learn_ids(&mut self, topics: &BTreeMap<Arc<str>, TopicInfo>) -> BTreeSet<TopicPartition> {
         let mut replaced = BTreeSet::new();
-        for (partition, id) in &mut self.owned {
+        for (partition, id) in &mut self.base.owned {
             let Some(current) = topics.get(&partition.topic).map(|info| info.id).filter(|id| !id.is_zero()) else {
                 continue;
             };
@@ -135,19 +136,13 @@ impl Member {
             return;
         }
         let (notified, ended) =
-            self.revocation.as_mut().map(|revocation| revocation.leave_out(&lost)).unwrap_or_default();
-        self.release(&lost);
+            self.base.revocation.as_mut().map(|revocation| revocation.leave_out(&lost)).unwrap_or_default();
+        self.base.release(&lost);
         let reason = "the topic was deleted and made anew";
-        self.out.lose(lost, &notified, reason);
+        self.base.out.lose(lost, &notified, reason);
         if ended {
             self.end_revocation();
         }
         self.want_rejoin(reason.into());
-    }
-
-    /// Removes partitions from the owned ones.
-    pub(super) fn release(&mut self, partitions: &BTreeSet<TopicPartition>) {
-        self.owned.retain(|partition, _| !partitions.contains(partition));
-        self.offset_fetch.release(partitions);
     }
 }

@@ -65,7 +65,7 @@ impl Member {
         }
         // A topic that metadata leaves out may be deleted, or just not known to the broker that answered: topics of
         // owned or assigned partitions keep their names.
-        let mut kept: BTreeSet<Uuid> = self.owned.values().copied().collect();
+        let mut kept: BTreeSet<Uuid> = self.base.owned.values().copied().collect();
         kept.extend(self.reconciliation.target.iter().flatten().map(|(id, _)| *id));
         self.topics.names.retain(|id, _| kept.contains(id));
         self.topics
@@ -82,19 +82,19 @@ impl Member {
 
     /// Asks for missing topic names, repeatedly, with a growing backoff.
     pub(super) fn advance_resolve_topic_ids(&mut self, now: Now) {
-        let ids = if self.in_group() && self.leave.exit.is_none() { self.unresolved() } else { BTreeSet::new() };
+        let ids = if self.in_group() && self.base.leave.exit.is_none() { self.unresolved() } else { BTreeSet::new() };
         if ids.is_empty() {
-            self.out.timers.clear(Timer::ResolveTopicIds);
+            self.base.out.timers.clear(Timer::ResolveTopicIds);
             self.topics.resolve_attempts = 0;
             return;
         }
-        if self.out.timers.waits(Timer::ResolveTopicIds, now) {
+        if self.base.out.timers.waits(Timer::ResolveTopicIds, now) {
             return;
         }
-        let delay = self.out.delay(self.topics.resolve_attempts);
+        let delay = self.base.out.delay(self.topics.resolve_attempts);
         self.topics.resolve_attempts = self.topics.resolve_attempts.saturating_add(1);
-        self.out.timers.set(Timer::ResolveTopicIds, now + delay);
-        self.out.push(Output::ResolveTopicIds { ids });
+        self.base.out.timers.set(Timer::ResolveTopicIds, now + delay);
+        self.base.out.push(Output::ResolveTopicIds { ids });
     }
 
     /// These partitions by topic name, without those whose topic name is not known.
