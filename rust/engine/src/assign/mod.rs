@@ -26,7 +26,7 @@ pub use self::deferred::{Pace, ROUNDS};
 pub use self::registry::{BUILTIN, builtin, builtin_with, eager_beside_deferring};
 pub use self::schedule::{Deferral, DeferredUserData, Loss, NAMES_BYTES_MAX, Newcomers, Schedule, ScheduleError};
 pub use self::subscription::{
-    assignment_bytes, perform, read_assignment, read_subscription, subscribed_topics, subscription_bytes,
+    assignment_bytes, perform, read_assignment, read_subscriptions, subscribed_topics, subscription_bytes,
     with_user_data,
 };
 pub use self::topics::topics_of;

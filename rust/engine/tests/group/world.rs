@@ -7,7 +7,7 @@ use std::sync::Arc;
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::{
     AssignError, Assignment, Assignor, MemberAssignment, Protocol, Subscription, Topics, assignment_bytes,
-    read_subscription,
+    read_subscriptions,
 };
 use monedula_engine::group::MemberState as In;
 use monedula_engine::group::classic::{ClassicConfig, ClassicState};
@@ -257,7 +257,8 @@ pub(crate) fn sync_error(code: ErrorCode) -> Answer {
 /// The subscription in a JoinGroup.
 pub(crate) fn subscription(call: &Call) -> Subscription {
     let Call::JoinGroup { protocols, .. } = call else { panic!("{call:?}") };
-    read_subscription("m", None, &protocols[0].1).expect("it decodes")
+    let member = ("m".into(), None, protocols[0].1.clone());
+    read_subscriptions(&[member]).expect("it decodes").remove(0)
 }
 
 /// Member id and generation that a call carries.

@@ -174,11 +174,6 @@ impl BatchEncoder {
         self.record_count
     }
 
-    /// Length of the batch without compression, in bytes.
-    pub fn uncompressed_bytes(&self) -> usize {
-        BATCH_HEADER_BYTES + self.records.len()
-    }
-
     /// Appends the batch to `output`. The encoder keeps its records and can be encoded again.
     ///
     /// # Errors

@@ -61,15 +61,6 @@ impl MemberState {
         }
     }
 
-    /// Whether `next` may follow this state.
-    pub fn may_become(self, next: Self) -> bool {
-        match (self, next) {
-            (Self::Classic(from), Self::Classic(to)) => from.successors().contains(&to),
-            (Self::Consumer(from), Self::Consumer(to)) => from.successors().contains(&to),
-            _ => false,
-        }
-    }
-
     /// Whether the member has no subscription.
     pub fn is_unsubscribed(self) -> bool {
         matches!(self, Self::Classic(ClassicState::Unsubscribed) | Self::Consumer(ConsumerState::Unsubscribed))
