@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::Subscription;
+use super::MemberSubscription;
 use super::group::{Group, Owners};
 use crate::TopicPartition;
 
@@ -26,7 +26,7 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    pub(super) fn settle<'a>(group: &Group<'a>, claim: impl Fn(&'a Subscription) -> Claim<'a>) -> Self {
+    pub(super) fn settle<'a>(group: &Group<'a>, claim: impl Fn(&'a MemberSubscription) -> Claim<'a>) -> Self {
         let claims: Vec<_> = group.members.iter().map(|member| claim(member)).collect();
         let newest = claims.iter().map(|(generation, _)| *generation).max().unwrap_or(-1);
         let count = group.partition_count();

@@ -21,7 +21,7 @@ use std::time::Duration;
 use super::claims::Claims;
 use super::group::{Group, Owners};
 use super::schedule::{Deferral, DeferredUserData, Loss, NAMES_BYTES_MAX, Newcomers, Schedule, newest};
-use super::{AssignError, Assignment, Assignor, LastAssignment, Protocol, Subscription, Topics, sticky};
+use super::{AssignError, Assignment, Assignor, LastAssignment, MemberSubscription, Protocol, Topics, sticky};
 
 /// The delays and limits of the deferring assignors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl Assignor for Deferred {
         true
     }
 
-    fn assign(&self, topics: &Topics, members: &[Subscription]) -> Result<Assignment, AssignError> {
+    fn assign(&self, topics: &Topics, members: &[MemberSubscription]) -> Result<Assignment, AssignError> {
         let group = Group::by_id(topics, members);
         let share = self.by_share.then(|| group.partition_count().div_ceil(ROUNDS).max(1));
         let (owners, schedule) = Round::new(self.pace, self.pace.max_moves.or(share), &group).assign();
@@ -416,7 +416,7 @@ struct Moves {
 }
 
 /// The name of a member in schedules: its static id, which outlives the member id, or else the member id.
-fn name_of(member: &Subscription) -> &str {
+fn name_of(member: &MemberSubscription) -> &str {
     member.instance_id.as_ref().unwrap_or(&member.member_id)
 }
 

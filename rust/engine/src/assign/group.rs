@@ -8,7 +8,7 @@ use std::sync::Arc;
 use monedula_protocol::java;
 
 use super::racks::Racks;
-use super::{Assignment, MemberAssignment, Subscription, Topics};
+use super::{Assignment, MemberAssignment, MemberSubscription, Topics};
 use crate::TopicPartition;
 
 /// Who owns each partition, by the partition's number in the group.
@@ -17,7 +17,7 @@ pub(super) type Owners = Vec<Option<usize>>;
 /// The subscribed topics in the order of their names, and the members in an order that the assignor chose.
 pub(super) struct Group<'a> {
     /// The members; a member's index is its number.
-    pub(super) members: Vec<&'a Subscription>,
+    pub(super) members: Vec<&'a MemberSubscription>,
     /// The members' numbers in the order in which they were given.
     pub(super) joined: Vec<usize>,
     /// For each topic, the numbers of its subscribers, ascending.
@@ -31,7 +31,7 @@ pub(super) struct Group<'a> {
 
 impl<'a> Group<'a> {
     /// Members in the order of Java's range and round robin: static ones by instance id, then the others by member id.
-    pub(super) fn static_first(topics: &'a Topics, members: &'a [Subscription]) -> Self {
+    pub(super) fn static_first(topics: &'a Topics, members: &'a [MemberSubscription]) -> Self {
         Self::sorted(topics, members, |one, other| match (&one.instance_id, &other.instance_id) {
             (Some(one), Some(other)) => java::order(one, other),
             (Some(_), None) => Ordering::Less,
@@ -41,14 +41,14 @@ impl<'a> Group<'a> {
     }
 
     /// Members in the order of their ids.
-    pub(super) fn by_id(topics: &'a Topics, members: &'a [Subscription]) -> Self {
+    pub(super) fn by_id(topics: &'a Topics, members: &'a [MemberSubscription]) -> Self {
         Self::sorted(topics, members, |one, other| java::order(&one.member_id, &other.member_id))
     }
 
     fn sorted(
         topics: &'a Topics,
-        members: &'a [Subscription],
-        order: impl Fn(&Subscription, &Subscription) -> Ordering,
+        members: &'a [MemberSubscription],
+        order: impl Fn(&MemberSubscription, &MemberSubscription) -> Ordering,
     ) -> Self {
         let mut places: Vec<_> = (0..members.len()).collect();
         places.sort_by(|&one, &other| order(&members[one], &members[other]));
@@ -137,7 +137,7 @@ impl<'a> Group<'a> {
 }
 
 /// The subscribers of each topic, without topics that have none.
-fn subscribers<'a>(topics: &'a Topics, members: &[&Subscription]) -> Vec<(&'a Arc<str>, Vec<usize>)> {
+fn subscribers<'a>(topics: &'a Topics, members: &[&MemberSubscription]) -> Vec<(&'a Arc<str>, Vec<usize>)> {
     let mut subscribed: Vec<(&Arc<str>, Vec<usize>)> = topics.keys().map(|name| (name, Vec::new())).collect();
     // Many members subscribe to the same topics: if the names equal those of the previous member, so do the topic
     // numbers.

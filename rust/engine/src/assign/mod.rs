@@ -47,7 +47,7 @@ pub enum Protocol {
 
 /// The subscription of a member, as the leader gets it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Subscription {
+pub struct MemberSubscription {
     /// The member id.
     pub member_id: String,
     /// The static id (KIP-345), which outlives `member_id`.
@@ -124,7 +124,7 @@ pub trait Assignor: Send + Sync {
     ///
     /// # Errors
     /// Why it cannot assign, as a message for the user.
-    fn assign(&self, topics: &Topics, members: &[Subscription]) -> Result<Assignment, AssignError>;
+    fn assign(&self, topics: &Topics, members: &[MemberSubscription]) -> Result<Assignment, AssignError>;
 }
 
 /// Why a leader could not compute an assignment.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Subscription;
+use super::MemberSubscription;
 
 /// The racks, by number, of the members of a group and of its partitions' replicas.
 pub(super) struct Racks<'a> {
@@ -18,7 +18,7 @@ pub(super) struct Racks<'a> {
 impl<'a> Racks<'a> {
     /// The racks of these members and partitions. `None` if no member has a rack.
     pub(super) fn new(
-        members: &[&'a Subscription],
+        members: &[&'a MemberSubscription],
         partitions: impl Iterator<Item = &'a Vec<Arc<str>>>,
     ) -> Option<Self> {
         let mut racks =

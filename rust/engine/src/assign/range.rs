@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::group::{Group, Owners};
 use super::racks::Racks;
-use super::{AssignError, Assignment, Assignor, Protocol, Subscription, Topics};
+use super::{AssignError, Assignment, Assignor, MemberSubscription, Protocol, Topics};
 
 /// Java's `RangeAssignor`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,7 +23,7 @@ impl Assignor for Range {
         Protocol::Eager
     }
 
-    fn assign(&self, topics: &Topics, members: &[Subscription]) -> Result<Assignment, AssignError> {
+    fn assign(&self, topics: &Topics, members: &[MemberSubscription]) -> Result<Assignment, AssignError> {
         let group = Group::static_first(topics, members);
         let mut owners = vec![None; group.partition_count()];
         let topics = 0..group.topic_count();

@@ -9,7 +9,7 @@ use monedula_protocol::messages::consumer_protocol::{
     ConsumerProtocolAssignment, ConsumerProtocolSubscription, LAST_VERSION, TopicPartition as WirePartitions,
 };
 
-use super::{AssignError, Assignor, LastAssignment, MemberAssignment, Protocol, Subscription, Topics};
+use super::{AssignError, Assignor, LastAssignment, MemberAssignment, MemberSubscription, Protocol, Topics};
 use crate::TopicPartition;
 
 /// Encodes a member's subscription for JoinGroup. `generation` is the member's generation, -1 for none. `owned` is
@@ -51,12 +51,14 @@ pub fn with_user_data(bytes: &[u8], user_data: Option<&[u8]>) -> Result<Vec<u8>,
 ///
 /// # Errors
 /// If the bytes are no subscription.
-pub fn read_subscriptions(members: &[(String, Option<String>, Vec<u8>)]) -> Result<Vec<Subscription>, AssignError> {
+pub fn read_subscriptions(
+    members: &[(String, Option<String>, Vec<u8>)],
+) -> Result<Vec<MemberSubscription>, AssignError> {
     let mut names = Names::default();
     let read = members.iter().map(|(member_id, instance_id, bytes)| {
         let read = ConsumerProtocolSubscription::read(bytes)
             .map_err(|error| AssignError::Subscription { member_id: member_id.clone(), reason: error.to_string() })?;
-        Ok(Subscription {
+        Ok(MemberSubscription {
             member_id: member_id.clone(),
             instance_id: instance_id.clone(),
             topics: names.sorted(&read.topics),
@@ -159,7 +161,7 @@ pub fn perform(
 
 fn check(
     assignor: &dyn Assignor,
-    members: &[Subscription],
+    members: &[MemberSubscription],
     assignment: &BTreeMap<String, MemberAssignment>,
 ) -> Result<(), AssignError> {
     let invalid = |what: String| Err(AssignError::Invalid { assignor: assignor.name().into(), what });

@@ -4,7 +4,7 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::fetch::FetchResponse;
 use monedula_protocol::types::Uuid;
 
-use super::Sent;
+use super::SessionPartition;
 use super::fault::Fault;
 use crate::TopicPartition;
 use crate::cluster::Cluster;
@@ -255,7 +255,7 @@ pub struct FetchPlan {
     /// Session epoch.
     pub session_epoch: i32,
     /// Partitions to add or change, with their topic ids.
-    pub partitions: Vec<(TopicPartition, Uuid, Sent)>,
+    pub partitions: Vec<(TopicPartition, Uuid, SessionPartition)>,
     /// Partitions that the broker may forget.
     pub forget: Vec<(TopicPartition, Uuid)>,
     /// Whether every topic id is known, so that version 13 or newer can be spoken.

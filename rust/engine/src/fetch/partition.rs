@@ -5,7 +5,7 @@ use std::time::Duration;
 use monedula_protocol::types::Uuid;
 
 use super::io::Start;
-use super::session::Sent;
+use super::session::SessionPartition;
 use crate::{Now, TopicPartition};
 
 /// How far a partition is from being fetched; see docs/design/fetching.md.
@@ -83,8 +83,8 @@ impl PartitionState {
         }
     }
     /// What a fetch request says of it.
-    pub(super) fn to_send(&self) -> Sent {
-        Sent {
+    pub(super) fn to_send(&self) -> SessionPartition {
+        SessionPartition {
             span: self.span,
             topic_id: self.topic_id,
             offset: self.offset,

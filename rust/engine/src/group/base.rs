@@ -20,7 +20,7 @@ use super::outbox::Outbox;
 use super::output::Output;
 use super::poll_interval::PollInterval;
 use super::reaction::Reaction;
-use super::revocation::{Revocation, Step};
+use super::revocation::{Revocation, RevocationStep};
 use super::state::GroupProtocol;
 use super::timers::Timer;
 use super::topic_ids::topic_ids;
@@ -165,7 +165,7 @@ impl MemberBase {
         self.out.timers.bring_forward(Timer::Close, deadline);
         // The revocation restarts with all owned partitions, unless the user has already finished its part: a commit in
         // flight cannot be taken back, nor can a callback.
-        if let Some(revocation) = self.revocation.take_if(|it| it.step() == Step::Finishing) {
+        if let Some(revocation) = self.revocation.take_if(|it| it.step() == RevocationStep::Finishing) {
             Commits::give_back(revocation.into_parts().1, &mut self.out);
         }
     }

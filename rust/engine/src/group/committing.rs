@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::base::MemberBase;
 use super::error::CommitError;
 use super::offset_commit::{CommitOrigin, Commits};
-use super::revocation::{Finished, Revocation, Step};
+use super::revocation::{Finished, Revocation, RevocationStep};
 use super::timers::Timer;
 use super::words::{CallbackKind, Offsets, Ticket};
 use crate::Now;
@@ -117,7 +117,7 @@ pub(crate) trait Committing {
     /// commits of the same partitions: their offsets are not collected a second time.
     fn committed_before_revocation(&mut self) {
         let base = self.base();
-        let committing = base.revocation.as_ref().filter(|it| it.step() == Step::Committing);
+        let committing = base.revocation.as_ref().filter(|it| it.step() == RevocationStep::Committing);
         if committing.is_some_and(|it| !base.commits.own_wait_for(it.partitions())) {
             self.call_back_revoked();
         }
@@ -147,11 +147,11 @@ pub(crate) trait Committing {
     fn revocation_timed_out(&mut self, now: Now) {
         let base = self.base();
         match base.revocation.as_ref().map(Revocation::step) {
-            Some(Step::Committing) => {
+            Some(RevocationStep::Committing) => {
                 base.commits.expire_own();
                 self.end_commits(now);
             }
-            Some(Step::Draining) => self.end_revocation(),
+            Some(RevocationStep::Draining) => self.end_revocation(),
             _ => {}
         }
     }

@@ -51,7 +51,7 @@ pub(crate) use outbox::{InFlight, Outbox};
 pub use output::Output;
 pub(crate) use poll_interval::PollInterval;
 pub use reaction::Reaction;
-pub(crate) use revocation::{Revocation, Step};
+pub(crate) use revocation::{Revocation, RevocationStep};
 pub use state::{GroupProtocol, MemberState};
 pub use status::{Reserved, Status};
 pub(crate) use timers::Timer;

@@ -26,7 +26,7 @@ pub enum Output {
     /// Classic only: stop waiting for the answer to this call, and answer it at once: with
     /// [`CallError::Unsent`](super::CallError::Unsent) if it was not sent, and is not sent any more, else with
     /// [`CallError::Lost`](super::CallError::Lost). A call that was answered meanwhile is left alone.
-    AbandonCall {
+    CancelCall {
         /// The call.
         id: CallId,
     },

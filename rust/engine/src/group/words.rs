@@ -8,7 +8,7 @@ use monedula_protocol::types::Uuid;
 use super::error::CommitError;
 use crate::TopicPartition;
 
-/// The id of a call. None is used twice, so a late answer to an abandoned call is recognized.
+/// The id of a call. None is used twice, so a late answer to a cancelled call is recognized.
 pub type CallId = u64;
 
 /// The id of a request to the driver or to the user. Its answer carries the same ticket.

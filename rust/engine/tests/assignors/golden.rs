@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::{
-    Assignment, MemberAssignment, Subscription, Topics, builtin, perform, read_assignment, read_subscriptions,
+    Assignment, MemberAssignment, MemberSubscription, Topics, builtin, perform, read_assignment, read_subscriptions,
 };
 use monedula_protocol::base64;
 use serde_json::Value;
@@ -39,7 +39,7 @@ struct Case {
     assignor: String,
     topics: Topics,
     metadata: Vec<(String, Option<String>, Vec<u8>)>,
-    members: Vec<Subscription>,
+    members: Vec<MemberSubscription>,
     theirs: Assignment,
 }
 

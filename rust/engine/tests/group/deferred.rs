@@ -232,7 +232,7 @@ fn a_leader_tells_itself_what_is_left_when_it_assigns_not_when_it_joined() {
     let (now, before) = (read(&world.to_assign[..1]), read(&members[..1]));
     let now_told = DeferredUserData::read(&now.user_data.clone().expect("user data")).expect("it decodes");
     assert_eq!(now_told.schedule, Some(waiting(secs(50))));
-    assert_eq!(monedula_engine::assign::Subscription { user_data: before.user_data.clone(), ..now }, before);
+    assert_eq!(monedula_engine::assign::MemberSubscription { user_data: before.user_data.clone(), ..now }, before);
     assert_eq!(world.to_assign[1], members[1], "the metadata of others is unchanged");
 }
 

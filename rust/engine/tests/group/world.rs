@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::{
-    AssignError, Assignment, Assignor, MemberAssignment, Protocol, Subscription, Topics, assignment_bytes,
+    AssignError, Assignment, Assignor, MemberAssignment, MemberSubscription, Protocol, Topics, assignment_bytes,
     read_subscriptions,
 };
 use monedula_engine::group::MemberState as In;
@@ -41,7 +41,7 @@ impl Assignor for Named {
         self.0 == DEFERS
     }
 
-    fn assign(&self, _: &Topics, _: &[Subscription]) -> Result<Assignment, AssignError> {
+    fn assign(&self, _: &Topics, _: &[MemberSubscription]) -> Result<Assignment, AssignError> {
         Err(AssignError::Failed { assignor: self.0.into(), reason: "the test assigns".into() })
     }
 }
@@ -255,7 +255,7 @@ pub(crate) fn sync_error(code: ErrorCode) -> Answer {
 }
 
 /// The subscription in a JoinGroup.
-pub(crate) fn subscription(call: &Call) -> Subscription {
+pub(crate) fn subscription(call: &Call) -> MemberSubscription {
     let Call::JoinGroup { protocols, .. } = call else { panic!("{call:?}") };
     let member = ("m".into(), None, protocols[0].1.clone());
     read_subscriptions(&[member]).expect("it decodes").remove(0)

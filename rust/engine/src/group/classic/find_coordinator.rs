@@ -29,22 +29,22 @@ impl Member {
                     id.and_then(|id| self.base.out.in_flight(id)).is_some_and(|call| call.node_id != Some(node_id))
                 };
                 if elsewhere(self.join.join_group) || elsewhere(self.join.sync_group) {
-                    self.abandon_join();
+                    self.cancel_join();
                 }
             }
             Found::Refused(code) => self.fail(self.group_error(CallKind::FindCoordinator.api(), code), now),
         }
     }
 
-    /// The broker `asked` is gone, or is not the coordinator. With `abandon`, a JoinGroup or SyncGroup that waits there
-    /// is abandoned, and the member joins again.
-    pub(super) fn coordinator_lost(&mut self, asked: Option<i32>, reason: &str, abandon: bool, now: Now) {
+    /// The broker `asked` is gone, or is not the coordinator. With `cancel`, a JoinGroup or SyncGroup that waits there
+    /// is cancelled, and the member joins again.
+    pub(super) fn coordinator_lost(&mut self, asked: Option<i32>, reason: &str, cancel: bool, now: Now) {
         if !self.base.coordinator.lost(asked, reason, &mut self.base.out, now) {
             return;
         }
         self.base.heartbeats.in_flight = None;
-        if abandon {
-            self.abandon_join();
+        if cancel {
+            self.cancel_join();
         }
     }
 

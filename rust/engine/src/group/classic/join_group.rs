@@ -32,8 +32,8 @@ pub(super) struct Join {
     /// Whether the generation has a leader, who assigns. If other members of the group use KIP-848, the coordinator
     /// assigns.
     pub(super) is_led: bool,
-    /// The JoinGroup that the driver was told to abandon. Its outcome follows at once.
-    pub(super) abandoned: Option<CallId>,
+    /// The JoinGroup that the driver was told to cancel. Its outcome follows at once.
+    pub(super) cancelled: Option<CallId>,
     pub(super) sync_group: Option<CallId>,
     pub(super) computing_assignment: Option<Ticket>,
     /// This is a static leader that came back, keeps the assignment, and has no other member in its group.
@@ -213,7 +213,7 @@ impl Member {
         if !is_unsent {
             self.join_unanswered();
         }
-        if self.join.abandoned == Some(id) {
+        if self.join.cancelled == Some(id) {
             return self.join_elsewhere();
         }
         self.coordinator_lost(call.node_id, reason, false, now);
@@ -339,8 +339,8 @@ impl Member {
         self.join.join_group.is_some() || self.join.sync_group.is_some() || self.join.computing_assignment.is_some()
     }
 
-    /// Abandons a JoinGroup or SyncGroup that waits at a coordinator that is gone.
-    pub(super) fn abandon_join(&mut self) {
+    /// Cancels a JoinGroup or SyncGroup that waits at a coordinator that is gone.
+    pub(super) fn cancel_join(&mut self) {
         if !self.join_goes_on() {
             return;
         }
@@ -351,9 +351,9 @@ impl Member {
         match self.join.join_group {
             // Only the driver knows whether the request was sent. While it waits for a connection to a broker that has
             // failed, it was not; the owned partitions are not in doubt then.
-            Some(id) if self.join.abandoned != Some(id) => {
-                self.join.abandoned = Some(id);
-                self.base.out.push(Output::AbandonCall { id });
+            Some(id) if self.join.cancelled != Some(id) => {
+                self.join.cancelled = Some(id);
+                self.base.out.push(Output::CancelCall { id });
             }
             Some(_) => {}
             None => self.join_elsewhere(),

@@ -1,4 +1,4 @@
-//! OffsetCommit of a classic member: one commit after the other, none in flight abandoned, with the generation of the owner
+//! OffsetCommit of a classic member: one commit after the other, none in flight cancelled, with the generation of the owner
 //! (contract 3).
 
 use monedula_protocol::error_code::ErrorCode;

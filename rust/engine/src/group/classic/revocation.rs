@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::ClassicState;
 use super::member::Member;
 use crate::TopicPartition;
-use crate::group::{Committing, MemberBase, Output, Revocation, Scope, Step};
+use crate::group::{Committing, MemberBase, Output, Revocation, RevocationStep, Scope};
 
 /// What follows a revocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Member {
     /// Ends the revocation once the user's own commits, including those of the callback, have ended. They use another
     /// connection than JoinGroup, which might overtake them (req S150).
     pub(super) fn advance_revocation(&mut self) {
-        let draining = self.base.revocation.as_ref().filter(|it| it.step() == Step::Draining);
+        let draining = self.base.revocation.as_ref().filter(|it| it.step() == RevocationStep::Draining);
         if draining.is_some_and(|it| !self.base.commits.touch(it.partitions())) {
             self.end_revocation();
         }

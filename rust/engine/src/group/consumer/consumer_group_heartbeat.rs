@@ -162,7 +162,7 @@ impl Member {
         self.base.owned.iter().map(|(partition, &id)| (id, partition.partition)).collect()
     }
 
-    /// Abandons the heartbeat in flight, whose contents may not have arrived. Or it arrives after the next one: then
+    /// Cancels the heartbeat in flight, whose contents may not have arrived. Or it arrives after the next one: then
     /// its answer, which is ignored, may carry a new assignment, and the coordinator repeats that only for a heartbeat
     /// with all fields.
     pub(super) fn forget_heartbeat(&mut self, now: Now) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::member::Member;
-use crate::group::{Committing, MemberBase, Output, Revocation, Step};
+use crate::group::{Committing, MemberBase, Output, Revocation, RevocationStep};
 
 impl Member {
     /// Ends the revocation once the user's own commits, including those of the callback, have ended. They use another
@@ -11,7 +11,7 @@ impl Member {
     /// flight has to end too: its epoch may still be valid when it arrives, and it would overwrite what the next owner
     /// has committed by then.
     pub(super) fn advance_revocation(&mut self) {
-        let draining = self.base.revocation.as_ref().filter(|it| it.step() == Step::Draining);
+        let draining = self.base.revocation.as_ref().filter(|it| it.step() == RevocationStep::Draining);
         let is_over =
             |it: &Revocation| !self.base.commits.touch(it.partitions()) && !self.base.commits.carry(it.partitions());
         if draining.is_some_and(is_over) {
