@@ -11,7 +11,7 @@ use crate::TopicPartition;
 /// The id of a call. None is used twice, so a late answer to a cancelled call is recognized.
 pub type CallId = u64;
 
-/// The id of a request to the driver or to the user. Its answer carries the same ticket.
+/// The id of a request to the driver or to the user, or of the user. Its answer carries the same ticket.
 pub type Ticket = u64;
 
 /// The broker that a request is sent to.

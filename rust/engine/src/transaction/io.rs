@@ -7,16 +7,9 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::TransactionState;
 use crate::backoff::Backoff;
-use crate::group::CommitOffset;
-use crate::group::TopicIds;
+use crate::group::{CallId, CommitOffset, Target, Ticket, TopicIds};
 use crate::produce::{Identity, SendFault};
 use crate::{Now, TopicPartition};
-
-/// Identifies a call. Never reused.
-pub type CallId = u64;
-
-/// Identifies a verb that the user waits for.
-pub type Ticket = u64;
 
 /// Settings of the machine.
 #[derive(Clone, Debug)]
@@ -51,21 +44,6 @@ pub enum Ending {
     Commit,
     /// Abort.
     Abort,
-}
-
-/// The broker to send a call to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// Any broker: the n-th of the known ones.
-    Any {
-        /// The number of the attempt.
-        attempt: u32,
-    },
-    /// A coordinator: of the transactional id, or of a group.
-    Coordinator {
-        /// The coordinator's node id.
-        node_id: i32,
-    },
 }
 
 /// A request, without its encoding.

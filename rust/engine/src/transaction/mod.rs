@@ -15,9 +15,9 @@ mod verbs;
 mod wire;
 
 pub use error_codes::{Reaction, known_errors, reaction};
+pub use crate::group::{CallId, Target, Ticket};
 pub use io::{
-    Answer, Call, CallFailure, CallId, Ending, GroupMetadata, Input, Output, SessionConfig, SessionEvent, Target,
-    Ticket, TransactionError,
+    Answer, Call, CallFailure, Ending, GroupMetadata, Input, Output, SessionConfig, SessionEvent, TransactionError,
 };
 pub use session::ProducerSession;
 pub use state::TransactionState;

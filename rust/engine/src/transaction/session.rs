@@ -309,7 +309,7 @@ impl ProducerSession {
             let (target, call) = self.route(call);
             let id = self.next_call;
             self.next_call += 1;
-            self.push(Output::Call { id, target: target.clone(), call: call.clone() });
+            self.push(Output::Call { id, target, call: call.clone() });
             self.in_flight = Some(CallInFlight { id, target, call });
         }
     }
