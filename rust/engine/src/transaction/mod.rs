@@ -14,8 +14,8 @@ mod state;
 mod verbs;
 mod wire;
 
-pub use error_codes::{Reaction, known_errors, reaction};
 pub use crate::group::{CallId, Target, Ticket};
+pub use error_codes::{Reaction, known_errors, reaction};
 pub use io::{
     Answer, Call, CallFailure, Ending, GroupMetadata, Input, Output, SessionConfig, SessionEvent, TransactionError,
 };
