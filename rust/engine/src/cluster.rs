@@ -35,7 +35,7 @@ pub struct Partition {
 pub struct Topic {
     /// Topic id, [`Uuid::ZERO`] from brokers before topic ids (KIP-516).
     pub id: Uuid,
-    /// Whether it is an internal topic, such as `__consumer_offsets`.
+    /// Set for an internal topic, such as `__consumer_offsets`.
     pub is_internal: bool,
     /// The topic's error code in the latest metadata answer.
     pub error: ErrorCode,
@@ -51,9 +51,9 @@ pub struct Topic {
 /// A run of answers that did not know a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown {
-    /// When the first of them came.
+    /// The time of the first of them.
     pub since: Now,
-    /// When the latest of them came.
+    /// The time of the latest of them.
     pub until: Now,
 }
 

@@ -16,12 +16,12 @@ pub(super) struct Claims {
     /// The only member that claims the partition in the newest generation in which it is claimed. If two claim it in
     /// the same generation, neither counts.
     pub(super) owners: Owners,
-    /// Whether any member claims the partition, in any generation.
+    /// Partitions that a member claims, in any generation.
     pub(super) claimed: Vec<bool>,
     /// The member that claims the partition in a generation older than the newest; of several, the one with the newest
     /// of these.
     pub(super) earlier: Owners,
-    /// Whether the partition must not be assigned, because it is reserved for a lost member. No member claims it.
+    /// Partitions that must not be assigned, because they are reserved for a lost member. No member claims them.
     pub(super) reserved: Vec<bool>,
 }
 

@@ -40,7 +40,6 @@ struct Balancing<'g, 'a> {
     owners: Owners,
     /// The owners before any partition was moved for balance.
     origins: Owners,
-    /// How many partitions each member has.
     loads: Vec<usize>,
 }
 

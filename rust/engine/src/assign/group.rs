@@ -11,7 +11,7 @@ use super::racks::Racks;
 use super::{Assignment, MemberAssignment, MemberSubscription, Topics};
 use crate::TopicPartition;
 
-/// Who owns each partition, by the partition's number in the group.
+/// The owner of each partition, by the partition's number in the group.
 pub(super) type Owners = Vec<Option<usize>>;
 
 /// The subscribed topics in the order of their names, and the members in an order that the assignor chose.
@@ -67,12 +67,11 @@ impl<'a> Group<'a> {
         Self { members, joined, subscribers, names, starts, racks }
     }
 
-    /// How many topics there are.
     pub(super) fn topic_count(&self) -> usize {
         self.names.len()
     }
 
-    /// How many partitions all topics have.
+    /// The number of partitions of all topics.
     pub(super) fn partition_count(&self) -> usize {
         self.starts.last().copied().unwrap_or(0)
     }
@@ -111,7 +110,6 @@ impl<'a> Group<'a> {
         range.contains(&number).then_some(number)
     }
 
-    /// Whether a member subscribes to a topic.
     pub(super) fn subscribes(&self, member: usize, topic: usize) -> bool {
         self.subscribers[topic].binary_search(&member).is_ok()
     }

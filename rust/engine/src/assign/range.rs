@@ -42,11 +42,11 @@ impl Assignor for Range {
 struct Shares<'g> {
     partitions: std::ops::Range<usize>,
     members: &'g [usize],
-    /// How many partitions each of `members` has.
+    /// The number of partitions of each of `members`.
     counts: Vec<usize>,
-    /// How many partitions each member gets at least.
+    /// The least number of partitions of each member.
     least: usize,
-    /// How many members may still get one more than that.
+    /// The number of members that may still get one more than that.
     extra: usize,
 }
 
@@ -61,7 +61,7 @@ impl<'g> Shares<'g> {
         Some(Self { partitions, members, counts: vec![0; members.len()], least, extra })
     }
 
-    /// How many more partitions the member at `place` may get.
+    /// The number of partitions that the member at `place` may still get.
     fn room(&self, place: usize) -> usize {
         (self.least + usize::from(self.extra > 0)).saturating_sub(self.counts[place])
     }

@@ -1,17 +1,17 @@
-//! Why a partition is no longer fetched.
+//! Faults that stop a partition.
 
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::TopicPartition;
 
-/// What stopped a partition. It stays so until the user seeks, or assigns anew; other partitions go on.
+/// A fault that stopped a partition. It stays so until the user seeks, or assigns anew; other partitions go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// The topic, or this partition of it, does not exist.
     #[error("{}: the cluster does not know this {what}; check its name, or create it", missing(partition, what))]
     UnknownTopicOrPartition {
-        /// Which.
+        /// The partition.
         partition: TopicPartition,
         /// "topic" or "partition".
         what: &'static str,
@@ -22,13 +22,13 @@ pub enum Fault {
              one. {}", self.plain_hint()
     )]
     TopicRecreated {
-        /// Which.
+        /// The partition.
         partition: TopicPartition,
     },
     /// The user may not read the topic.
     #[error("{partition}: reading the topic is not allowed (TOPIC_AUTHORIZATION_FAILED); ask for the READ permission")]
     TopicDenied {
-        /// Which.
+        /// The partition.
         partition: TopicPartition,
     },
     /// The position is outside of what the log holds, and no reset policy says where to go.
@@ -36,7 +36,7 @@ pub enum Fault {
         "{partition}: offset {offset} is out of range: the log holds {log_start}..{log_end}. {}", self.plain_hint()
     )]
     OffsetOutOfRange {
-        /// Which.
+        /// The partition.
         partition: TopicPartition,
         /// The position.
         offset: i64,
@@ -51,7 +51,7 @@ pub enum Fault {
              or replaced. {}", self.plain_hint()
     )]
     LogTruncated {
-        /// Which.
+        /// The partition.
         partition: TopicPartition,
         /// The position.
         offset: i64,
@@ -61,30 +61,30 @@ pub enum Fault {
     /// No offset is known, and the reset policy is to fail.
     #[error("{partition}: no starting offset is known and auto.offset.reset is none; give one, or set the policy")]
     NoOffset {
-        /// Which.
+        /// The partition.
         partition: TopicPartition,
     },
     /// The broker found its own log corrupt, or the answer could not be read.
     #[error("{partition}: the record batch at offset {offset} cannot be read: {reason}. {}", self.plain_hint())]
     Corrupt {
-        /// Which.
+        /// The partition.
         partition: TopicPartition,
         /// Base offset of the batch.
         offset: i64,
-        /// What is wrong with it.
+        /// The damage.
         reason: String,
     },
     /// An error of the broker that no retry mends.
     #[error("{partition}: the broker answered {} ({})", code.name(), code.message())]
     Refused {
-        /// Which.
+        /// The partition.
         partition: TopicPartition,
         /// The broker's error.
         code: ErrorCode,
     },
 }
 
-/// What is missing, as it is to be looked for.
+/// A missing thing, as it is to be looked for.
 fn missing(partition: &TopicPartition, what: &str) -> String {
     if what == "topic" { partition.topic.to_string() } else { partition.to_string() }
 }

@@ -1,4 +1,4 @@
-//! What goes into the machine and what comes out of it.
+//! Inputs and outputs of the machine.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::fetch::FetchResponse;
@@ -9,7 +9,7 @@ use super::fault::Fault;
 use crate::TopicPartition;
 use crate::cluster::Cluster;
 
-/// Where reading starts.
+/// The start of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// At an offset, with the leader epoch of the record before it (-1 unknown).
@@ -20,7 +20,7 @@ pub enum Start {
     Latest,
     /// At the first record whose timestamp is at least this, in ms; at the end if there is none.
     Timestamp(i64),
-    /// Where `auto.offset.reset` says.
+    /// The offset that `auto.offset.reset` names.
     Policy,
 }
 
@@ -35,10 +35,10 @@ pub struct ListedOffset {
     pub log_start: Option<i64>,
 }
 
-/// Where the log of an epoch ends (OffsetForLeaderEpoch); `None` where the broker knows no such epoch.
+/// The end of the log of an epoch (OffsetForLeaderEpoch); `None` where the broker knows no such epoch.
 pub type EpochEnd = Option<i64>;
 
-/// What happened, what was answered, and what the user wants.
+/// An event, an answer, or a wish of the user.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
     /// Nothing but time has passed.
@@ -54,12 +54,12 @@ pub enum Input<'a> {
         partition: &'a TopicPartition,
         /// Its span.
         span: u64,
-        /// Where reading starts.
+        /// The start of reading.
         start: Start,
         /// Exclusive end of a bounded read. Nothing from there on is asked for; whole batches may reach beyond it.
         end: Option<i64>,
-        /// Whether the partition waits for its topic where that is missing or recreated, instead of stopping: a
-        /// member's group revokes it in the next rebalance, unless the topic is back.
+        /// Set if the partition waits for its topic where that is missing or recreated, instead of stopping: a member's
+        /// group revokes it in the next rebalance, unless the topic is back.
         waits_for_topic: bool,
         /// The cluster view. What it lacks or refuses does not count against the partition, since it may be older than
         /// the topic.
@@ -76,7 +76,7 @@ pub enum Input<'a> {
         partition: &'a TopicPartition,
         /// Its new span.
         span: u64,
-        /// Where reading goes on.
+        /// The position from which reading goes on.
         start: Start,
         /// The cluster view; as for [`Self::Assign`].
         cluster: &'a Cluster,
@@ -85,7 +85,7 @@ pub enum Input<'a> {
     Pause {
         /// Partition.
         partition: &'a TopicPartition,
-        /// Whether to pause.
+        /// Set to pause, clear to go on.
         paused: bool,
     },
     /// The driver dropped what it had of a partition from `offset` on, and with it any fault that stood behind it: both
@@ -104,7 +104,7 @@ pub enum Input<'a> {
         partition: &'a TopicPartition,
         /// Span of the records.
         span: u64,
-        /// Where decoding failed.
+        /// The offset at which decoding failed.
         offset: i64,
     },
     /// The answer to a [`FetchPlan`]. [`Output::Fetched`] refers to it: keep it until the outputs are drained.
@@ -135,12 +135,12 @@ pub enum Input<'a> {
         partition: &'a TopicPartition,
         /// Span of the output.
         span: u64,
-        /// Where the epoch ends, or the broker's error.
+        /// The end of the epoch, or the broker's error.
         answer: Result<EpochEnd, ErrorCode>,
     },
 }
 
-/// What the driver has to do, or to pass on.
+/// A task of the driver, or news that it passes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Find the offset of `start` (ListOffsets, one attempt); answer with [`Input::ListedOffset`].
@@ -149,7 +149,7 @@ pub enum Output {
         partition: TopicPartition,
         /// Span to echo.
         span: u64,
-        /// What to find; never an offset.
+        /// The position to find; never an offset.
         start: Start,
     },
     /// Find both ends of the log (ListOffsets, twice); answer with [`Input::ListedOffset`], `log_start` set.
@@ -199,7 +199,7 @@ pub enum Output {
     Stopped {
         /// Its span.
         span: u64,
-        /// Why.
+        /// The fault.
         fault: Fault,
     },
 }
@@ -213,7 +213,7 @@ pub struct Aborted {
     pub first_offset: i64,
 }
 
-/// What an answer brought for one partition. The records themselves stay in the answer; see [`Self::records`].
+/// The part of an answer for one partition. The records themselves stay in the answer; see [`Self::records`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
     /// Partition.
@@ -224,7 +224,7 @@ pub struct Fetched {
     pub place: (usize, usize),
     /// Bytes of the whole record batches, from the first one on.
     pub record_bytes: usize,
-    /// How many records the batches claim to hold, those before the position included.
+    /// The number of records that the batches claim to hold, including those before the position.
     pub record_count: u64,
     /// For read_committed.
     pub aborted: Vec<Aborted>,
@@ -258,6 +258,6 @@ pub struct FetchPlan {
     pub partitions: Vec<(TopicPartition, Uuid, SessionPartition)>,
     /// Partitions that the broker may forget.
     pub forget: Vec<(TopicPartition, Uuid)>,
-    /// Whether every topic id is known, so that version 13 or newer can be spoken.
+    /// Set if every topic id is known, so that version 13 or newer can be spoken.
     pub by_topic_id: bool,
 }

@@ -8,7 +8,7 @@ use super::io::Start;
 use super::session::SessionPartition;
 use crate::{Now, TopicPartition};
 
-/// How far a partition is from being fetched; see docs/design/fetching.md.
+/// The phase of a partition on the way to being fetched; see docs/design/fetching.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The position is not known: ListOffsets is to be sent, or in flight.
@@ -62,12 +62,12 @@ pub(super) struct PartitionState {
 }
 
 impl PartitionState {
-    /// Whether everything before the end of a bounded read is fetched.
+    /// Tells whether everything before the end of a bounded read is fetched.
     pub(super) fn is_complete(&self) -> bool {
         self.end.is_some_and(|end| self.phase == Phase::Fetching && self.offset >= end)
     }
 
-    /// Whether the log holds more than was fetched, or its end is not known yet.
+    /// Tells whether the log holds more than was fetched, or its end is not known yet.
     pub(super) fn is_behind(&self) -> bool {
         self.high_watermark.is_none_or(|end| self.offset < end)
     }
@@ -82,7 +82,7 @@ impl PartitionState {
             _ => self.leader,
         }
     }
-    /// What a fetch request says of it.
+    /// The entry of a fetch request for it.
     pub(super) fn to_send(&self) -> SessionPartition {
         SessionPartition {
             span: self.span,

@@ -52,8 +52,8 @@ impl FetchMachine {
         })
     }
 
-    /// Whether the next request would both add and forget the same name. A broker adds first and then forgets what it
-    /// has just added: such a change needs a new session.
+    /// Tells whether the next request would both add and forget the same name. A broker adds first and then forgets
+    /// what it has just added: such a change needs a new session.
     fn clashes(&self, node_id: i32, id: AssignmentId) -> bool {
         let known = self.nodes.get(&node_id).and_then(|node| node.session.asked(id));
         let fetched_here = |state: &&PartitionState| state.fetched_from == Some(node_id);

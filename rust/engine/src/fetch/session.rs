@@ -7,7 +7,7 @@ use monedula_protocol::types::Uuid;
 
 use super::AssignmentId;
 
-/// What the broker remembers of a partition in a session; a change of any of it must be sent.
+/// A partition as the broker remembers it in a session; a change of any of it must be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionPartition {
     /// Assignment span that asked: an answer for another span is not ours any more.
@@ -25,7 +25,7 @@ pub struct SessionPartition {
 }
 
 impl SessionPartition {
-    /// Whether a change has to be sent. The span is the client's own, and never sent.
+    /// Tells whether a change has to be sent. The span is the client's own, and never sent.
     fn differs(&self, other: &Self) -> bool {
         Self { span: 0, ..*self } != Self { span: 0, ..*other }
     }
@@ -38,7 +38,7 @@ pub(super) struct SessionRequest {
     pub(super) session_id: i32,
     /// 0 asks for a new session, n > 0 is the n-th request of this one.
     pub(super) epoch: i32,
-    /// Whether this is a full request: the answer then covers just what it names.
+    /// Set for a full request: the answer then covers just the partitions that it names.
     pub(super) full: bool,
     /// Partitions to add or change.
     pub(super) send: Vec<(AssignmentId, SessionPartition)>,
@@ -57,12 +57,12 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Whether the next request has to name every partition.
+    /// Tells whether the next request has to name every partition.
     pub(super) fn wants_full(&self) -> bool {
         self.epoch == 0
     }
 
-    /// What the broker was last asked for `id`, the request in flight included.
+    /// The latest entry for `id`, including that of the request in flight.
     pub(super) fn asked(&self, id: AssignmentId) -> Option<SessionPartition> {
         let in_flight = self.in_flight.as_ref();
         let sent = in_flight.and_then(|request| {

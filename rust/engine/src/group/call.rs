@@ -215,7 +215,7 @@ impl Call {
         self.api_key().name()
     }
 
-    /// How much longer than any other request this one may wait for its answer.
+    /// The time for which this request may wait for its answer longer than any other.
     pub fn extra_timeout(&self) -> Duration {
         match self {
             // As in Java: the broker answers when the rebalance timeout ends, plus 5 s for the answer to arrive.
@@ -254,7 +254,7 @@ pub enum Answer {
         protocol_type: Option<String>,
         /// The assignor chosen.
         protocol: Option<String>,
-        /// Whether the leader must not send an assignment (KIP-814).
+        /// Set if the leader must not send an assignment (KIP-814).
         skip_assignment: bool,
         /// For the leader: id, static id and metadata of each member.
         members: Vec<(String, Option<String>, Vec<u8>)>,
@@ -288,7 +288,7 @@ pub enum Answer {
         message: String,
         /// The member epoch.
         epoch: i32,
-        /// How long to wait before the next heartbeat.
+        /// The time to wait before the next heartbeat.
         interval: Duration,
         /// The target assignment; `None` if it has not changed.
         assignment: Option<Partitions>,

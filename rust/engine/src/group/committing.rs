@@ -1,6 +1,6 @@
-//! How a member's commits end, and how a revocation goes on when they have (contracts 2 and 3). This part is the same
-//! under both protocols. When a commit may be sent, and what a refusal means for the membership, is not: each machine
-//! decides that in its `offset_commit.rs`.
+//! The end of a member's commits, and how a revocation goes on then (contracts 2 and 3). This part is the same under
+//! both protocols. When a commit may be sent, and what a refusal means for the membership, is not: each machine decides
+//! that in its `offset_commit.rs`.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use crate::Now;
 pub(crate) trait Committing {
     fn base(&mut self) -> &mut MemberBase;
 
-    /// Whether the coordinator may have the member in the group, so that a commit can succeed.
+    /// Tells whether the coordinator may have the member in the group, so that a commit can succeed.
     fn is_member(&self) -> bool;
 
-    /// How long a revocation may wait for a commit: a coordinator that cannot commit must not keep the member from
-    /// going on until it is removed from the group. There are two such waits, before and after `on_revoked`.
+    /// The time for which a revocation may wait for a commit: a coordinator that cannot commit must not keep the member
+    /// from going on until it is removed from the group. There are two such waits, before and after `on_revoked`.
     fn revocation_commit_timeout(&self) -> Duration;
 
     /// Releases the partitions of the revocation.

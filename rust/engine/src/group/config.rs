@@ -16,7 +16,7 @@ pub struct MemberConfig {
     /// `session.timeout.ms`. Under KIP-848 only the lease is computed from it, because the broker does not send its own
     /// (`group.consumer.session.timeout.ms`). It must not be longer than the broker's.
     pub session_timeout: Duration,
-    /// How many heartbeats go in one interval for a while after the assignment changed
+    /// The number of heartbeats in one interval for a while after the assignment changed
     /// ([`QUICK_HEARTBEATS`](crate::group::classic::QUICK_HEARTBEATS)); 1 for no additional ones.
     pub quick_heartbeats: u32,
     /// `max.poll.interval.ms`; also the rebalance timeout.

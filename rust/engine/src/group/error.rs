@@ -38,7 +38,7 @@ pub enum GroupError {
     InconsistentProtocol {
         /// The group.
         group: String,
-        /// What this member offers.
+        /// The assignors of this member.
         assignors: String,
     },
     /// The session timeout is outside of the broker's limits.
@@ -67,7 +67,7 @@ pub enum GroupError {
     Assign {
         /// The group.
         group: String,
-        /// Why.
+        /// The reason.
         error: AssignError,
     },
     /// The coordinator answered with an error that a retry cannot fix.
@@ -85,7 +85,7 @@ pub enum GroupError {
     Call {
         /// The group.
         group: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The broker does not support KIP-848, or does not allow it for this group.
@@ -190,7 +190,7 @@ fn said(message: &str) -> String {
     if message.is_empty() { String::new() } else { format!(": {message}") }
 }
 
-/// Why a request has no answer.
+/// The reason why a request has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallError {
     /// Not connected, disconnected, timed out, or unreadable: a retry may succeed, maybe at another broker. With the
@@ -204,7 +204,7 @@ pub enum CallError {
     Never(String),
 }
 
-/// Why an offset was not committed.
+/// The reason why an offset was not committed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
     /// The partition is not owned, or not any more. No request was sent.
@@ -225,7 +225,7 @@ pub enum CommitError {
     /// The commit was not confirmed before its deadline.
     #[error("it was not committed in time; the last attempt: {last}")]
     TimedOut {
-        /// Why the last attempt failed.
+        /// The reason why the last attempt failed.
         last: String,
     },
     /// The consumer left the group, or was closed, before the offset was committed.

@@ -29,52 +29,52 @@ pub enum GroupEvent {
     },
     /// The coordinator is not known any more.
     CoordinatorLost {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A rebalance began for this member.
     RebalanceStarted {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// JoinGroup succeeded; under KIP-848, the first heartbeat did.
     Joined {
         /// The generation; the member epoch under KIP-848.
         generation: i32,
-        /// Whether the member leads the group.
+        /// Set if the member leads the group.
         leader: bool,
         /// The assignor.
         protocol: String,
-        /// How long the join took.
+        /// The time that the join took.
         took: Duration,
     },
     /// The rebalance is over for this member: SyncGroup succeeded, or the target assignment is reached (KIP-848).
     Synced {
         /// The generation; the member epoch under KIP-848.
         generation: i32,
-        /// How long SyncGroup took; under KIP-848 the same as `rebalance`.
+        /// The time that SyncGroup took; under KIP-848 the same as `rebalance`.
         took: Duration,
-        /// How long the rebalance took, counted from when the member noticed it.
+        /// The time that the rebalance took, counted from when the member noticed it.
         rebalance: Duration,
-        /// How many partitions are owned now, without those that are revoked next.
+        /// The number of owned partitions, without those that are revoked next.
         owned: usize,
-        /// How many were newly assigned.
+        /// The number of newly assigned partitions.
         assigned: usize,
-        /// How many are revoked.
+        /// The number of revoked partitions.
         revoked: usize,
     },
     /// A heartbeat was answered without an error that ends the session.
     Heartbeat {
-        /// How long the answer took.
+        /// The time until the answer.
         took: Duration,
     },
     /// A commit ended, successfully or not.
     Commit {
-        /// How long it took, including retries.
+        /// The time that it took, including retries.
         took: Duration,
-        /// How many partitions were committed.
+        /// The number of committed partitions.
         partitions: usize,
-        /// How many partitions were not committed.
+        /// The number of partitions that were not committed.
         failed: usize,
     },
     /// A request failed and is retried; the user does not see the error.
@@ -93,7 +93,7 @@ pub enum GroupEvent {
     Lost {
         /// The partitions.
         partitions: BTreeSet<TopicPartition>,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Partitions are reserved for members that were lost in a rebalance. One event for each loss that is new to this
@@ -101,11 +101,11 @@ pub enum GroupEvent {
     Reserved {
         /// The partitions.
         partitions: BTreeSet<TopicPartition>,
-        /// How many members the group waits for.
+        /// The number of members that the group waits for.
         members: usize,
         /// Their static ids, or else member ids; empty if the leader did not send them.
         names: BTreeSet<Arc<str>>,
-        /// How long the reservation still lasts.
+        /// The remaining time of the reservation.
         left: Duration,
     },
     /// Partitions are not reserved any more: their owner came back, or they are assigned to others.
@@ -132,7 +132,7 @@ pub enum GroupEvent {
     },
     /// The member left the group.
     Left {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

@@ -18,7 +18,7 @@ pub(crate) struct FindCoordinator {
     attempts: u32,
 }
 
-/// What the answer to a FindCoordinator means for the member.
+/// The result of the answer to a FindCoordinator for the member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// Nothing: the call is retried, or it was not the one in flight.

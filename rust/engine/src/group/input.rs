@@ -85,7 +85,7 @@ pub enum Input {
     /// Classic only: the user requests a rebalance, now or later (req S045). Everything that an assignor deferred
     /// becomes due then.
     Rejoin {
-        /// When.
+        /// The time of the rebalance.
         at: Now,
         /// The reason, for brokers' logs (KIP-800).
         reason: String,
@@ -97,7 +97,7 @@ pub enum Input {
     Close {
         /// Closing ends at this time at the latest.
         deadline: Now,
-        /// Whether a dynamic member leaves the group. A static member never leaves under the classic protocol. Under
+        /// Set if a dynamic member leaves the group. A static member never leaves under the classic protocol. Under
         /// KIP-848 it always sends the heartbeat that leaves temporarily; otherwise its successor could not use the
         /// static id.
         leave: bool,

@@ -76,7 +76,7 @@ impl Member {
         }
     }
 
-    /// When [`Self::handle`] has to be called if nothing else happens.
+    /// The time to call [`Self::handle`] if nothing else happens before.
     pub fn wake_at(&self) -> Option<Now> {
         self.base().out.timers.first()
     }

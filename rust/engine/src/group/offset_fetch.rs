@@ -27,7 +27,7 @@ pub(crate) struct OffsetFetch {
     attempts: u32,
 }
 
-/// What an answer means for the member.
+/// The result of an answer for the member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OffsetsFetched {
     /// There is nothing more to do.
@@ -91,7 +91,6 @@ impl OffsetFetch {
         (self.in_flight, self.asked) = (id, partitions);
     }
 
-    /// Whether this call is in flight.
     pub(crate) fn is_answer(&self, id: CallId) -> bool {
         self.in_flight == Some(id)
     }

@@ -11,7 +11,7 @@ use super::event::GroupEvent;
 use super::words::{CallId, CallbackKind, Committed, Outcomes, Scope, Target, Ticket};
 use crate::{Now, TopicPartition};
 
-/// What the driver has to do. The order of the outputs matters.
+/// A task of the driver. The order of the outputs matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Send this request, and bring the answer as [`Input::Answer`](super::Input::Answer).
@@ -90,7 +90,7 @@ pub enum Output {
     Callback {
         /// The ticket that the answer carries.
         ticket: Ticket,
-        /// Which callback.
+        /// The callback.
         kind: CallbackKind,
         /// The partitions that change, not all owned ones (req S042).
         partitions: BTreeSet<TopicPartition>,
@@ -120,7 +120,7 @@ pub enum Output {
     Raise {
         /// The error.
         error: GroupError,
-        /// Whether the membership is over.
+        /// Set if the membership is over.
         fatal: bool,
     },
     /// KIP-848 only: `group.protocol=auto`, and the broker does not support KIP-848. Continue with a classic member and

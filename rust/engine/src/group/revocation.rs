@@ -19,7 +19,7 @@ pub(crate) enum RevocationStep {
     Draining,
 }
 
-/// What follows when finished offsets have arrived.
+/// The step that follows when finished offsets have arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Finished {
     /// These offsets are not needed, and are collected again.
@@ -79,7 +79,7 @@ impl Revocation {
         (self.ticket, self.step) = (ticket, RevocationStep::CallingBack);
     }
 
-    /// Whether the revocation waited for this callback. If so, it now waits for the user's own commits.
+    /// Tells whether the revocation waited for this callback. If so, it now waits for the user's own commits.
     pub(crate) fn called_back(&mut self, ticket: Ticket) -> bool {
         let is_ours = self.ticket == ticket && self.step == RevocationStep::CallingBack;
         if is_ours {

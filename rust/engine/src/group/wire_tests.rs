@@ -88,7 +88,7 @@ fn sent<'q, R: Request<'q>>(frame: &'q [u8], version: i16) -> R {
     decode_request_body(reader, version).unwrap()
 }
 
-/// What `call` decodes from `response`.
+/// The answer that `call` decodes from `response`.
 fn taken<'q, 'r, R: Request<'q>>(call: &Call, response: &R::Response<'r>, version: i16) -> Answer {
     let frame = encode_response::<R>(response, version, 9).unwrap();
     call.decode(&frame[4..], version).unwrap()

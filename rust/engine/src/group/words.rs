@@ -38,7 +38,7 @@ pub enum Scope {
     Only(BTreeSet<TopicPartition>),
 }
 
-/// Which of the user's rebalance callbacks runs.
+/// The kinds of the user's rebalance callbacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallbackKind {
     /// Partitions were assigned. No record of them is handed out before the callback ends (req S025).
@@ -71,7 +71,7 @@ pub type PartitionCodes = BTreeMap<TopicPartition, ErrorCode>;
 pub struct TopicInfo {
     /// Its topic id; zero from brokers that do not send topic ids.
     pub id: Uuid,
-    /// How many partitions it has.
+    /// The number of its partitions.
     pub partitions: usize,
 }
 

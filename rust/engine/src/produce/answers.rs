@@ -10,7 +10,7 @@ use super::machine::{PartitionIndex, ProduceMachine, Request};
 use super::partition_queue::Phase;
 use crate::TopicPartition;
 
-/// Why an attempt to send a batch failed, if it is retried.
+/// The reason why an attempt to send a batch failed, if it is retried.
 struct FailedAttempt {
     /// The batch may be in the log.
     outcome_unknown: bool,

@@ -1,4 +1,4 @@
-//! What the driver does with batches: they are opened, full, packed, split.
+//! Tasks of the driver with batches: they are opened, full, packed, split.
 
 use monedula_protocol::error_code::ErrorCode;
 

@@ -1,8 +1,9 @@
-//! What each error of a Produce answer leads to. docs/design/producing.md shows the same table, and a test compares the two.
+//! Reactions to the errors of a Produce answer. docs/design/producing.md shows the same table, and a test compares the
+//! two.
 
 use monedula_protocol::error_code::ErrorCode;
 
-/// What the machine does with a batch that a broker refused. In a transaction a batch that fails also fails the transaction.
+/// The reaction to the refusal of a batch by a broker. In a transaction a batch that fails also fails the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// Counts it as acknowledged: the broker already had it.
@@ -71,7 +72,7 @@ pub const REACTIONS: &[(ErrorCode, Reaction)] = &[
     (E::TransactionAbortable, R::Fail),
 ];
 
-/// What an error leads to.
+/// The reaction to an error.
 pub fn reaction(code: ErrorCode) -> Reaction {
     match REACTIONS.iter().find(|(known, _)| *known == code) {
         Some(&(_, reaction)) => reaction,

@@ -24,7 +24,7 @@ impl ProduceMachine {
         }
     }
 
-    /// What holds a batch back, as far as it is known: the error of its last attempt, or what its first one waits for.
+    /// The obstacle of a batch, as far as it is known: the error of its last attempt, or what its first one waits for.
     pub fn obstacle(&self, batch: BatchId) -> Option<String> {
         let partition = *self.by_batch.get(&batch)?;
         let queued = self.queues[partition].batches.iter().find(|queued| queued.batch.id == batch)?;

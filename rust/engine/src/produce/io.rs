@@ -18,7 +18,7 @@ pub type RequestId = u64;
 /// Identifies a flush that the user waits for.
 pub type Ticket = u64;
 
-/// Which replicas must have a batch before it is acknowledged (`acks`).
+/// The replicas that must have a batch before it is acknowledged (`acks`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acks {
     /// None: the broker sends no answer, and no offset is ever known.
@@ -34,19 +34,19 @@ pub enum Acks {
 pub struct ProduceConfig {
     /// `acks`.
     pub acks: Acks,
-    /// Whether batches carry a producer id and sequence numbers (`enable.idempotence`, KIP-98).
+    /// Set if batches carry a producer id and sequence numbers (`enable.idempotence`, KIP-98).
     pub idempotent: bool,
-    /// Whether batches belong to transactions: a partition is added to the transaction before its first batch is sent.
+    /// Set if batches belong to transactions: a partition is added to the transaction before its first batch is sent.
     pub transactional: bool,
     /// Most requests in flight to one broker (`max.in.flight.requests.per.connection`).
     pub max_in_flight: usize,
-    /// How long an open batch waits for more records (`linger.ms`).
+    /// The time that an open batch waits for more records (`linger.ms`).
     pub linger: Duration,
     /// Most bytes of the batches of one request (`max.request.size`). A single batch may be larger.
     pub max_request_bytes: usize,
-    /// How long after its first record a batch is acknowledged or fails (`delivery.timeout.ms`).
+    /// The time after its first record within which a batch is acknowledged or fails (`delivery.timeout.ms`).
     pub delivery_timeout: Duration,
-    /// How often a batch is retried (`retries`).
+    /// The number of retries of a batch (`retries`).
     pub retries: u32,
     /// Waits between retries (`retry.backoff.ms`, `retry.backoff.max.ms`).
     pub backoff: Backoff,
@@ -74,7 +74,7 @@ pub struct Batch {
     pub bytes: usize,
 }
 
-/// What happened, and what the user wants.
+/// An event, or a wish of the user.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// Nothing but time has passed.
@@ -90,8 +90,8 @@ pub enum Input {
         partition: TopicPartition,
         /// The new batch.
         batch: BatchId,
-        /// When its first record was sent, which is long ago if that record had to wait for its topic's metadata. Linger and
-        /// delivery timeout count from then.
+        /// The time when its first record was sent, which is long ago if that record had to wait for its topic's
+        /// metadata. Linger and delivery timeout count from then.
         since: Now,
     },
     /// The batch is full. The driver packs it without being asked by [`Output::Close`].
@@ -149,7 +149,7 @@ pub struct PartitionAnswer {
     pub message: Option<String>,
     /// Offset of the first record, or -1.
     pub base_offset: i64,
-    /// When the broker appended the batch, in milliseconds since 1970, for topics with LogAppendTime; else -1.
+    /// The time when the broker appended the batch, in milliseconds since 1970, for topics with LogAppendTime; else -1.
     pub log_append_time_ms: i64,
     /// Log start offset, or -1.
     pub log_start_offset: i64,
@@ -159,7 +159,7 @@ pub struct PartitionAnswer {
     pub leader: Option<(i32, i32)>,
 }
 
-/// Why a request has no answer.
+/// The reason why a request has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestFailure {
     /// The connection broke, or the answer did not come in time or was unreadable: the broker may have carried the request out.
@@ -170,7 +170,7 @@ pub enum RequestFailure {
     Fatal(String),
 }
 
-/// What the driver has to do, or to pass on.
+/// A task of the driver, or news that it passes on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// Close the batch, pack it, and give [`Input::Packed`].
@@ -197,7 +197,7 @@ pub enum Output {
     Done {
         /// The batch.
         batch: BatchId,
-        /// Where its records are, or why they were not delivered.
+        /// The place of its records, or the reason why they were not delivered.
         outcome: Result<Acknowledged, SendFault>,
     },
     /// Request metadata, soon.
@@ -217,7 +217,7 @@ pub enum Output {
     NewIdentity {
         /// The identity that must not be used any more; `None` for the first.
         old: Option<Identity>,
-        /// Why, for the log.
+        /// The reason, for the log.
         reason: String,
     },
     /// Add the partition to the current transaction and give [`Input::AddedToTransaction`].
@@ -244,16 +244,16 @@ pub struct RequestBatch {
     pub sequence: Option<(Identity, i32)>,
 }
 
-/// Where the records of a batch are.
+/// The place of a batch's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acknowledged {
     /// Offset of the first record. `None` with acks 0, or if the broker already had the batch and no longer knows its offset.
     pub base_offset: Option<i64>,
-    /// When the broker appended them, in milliseconds since 1970, for topics with LogAppendTime.
+    /// The time when the broker appended them, in milliseconds since 1970, for topics with LogAppendTime.
     pub log_append_time_ms: Option<i64>,
 }
 
-/// Why the records of a batch were not delivered.
+/// The reason why the records of a batch were not delivered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendFault {
@@ -269,11 +269,11 @@ pub enum SendFault {
         partition: TopicPartition,
         /// The timeout.
         after: Duration,
-        /// How often the batch was sent.
+        /// The number of times that the batch was sent.
         attempts: u32,
-        /// Whether the batch may be in the log.
+        /// Set if the batch may be in the log.
         outcome_unknown: bool,
-        /// Why the last attempt failed.
+        /// The reason why the last attempt failed.
         last_error: Option<String>,
     },
     /// The topic, or this partition of it, does not exist.
@@ -291,7 +291,7 @@ pub enum SendFault {
         code: ErrorCode,
         /// The broker's error message.
         message: Option<String>,
-        /// How often the batch was sent.
+        /// The number of times that the batch was sent.
         attempts: u32,
         /// Records because of which the batch was refused: index in the batch, and reason (KIP-467). The other records failed only
         /// because of these.
@@ -306,7 +306,7 @@ pub enum SendFault {
     /// The transaction failed before the records were sent, and can only be aborted.
     #[error("not sent, because the transaction must be aborted: {reason}")]
     TransactionFailed {
-        /// Why the transaction failed.
+        /// The reason why the transaction failed.
         reason: String,
     },
     /// The transaction was aborted before the records were sent.
@@ -315,13 +315,13 @@ pub enum SendFault {
     /// The producer was closed before the records were delivered.
     #[error("the producer was closed before these records were delivered{}", because(last_error))]
     Closed {
-        /// What held them back, as far as it is known.
+        /// The obstacle that held them back, as far as it is known.
         last_error: Option<String>,
     },
     /// No request can be sent at all.
     #[error("{reason}")]
     Fatal {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

@@ -39,17 +39,17 @@ impl<T> Default for SendQueues<T> {
 }
 
 impl<T: Clone> SendQueues<T> {
-    /// Whether records wait in this queue. A later record must then wait behind them, or it would overtake them.
+    /// Tells whether records wait in this queue. A later record must then wait behind them, or it would overtake them.
     pub fn has_queue(&self, queue: &str) -> bool {
         self.queues.contains_key(queue)
     }
 
-    /// How many records wait in all queues.
+    /// The number of records in all queues.
     pub fn len(&self) -> usize {
         self.queues.values().map(VecDeque::len).sum()
     }
 
-    /// Whether no record waits.
+    /// Tells whether no record waits.
     pub fn is_empty(&self) -> bool {
         self.queues.is_empty()
     }
@@ -75,7 +75,7 @@ impl<T: Clone> SendQueues<T> {
         self.queues.get(queue)?.front().map(|first| (first.id, &first.record))
     }
 
-    /// Whether this record may still go into a batch: its transaction was not aborted.
+    /// Tells whether this record may still go into a batch: its transaction was not aborted.
     pub fn may_send(&self, id: QueuedId) -> bool {
         self.aborted.is_none_or(|aborted| id.transaction > aborted)
     }
@@ -114,7 +114,7 @@ impl<T: Clone> SendQueues<T> {
         self.last_number
     }
 
-    /// Whether no record up to this number waits any more, but for those of aborted transactions.
+    /// Tells whether no record up to this number waits any more, but for those of aborted transactions.
     pub fn is_done_up_to(&self, number: u64) -> bool {
         let waits = |waiting: &&QueuedRecord<T>| self.may_send(waiting.id);
         self.queues.values().all(|queue| queue.iter().find(waits).is_none_or(|first| first.id.number > number))

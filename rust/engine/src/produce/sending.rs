@@ -1,4 +1,4 @@
-//! Which batches go into a request.
+//! The batches of a request.
 
 use super::io::{Output, RequestBatch};
 use super::machine::{Node, PartitionIndex, ProduceMachine, Request};

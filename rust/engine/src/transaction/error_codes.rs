@@ -1,10 +1,10 @@
-//! What each error of each call leads to. docs/design/transactions.md shows the same table, and a test compares the two.
+//! Reactions to the errors of each call. docs/design/transactions.md shows the same table, and a test compares the two.
 
 use monedula_protocol::error_code::ErrorCode;
 
 use super::io::Call;
 
-/// What a session does about an error.
+/// The reaction of a session to an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// Makes the call again after a backoff.

@@ -37,7 +37,7 @@ pub struct GroupMetadata {
     pub topic_ids: TopicIds,
 }
 
-/// How a transaction ends.
+/// The end of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Commit.
@@ -81,7 +81,7 @@ pub enum Call {
         group: GroupMetadata,
         /// The offsets.
         offsets: BTreeMap<TopicPartition, CommitOffset>,
-        /// Whether it adds the group to the transaction (transaction version 2, KIP-890).
+        /// Set if it adds the group to the transaction (transaction version 2, KIP-890).
         version2: bool,
     },
     /// Ends the transaction.
@@ -90,7 +90,7 @@ pub enum Call {
         identity: Identity,
         /// Commit or abort.
         ending: Ending,
-        /// Whether it bumps the epoch (transaction version 2, KIP-890).
+        /// Set if it bumps the epoch (transaction version 2, KIP-890).
         version2: bool,
     },
 }
@@ -115,7 +115,7 @@ pub enum Answer {
     Partitions(BTreeMap<TopicPartition, ErrorCode>),
 }
 
-/// Why a call failed.
+/// The reason why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallFailure {
     /// The broker's error, with its message.
@@ -126,7 +126,7 @@ pub enum CallFailure {
     Fatal(String),
 }
 
-/// What happened, and what the user wants.
+/// An event, or a wish of the user.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// Nothing but time has passed.
@@ -136,8 +136,8 @@ pub enum Input {
         /// The identity that must not be used any more.
         old: Option<Identity>,
     },
-    /// Whether the cluster has transaction version 2 (feature `transaction.version`, KIP-890). Given before the first
-    /// call, and whenever it changes. It applies from the next [`Input::Begin`] on.
+    /// The cluster has transaction version 2 (feature `transaction.version`, KIP-890), or not. Given before the first
+    /// call, and after each change. It applies from the next [`Input::Begin`] on.
     TransactionVersion2(bool),
     /// The outcome of an [`Output::Call`]. Exactly one follows each call.
     Answer {
@@ -151,7 +151,7 @@ pub enum Input {
     Init {
         /// Identifies the verb.
         ticket: Ticket,
-        /// When the user's wait fails with a timeout.
+        /// The time when the user's wait fails with a timeout.
         deadline: Now,
     },
     /// `begin_transaction`; answered at once.
@@ -169,7 +169,7 @@ pub enum Input {
         group: GroupMetadata,
         /// The offsets.
         offsets: BTreeMap<TopicPartition, CommitOffset>,
-        /// When the user's wait fails with a timeout.
+        /// The time when the user's wait fails with a timeout.
         deadline: Now,
     },
     /// `commit_transaction` or `abort_transaction`. The driver has flushed the transaction's records before.
@@ -178,14 +178,14 @@ pub enum Input {
         ticket: Ticket,
         /// Commit or abort.
         ending: Ending,
-        /// When the user's wait fails with a timeout. The transaction is ended nevertheless.
+        /// The time when the user's wait fails with a timeout. The transaction is ended nevertheless.
         deadline: Now,
     },
     /// Records of the transaction failed: it can only be aborted.
     DeliveryFailed(SendFault),
 }
 
-/// What the driver has to do, or to pass on.
+/// A task of the driver, or news that it passes on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// Make a call, and give its outcome by [`Input::Answer`].
@@ -207,7 +207,7 @@ pub enum Output {
     Done {
         /// Identifies the verb.
         ticket: Ticket,
-        /// How it ended.
+        /// Success, or the error.
         outcome: Result<(), TransactionError>,
     },
     /// For the delivery machine: the transaction can only be aborted, and records that were not sent fail with this
@@ -233,12 +233,12 @@ pub enum SessionEvent {
     Retried {
         /// The API.
         api: &'static str,
-        /// Why it failed.
+        /// The reason why it failed.
         reason: String,
     },
 }
 
-/// Why a verb of transactions failed.
+/// The reason why a verb of transactions failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransactionError {
@@ -265,7 +265,7 @@ pub enum TransactionError {
     /// No permission for the transactional id, or for the group.
     #[error("{what} is not allowed ({}): {}", code.name(), code.message())]
     Denied {
-        /// What is not allowed.
+        /// The action that is not allowed.
         what: String,
         /// The broker's error.
         code: ErrorCode,
@@ -275,9 +275,9 @@ pub enum TransactionError {
     TimedOut {
         /// The verb.
         what: &'static str,
-        /// How long it was waited for.
+        /// The time that it was waited for.
         after: Duration,
-        /// Why the last attempt failed.
+        /// The reason why the last attempt failed.
         last_error: String,
     },
     /// The broker refused the call, and a retry would not help.

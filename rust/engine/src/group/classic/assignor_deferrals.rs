@@ -1,5 +1,5 @@
-//! What the leader's assignor deferred: when the group rebalances again, which partitions are reserved for whom, and
-//! how users end the wait.
+//! Assignments that the leader's assignor deferred: the time of the group's next rebalance, the partitions that are
+//! reserved for lost members, and how users end the wait.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::assign::Loss;
 use crate::group::{GroupEvent, Reserved, Timer};
 use crate::{Now, TopicPartition};
 
-/// What a member knows about deferred assignments.
+/// The deferred assignments that a member knows of.
 #[derive(Default)]
 pub(super) struct AssignorDeferrals {
     /// The losses of members for which the group waits, as of the last assignment.

@@ -6,11 +6,10 @@ use std::time::Duration;
 use crate::assign::{Assignor, Protocol};
 use crate::group::MemberConfig;
 
-/// How many heartbeats members send in one heartbeat interval for a while after a change. Under the classic protocol
-/// this lasts for one minute after a rebalance; under KIP-848 for one interval after a new target assignment, and for
-/// two after a join. Other members learn of the next step four times sooner: the second round of a cooperative
-/// rebalance, partitions that others revoke under KIP-848. A group in which nothing changes sends no additional
-/// heartbeats.
+/// The number of heartbeats in one heartbeat interval for a while after a change. Under the classic protocol this lasts
+/// for one minute after a rebalance; under KIP-848 for one interval after a new target assignment, and for two after a
+/// join. Other members learn of the next step four times sooner: the second round of a cooperative rebalance,
+/// partitions that others revoke under KIP-848. A group in which nothing changes sends no additional heartbeats.
 pub const QUICK_HEARTBEATS: u32 = 4;
 
 /// The settings of a classic member.
@@ -96,7 +95,7 @@ impl ClassicConfig {
 pub struct TimingProblem {
     /// The setting to change.
     pub key: &'static str,
-    /// Whether it cannot work at all, so that it is an error.
+    /// Set if it cannot work at all, so that it is an error.
     pub fatal: bool,
     /// The problem, with the configured values.
     pub message: String,

@@ -38,8 +38,8 @@ impl Member {
             .set(Timer::Heartbeat, now + self.base.heartbeats.cadence.pause(self.heartbeat_interval, now));
     }
 
-    /// Whether a heartbeat is due for the lease: partitions are owned, and half of the session timeout has passed since
-    /// the last proof of membership.
+    /// Tells whether a heartbeat is due for the lease: partitions are owned, and half of the session timeout has passed
+    /// since the last proof of membership.
     fn lease_needs_heartbeat(&mut self, now: Now) -> bool {
         let Some(confirmed) = self.base.lease.confirmed().filter(|_| !self.base.owned.is_empty()) else { return false };
         let at = confirmed + self.base.config.session_timeout / 2;

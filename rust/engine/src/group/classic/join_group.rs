@@ -26,10 +26,10 @@ pub(super) struct Join {
     pub(super) reason: Option<String>,
     /// The reason of the rebalance that the user requested for a later time.
     pub(super) later_reason: String,
-    /// Whether everything that has to be revoked and committed before the next join is.
+    /// Set if everything that has to be revoked and committed before the next join is.
     pub(super) prepared: bool,
     pub(super) join_group: Option<CallId>,
-    /// Whether the generation has a leader, who assigns. If other members of the group use KIP-848, the coordinator
+    /// Set if the generation has a leader, who assigns. If other members of the group use KIP-848, the coordinator
     /// assigns.
     pub(super) is_led: bool,
     /// The JoinGroup that the driver was told to cancel. Its outcome follows at once.
@@ -39,9 +39,9 @@ pub(super) struct Join {
     /// This is a static leader that came back, keeps the assignment, and has no other member in its group.
     pub(super) returns_alone: bool,
     pub(super) attempts: u32,
-    /// Whether the last SyncGroup was refused.
+    /// Set if the last SyncGroup was refused.
     pub(super) was_sync_refused: bool,
-    /// When the current rebalance began, and why.
+    /// The begin of the current rebalance, and its reason.
     pub(super) rebalance: Option<(Now, String)>,
     /// The coordinator may have processed a JoinGroup whose answer was lost. Then the generation in which this member
     /// owned its partitions may be two behind at the next join, and the leader treats its owned partitions as outdated
@@ -120,7 +120,6 @@ impl Member {
         out.filter(|partition| under_way.is_none_or(|under_way| !under_way.contains(*partition))).cloned().collect()
     }
 
-    /// Whether the assignor of this generation defers moves or assignments.
     pub(super) fn defers(&self) -> bool {
         self.chosen().is_some_and(|assignor| assignor.defers())
     }
@@ -334,7 +333,7 @@ impl Member {
         self.join.outcome_unknown = self.join.outcome_unknown || (self.generation >= 0 && !self.base.owned.is_empty());
     }
 
-    /// Whether this member takes part in a running rebalance.
+    /// Tells whether this member takes part in a running rebalance.
     pub(super) fn join_goes_on(&self) -> bool {
         self.join.join_group.is_some() || self.join.sync_group.is_some() || self.join.computing_assignment.is_some()
     }

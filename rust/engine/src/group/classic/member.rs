@@ -34,18 +34,17 @@ pub struct Member {
     pub(super) assignor: Option<String>,
     pub(super) topics: SubscribedTopics,
     pub(super) last: LastAssignment,
-    /// When the last assignment arrived.
+    /// The time when the last assignment arrived.
     pub(super) last_at: Now,
     pub(super) assignor_deferrals: AssignorDeferrals,
 
     pub(super) join: Join,
     pub(super) last_rebalance: Option<(Now, String)>,
 
-    /// How many partitions this member, as the leader, assigned to nobody, because their owners have to revoke them
-    /// first.
+    /// The number of partitions that this member, as the leader, assigned to nobody, because their owners have to
+    /// revoke them first.
     pub(super) kept_back: usize,
 
-    /// What follows the revocation, if there is one.
     pub(super) then: Then,
 }
 
@@ -326,7 +325,7 @@ impl Member {
         self.base.out.event(GroupEvent::StateChanged { from: from.into(), to: to.into() });
     }
 
-    /// Whether the member is in the group: it has a generation, and a state in which that is valid.
+    /// Tells whether the member is in the group: it has a generation, and a state in which that is valid.
     pub(super) fn in_group(&self) -> bool {
         self.generation >= 0
             && matches!(

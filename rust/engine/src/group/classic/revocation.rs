@@ -9,7 +9,7 @@ use super::member::Member;
 use crate::TopicPartition;
 use crate::group::{Committing, MemberBase, Output, Revocation, RevocationStep, Scope};
 
-/// What follows a revocation.
+/// The step that follows a revocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     /// The member joins.

@@ -17,9 +17,9 @@ use crate::group::{
 };
 use crate::{Now, TopicPartition};
 
-/// How long heartbeats are more frequent after a rebalance. One rebalance is often followed by another: the second
-/// round of a cooperative one, the next process of a rolling restart, or the process that comes back. Each member
-/// learns of the next one by its heartbeat, and the slowest delays the others' JoinGroup.
+/// The time for which heartbeats are more frequent after a rebalance. One rebalance is often followed by another: the
+/// second round of a cooperative one, the next process of a rolling restart, or the process that comes back. Each
+/// member learns of the next one by its heartbeat, and the slowest delays the others' JoinGroup.
 const NEXT_STEP_WITHIN: Duration = Duration::from_secs(60);
 
 impl Member {
@@ -193,8 +193,8 @@ impl Member {
         // This does not prove a live session: a coordinator that already has the assignment returns it without renewing
         // the session.
         self.assigned(assignment.partitions.into_iter().collect(), assignment.user_data, sync, now);
-        // What the only member lacks was created, or subscribed to, while it was away: brokers do not rebalance for
-        // that.
+        // The partitions that the only member lacks were created, or subscribed to, while it was away: brokers do not
+        // rebalance for that.
         if kept.is_some() {
             self.topics.assigned_counts = kept;
             // Without metadata yet, the first one is compared.
@@ -204,8 +204,8 @@ impl Member {
         }
     }
 
-    /// Whether the coordinator may have removed the member, and its partitions may have other owners, while the answer
-    /// was in flight: then the assignment is of a generation that is over.
+    /// Tells whether the coordinator may have removed the member, and its partitions may have other owners, while the
+    /// answer was in flight: then the assignment is of a generation that is over.
     fn is_outlived(&self, sync: &InFlight, now: Now) -> bool {
         let since_sent = (sync.sent + self.base.config.session_timeout).saturating_sub(self.base.config.lease_margin());
         now >= self.proven_until() && now >= since_sent
@@ -325,7 +325,7 @@ impl Member {
     }
 }
 
-/// How many partitions of each topic these are.
+/// The number of these partitions of each topic.
 fn counts(partitions: &[TopicPartition]) -> BTreeMap<Arc<str>, usize> {
     let mut counts = BTreeMap::new();
     for partition in partitions {

@@ -12,12 +12,12 @@ use crate::{Now, TopicPartition};
 /// The subscribed topics and their partition counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SubscribedTopics {
-    /// Whether there is a subscription; a pattern may match no topic yet.
+    /// Set if there is a subscription; a pattern may match no topic yet.
     pub(super) subscribed: bool,
     pub(super) names: BTreeSet<Arc<str>>,
     /// The topics of the last JoinGroup.
     pub(super) joined: BTreeSet<Arc<str>>,
-    /// What the latest metadata says of these topics, and of the group's topics if this member leads.
+    /// The latest metadata of these topics, and of the group's topics if this member leads.
     pub(super) infos: BTreeMap<Arc<str>, TopicInfo>,
     /// The partition counts that the assignment computed by this member is based on.
     pub(super) assigned_counts: Option<BTreeMap<Arc<str>, usize>>,
@@ -25,7 +25,7 @@ pub(super) struct SubscribedTopics {
     /// The ids of the subscribed topics when SyncGroup was sent, if the coordinator assigns (KIP-848). It assigns topics
     /// by id, and the answer has only their names.
     pub(super) ids_at_sync: Option<TopicIds>,
-    /// How often metadata was requested for assigned partitions whose topics are not known.
+    /// The number of requests for metadata of assigned partitions whose topics are not known.
     pub(super) refresh_attempts: u32,
 }
 
@@ -50,8 +50,8 @@ impl SubscribedTopics {
         self.ids_at_sync = (!is_led).then(|| self.ids());
     }
 
-    /// Whether another topic stands under this name than when SyncGroup was sent. The assignment was of the one that
-    /// was deleted, and the new one's partitions may have other owners.
+    /// Tells whether another topic stands under this name than when SyncGroup was sent. The assignment was of the one
+    /// that was deleted, and the new one's partitions may have other owners.
     pub(super) fn is_recreated(&self, topic: &Arc<str>) -> bool {
         self.ids_at_sync.as_ref().is_some_and(|ids| ids.get(topic).copied().unwrap_or_default() != self.id(topic))
     }
@@ -71,8 +71,8 @@ impl Member {
         self.lose_replaced(replaced);
     }
 
-    /// Whether the topic of an owned partition is known: by its id, or, if brokers send no ids, by its name alone. A
-    /// member that has just started may be assigned partitions before its first metadata arrives.
+    /// Tells whether the topic of an owned partition is known: by its id, or, if brokers send no ids, by its name
+    /// alone. A member that has just started may be assigned partitions before its first metadata arrives.
     pub(super) fn is_topic_known(&self, partition: &TopicPartition) -> bool {
         self.base.owned.get(partition).is_some_and(|id| !id.is_zero())
             || self.topics.infos.contains_key(&partition.topic)

@@ -21,7 +21,7 @@ const JOIN: i32 = 0;
 const LEAVE: i32 = -1;
 /// The member epoch of a heartbeat with which a static member leaves temporarily.
 const LEAVE_STATIC: i32 = -2;
-/// How often a join is retried that the coordinator answered UNKNOWN_SERVER_ERROR: about half a minute of attempts.
+/// The number of retries of a join that the coordinator answered UNKNOWN_SERVER_ERROR: about half a minute of attempts.
 const FAILED_JOINS: u32 = 30;
 
 /// The subscription that the coordinator has, as far as the member knows. `None` if it has to be sent: at a join, and
@@ -76,8 +76,8 @@ impl Member {
             && self.base.commits.is_in_flight()
     }
 
-    /// Whether the next heartbeat does not wait for its interval. While the member prepares to leave, its subscription
-    /// is already empty, and that is not a change to send.
+    /// Tells whether the next heartbeat does not wait for its interval. While the member prepares to leave, its
+    /// subscription is already empty, and that is not a change to send.
     fn has_change_to_send(&self) -> bool {
         match self.state {
             ConsumerState::Joining | ConsumerState::Acknowledging => true,
@@ -320,8 +320,8 @@ impl Member {
         }
     }
 
-    /// Whether the coordinator's static member may be this one. True only once: if the id is still held after leaving,
-    /// another consumer has it.
+    /// Tells whether the coordinator's static member may be this one. True only once: if the id is still held after
+    /// leaving, another consumer has it.
     fn may_have_own_place(&mut self) -> bool {
         std::mem::take(&mut self.may_have_place) && self.base.config.instance_id.is_some()
     }

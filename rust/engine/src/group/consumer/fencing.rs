@@ -108,7 +108,6 @@ impl Member {
         }
     }
 
-    /// Whether the coordinator may know this member.
     pub(super) fn may_be_known(&self) -> bool {
         self.epoch > 0 || self.may_have_place || self.base.heartbeats.in_flight.is_some()
     }

@@ -29,7 +29,7 @@ impl Member {
         confirmed + self.base.config.session_timeout.min(self.base.config.max_poll_interval)
     }
 
-    /// Whether the last good answer still proves that the member is in the group.
+    /// Tells whether the last good answer still proves that the member is in the group.
     pub(super) fn is_proven(&self, now: Now) -> bool {
         let until = self.base.lease.confirmed().map(|confirmed| self.silent_until(confirmed));
         until.is_some_and(|until| now < until.saturating_sub(self.base.config.lease_margin()))

@@ -39,29 +39,29 @@ pub struct Member {
     pub(super) last_sent: LastSentSubscription,
     /// Until when a heartbeat without an answer may still arrive at the coordinator.
     pub(super) late_heartbeat_until: Option<Now>,
-    /// Whether a pattern was ever sent: the coordinator keeps it until an empty one is sent.
+    /// Set once a pattern was sent: the coordinator keeps it until an empty one is sent.
     pub(super) regex_was_sent: bool,
-    /// Whether the heartbeat in flight reports only owned partitions that are in the target.
+    /// Set if the heartbeat in flight reports only owned partitions that are in the target.
     pub(super) owns_only_target: bool,
-    /// Whether a heartbeat reported the owned partitions and has no answer yet.
+    /// Set if a heartbeat reported the owned partitions and has no answer yet.
     pub(super) owned_is_in_flight: bool,
     /// The error last reported with [`Output::Raise`]; reset when a heartbeat succeeds.
     pub(super) raised: Option<ErrorCode>,
-    /// Whether the coordinator may know this member although this member has no epoch.
+    /// Set if the coordinator may know this member although this member has no epoch.
     pub(super) may_have_place: bool,
-    /// Whether to leave before joining: the coordinator refuses epoch 0 of a member that it still has (KAFKA-19233).
+    /// Set to leave before joining: the coordinator refuses epoch 0 of a member that it still has (KAFKA-19233).
     pub(super) leave_first: bool,
-    /// Whether a heartbeat that leaves has no answer. It may arrive at the coordinator after the next join, and would
+    /// Set if a heartbeat that leaves has no answer. It may arrive at the coordinator after the next join, and would
     /// end that membership: nothing in it but the member id says whose end it is.
     pub(super) leave_was_lost: bool,
-    /// When the coordinator may remove the member because it has not revoked partitions.
+    /// The time from which on the coordinator may remove the member because it has not revoked partitions.
     pub(super) revoke_by: Option<Now>,
     pub(super) awaits_epoch: AwaitsEpoch,
     /// The Lost callback that has to end before the member joins again.
     pub(super) lost_callback: Option<Ticket>,
 }
 
-/// Which requests wait for a heartbeat whose answer brings a new epoch.
+/// Requests that wait for a heartbeat whose answer brings a new epoch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AwaitsEpoch {
     pub(super) offset_commit: bool,
@@ -272,7 +272,7 @@ impl Member {
         self.base.out.event(GroupEvent::StateChanged { from: from.into(), to: to.into() });
     }
 
-    /// Whether the coordinator has this member in the group, as far as the member knows.
+    /// Tells whether the coordinator has this member in the group, as far as the member knows.
     pub(super) fn in_group(&self) -> bool {
         self.epoch > 0
             && matches!(

@@ -10,7 +10,7 @@ use super::member::Member;
 use crate::group::{CallbackKind, GroupEvent, Output, Partitions, Ticket};
 use crate::{Now, TopicPartition};
 
-/// How far the member is with its target assignment. Begins anew with each membership.
+/// The progress of the member towards its target assignment. Begins anew with each membership.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reconciliation {
     /// The target assignment that the coordinator last sent.
@@ -21,11 +21,11 @@ pub(super) struct Reconciliation {
     pub(super) acknowledged: Option<Partitions>,
     /// The Assigned callback that has to end before the target is acknowledged.
     pub(super) assigned_callback: Option<Ticket>,
-    /// When reconciliation began.
+    /// The time when reconciliation began.
     pub(super) since: Option<Now>,
-    /// How many partitions this reconciliation has newly assigned.
+    /// The number of partitions that this reconciliation has newly assigned.
     pub(super) assigned: usize,
-    /// How many partitions this reconciliation has revoked.
+    /// The number of partitions that this reconciliation has revoked.
     pub(super) revoked: usize,
 }
 

@@ -17,7 +17,7 @@ pub(super) struct SubscribedTopics {
     pub(super) ids: BTreeMap<Arc<str>, Uuid>,
     pub(super) resolve_attempts: u32,
     pub(super) first_seen: FirstSeen,
-    /// How many partitions each topic of the cluster had when the user subscribed to a pattern that the broker
+    /// The number of partitions of each topic of the cluster when the user subscribed to a pattern that the broker
     /// evaluates.
     pub(super) listed: Option<BTreeMap<Arc<str>, usize>>,
 }
@@ -112,13 +112,13 @@ impl Member {
         named
     }
 
-    /// Whether the topic with this id was deleted and recreated under the same name.
+    /// Tells whether the topic with this id was deleted and recreated under the same name.
     pub(super) fn is_replaced(&self, topic: &Arc<str>, id: Uuid) -> bool {
         self.topics.ids.get(topic).is_some_and(|current| *current != id)
     }
 
-    /// Whether the user subscribes to the topic. For a pattern that the broker evaluates, only the broker knows, so
-    /// this is `true`.
+    /// Tells whether the user subscribes to the topic. For a pattern that the broker evaluates, only the broker knows,
+    /// so this is `true`.
     pub(super) fn is_wanted(&self, topic: &Arc<str>) -> bool {
         match &self.subscription {
             Some(Subscription::Topics(topics) | Subscription::Matched(topics)) => topics.contains(topic),

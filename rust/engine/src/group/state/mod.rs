@@ -61,12 +61,12 @@ impl MemberState {
         }
     }
 
-    /// Whether the member has no subscription.
+    /// Tells whether the member has no subscription.
     pub fn is_unsubscribed(self) -> bool {
         matches!(self, Self::Classic(ClassicState::Unsubscribed) | Self::Consumer(ConsumerState::Unsubscribed))
     }
 
-    /// Whether the member left because the user did not poll.
+    /// Tells whether the member left because the user did not poll.
     pub fn is_stale(self) -> bool {
         matches!(self, Self::Classic(ClassicState::Stale) | Self::Consumer(ConsumerState::Stale))
     }
