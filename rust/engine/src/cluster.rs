@@ -155,8 +155,8 @@ impl Cluster {
     }
 
     /// Merges another view of the cluster: unknown brokers, topics, and newer leaders. The addresses of known brokers,
-    /// which came from metadata, stay. An error of a topic in the other view, such as that a broker does not know it yet,
-    /// says nothing about a topic that is known.
+    /// which came from metadata, stay. An error of a topic in the other view, such as that a broker does not know it
+    /// yet, says nothing about a topic that is known.
     pub fn learn(&mut self, other: &Self) {
         for (&node_id, broker) in &other.brokers {
             self.brokers.entry(node_id).or_insert_with(|| broker.clone());
@@ -195,7 +195,8 @@ impl Cluster {
 }
 
 impl Topic {
-    /// For how long answers in a row have said that the topic does not exist. Zero if the latest did not, or was the first.
+    /// For how long answers in a row have said that the topic does not exist. Zero if the latest did not, or was the
+    /// first.
     pub fn unknown_for(&self) -> Duration {
         self.unknown.map_or(Duration::ZERO, |unknown| unknown.until.saturating_sub(unknown.since))
     }

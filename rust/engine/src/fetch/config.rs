@@ -17,7 +17,8 @@ pub struct FetchConfig {
     pub preferred_replica_ttl: Duration,
     /// Waits between repetitions (`retry.backoff.ms`, `retry.backoff.max.ms`).
     pub backoff: Backoff,
-    /// After how long a topic or partition that no answer knows counts as missing (`topic.metadata.propagation.max.ms`).
+    /// After how long a topic or partition that no answer knows counts as missing
+    /// (`topic.metadata.propagation.max.ms`).
     pub propagation: Duration,
 }
 

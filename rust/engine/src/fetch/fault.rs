@@ -104,8 +104,8 @@ impl Fault {
         }
     }
 
-    /// Advice on how to go on, with which the message ends. Backticks are around the words of a consumer, since a command line
-    /// and Spark have others.
+    /// Advice on how to go on, with which the message ends. Backticks are around the words of a consumer, since a
+    /// command line and Spark have others.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::TopicRecreated { .. } => {

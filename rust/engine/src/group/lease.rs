@@ -41,8 +41,8 @@ impl Lease {
         self.until.is_none_or(|until| now < until)
     }
 
-    /// Sets until when records may be handed out. Emits outputs if that changed. `None` at the end of a membership: a user
-    /// who assigns partitions manually afterwards reads without a lease.
+    /// Sets until when records may be handed out. Emits outputs if that changed. `None` at the end of a membership: a
+    /// user who assigns partitions manually afterwards reads without a lease.
     pub(crate) fn set(&mut self, until: Option<Now>, out: &mut Outbox, now: Now) {
         if until == self.until {
             return;

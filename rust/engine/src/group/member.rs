@@ -35,8 +35,8 @@ impl Member {
         Self::Consumer(Box::new(consumer::Member::new(config, member_id, seed)))
     }
 
-    /// Goes on with a classic member without a subscription, after [`Output::FallBack`]. It uses none of the ids again that this
-    /// member gave to calls and tickets: an answer to one of these may still come, and is then dropped.
+    /// Goes on with a classic member without a subscription, after [`Output::FallBack`]. It uses none of the ids again
+    /// that this member gave to calls and tickets: an answer to one of these may still come, and is then dropped.
     pub fn fall_back(&mut self, config: ClassicConfig, seed: u64) {
         let mut member = classic::Member::new(config, seed);
         member.base.out.skip_ids(self.base().out.last_id());

@@ -1,6 +1,6 @@
-//! The commits of a member that wait or are in flight. They are sent one after the other, and one in flight is never cancelled (contract
-//! 3). Each protocol decides when a commit may be sent and what an error means for the membership. Which offsets are committed, those
-//! that the user finished and those that it chose, is decided in [`crate::ledger`].
+//! The commits of a member that wait or are in flight. They are sent one after the other, and one in flight is never
+//! cancelled (contract 3). Each protocol decides when a commit may be sent and what an error means for the membership.
+//! Which offsets are committed, those that the user finished and those that it chose, is decided in [`crate::ledger`].
 
 use std::collections::{BTreeSet, VecDeque};
 

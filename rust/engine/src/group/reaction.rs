@@ -13,8 +13,8 @@ pub enum Reaction {
     Done,
     /// Report the error to the user (for heartbeats, once); the membership continues.
     Report,
-    /// KIP-848 only: the commit failed. The next heartbeat shows whether the member is still in the group: no error of a
-    /// commit makes it join again.
+    /// KIP-848 only: the commit failed. The next heartbeat shows whether the member is still in the group: no error of
+    /// a commit makes it join again.
     Gone,
     /// Send the same request again, after a backoff; a heartbeat under KIP-848 then carries all fields.
     Retry,
@@ -29,8 +29,8 @@ pub enum Reaction {
     Rejoin,
     /// Classic only: the generation is over: the owned partitions are lost, and the member joins again with its id.
     DropGeneration,
-    /// Classic only: the coordinator does not know the member any more: the owned partitions are lost, and it joins again
-    /// without an id.
+    /// Classic only: the coordinator does not know the member any more: the owned partitions are lost, and it joins
+    /// again without an id.
     DropMember,
     /// KIP-848 only: all partitions are lost, and the member joins again with its id and epoch 0.
     Fence,

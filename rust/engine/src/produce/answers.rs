@@ -146,8 +146,8 @@ impl ProduceMachine {
         queue.retry_at = queue.retry_at.min(self.now);
         self.report(partition, index, Ok(acknowledged));
         self.remove(partition, index);
-        // The broker appends no batch without those before it. Those that it refused as out of order are therefore in the log: it
-        // only no longer knows their sequence numbers.
+        // The broker appends no batch without those before it. Those that it refused as out of order are therefore in
+        // the log: it only no longer knows their sequence numbers.
         for earlier in (0..index).rev() {
             if self.queues[partition].batches[earlier].out_of_order {
                 self.report(partition, earlier, Ok(NO_OFFSET));

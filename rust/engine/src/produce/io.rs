@@ -101,8 +101,8 @@ pub enum Input {
     },
     /// The batch is closed and compressed, and can be sent. Follows every [`Input::Full`] and [`Output::Close`].
     Packed(Batch),
-    /// The answer to [`Output::Split`]: these packed batches replace the batch, in this order. Not to be given once the batch is
-    /// done. If it crosses with the end of the batch, the parts end in the same way.
+    /// The answer to [`Output::Split`]: these packed batches replace the batch, in this order. Not to be given once the
+    /// batch is done. If it crosses with the end of the batch, the parts end in the same way.
     SplitInto {
         /// The batch that was too large.
         batch: BatchId,
@@ -116,25 +116,27 @@ pub enum Input {
     AddedToTransaction(TopicPartition),
     /// The transaction has ended: partitions have to be added to the next one again.
     TransactionEnded,
-    /// The outcome of a request. Exactly one follows each [`Output::Send`]. With acks 0 it follows once the request is written, and
-    /// has no partitions.
+    /// The outcome of a request. Exactly one follows each [`Output::Send`]. With acks 0 it follows once the request is
+    /// written, and has no partitions.
     Answer {
         /// The request.
         request: RequestId,
         /// The answer, or why there is none.
         outcome: Result<Vec<PartitionAnswer>, RequestFailure>,
     },
-    /// The user waits until every batch opened so far is done. These batches linger no longer. Answered by [`Output::Flushed`].
+    /// The user waits until every batch opened so far is done. These batches linger no longer. Answered by
+    /// [`Output::Flushed`].
     Flush {
         /// Identifies the flush.
         ticket: Ticket,
     },
     /// The producer was closed or fenced: every unfinished batch fails with this fault, and so do batches opened later.
     FailAll(SendFault),
-    /// The transaction is being aborted: every batch that was never sent fails with this fault. Batches in flight are waited for.
+    /// The transaction is being aborted: every batch that was never sent fails with this fault. Batches in flight are
+    /// waited for.
     FailUnsent(SendFault),
-    /// The transaction can only be aborted, for a reason outside of this machine: every batch that was never sent fails with this
-    /// fault. Batches opened before [`Input::TransactionEnded`] fail with [`SendFault::Aborted`].
+    /// The transaction can only be aborted, for a reason outside of this machine: every batch that was never sent fails
+    /// with this fault. Batches opened before [`Input::TransactionEnded`] fail with [`SendFault::Aborted`].
     TransactionFailed(SendFault),
 }
 
@@ -162,7 +164,8 @@ pub struct PartitionAnswer {
 /// The reason why a request has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestFailure {
-    /// The connection broke, or the answer did not come in time or was unreadable: the broker may have carried the request out.
+    /// The connection broke, or the answer did not come in time or was unreadable: the broker may have carried the
+    /// request out.
     Lost(String),
     /// The request was certainly not sent.
     NotSent(String),
@@ -187,13 +190,14 @@ pub enum Output {
         /// At most one batch of each partition.
         batches: Vec<RequestBatch>,
     },
-    /// The broker found the batch too large: divide its records into two or more batches, and give [`Input::SplitInto`].
+    /// The broker found the batch too large: divide its records into two or more batches, and give
+    /// [`Input::SplitInto`].
     Split {
         /// The batch.
         batch: BatchId,
     },
-    /// The batch is acknowledged or has failed. This is the last output about it, so its memory may be freed. A batch that failed
-    /// may still be open, or being packed: later inputs about it are ignored.
+    /// The batch is acknowledged or has failed. This is the last output about it, so its memory may be freed. A batch
+    /// that failed may still be open, or being packed: later inputs about it are ignored.
     Done {
         /// The batch.
         batch: BatchId,
@@ -211,9 +215,10 @@ pub enum Output {
         /// Its leader epoch.
         leader_epoch: i32,
     },
-    /// An identity is needed: the first, or one with a higher epoch because it is unknown which sequence numbers of the old epoch are
-    /// in the log (KIP-360). Partitions that need it wait for [`Input::Identity`]; others go on with the old one. In a transaction
-    /// it follows [`Output::TransactionFailed`], and the identity is needed only once the transaction has ended.
+    /// An identity is needed: the first, or one with a higher epoch because it is unknown which sequence numbers of the
+    /// old epoch are in the log (KIP-360). Partitions that need it wait for [`Input::Identity`]; others go on with the
+    /// old one. In a transaction it follows [`Output::TransactionFailed`], and the identity is needed only once the
+    /// transaction has ended.
     NewIdentity {
         /// The identity that must not be used any more; `None` for the first.
         old: Option<Identity>,
@@ -222,9 +227,9 @@ pub enum Output {
     },
     /// Add the partition to the current transaction and give [`Input::AddedToTransaction`].
     AddToTransaction(TopicPartition),
-    /// A batch of the transaction failed: the transaction can only be aborted. Put out once a transaction, before the end of that
-    /// batch and of any flush. Batches that were never sent, and those opened before [`Input::TransactionEnded`], fail with
-    /// [`SendFault::Aborted`].
+    /// A batch of the transaction failed: the transaction can only be aborted. Put out once a transaction, before the
+    /// end of that batch and of any flush. Batches that were never sent, and those opened before
+    /// [`Input::TransactionEnded`], fail with [`SendFault::Aborted`].
     TransactionFailed(SendFault),
     /// All batches that were unfinished at [`Input::Flush`] are done.
     Flushed {
@@ -247,7 +252,8 @@ pub struct RequestBatch {
 /// The place of a batch's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acknowledged {
-    /// Offset of the first record. `None` with acks 0, or if the broker already had the batch and no longer knows its offset.
+    /// Offset of the first record. `None` with acks 0, or if the broker already had the batch and no longer knows its
+    /// offset.
     pub base_offset: Option<i64>,
     /// The time when the broker appended them, in milliseconds since 1970, for topics with LogAppendTime.
     pub log_append_time_ms: Option<i64>,
@@ -293,8 +299,8 @@ pub enum SendFault {
         message: Option<String>,
         /// The number of times that the batch was sent.
         attempts: u32,
-        /// Records because of which the batch was refused: index in the batch, and reason (KIP-467). The other records failed only
-        /// because of these.
+        /// Records because of which the batch was refused: index in the batch, and reason (KIP-467). The other records
+        /// failed only because of these.
         records: Arc<[(u32, String)]>,
     },
     /// Another producer with the same transactional id took over.

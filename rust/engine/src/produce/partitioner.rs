@@ -1,7 +1,7 @@
 //! The partition of a key, as in Java's producer and in librdkafka.
 //!
-//! All producers of a topic must agree on it: `tests/golden/partitions.jsonl` has their results for the same keys. Records
-//! without a key are drawn by `sticky`.
+//! All producers of a topic must agree on it: `tests/golden/partitions.jsonl` has their results for the same keys.
+//! Records without a key are drawn by `sticky`.
 
 /// The function that computes the partition of a key. Names and results are librdkafka's; `murmur2_random` is Java's
 /// default.

@@ -1,9 +1,9 @@
-//! Queues of records that cannot be in a batch yet, because they wait for room in `buffer.memory` or for their partition to be
-//! chosen. Each queue has a name and keeps the order in which its records were sent.
+//! Queues of records that cannot be in a batch yet, because they wait for room in `buffer.memory` or for their
+//! partition to be chosen. Each queue has a name and keeps the order in which its records were sent.
 //!
-//! A record belongs to the transaction in which it was sent. An abort fails the records of that transaction that wait here. One that
-//! is being sent at that moment must not get into a batch of a later transaction: the caller asks [`SendQueues::may_send`] when
-//! it appends the record.
+//! A record belongs to the transaction in which it was sent. An abort fails the records of that transaction that wait
+//! here. One that is being sent at that moment must not get into a batch of a later transaction: the caller asks
+//! [`SendQueues::may_send`] when it appends the record.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -54,7 +54,8 @@ impl<T: Clone> SendQueues<T> {
         self.queues.is_empty()
     }
 
-    /// Appends a record to a queue. Returns whether it is the first one there, so that the caller has to start serving the queue.
+    /// Appends a record to a queue. Returns whether it is the first one there, so that the caller has to start serving
+    /// the queue.
     pub fn push(&mut self, queue: &str, transaction: u64, record: T) -> bool {
         self.last_number += 1;
         let waiting = QueuedRecord { id: QueuedId { number: self.last_number, transaction }, record };
@@ -70,7 +71,8 @@ impl<T: Clone> SendQueues<T> {
         }
     }
 
-    /// The first record of a queue, which is sent next. It stays in the queue, ahead of all others, until [`Self::pop`].
+    /// The first record of a queue, which is sent next. It stays in the queue, ahead of all others, until
+    /// [`Self::pop`].
     pub fn front(&self, queue: &str) -> Option<(QueuedId, &T)> {
         self.queues.get(queue)?.front().map(|first| (first.id, &first.record))
     }
@@ -80,7 +82,8 @@ impl<T: Clone> SendQueues<T> {
         self.aborted.is_none_or(|aborted| id.transaction > aborted)
     }
 
-    /// Removes and returns the first record of a queue, once it is sent or has failed. The queue ends with its last record.
+    /// Removes and returns the first record of a queue, once it is sent or has failed. The queue ends with its last
+    /// record.
     pub fn pop(&mut self, queue: &str) -> Option<T> {
         let waiting = self.queues.get_mut(queue)?;
         let first = waiting.pop_front();
@@ -90,8 +93,8 @@ impl<T: Clone> SendQueues<T> {
         first.map(|first| first.record)
     }
 
-    /// Aborts a transaction. Returns its waiting records, for the caller to fail. A record that is the first of its queue may be
-    /// being sent right now, so it also stays in the queue until [`Self::pop`].
+    /// Aborts a transaction. Returns its waiting records, for the caller to fail. A record that is the first of its
+    /// queue may be being sent right now, so it also stays in the queue until [`Self::pop`].
     pub fn abort(&mut self, transaction: u64) -> Vec<T> {
         self.aborted = self.aborted.max(Some(transaction));
         let mut failed = Vec::new();

@@ -26,8 +26,9 @@ pub enum Reaction {
 use ErrorCode as E;
 use Reaction as R;
 
-/// The table: the errors of each API in the order of their codes. An error that is not in it is retried if Kafka calls it retriable;
-/// else the transaction is aborted (AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit), or the producer fails (other APIs).
+/// The table: the errors of each API in the order of their codes. An error that is not in it is retried if Kafka calls
+/// it retriable; else the transaction is aborted (AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit), or the
+/// producer fails (other APIs).
 pub fn known_errors(call: &Call) -> &'static [(ErrorCode, Reaction)] {
     match call {
         Call::FindCoordinator { .. } => &[

@@ -1,5 +1,5 @@
-//! The machine: its state, and which call comes next. It makes one call at a time, as Java's TransactionManager does: calls have
-//! an order within a transaction, and the coordinator handles them one after the other anyway.
+//! The machine: its state, and which call comes next. It makes one call at a time, as Java's TransactionManager does:
+//! calls have an order within a transaction, and the coordinator handles them one after the other anyway.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -123,12 +123,14 @@ pub struct ProducerSession {
     pub(super) version2: bool,
 
     pub(super) contents: TransactionContents,
-    /// The current epoch must not be used for another transaction: InitProducerId bumps it once this one has ended (KIP-360).
+    /// The current epoch must not be used for another transaction: InitProducerId bumps it once this one has ended
+    /// (KIP-360).
     pub(super) epoch_bump_required: bool,
     /// The coordinator would not accept EndTxn. InitProducerId aborts the transaction as well.
     pub(super) skip_end_txn: bool,
     pub(super) waiters: Vec<Waiter>,
-    /// A commit or abort that timed out for the user. It goes on, and the user has to call it again before anything else.
+    /// A commit or abort that timed out for the user. It goes on, and the user has to call it again before anything
+    /// else.
     pub(super) timed_out_end: Option<Ending>,
     /// The end of the last transaction, while the epoch of the next one is being requested.
     pub(super) ended_by: Option<Ending>,
@@ -137,7 +139,8 @@ pub struct ProducerSession {
 }
 
 impl ProducerSession {
-    /// Backoff after CONCURRENT_TRANSACTIONS: the markers of the last transaction are being written, which does not take long.
+    /// Backoff after CONCURRENT_TRANSACTIONS: the markers of the last transaction are being written, which does not
+    /// take long.
     const MARKER_BACKOFF: Duration = Duration::from_millis(20);
 
     /// A session without an identity; `seed` decides its jitter.

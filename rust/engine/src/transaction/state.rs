@@ -34,7 +34,8 @@ impl TransactionState {
         Self::Fatal,
     ];
 
-    /// The states that may follow this one. docs/design/transactions.md has the same table, and a test compares the two.
+    /// The states that may follow this one. docs/design/transactions.md has the same table, and a test compares the
+    /// two.
     pub fn successors(self) -> &'static [Self] {
         match self {
             Self::Uninitialized => &[Self::Initializing, Self::Fatal],

@@ -1,5 +1,5 @@
-//! OffsetCommit of a classic member: one commit after the other, none in flight cancelled, with the generation of the owner
-//! (contract 3).
+//! OffsetCommit of a classic member: one commit after the other, none in flight cancelled, with the generation of the
+//! owner (contract 3).
 
 use monedula_protocol::error_code::ErrorCode;
 

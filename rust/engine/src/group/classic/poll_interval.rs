@@ -1,5 +1,5 @@
-//! `max.poll.interval.ms` of a classic member (contract 6): a member whose user does not poll leaves the group, and joins
-//! again at the next poll.
+//! `max.poll.interval.ms` of a classic member (contract 6): a member whose user does not poll leaves the group, and
+//! joins again at the next poll.
 
 use super::ClassicState;
 use super::member::Member;

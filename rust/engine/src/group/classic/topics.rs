@@ -22,8 +22,8 @@ pub(super) struct SubscribedTopics {
     /// The partition counts that the assignment computed by this member is based on.
     pub(super) assigned_counts: Option<BTreeMap<Arc<str>, usize>>,
     pub(super) first_seen: FirstSeen,
-    /// The ids of the subscribed topics when SyncGroup was sent, if the coordinator assigns (KIP-848). It assigns topics
-    /// by id, and the answer has only their names.
+    /// The ids of the subscribed topics when SyncGroup was sent, if the coordinator assigns (KIP-848). It assigns
+    /// topics by id, and the answer has only their names.
     pub(super) ids_at_sync: Option<TopicIds>,
     /// The number of requests for metadata of assigned partitions whose topics are not known.
     pub(super) refresh_attempts: u32,

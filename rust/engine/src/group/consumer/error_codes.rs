@@ -1,5 +1,5 @@
-//! The reactions of a member under KIP-848 to error codes. docs/design/groups.md shows the same table; a test compares the
-//! two.
+//! The reactions of a member under KIP-848 to error codes. docs/design/groups.md shows the same table; a test compares
+//! the two.
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -84,8 +84,8 @@ pub fn reaction(kind: CallKind, code: ErrorCode) -> Reaction {
     Reaction::of(known_errors(kind), kind, code)
 }
 
-/// The name of a call: that of its API. The heartbeat that leaves has one of its own, since errors mean something else for
-/// it.
+/// The name of a call: that of its API. The heartbeat that leaves has one of its own, since errors mean something else
+/// for it.
 pub fn api(kind: CallKind) -> &'static str {
     match kind {
         CallKind::Heartbeat => "ConsumerGroupHeartbeat",

@@ -1,5 +1,5 @@
-//! OffsetCommit of a member under KIP-848: one commit after the other, none in flight cancelled, with the epoch of the owner
-//! (contract 3). No error of a commit makes a member join again: only heartbeats show whether it is in the group.
+//! OffsetCommit of a member under KIP-848: one commit after the other, none in flight cancelled, with the epoch of the
+//! owner (contract 3). No error of a commit makes a member join again: only heartbeats show whether it is in the group.
 
 use monedula_protocol::error_code::ErrorCode;
 

@@ -1,5 +1,5 @@
-//! `max.poll.interval.ms` of a member under KIP-848 (contract 6): a member whose user does not poll leaves the group, and
-//! joins again at the next poll.
+//! `max.poll.interval.ms` of a member under KIP-848 (contract 6): a member whose user does not poll leaves the group,
+//! and joins again at the next poll.
 
 use super::ConsumerState;
 use super::member::Member;
