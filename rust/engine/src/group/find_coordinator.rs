@@ -69,7 +69,7 @@ impl FindCoordinator {
             Ok(Answer::FindCoordinator { code, .. }) => out.retried(CallKind::FindCoordinator.api(), code),
             _ => {}
         }
-        out.back_off(Timer::FindCoordinator, self.attempts.saturating_sub(1), now);
+        out.back_off_after(self.attempts.saturating_sub(1), Timer::FindCoordinator, now);
         Found::Nothing
     }
 
@@ -85,7 +85,7 @@ impl FindCoordinator {
         // This coordinator never answered, so the broker that named it may have outdated metadata: the next call goes
         // to another broker, after a backoff (req S056).
         if self.attempts > 0 {
-            out.back_off(Timer::FindCoordinator, self.attempts - 1, now);
+            out.back_off_after(self.attempts - 1, Timer::FindCoordinator, now);
         }
         true
     }

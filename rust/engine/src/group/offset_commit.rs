@@ -173,8 +173,7 @@ impl Commits {
     pub(crate) fn retry(&mut self, id: CallId, reason: &str, out: &mut Outbox, now: Now) {
         let Some(commit) = self.carried_by(id) else { return };
         commit.last = reason.into();
-        let attempts = commit.attempts.saturating_sub(1);
-        out.back_off(Timer::OffsetCommit, attempts, now);
+        out.back_off_after(commit.attempts.saturating_sub(1), Timer::OffsetCommit, now);
     }
 
     /// Ends the open partitions that the member does not own (any more) with `NotOwned`: they are never sent.

@@ -109,11 +109,11 @@ impl OffsetFetch {
         let (code, offsets) = match outcome {
             Ok(Answer::OffsetFetch { code, offsets }) => (code, offsets),
             Ok(_) => {
-                self.back_off(out, now);
+                out.back_off(Timer::OffsetFetch, &mut self.attempts, now);
                 return OffsetsFetched::Done;
             }
             Err(reason) => {
-                self.back_off(out, now);
+                out.back_off(Timer::OffsetFetch, &mut self.attempts, now);
                 return OffsetsFetched::Lost(reason);
             }
         };
@@ -148,11 +148,11 @@ impl OffsetFetch {
         let is_incomplete = asked.iter().any(|partition| self.waiting.contains(partition));
         match again {
             Some(code) => {
-                self.back_off(out, now);
+                out.back_off(Timer::OffsetFetch, &mut self.attempts, now);
                 return OffsetsFetched::Retry(code);
             }
             // The answer left out partitions.
-            None if is_incomplete => self.back_off(out, now),
+            None if is_incomplete => out.back_off(Timer::OffsetFetch, &mut self.attempts, now),
             None => self.attempts = 0,
         }
         OffsetsFetched::Done
@@ -176,7 +176,7 @@ impl OffsetFetch {
                 OffsetsFetched::Done
             }
             _ => {
-                self.back_off(out, now);
+                out.back_off(Timer::OffsetFetch, &mut self.attempts, now);
                 OffsetsFetched::Retry(code)
             }
         }
@@ -190,13 +190,7 @@ impl OffsetFetch {
             out.push(Output::StartingOffsetFailed { partition, code });
         }
         if out.timers.at(Timer::RefusedOffsets).is_none() {
-            out.back_off(Timer::RefusedOffsets, self.refused_attempts, now);
-            self.refused_attempts = self.refused_attempts.saturating_add(1);
+            out.back_off(Timer::RefusedOffsets, &mut self.refused_attempts, now);
         }
-    }
-
-    fn back_off(&mut self, out: &mut Outbox, now: Now) {
-        out.back_off(Timer::OffsetFetch, self.attempts, now);
-        self.attempts = self.attempts.saturating_add(1);
     }
 }

@@ -133,14 +133,19 @@ impl Outbox {
         self.in_flight.remove(&id)
     }
 
-    /// Sets `timer` to the time of the next attempt. `attempts`: how many retries there were so far, 0 before the
-    /// first.
-    pub(crate) fn back_off(&mut self, timer: Timer, attempts: u32, now: Now) {
+    /// Sets `timer` to the time of the next attempt, and counts it.
+    pub(crate) fn back_off(&mut self, timer: Timer, attempts: &mut u32, now: Now) {
+        self.back_off_after(*attempts, timer, now);
+        *attempts = attempts.saturating_add(1);
+    }
+
+    /// Sets `timer` to the time of the next attempt. `attempts`: the number of retries so far, 0 before the first.
+    pub(crate) fn back_off_after(&mut self, attempts: u32, timer: Timer, now: Now) {
         let delay = self.delay(attempts);
         self.timers.set(timer, now + delay);
     }
 
-    /// The backoff before the next attempt. `attempts`: how many retries there were so far, 0 before the first.
+    /// The backoff before the next attempt.
     pub(crate) fn delay(&mut self, attempts: u32) -> std::time::Duration {
         self.backoff.delay(attempts, &mut self.jitter)
     }

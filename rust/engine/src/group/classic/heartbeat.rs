@@ -51,10 +51,9 @@ impl Member {
     }
 
     pub(super) fn heartbeat_answered(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        if self.base.heartbeats.in_flight != Some(id) {
+        if self.base.heartbeats.in_flight.take_if(|known| *known == id).is_none() {
             return;
         }
-        self.base.heartbeats.in_flight = None;
         // The answer to a heartbeat of an older generation says nothing about this one.
         if call.generation_or_epoch != self.generation {
             return;

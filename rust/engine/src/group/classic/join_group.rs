@@ -166,10 +166,9 @@ impl Member {
     }
 
     pub(super) fn joined(&mut self, id: CallId, call: InFlight, answer: Answer, now: Now) {
-        if self.join.join_group != Some(id) {
+        if self.join.join_group.take_if(|known| *known == id).is_none() {
             return;
         }
-        self.join.join_group = None;
         match answer {
             Answer::JoinGroup {
                 code: code @ ErrorCode::None,
@@ -205,10 +204,9 @@ impl Member {
 
     /// The JoinGroup has no answer. `is_unsent`: the coordinator has not processed it.
     pub(super) fn join_failed(&mut self, id: CallId, call: InFlight, is_unsent: bool, reason: &str, now: Now) {
-        if self.join.join_group != Some(id) {
+        if self.join.join_group.take_if(|known| *known == id).is_none() {
             return;
         }
-        self.join.join_group = None;
         if !is_unsent {
             self.join_unanswered();
         }
@@ -297,9 +295,7 @@ impl Member {
     }
 
     pub(super) fn back_off_join(&mut self, now: Now) {
-        let delay = self.base.out.delay(self.join.attempts);
-        self.join.attempts = self.join.attempts.saturating_add(1);
-        self.base.out.timers.set(Timer::JoinGroup, now + delay);
+        self.base.out.back_off(Timer::JoinGroup, &mut self.join.attempts, now);
     }
 
     /// Goes back to the state from which a member joins. With a generation, the member continues as before and keeps

@@ -72,10 +72,9 @@ impl Member {
     }
 
     pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        if self.base.leave.in_flight != Some(id) {
+        if self.base.leave.in_flight.take_if(|known| *known == id).is_none() {
             return;
         }
-        self.base.leave.in_flight = None;
         let code = match outcome {
             Ok(Answer::LeaveGroup { code }) => code,
             Ok(_) => ErrorCode::UnknownServerError,
@@ -83,7 +82,7 @@ impl Member {
                 // The coordinator may have removed the member although the answer was lost; the next attempt is then
                 // answered UNKNOWN_MEMBER_ID.
                 self.coordinator_lost(call.node_id, &reason, false, now);
-                return self.leave_again(now);
+                return self.back_off_join(now);
             }
         };
         self.base.coordinator.heard(code);
@@ -94,7 +93,7 @@ impl Member {
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
                 self.base.out.retried(CallKind::LeaveGroup.api(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
-                self.leave_again(now);
+                self.back_off_join(now);
             }
             _ => self.end_exit(code.name(), now),
         }
@@ -149,12 +148,6 @@ impl Member {
             ErrorCode::FencedInstanceId => self.fail(self.group_error(call.kind.api(), code), now),
             _ => {}
         }
-    }
-
-    fn leave_again(&mut self, now: Now) {
-        let delay = self.base.out.delay(self.join.attempts);
-        self.join.attempts = self.join.attempts.saturating_add(1);
-        self.base.out.timers.set(Timer::JoinGroup, now + delay);
     }
 
     /// LeaveGroup cannot be sent to this coordinator at all. It removes the member when the session ends.

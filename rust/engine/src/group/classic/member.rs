@@ -15,7 +15,7 @@ use crate::Now;
 use crate::assign::{Assignor, LastAssignment, Protocol};
 use crate::group::{
     Answer, Call, CallError, CallId, CallKind, Committing, Exit, GroupError, GroupEvent, InFlight, Input, MemberBase,
-    Output, Reaction, Status, Subscription, Timer,
+    MemberState, Output, Reaction, Status, Subscription, Timer,
 };
 use monedula_protocol::error_code::ErrorCode;
 
@@ -99,7 +99,7 @@ impl Member {
 
     pub(in crate::group) fn status(&self) -> Status {
         Status {
-            state: self.state.into(),
+            state: MemberState::Classic(self.state),
             coordinator: self.base.coordinator.node_id(),
             member_id: self.member_id.clone(),
             generation: self.generation,
@@ -322,7 +322,8 @@ impl Member {
         }
         debug_assert!(from.successors().contains(&to), "no way from {from:?} to {to:?}");
         self.state = to;
-        self.base.out.event(GroupEvent::StateChanged { from: from.into(), to: to.into() });
+        let (from, to) = (MemberState::Classic(from), MemberState::Classic(to));
+        self.base.out.event(GroupEvent::StateChanged { from, to });
     }
 
     /// Tells whether the member is in the group: it has a generation, and a state in which that is valid.

@@ -54,10 +54,9 @@ impl Member {
     }
 
     pub(super) fn assigned_by_leader(&mut self, ticket: Ticket, outcome: Result<Assignments, AssignError>, now: Now) {
-        if self.join.computing_assignment != Some(ticket) {
+        if self.join.computing_assignment.take_if(|known| *known == ticket).is_none() {
             return;
         }
-        self.join.computing_assignment = None;
         match outcome {
             Ok((assignments, counts)) => {
                 self.watch_kept_back(&assignments, &counts, now);
@@ -119,10 +118,9 @@ impl Member {
     }
 
     pub(super) fn synced(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        if self.join.sync_group != Some(id) {
+        if self.join.sync_group.take_if(|known| *known == id).is_none() {
             return;
         }
-        self.join.sync_group = None;
         let (code, protocol_type, protocol, assignment) = match outcome {
             Ok(Answer::SyncGroup { code, protocol_type, protocol, assignment }) => {
                 (code, protocol_type, protocol, assignment)
@@ -150,8 +148,7 @@ impl Member {
     fn sync_refused(&mut self, code: ErrorCode, call: InFlight, now: Now) {
         // A coordinator that refuses each assignment would be asked thousands of times a second.
         if std::mem::replace(&mut self.join.was_sync_refused, true) {
-            let delay = self.base.out.delay(0);
-            self.base.out.timers.set(Timer::JoinGroup, now + delay);
+            self.base.out.back_off_after(0, Timer::JoinGroup, now);
         }
         match reaction(CallKind::SyncGroup, code) {
             Reaction::DropMember => {

@@ -86,8 +86,7 @@ impl Member {
             self.base.out.timers.clear(Timer::RefreshMetadata);
             self.topics.refresh_attempts = 0;
         } else if !self.base.out.timers.waits(Timer::RefreshMetadata, now) {
-            self.base.out.back_off(Timer::RefreshMetadata, self.topics.refresh_attempts, now);
-            self.topics.refresh_attempts = self.topics.refresh_attempts.saturating_add(1);
+            self.base.out.back_off(Timer::RefreshMetadata, &mut self.topics.refresh_attempts, now);
             self.base.out.push(Output::RefreshMetadata);
         }
     }

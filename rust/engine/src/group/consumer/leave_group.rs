@@ -67,10 +67,9 @@ impl Member {
     }
 
     pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        if self.base.leave.in_flight != Some(id) {
+        if self.base.leave.in_flight.take_if(|known| *known == id).is_none() {
             return;
         }
-        self.base.leave.in_flight = None;
         let code = match outcome {
             Ok(Answer::ConsumerGroupHeartbeat { code, .. }) => code,
             Ok(_) => ErrorCode::UnknownServerError,
@@ -114,9 +113,7 @@ impl Member {
         if self.base.leave.exit.is_none() {
             return self.stop_leaving(reason, now);
         }
-        let delay = self.base.out.delay(self.base.heartbeats.attempts);
-        self.base.heartbeats.attempts = self.base.heartbeats.attempts.saturating_add(1);
-        self.base.out.timers.set(Timer::HeartbeatBackoff, now + delay);
+        self.base.out.back_off(Timer::HeartbeatBackoff, &mut self.base.heartbeats.attempts, now);
     }
 
     /// The heartbeat that leaves cannot be sent to this coordinator at all. It removes the member when the session

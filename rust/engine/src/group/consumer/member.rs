@@ -13,7 +13,7 @@ use crate::Now;
 use crate::assign::Protocol;
 use crate::group::{
     Answer, Call, CallError, CallId, CallKind, Committing, Exit, GroupError, GroupEvent, InFlight, Input, MemberBase,
-    Output, Reaction, Status, Subscription, Ticket, Timer,
+    MemberState, Output, Reaction, Status, Subscription, Ticket, Timer,
 };
 use monedula_protocol::error_code::ErrorCode;
 
@@ -123,7 +123,7 @@ impl Member {
 
     pub(in crate::group) fn status(&self) -> Status {
         Status {
-            state: self.state.into(),
+            state: MemberState::Consumer(self.state),
             coordinator: self.base.coordinator.node_id(),
             member_id: self.member_id.clone(),
             generation: if self.epoch > 0 { self.epoch } else { -1 },
@@ -269,7 +269,8 @@ impl Member {
         }
         debug_assert!(from.successors().contains(&to), "no way from {from:?} to {to:?}");
         self.state = to;
-        self.base.out.event(GroupEvent::StateChanged { from: from.into(), to: to.into() });
+        let (from, to) = (MemberState::Consumer(from), MemberState::Consumer(to));
+        self.base.out.event(GroupEvent::StateChanged { from, to });
     }
 
     /// Tells whether the coordinator has this member in the group, as far as the member knows.

@@ -91,9 +91,7 @@ impl Member {
         if self.base.out.timers.waits(Timer::ResolveTopicIds, now) {
             return;
         }
-        let delay = self.base.out.delay(self.topics.resolve_attempts);
-        self.topics.resolve_attempts = self.topics.resolve_attempts.saturating_add(1);
-        self.base.out.timers.set(Timer::ResolveTopicIds, now + delay);
+        self.base.out.back_off(Timer::ResolveTopicIds, &mut self.topics.resolve_attempts, now);
         self.base.out.push(Output::ResolveTopicIds { ids });
     }
 

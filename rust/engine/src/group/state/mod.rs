@@ -24,18 +24,6 @@ pub enum MemberState {
     Consumer(ConsumerState),
 }
 
-impl From<ClassicState> for MemberState {
-    fn from(state: ClassicState) -> Self {
-        Self::Classic(state)
-    }
-}
-
-impl From<ConsumerState> for MemberState {
-    fn from(state: ConsumerState) -> Self {
-        Self::Consumer(state)
-    }
-}
-
 impl MemberState {
     /// The initial state of a member.
     pub fn first(protocol: GroupProtocol) -> Self {
