@@ -8,7 +8,7 @@ use monedula_protocol::error_code::ErrorCode;
 use super::ClassicState;
 use super::error_codes::reaction;
 use super::member::Member;
-use super::revocation::Then;
+use super::revocation::AfterRevocation;
 use crate::assign::{AssignError, Assignor, Protocol, subscription_bytes};
 use crate::group::{Answer, Call, CallId, CallKind, GroupError, GroupEvent, InFlight, Output, Reaction, Ticket, Timer};
 use crate::{Now, TopicPartition};
@@ -81,7 +81,7 @@ impl Member {
             // Before the first join nothing was read, so there is nothing to commit (req S015).
             let commits = self.base.config.auto_commit_interval.is_some() && self.generation >= 0;
             if !partitions.is_empty() || (commits && !self.base.owned.is_empty()) {
-                self.revoke(partitions, Then::Join);
+                self.revoke(partitions, AfterRevocation::Join);
                 return;
             }
             self.join.prepared = true;
@@ -96,13 +96,15 @@ impl Member {
     pub(super) fn join_meanwhile(&mut self, reason: &str) {
         let defers = self.defers();
         if defers && self.revoked_before_join().is_some() {
-            self.then = Then::JoinMeanwhile;
+            self.then = AfterRevocation::JoinMeanwhile;
             self.want_rejoin(reason.to_owned());
         }
     }
 
     fn may_join_while_revoking(&self) -> bool {
-        self.base.revocation.is_some() && self.then == Then::JoinMeanwhile && self.to_revoke_before_join().is_empty()
+        self.base.revocation.is_some()
+            && self.then == AfterRevocation::JoinMeanwhile
+            && self.to_revoke_before_join().is_empty()
     }
 
     /// The partitions that have to be revoked before the member joins: all under the eager protocol. Under the

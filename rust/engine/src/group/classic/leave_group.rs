@@ -3,7 +3,7 @@
 use super::ClassicState;
 use super::error_codes::reaction;
 use super::member::Member;
-use super::revocation::Then;
+use super::revocation::AfterRevocation;
 use crate::Now;
 use crate::group::{Answer, Call, CallId, CallKind, Committing, Exit, GroupEvent, InFlight, Reaction, Timer};
 use monedula_protocol::error_code::ErrorCode;
@@ -27,7 +27,7 @@ impl Member {
         }
         if !self.base.owned.is_empty() {
             let all = self.base.owned.keys().cloned().collect();
-            self.revoke(all, Then::Leave);
+            self.revoke(all, AfterRevocation::Leave);
             return;
         }
         (self.join.join_group, self.join.sync_group, self.join.computing_assignment) = (None, None, None);

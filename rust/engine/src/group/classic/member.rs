@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::assignor_deferrals::AssignorDeferrals;
 use super::join_group::Join;
-use super::revocation::Then;
+use super::revocation::AfterRevocation;
 use super::topics::SubscribedTopics;
 use super::{ClassicConfig, ClassicState};
 use crate::Now;
@@ -45,7 +45,7 @@ pub struct Member {
     /// revoke them first.
     pub(super) kept_back: usize,
 
-    pub(super) then: Then,
+    pub(super) then: AfterRevocation,
 }
 
 impl Member {
@@ -68,7 +68,7 @@ impl Member {
             join: Join::default(),
             last_rebalance: None,
             kept_back: 0,
-            then: Then::Join,
+            then: AfterRevocation::Join,
         }
     }
 

@@ -11,7 +11,7 @@ use crate::group::{Committing, MemberBase, Output, Revocation, RevocationStep, S
 
 /// The step that follows a revocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum AfterRevocation {
     /// The member joins.
     Join,
     /// The member joins, even before its revocation ends, because the group already rebalances.
@@ -23,12 +23,13 @@ pub(super) enum Then {
 impl Member {
     /// The partitions being revoked, if a join follows.
     pub(super) fn revoked_before_join(&self) -> Option<&BTreeSet<TopicPartition>> {
-        let partitions = self.base.revocation.as_ref().filter(|_| self.then != Then::Leave).map(Revocation::partitions);
+        let partitions =
+            self.base.revocation.as_ref().filter(|_| self.then != AfterRevocation::Leave).map(Revocation::partitions);
         partitions.filter(|partitions| !partitions.is_empty())
     }
 
     /// Begins to revoke these partitions. If there are none, it only commits the finished offsets.
-    pub(super) fn revoke(&mut self, partitions: BTreeSet<TopicPartition>, then: Then) {
+    pub(super) fn revoke(&mut self, partitions: BTreeSet<TopicPartition>, then: AfterRevocation) {
         self.then = then;
         if !partitions.is_empty() {
             self.set_state(ClassicState::Revoking);
@@ -73,7 +74,7 @@ impl Committing for Member {
         if self.state == ClassicState::Revoking {
             self.set_state(ClassicState::Stable);
         }
-        if self.then != Then::Leave {
+        if self.then != AfterRevocation::Leave {
             self.join.prepared = true;
             self.want_rejoin("partitions were released".into());
         }

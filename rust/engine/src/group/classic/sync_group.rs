@@ -9,7 +9,7 @@ use monedula_protocol::error_code::ErrorCode;
 use super::error_codes::reaction;
 use super::join_group::{PROTOCOL_TYPE, Subscriptions};
 use super::member::Member;
-use super::revocation::Then;
+use super::revocation::AfterRevocation;
 use crate::assign::{AssignError, LastAssignment, Protocol, read_assignment, with_user_data};
 use crate::group::{
     Answer, Assignments, Call, CallId, CallKind, CallbackKind, GroupError, GroupEvent, InFlight, Output, Reaction,
@@ -261,8 +261,8 @@ impl Member {
         self.last = LastAssignment { generation, partitions, user_data, current: true, ..LastAssignment::default() };
         self.last_at = now;
         self.report_reserved(deferral.losses);
-        if self.then == Then::JoinMeanwhile {
-            self.then = Then::Join;
+        if self.then == AfterRevocation::JoinMeanwhile {
+            self.then = AfterRevocation::Join;
         }
     }
 
@@ -301,7 +301,7 @@ impl Member {
             false if outcome_was_unknown => self.lose_after_unknown_join(revoked),
             // These are being revoked already; others are revoked before the next join.
             false if self.base.revocation.is_some() => {}
-            false => self.revoke(revoked, Then::Join),
+            false => self.revoke(revoked, AfterRevocation::Join),
         }
     }
 

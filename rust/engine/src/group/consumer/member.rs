@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::consumer_group_heartbeat::LastSentSubscription;
 use super::error_codes::api;
 use super::reconciliation::Reconciliation;
-use super::topics::SubscribedTopics;
+use super::topics::TopicNames;
 use super::{ConsumerProtocolConfig, ConsumerState};
 use crate::Now;
 use crate::assign::Protocol;
@@ -29,7 +29,7 @@ pub struct Member {
     /// The member epoch; 0 outside of the group.
     pub(super) epoch: i32,
     pub(super) subscription: Option<Subscription>,
-    pub(super) topics: SubscribedTopics,
+    pub(super) topics: TopicNames,
 
     pub(super) reconciliation: Reconciliation,
     pub(super) last_rebalance: Option<Now>,
@@ -79,7 +79,7 @@ impl Member {
             member_id,
             epoch: 0,
             subscription: None,
-            topics: SubscribedTopics::default(),
+            topics: TopicNames::default(),
             reconciliation: Reconciliation::default(),
             last_rebalance: None,
             heartbeat_interval: ConsumerProtocolConfig::FIRST_HEARTBEAT_INTERVAL,

@@ -11,7 +11,7 @@ use crate::{Now, TopicPartition};
 
 /// The ids and names of subscribed, owned and assigned topics.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SubscribedTopics {
+pub(super) struct TopicNames {
     pub(super) names: BTreeMap<Uuid, Arc<str>>,
     /// The current ids of topics by name: a recreated topic has another id than before.
     pub(super) ids: BTreeMap<Arc<str>, Uuid>,
