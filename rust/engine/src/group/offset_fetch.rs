@@ -132,7 +132,7 @@ impl OffsetFetch {
                     let is_new = committed.is_none() && first_seen.is_new(&partition);
                     starts.push((partition, committed, is_new));
                 }
-                // Also one that ends the membership as the error of the whole answer.
+                // An error of one partition never ends the membership.
                 Err(code) if matches!(reaction(code), Reaction::Report | Reaction::Fail) => {
                     self.refuse(partition, code, out, now)
                 }
