@@ -1,7 +1,7 @@
 //! Membership of a consumer group, under either protocol: [`classic`], where members join and one of them assigns, and
 //! [`consumer`] (KIP-848), where the coordinator assigns. [`Member`] is one of these two machines. This folder has what
-//! they share: inputs, outputs, requests, errors, and small structs that each machine owns and that return a verdict
-//! instead of deciding.
+//! they share: inputs, outputs, requests, errors, and small structs, which each machine owns in a `MemberBase` and which
+//! return a verdict instead of deciding.
 
 mod base;
 mod call;
