@@ -81,12 +81,10 @@ impl<'a> Group<'a> {
         self.starts[topic]..self.starts[topic + 1]
     }
 
-    /// The name of a topic.
     pub(super) fn name(&self, topic: usize) -> &'a Arc<str> {
         self.names[topic]
     }
 
-    /// The topic of a partition.
     pub(super) fn topic_of(&self, partition: usize) -> usize {
         self.starts.partition_point(|&start| start <= partition).saturating_sub(1)
     }

@@ -23,7 +23,6 @@ pub(super) enum Phase {
     Failed,
 }
 
-/// The state of one assigned partition.
 #[derive(Clone, Debug)]
 pub(super) struct PartitionState {
     pub(super) partition: TopicPartition,

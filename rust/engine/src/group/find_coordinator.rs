@@ -30,7 +30,6 @@ pub(crate) enum Found {
 }
 
 impl FindCoordinator {
-    /// The coordinator's node id.
     pub(crate) fn node_id(&self) -> Option<i32> {
         self.node_id
     }

@@ -19,10 +19,8 @@ use crate::{Now, TopicPartition};
 /// the user's.
 pub(crate) const UNKNOWN_TOPIC_ATTEMPTS: u32 = 5;
 
-/// The origin of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommitOrigin {
-    /// The user.
     User(Ticket),
     /// The automatic commit: `auto.commit.interval.ms` passed.
     Auto,

@@ -12,7 +12,6 @@ use super::words::{CallId, CallbackKind, Target, Ticket};
 use crate::backoff::{Backoff, Jitter};
 use crate::{Now, TopicPartition};
 
-/// A request that is in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InFlight {
     pub(crate) kind: CallKind,
@@ -104,7 +103,6 @@ impl Outbox {
         (!not_notified.is_empty()).then(|| self.call_back(CallbackKind::Lost, not_notified))
     }
 
-    /// Sends a call.
     pub(crate) fn send(
         &mut self,
         kind: CallKind,
@@ -123,7 +121,6 @@ impl Outbox {
         id
     }
 
-    /// A call in flight.
     pub(crate) fn in_flight(&self, id: CallId) -> Option<&InFlight> {
         self.in_flight.get(&id)
     }

@@ -13,7 +13,6 @@ pub(crate) struct PollInterval {
 }
 
 impl PollInterval {
-    /// The user polled.
     pub(crate) fn polled(&mut self, at: Now) {
         self.last_poll = self.last_poll.max(at);
     }

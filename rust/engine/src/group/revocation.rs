@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use super::words::{Offsets, Ticket};
 use crate::TopicPartition;
 
-/// The current step of a revocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RevocationStep {
     /// The user finishes the records that were handed out.

@@ -25,7 +25,6 @@ pub(super) enum Phase {
     Splitting,
 }
 
-/// A batch in its partition's queue.
 #[derive(Clone, Debug)]
 pub(super) struct QueuedBatch {
     pub(super) batch: Batch,
@@ -82,7 +81,6 @@ pub(super) enum InTransaction {
     Yes,
 }
 
-/// The next step of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextStep {
     /// Nothing.

@@ -30,7 +30,6 @@ pub(super) enum Renumbering {
 }
 
 impl SequenceNumbers {
-    /// The number on the wire.
     pub(super) fn on_wire(sequence: i64) -> i32 {
         (sequence & i64::from(i32::MAX)) as i32
     }

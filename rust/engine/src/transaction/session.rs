@@ -59,7 +59,6 @@ pub(super) struct PendingOffsets {
     pub(super) offsets: BTreeMap<TopicPartition, CommitOffset>,
 }
 
-/// The contents of the open transaction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TransactionContents {
     /// The coordinator knows of the transaction, so it has to be ended there.
@@ -68,7 +67,6 @@ pub(super) struct TransactionContents {
     pub(super) may_have_started: bool,
     /// EndTxn was sent, so the transaction may have ended.
     pub(super) end_sent: bool,
-    /// Partitions that are part of the transaction.
     pub(super) partitions: BTreeSet<TopicPartition>,
     /// Partitions that are to be added to it.
     pub(super) pending_partitions: BTreeSet<TopicPartition>,

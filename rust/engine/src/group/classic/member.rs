@@ -310,7 +310,6 @@ impl Member {
         self.join.reason.get_or_insert(reason);
     }
 
-    /// Sends a call to the coordinator, if it is known.
     pub(super) fn send(&mut self, kind: CallKind, call: Call, now: Now) -> Option<CallId> {
         self.base.send(kind, call, self.generation, now)
     }

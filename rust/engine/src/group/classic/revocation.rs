@@ -12,11 +12,9 @@ use crate::group::{Committing, MemberBase, Output, Revocation, RevocationStep, S
 /// The step that follows a revocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AfterRevocation {
-    /// The member joins.
     Join,
     /// The member joins, even before its revocation ends, because the group already rebalances.
     JoinMeanwhile,
-    /// The member leaves.
     Leave,
 }
 

@@ -257,7 +257,6 @@ impl Member {
         self.called_back_revoked(ticket, now);
     }
 
-    /// Sends a call to the coordinator, if it is known.
     pub(super) fn send(&mut self, kind: CallKind, call: Call, now: Now) -> Option<CallId> {
         self.base.send(kind, call, self.epoch, now)
     }
