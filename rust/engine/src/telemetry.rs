@@ -181,7 +181,7 @@ impl TelemetryMachine {
                 if self.subscription.requested_metrics.is_empty() {
                     TelemetryState::SubscriptionDue(now + interval)
                 } else {
-                    // Spread, so that clients that were started together do not push together.
+                    // Clients that were started together must not push together.
                     TelemetryState::PushDue(now + interval.mul_f64(0.5 + self.jitter.unit()))
                 }
             }

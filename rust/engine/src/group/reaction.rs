@@ -43,7 +43,7 @@ pub enum Reaction {
 
 /// The errors of FindCoordinator, in the order of their codes.
 pub(crate) const FIND_COORDINATOR: &[(ErrorCode, Reaction)] = &[
-    // Of one broker that has a fault of its own: another may know the coordinator.
+    // A broker may have a fault of its own: another may know the coordinator.
     (ErrorCode::UnknownServerError, Reaction::Retry),
     (ErrorCode::CoordinatorLoadInProgress, Reaction::Retry),
     (ErrorCode::CoordinatorNotAvailable, Reaction::Retry),

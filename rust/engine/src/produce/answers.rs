@@ -204,7 +204,7 @@ impl ProduceMachine {
         if first && !has_gap {
             self.back_off(partition, index);
         } else {
-            // Refused because of an earlier batch, so it does not count as an attempt.
+            // The refusal has its cause in an earlier batch, so it does not count as an attempt.
             batch.attempts = batch.attempts.saturating_sub(1);
         }
         self.remove_if_reported(partition, index);

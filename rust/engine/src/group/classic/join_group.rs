@@ -251,7 +251,7 @@ impl Member {
     fn join_refused(&mut self, code: ErrorCode, member_id: String, call: InFlight, now: Now) {
         match reaction(CallKind::JoinGroup, code) {
             Reaction::TakeMemberId => {
-                // At once. But there is a backoff if the member already had an id: the coordinator might send new ids
+                // The join follows at once, unless the member already had an id: the coordinator might send new ids
                 // endlessly.
                 if !self.member_id.is_empty() || member_id.is_empty() {
                     self.back_off_join(now);

@@ -22,7 +22,7 @@ impl Member {
             | ClassicState::CompletingRebalance
             | ClassicState::Stable
             | ClassicState::Revoking => true,
-            // Nor does a member join while the user does not poll: it would be assigned partitions that nobody reads.
+            // A member does not join while the user does not poll: it would be assigned partitions that nobody reads.
             ClassicState::Unjoined => self.topics.subscribed,
             _ => false,
         };

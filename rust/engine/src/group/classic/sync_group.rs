@@ -70,7 +70,7 @@ impl Member {
                 self.base.out.event(GroupEvent::Retried { api: "Metadata", reason: reason.clone() });
                 self.join_again(&format!("metadata of the group's topics cannot be had: {reason}"), now);
             }
-            // As above: what this machine lacks now, it may have again before the other members have a new leader.
+            // This machine may have a thread again before the other members have a new leader.
             Err(error @ AssignError::NoThread { .. }) => {
                 self.base.out.event(GroupEvent::Retried { api: "SyncGroup", reason: error.to_string() });
                 self.join_again(&error.to_string(), now);

@@ -136,8 +136,8 @@ impl Member {
             topics,
             regex,
             assignor: self.assignor.clone().filter(|_| is_full),
-            // Also while the member leaves, if an answer was lost: the coordinator recognizes a member that missed its
-            // last epoch by its owned partitions.
+            // A member that leaves after a lost answer sends them too: the coordinator recognizes a member that missed
+            // its last epoch by its owned partitions.
             owned: (last_sent.is_none() || self.state == ConsumerState::Acknowledging).then(|| self.owned_by_id()),
         }
     }
@@ -231,7 +231,7 @@ impl Member {
                     self.base.out.timers.set(Timer::AutoCommit, now + interval);
                 }
             }
-            // Only here, not after a join: a member that is removed right after each join must not join repeatedly
+            // A join does not reset them: a member that is removed right after each join must not join repeatedly
             // without a pause.
             false => self.base.heartbeats.attempts = 0,
         }

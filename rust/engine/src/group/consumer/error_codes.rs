@@ -42,7 +42,7 @@ pub fn known_errors(kind: CallKind) -> &'static [(ErrorCode, Reaction)] {
             (E::FencedMemberEpoch, R::Done),
         ],
         CallKind::OffsetCommit => &[
-            // Not retried: waiting for a deleted topic would delay every revocation until it is too late (as in Java).
+            // A retry would wait for a deleted topic, and delay every revocation until it is too late (as in Java).
             (E::UnknownTopicOrPartition, R::Report),
             (E::RequestTimedOut, R::Rediscover),
             (E::OffsetMetadataTooLarge, R::Report),

@@ -154,7 +154,7 @@ impl Member {
         self.advance_resolve_topic_ids(now);
         self.advance_find_coordinator(now);
         self.advance_heartbeat(now);
-        // Again: the heartbeat may have been the acknowledgement, and a newer target may wait.
+        // The heartbeat may have been the acknowledgement, and a newer target may wait.
         self.advance_reconciling(now);
         // Before the commits, which depend on the lease.
         self.advance_lease(now);

@@ -13,7 +13,7 @@ impl Member {
     }
 
     pub(super) fn keep_poll_timer(&mut self) {
-        // Nor does a member join while the user does not poll: it would be assigned partitions that nobody reads.
+        // A member does not join while the user does not poll: it would be assigned partitions that nobody reads.
         let watched = matches!(
             self.state,
             ConsumerState::Joining | ConsumerState::Reconciling | ConsumerState::Acknowledging | ConsumerState::Stable
