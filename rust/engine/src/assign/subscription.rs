@@ -201,11 +201,7 @@ fn check(
 /// # Errors
 /// If a subscription cannot be read.
 pub fn subscribed_topics(members: &[(String, Option<String>, Vec<u8>)]) -> Result<BTreeSet<Arc<str>>, AssignError> {
-    let mut names = Names::default();
-    for (id, instance, bytes) in members {
-        read_with(&mut names, id, instance.as_deref(), bytes)?;
-    }
-    Ok(names.known)
+    Ok(read_subscriptions(members)?.into_iter().flat_map(|member| member.topics).collect())
 }
 
 pub(super) fn by_topic(partitions: &BTreeSet<TopicPartition>) -> Vec<WirePartitions<'_>> {
