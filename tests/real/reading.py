@@ -30,6 +30,14 @@ def core(bootstrap: str) -> Iterator[ConsumerCore]:
         client.close(1.0)
 
 
+def committed(
+    bootstrap: str, group: str, partitions: list[tuple[str, int]] | None = None
+) -> dict[monedula.TopicPartition, monedula.OffsetAndMetadata | None]:
+    """The offsets committed to a group."""
+    with monedula.Admin(bootstrap_servers=bootstrap) as admin:
+        return admin.list_group_offsets(group, partitions, timeout=TIMEOUT_SECONDS)
+
+
 def rows(batch: monedula.Batch) -> list[dict[str, Any]]:
     """The rows of a batch, by column name."""
     found: list[dict[str, Any]] = pyarrow.record_batch(batch).to_pylist()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster, jars
-from tests.real.reading import TIMEOUT_SECONDS, core
+from tests.real.reading import TIMEOUT_SECONDS, committed, core
 
 
 def seen_by_others(cluster: KafkaCluster, group: str) -> dict[tuple[str, int], int]:
@@ -60,20 +60,16 @@ def test_offsets_that_others_committed_are_found(kafka: KafkaCluster, topic: Top
     with closing(confluent_kafka.Consumer(settings)) as other:
         place = confluent_kafka.TopicPartition(name, 1, 42, metadata="a note")
         other.commit(offsets=[place], asynchronous=False)
-    with core(kafka.bootstrap) as client:
-        asked = client.committed_group_offsets(group, [(name, 0), (name, 1)], TIMEOUT_SECONDS)
-        everything = client.committed_group_offsets(group, None, TIMEOUT_SECONDS)
     # confluent-kafka ends the text with a zero byte.
-    at = (42, -1, "a note\0")
-    assert asked == {(name, 0): None, (name, 1): at}
-    assert everything == {(name, 1): at}
+    at = monedula.OffsetAndMetadata(42, "a note\0")
+    assert committed(kafka.bootstrap, group, [(name, 0), (name, 1)]) == {(name, 0): None, (name, 1): at}
+    assert committed(kafka.bootstrap, group) == {(name, 1): at}
 
 
 def test_a_group_that_nobody_used_has_committed_nothing(kafka: KafkaCluster, topic: TopicFactory) -> None:
     name = topic()
-    with core(kafka.bootstrap) as client:
-        assert client.committed_group_offsets("never-used", [(name, 0)], TIMEOUT_SECONDS) == {(name, 0): None}
-        assert client.committed_group_offsets("never-used", None, TIMEOUT_SECONDS) == {}
+    assert committed(kafka.bootstrap, "never-used", [(name, 0)]) == {(name, 0): None}
+    assert committed(kafka.bootstrap, "never-used") == {}
 
 
 def test_a_partition_that_does_not_exist_is_told_apart(kafka: KafkaCluster, topic: TopicFactory) -> None:
@@ -109,7 +105,7 @@ def test_the_restart_of_the_coordinator_is_ridden_out(kafka: KafkaCluster, topic
         finally:
             kafka.start(1)
         assert client.commit_group_offsets(group, [((name, 0), 3)], TIMEOUT_SECONDS) == {(name, 0): None}
-        assert client.committed_group_offsets(group, None, TIMEOUT_SECONDS) == {(name, 0): (3, -1, "")}
+    assert committed(kafka.bootstrap, group) == {(name, 0): monedula.OffsetAndMetadata(3)}
 
 
 def test_a_coordinator_that_dies_is_found_anew(kafka3: KafkaCluster, topic: TopicFactory) -> None:
@@ -121,10 +117,10 @@ def test_a_coordinator_that_dies_is_found_anew(kafka3: KafkaCluster, topic: Topi
         kafka3.kill(coordinator)
         try:
             assert client.commit_group_offsets(group, [((name, 0), 2)], TIMEOUT_SECONDS) == {(name, 0): None}
-            found = client.committed_group_offsets(group, [(name, 0)], TIMEOUT_SECONDS)
+            found = committed(kafka3.bootstrap, group, [(name, 0)])
         finally:
             kafka3.start(coordinator)
-    assert found == {(name, 0): (2, -1, "")}
+    assert found == {(name, 0): monedula.OffsetAndMetadata(2)}
 
 
 def test_a_group_without_a_name_is_refused(kafka: KafkaCluster) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from monedula import ConfigError, Producer
+from monedula import ConfigError, OffsetAndMetadata, Producer
 from monedula.spark import kafka_settings, producer_settings, sink
 from monedula.spark.options import OPTIONS, SourceOptions
 from monedula.spark.sink_options import OPTIONS as SINK_OPTIONS
@@ -22,7 +22,7 @@ from tests.conftest import TopicFactory
 from tests.consumer.avro_values import field, record, written
 from tests.kafka import KafkaCluster
 from tests.kafka.tools import Record
-from tests.real.reading import core
+from tests.real.reading import committed
 from tests.spark._support.sinks import rows_in
 from tests.spark._support.streams import logged_offsets, run_stream, streaming
 
@@ -147,14 +147,13 @@ def test_the_listener_commits_to_its_group(
     names = run("LagListener", name)
     listener = names["listener"]
     try:
-        with core(kafka.bootstrap) as client:
-            # Spark notifies the listener of a query's end later.
-            while not (committed := client.committed_group_offsets("orders-pipeline", None, WAIT_SECONDS)):
-                assert listener.failures == {}
+        # Spark notifies the listener of a query's end later.
+        while not (offsets := committed(kafka.bootstrap, "orders-pipeline")):
+            assert listener.failures == {}
     finally:
         spark.streams.removeListener(listener)
         listener.close(WAIT_SECONDS)
-    assert {partition: at and at[0] for partition, at in committed.items()} == {(name, 0): 3, (name, 1): 3}
+    assert offsets == dict.fromkeys([(name, 0), (name, 1)], OffsetAndMetadata(3))
 
 
 def test_customers_are_written(run: Example, spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from monedula import TopicPartition
+from monedula import OffsetAndMetadata, TopicPartition
 from monedula.spark.listener import LagListener, LagReport, PartitionLag
 from pyspark.sql import SparkSession
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
 from tests.kafka.tools import Record
-from tests.real.reading import core
+from tests.real.reading import committed
 from tests.spark._support.streams import run_stream, streaming
 
 if TYPE_CHECKING:
@@ -81,9 +81,7 @@ def test_a_query_tells_its_lag_and_commits_to_a_group(
     assert [(report.batch_id, report.lag) for report in told.reports] == [(0, 6), (1, 2), (2, 0)]
     assert told.reports[0].partitions == dict.fromkeys(partitions, PartitionLag(2, 5))
     assert listener.reports == {}, "the query has ended"
-    with core(kafka.bootstrap) as client:
-        committed = client.committed_group_offsets(group, None, WAIT_SECONDS)
-    assert {partition: at and at[0] for partition, at in committed.items()} == dict.fromkeys(partitions, 5)
+    assert committed(kafka.bootstrap, group) == dict.fromkeys(partitions, OffsetAndMetadata(5))
     assert listener.failures == {}
 
 
@@ -107,9 +105,7 @@ def test_the_end_of_a_query_commits_its_last_batch(
         finally:
             query.stop()
         assert listener.ended.wait(WAIT_SECONDS)
-        with core(kafka.bootstrap) as client:
-            committed = client.committed_group_offsets("group-of-last", None, WAIT_SECONDS)
-    assert committed == {(name, 0): (1, -1, "")}
+    assert committed(kafka.bootstrap, "group-of-last") == {(name, 0): OffsetAndMetadata(1)}
     assert {report.name for report in told.reports} == {"last"}
 
 

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use monedula_engine::assign::{Assignor, Pace, builtin, eager_beside_deferring};
 use monedula_engine::backoff::Backoff;
 use monedula_engine::fetch::ResetPolicy;
+use monedula_engine::group::MemberConfig;
 use monedula_engine::group::classic::{ClassicConfig, QUICK_HEARTBEATS};
 use monedula_engine::group::consumer::ConsumerProtocolConfig;
 
@@ -218,28 +219,23 @@ impl ClientConfig {
     /// The configuration of a member under KIP-848.
     pub(crate) fn consumer_membership(&self) -> ConsumerProtocolConfig {
         ConsumerProtocolConfig {
-            group_id: self.group_id.clone().unwrap_or_default(),
-            instance_id: self.group_instance_id.clone(),
-            rack: self.client_rack.clone(),
+            member: self.member(),
             assignor: self.remote_assignor.clone(),
             falls_back: self.group_protocol == GroupProtocol::Auto,
-            session_timeout: self.session_timeout,
-            quick_heartbeats: QUICK_HEARTBEATS,
-            max_poll_interval: self.max_poll_interval,
-            auto_commit_interval: self.auto_commit_interval,
-            backoff: self.retry_backoff,
         }
     }
 
     /// The configuration of a member under the classic protocol, with these assignors.
     pub(crate) fn membership(&self, assignors: Vec<Arc<dyn Assignor>>) -> ClassicConfig {
-        ClassicConfig {
+        ClassicConfig { member: self.member(), assignors, heartbeat_interval: self.heartbeat_interval }
+    }
+
+    fn member(&self) -> MemberConfig {
+        MemberConfig {
             group_id: self.group_id.clone().unwrap_or_default(),
             instance_id: self.group_instance_id.clone(),
             rack: self.client_rack.clone(),
-            assignors,
             session_timeout: self.session_timeout,
-            heartbeat_interval: self.heartbeat_interval,
             quick_heartbeats: QUICK_HEARTBEATS,
             max_poll_interval: self.max_poll_interval,
             auto_commit_interval: self.auto_commit_interval,

@@ -104,6 +104,7 @@ fn generate(records: i64, codec: Compression) -> Vec<Bytes> {
     let mut compressor = Compressor::new();
     let (mut fetches, mut fetch) = (Vec::new(), Vec::new());
     let mut encoder = BatchEncoder::new().compression(codec, None);
+    let mut batch_bytes = 0;
     for offset in 0..records {
         let (key, value) = (format!("{offset:08}"), json(offset));
         encoder.append(NewRecord {
@@ -112,9 +113,11 @@ fn generate(records: i64, codec: Compression) -> Vec<Bytes> {
             value: Some(value.as_bytes()),
             headers: &[],
         });
-        if encoder.uncompressed_bytes() >= BATCH_BYTES || offset + 1 == records {
+        batch_bytes += key.len() + value.len();
+        if batch_bytes >= BATCH_BYTES || offset + 1 == records {
             encoder.encode(&mut compressor, &mut fetch).expect("encodes");
             encoder = BatchEncoder::new().compression(codec, None).base_offset(offset + 1);
+            batch_bytes = 0;
         }
         if fetch.len() >= FETCH_BYTES || offset + 1 == records {
             fetches.push(Bytes::from(std::mem::take(&mut fetch)));

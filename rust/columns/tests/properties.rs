@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bolero::{TypeGenerator, produce};
 use bytes::Bytes;
-use common::{Row, ZSTD, codecs, encode, header, rows, walker};
+use common::{Row, ZSTD, codecs, encode, header, rows, walker, with_append_time};
 use monedula_columns::{
     AbortedTransaction, BatchBuilder, BufferPool, ColumnBatch, ColumnSet, PartitionWalker, Scratch, WalkError,
     WalkOptions, Walked, inflate, segments,
@@ -71,10 +71,7 @@ impl Model {
         for batch in batches.iter().take(MOST_BATCHES) {
             match batch {
                 MadeBatch::Plain { codec, append_time_ms, tail_gap, records } => {
-                    let mut encoder = BatchEncoder::new().compression(codec_of(*codec), None);
-                    if let Some(append_time_ms) = append_time_ms {
-                        encoder = encoder.log_append_time(i64::from(*append_time_ms));
-                    }
+                    let encoder = BatchEncoder::new().compression(codec_of(*codec), None);
                     model.append(encoder, records, i32::from(*tail_gap), append_time_ms.map(i64::from), None);
                 }
                 MadeBatch::Transactional { codec, producer, records } => {
@@ -127,7 +124,11 @@ impl Model {
             self.rows.push((row, transaction));
         }
         let last = delta.max(0) + tail_gap;
-        self.data.extend(encode(&encoder.last_offset_delta(last)));
+        let batch = encode(&encoder.last_offset_delta(last));
+        match append_time_ms {
+            Some(append_time_ms) => self.data.extend(with_append_time(&batch, append_time_ms)),
+            None => self.data.extend(batch),
+        }
         self.next_offset += i64::from(last) + 1;
     }
 

@@ -5,6 +5,7 @@ mod common;
 use bytes::Bytes;
 use common::{
     ZSTD, builder, codecs, encode, header, offsets, plain_batch, rows, transactional_batch, walk_all, walker,
+    with_append_time,
 };
 use monedula_columns::{
     AbortedTransaction, BatchBuilder, BufferPool, ColumnSet, Scratch, WalkErrorKind, WalkOptions, Walked, inflate,
@@ -99,9 +100,9 @@ fn headers_keep_order_duplicates_and_nulls() {
 
 #[test]
 fn log_append_time_replaces_the_producers_timestamps() {
-    let mut encoder = BatchEncoder::new().log_append_time(2000);
+    let mut encoder = BatchEncoder::new();
     encoder.append(NewRecord { timestamp_ms: 1000, ..NewRecord::default() });
-    let mut data = encode(&encoder);
+    let mut data = with_append_time(&encode(&encoder), 2000);
     data.extend(plain_batch(1, 1, Compression::None));
     let (batch, _) = walk_all(data, 0, WalkOptions::default(), vec![]);
     let times: Vec<_> = rows(&batch.record_batch).iter().map(|row| (row.timestamp_us, row.timestamp_type)).collect();

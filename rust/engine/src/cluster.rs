@@ -35,7 +35,7 @@ pub struct Partition {
 pub struct Topic {
     /// Topic id, [`Uuid::ZERO`] from brokers before topic ids (KIP-516).
     pub id: Uuid,
-    /// Whether it is an internal topic, such as `__consumer_offsets`.
+    /// Set for an internal topic, such as `__consumer_offsets`.
     pub is_internal: bool,
     /// The topic's error code in the latest metadata answer.
     pub error: ErrorCode,
@@ -51,9 +51,9 @@ pub struct Topic {
 /// A run of answers that did not know a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown {
-    /// When the first of them came.
+    /// The time of the first of them.
     pub since: Now,
-    /// When the latest of them came.
+    /// The time of the latest of them.
     pub until: Now,
 }
 
@@ -155,8 +155,8 @@ impl Cluster {
     }
 
     /// Merges another view of the cluster: unknown brokers, topics, and newer leaders. The addresses of known brokers,
-    /// which came from metadata, stay. An error of a topic in the other view, such as that a broker does not know it yet,
-    /// says nothing about a topic that is known.
+    /// which came from metadata, stay. An error of a topic in the other view, such as that a broker does not know it
+    /// yet, says nothing about a topic that is known.
     pub fn learn(&mut self, other: &Self) {
         for (&node_id, broker) in &other.brokers {
             self.brokers.entry(node_id).or_insert_with(|| broker.clone());
@@ -195,7 +195,8 @@ impl Cluster {
 }
 
 impl Topic {
-    /// For how long answers in a row have said that the topic does not exist. Zero if the latest did not, or was the first.
+    /// For how long answers in a row have said that the topic does not exist. Zero if the latest did not, or was the
+    /// first.
     pub fn unknown_for(&self) -> Duration {
         self.unknown.map_or(Duration::ZERO, |unknown| unknown.until.saturating_sub(unknown.since))
     }

@@ -20,10 +20,10 @@ pub type BatchId = u64;
 /// The id of a holder of batches: a thread or task of the user.
 pub type Holder = u64;
 
-/// How a batch gets finished.
+/// The holder of a batch that has to finish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeper {
-    /// When this holder asks for the next batch.
+    /// This holder, when it asks for the next batch.
     Holder(Holder),
     /// Only by its id, not when a holder asks for the next batch.
     Name,
@@ -49,12 +49,12 @@ struct Entry {
     out: VecDeque<Out>,
     /// The frontier; `None` before reading has started.
     finished: Option<OffsetAndEpoch>,
-    /// Whether the frontier moved since it was last collected for a commit.
+    /// Set if the frontier moved since it was last collected for a commit.
     dirty: bool,
-    /// Whether the user committed an explicit offset since the frontier moved.
+    /// Set if the user committed an explicit offset since the frontier moved.
     chosen: bool,
-    /// Where the next owner would start, and this one again after an aborted transaction: the committed position, or
-    /// where reading started.
+    /// The start of the next owner, and of this one again after an aborted transaction: the committed position, or the
+    /// start of reading.
     base: Option<OffsetAndEpoch>,
 }
 
@@ -186,7 +186,7 @@ impl Ledger {
         }
     }
 
-    /// How a batch gets finished; `None` if it is finished, or does not count any more.
+    /// The keeper of a batch; `None` if it is finished, or does not count any more.
     pub fn keeper(&self, batch: BatchId) -> Option<Keeper> {
         self.batches.get(&batch).map(|batch| batch.keeper)
     }
@@ -269,7 +269,7 @@ impl Ledger {
         self.forget_parts(partition);
     }
 
-    /// Whether no batch of these partitions is out that may still be finished.
+    /// Tells whether no batch of these partitions is out that may still be finished.
     pub fn is_quiet<'p>(&self, partitions: impl IntoIterator<Item = &'p TopicPartition>) -> bool {
         !partitions.into_iter().any(|partition| self.awaited(partition).next().is_some())
     }
@@ -319,7 +319,7 @@ impl Ledger {
         }
     }
 
-    /// Whether records were handed out, finished or not, that are not committed.
+    /// Tells whether records were handed out, finished or not, that are not committed.
     pub fn is_ahead(&self, partition: &TopicPartition) -> bool {
         let at = |place: Option<OffsetAndEpoch>| place.map(|place| place.offset);
         // Rows that were given back do not count as handed out; rows finished after them do.

@@ -1,5 +1,5 @@
-//! Which metrics a client pushes to the brokers, and when (KIP-714): subscribes, pushes in the interval that the broker
-//! names, and pushes a last time when the client closes.
+//! Metrics that a client pushes to the brokers (KIP-714): it subscribes, pushes in the interval that the broker names,
+//! and pushes a last time when it closes.
 //!
 //! The reactions to errors are those of Kafka's own client (`ClientTelemetryReporter`).
 
@@ -14,7 +14,7 @@ use crate::backoff::Jitter;
 /// The interval where the broker names none, and the wait after a request that was lost: as in Kafka.
 pub const DEFAULT_PUSH_INTERVAL: Duration = Duration::from_secs(300);
 
-/// What the broker wants of this client.
+/// The broker's wishes for this client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TelemetrySubscription {
     /// The id that the broker gave this client.
@@ -27,20 +27,20 @@ pub struct TelemetrySubscription {
     pub push_interval: Duration,
     /// The most bytes of a push.
     pub max_bytes: usize,
-    /// Whether sums are since the last push.
+    /// Set if sums are since the last push.
     pub delta_temporality: bool,
     /// Prefixes of the metrics' names; none if the broker wants no metrics. Kafka's broker asks for all by `*`.
     pub requested_metrics: Vec<String>,
 }
 
 impl TelemetrySubscription {
-    /// Whether the broker wants a metric.
+    /// Tells whether the broker wants a metric.
     pub fn wants(&self, name: &str) -> bool {
         self.requested_metrics.iter().any(|prefix| prefix == "*" || name.starts_with(prefix.as_str()))
     }
 }
 
-/// Why a request for telemetry brought nothing.
+/// The reason why a request for telemetry brought nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TelemetryFailure {
     /// The broker's answer.
@@ -51,7 +51,7 @@ pub enum TelemetryFailure {
     Impossible,
 }
 
-/// What happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TelemetryInput {
     /// The answer to [`TelemetryOutput::Subscribe`].
@@ -62,14 +62,14 @@ pub enum TelemetryInput {
     Close,
 }
 
-/// What is to be done.
+/// A task of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TelemetryOutput {
     /// Send GetTelemetrySubscriptions with the id that is known.
     Subscribe,
     /// Send PushTelemetry for the subscription.
     Push {
-        /// Whether it is the client's last one.
+        /// Set if it is the client's last one.
         terminating: bool,
     },
     /// Nothing more is to be done.
@@ -122,7 +122,7 @@ impl TelemetryMachine {
         Some(self.subscription.client_instance_id).filter(|id| !id.is_zero())
     }
 
-    /// When [`Self::poll`] has something to do without a further input.
+    /// The time when [`Self::poll`] has something to do without a further input.
     pub fn wake_at(&self) -> Option<Now> {
         match self.state {
             TelemetryState::SubscriptionDue(at) | TelemetryState::PushDue(at) => Some(at),
@@ -135,7 +135,7 @@ impl TelemetryMachine {
         }
     }
 
-    /// What is to be done now; `None` if there is nothing.
+    /// The next output; `None` if there is nothing to do.
     pub fn poll(&mut self, now: Now) -> Option<TelemetryOutput> {
         match self.state {
             TelemetryState::SubscriptionDue(at) if at <= now => {
@@ -181,7 +181,7 @@ impl TelemetryMachine {
                 if self.subscription.requested_metrics.is_empty() {
                     TelemetryState::SubscriptionDue(now + interval)
                 } else {
-                    // Spread, so that clients that were started together do not push together.
+                    // Clients that were started together must not push together.
                     TelemetryState::PushDue(now + interval.mul_f64(0.5 + self.jitter.unit()))
                 }
             }

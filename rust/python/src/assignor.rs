@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::{
-    AssignError, Assignment, Assignor, LastAssignment, MemberAssignment, Pace, Protocol, Subscription, Topics,
+    AssignError, Assignment, Assignor, LastAssignment, MemberAssignment, MemberSubscription, Pace, Protocol, Topics,
     builtin_with, eager_beside_deferring,
 };
 use pyo3::prelude::*;
@@ -31,7 +31,7 @@ type PyShare = (String, Vec<PyPartition>, Option<Vec<u8>>);
 
 enum AssignorQuestion {
     Subscription { topics: Vec<String>, last: LastAssignment },
-    Assign { topics: BTreeMap<String, usize>, members: Vec<Subscription> },
+    Assign { topics: BTreeMap<String, usize>, members: Vec<MemberSubscription> },
 }
 
 enum AssignorAnswer {
@@ -111,7 +111,7 @@ impl Assignor for PyAssignor {
         }
     }
 
-    fn assign(&self, topics: &Topics, members: &[Subscription]) -> Result<Assignment, AssignError> {
+    fn assign(&self, topics: &Topics, members: &[MemberSubscription]) -> Result<Assignment, AssignError> {
         let topics = topics.iter().map(|(name, partitions)| (name.to_string(), partitions.len())).collect();
         let failed = |reason| AssignError::Failed { assignor: self.name.to_string(), reason };
         match self
@@ -209,7 +209,7 @@ fn partitions(given: impl IntoIterator<Item = TopicPartition>) -> Vec<PyPartitio
 type PyMember<'py> =
     (String, Option<String>, Vec<String>, Vec<PyPartition>, i32, Option<String>, Option<Bound<'py, PyBytes>>);
 
-fn member(py: Python<'_>, member: Subscription) -> PyMember<'_> {
+fn member(py: Python<'_>, member: MemberSubscription) -> PyMember<'_> {
     let topics = member.topics.iter().map(ToString::to_string).collect();
     let user_data = member.user_data.map(|data| PyBytes::new(py, &data));
     let owned = partitions(member.owned);

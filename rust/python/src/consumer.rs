@@ -21,8 +21,8 @@ use crate::assignor::{AssignorDesk, assignors};
 use crate::batch::{Batch, Records};
 use crate::config;
 use crate::consumer_values::{
-    PyCluster, PyCommitted, PyPartition, PyStart, offsets_dict, position, py_cluster, py_health, py_partition,
-    py_status, times_dict, topic_partition, want,
+    PyCluster, PyPartition, PyStart, offsets_dict, position, py_cluster, py_health, py_partition, py_status,
+    times_dict, topic_partition, want,
 };
 use crate::error::to_py;
 use crate::formats::{PySpec, batch_columns};
@@ -419,26 +419,6 @@ impl ConsumerCore {
         self.flush_log(py);
         let error = |outcome: Result<(), Fault>| outcome.err().map(|fault| fault.code().name());
         Ok(commits?.into_iter().map(|(partition, outcome)| (py_partition(partition), error(outcome))).collect())
-    }
-
-    /// The committed offsets of a group for these partitions, or for all: `{(topic, partition): (offset, leader epoch
-    /// or -1, metadata) or None}`.
-    fn committed_group_offsets(
-        &self,
-        py: Python<'_>,
-        group_id: String,
-        partitions: Option<Vec<PyPartition>>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<BTreeMap<PyPartition, Option<PyCommitted>>> {
-        let partitions = partitions.map(|partitions| partitions.into_iter().map(topic_partition).collect());
-        let timeout = self.timeout(py, timeout)?;
-        let committed = wait(py, self.consumer.get()?.committed_offsets(group_id, partitions, timeout));
-        self.flush_log(py);
-        let found = committed?.into_iter().map(|(partition, found)| match found {
-            Ok(found) => Ok((py_partition(partition), found.map(|at| (at.offset, at.leader_epoch, at.metadata)))),
-            Err(fault) => Err(to_py(py, fault.into())),
-        });
-        found.collect()
     }
 
     fn metrics(&self) -> PyResult<Vec<(&'static str, u64)>> {

@@ -21,9 +21,6 @@ pub(crate) type PyTopic = (String, bool, Option<&'static str>, BTreeMap<i32, (i3
 /// The cluster: `{node id: (host, port)}` and the topics by name.
 pub(crate) type PyCluster = (BTreeMap<i32, (String, u16)>, BTreeMap<String, PyTopic>);
 
-/// A committed offset: offset, leader epoch or -1, metadata.
-pub(crate) type PyCommitted = (i64, i32, String);
-
 /// A start position: its kind ("offset", "earliest", "latest", "timestamp" in ms, "committed" or "default") and its
 /// number.
 pub(crate) type PyStart = (String, i64);

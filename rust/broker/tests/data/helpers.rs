@@ -48,6 +48,15 @@ pub(crate) fn encode(encoder: &BatchEncoder) -> Vec<u8> {
     bytes
 }
 
+/// The batch with log append time as its timestamp type.
+pub(crate) fn with_append_time(batch: &[u8], append_time_ms: i64) -> Vec<u8> {
+    let batch = Batches::new(batch).next().unwrap().unwrap();
+    let mut header = batch.header;
+    header.set_log_append_time(append_time_ms);
+    header.crc = header.crc_over(batch.payload());
+    [&header.to_bytes()[..], batch.payload()].concat()
+}
+
 pub(crate) fn fill(mut encoder: BatchEncoder, values: &[&str]) -> BatchEncoder {
     for value in values {
         let value = Some(value.as_bytes());

@@ -184,11 +184,12 @@ fn the_broker_may_set_the_time() {
     assert_eq!(record.timestamp_ms, START_MS + 5);
     // A producer should not send the timestamp type LogAppendTime. It is refused only if there is no timestamp (-1).
     let mut world = world_with(1, &[]);
-    let answer = produce(&mut world, &encode(&fill(BatchEncoder::new(), &["a"]).log_append_time(START_MS)));
+    let answer = produce(&mut world, &with_append_time(&batch(&["a"]), START_MS));
     assert_eq!(error(&answer), ErrorCode::None, "a time that is there is not looked at further");
-    let mut encoder = BatchEncoder::new().log_append_time(-1);
+    let mut encoder = BatchEncoder::new();
     encoder.append(NewRecord { timestamp_ms: -1, value: Some(b"a"), ..NewRecord::default() });
-    assert_eq!(error(&produce(&mut world, &encode(&encoder))), ErrorCode::InvalidTimestamp);
+    let batch = with_append_time(&encode(&encoder), -1);
+    assert_eq!(error(&produce(&mut world, &batch)), ErrorCode::InvalidTimestamp);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::config::GroupProtocol;
 use crate::error::ClientError;
 use crate::fetch::buffer::{BatchLimits, CommitCall, FetchBuffer, MembershipGate, RowCursor, WorkGate};
 use crate::group::handle::{Group, MembershipParts};
-use crate::group::subscription::{Subscription, pattern_for_nobody};
+use crate::group::subscription::{CompiledSubscription, pattern_for_nobody};
 use crate::group::{
     CommitOffset, CommitOutcome, CommitWhat, GroupEvent, GroupHealth, HandedBatch, Leaving, Listens, PendingCallback,
     Polled, Subscribed,
@@ -87,8 +87,8 @@ impl Consumer {
     /// # Errors
     /// If there is no `group.id`, partitions are assigned by hand, a pattern cannot be read, or the consumer is closed.
     pub fn subscribe(&self, what: Subscribed, listens: Listens) -> Result<(), ClientError> {
-        let subscription = Subscription::read(what, self.base.config.exclude_internal_topics)?;
-        if let Subscription::ServerPattern(pattern) = &subscription
+        let subscription = CompiledSubscription::read(what, self.base.config.exclude_internal_topics)?;
+        if let CompiledSubscription::ServerPattern(pattern) = &subscription
             && self.base.config.group_protocol == GroupProtocol::Classic
         {
             return Err(pattern_for_nobody(pattern));

@@ -18,12 +18,12 @@ impl Task {
     pub(super) fn send(&mut self, id: CallId, target: Target, call: Call) {
         let (network, coordinators, events) =
             (self.parts.base.network.clone(), self.parts.base.coordinators.clone(), self.events.clone());
-        let (abandon, abandoned) = oneshot::channel();
-        self.calls.insert(id, abandon);
+        let (cancel, cancelled) = oneshot::channel();
+        self.calls.insert(id, cancel);
         // Before the task is spawned, for tasks begin in any order.
         let turn = self.turns.next(target, call.purpose());
         tokio::spawn(async move {
-            let outcome = ask_until(abandoned, network, target, call, turn).await;
+            let outcome = ask_until(cancelled, network, target, call, turn).await;
             // The coordinator may be a broker that the metadata does not contain yet.
             if let Ok(Answer::FindCoordinator { code: ErrorCode::None, node_id, host, port }) = &outcome {
                 coordinators.learn(*node_id, host, *port);
@@ -34,10 +34,10 @@ impl Task {
     }
 }
 
-/// Sends a request and waits for its answer, or until it is abandoned. A request that is still waiting for its
+/// Sends a request and waits for its answer, or until it is cancelled. A request that is still waiting for its
 /// connection then is not sent any more.
 async fn ask_until(
-    abandoned: oneshot::Receiver<()>,
+    cancelled: oneshot::Receiver<()>,
     network: Arc<Network>,
     target: Target,
     call: Call,
@@ -46,7 +46,7 @@ async fn ask_until(
     let is_sent = AtomicBool::new(false);
     let outcome = tokio::select! {
         biased;
-        Ok(()) = abandoned => Err(CallError::Lost("it was abandoned".into())),
+        Ok(()) = cancelled => Err(CallError::Lost("it was cancelled".into())),
         asked = caught(ask(&network, target, &call, turn, &is_sent)) => {
             asked.unwrap_or_else(|reason| Err(CallError::Lost(reason)))
         }

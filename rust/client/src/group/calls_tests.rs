@@ -29,12 +29,12 @@ fn beat(
     network: &Arc<Network>,
     node_id: i32,
 ) -> (oneshot::Sender<()>, tokio::task::JoinHandle<Result<Answer, CallError>>) {
-    let (abandon, abandoned) = oneshot::channel();
+    let (cancel, cancelled) = oneshot::channel();
     let call = Call::Heartbeat { group_id: "g".into(), member_id: "m".into(), instance_id: None, generation: 1 };
     let target = Target::Coordinator { node_id };
     let turn = Turns::default().next(target, call.purpose());
-    let asked = ask_until(abandoned, network.clone(), target, call, turn);
-    (abandon, tokio::spawn(asked))
+    let asked = ask_until(cancelled, network.clone(), target, call, turn);
+    (cancel, tokio::spawn(asked))
 }
 
 async fn outcome(asked: tokio::task::JoinHandle<Result<Answer, CallError>>) -> Result<Answer, CallError> {
@@ -43,30 +43,30 @@ async fn outcome(asked: tokio::task::JoinHandle<Result<Answer, CallError>>) -> R
 
 #[tokio::test]
 async fn a_call_to_a_node_that_is_not_known_was_not_sent() {
-    let (_abandon, asked) = beat(&network(1), 9);
+    let (_cancel, asked) = beat(&network(1), 9);
     let outcome = outcome(asked).await;
     assert!(matches!(&outcome, Err(CallError::Unsent(reason)) if reason.contains("not known")), "{outcome:?}");
 }
 
 #[tokio::test]
-async fn a_call_that_is_abandoned_while_it_waits_for_its_connection_is_not_sent() {
+async fn a_call_that_is_cancelled_while_it_waits_for_its_connection_is_not_sent() {
     // The handshake has no answer.
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
-    let (abandon, asked) = beat(&network(listener.local_addr().expect("bound").port()), 1);
+    let (cancel, asked) = beat(&network(listener.local_addr().expect("bound").port()), 1);
     let _connection = tokio::time::timeout(PATIENCE, listener.accept()).await.expect("in time").expect("connects");
-    abandon.send(()).expect("it waits");
+    cancel.send(()).expect("it waits");
     assert!(matches!(outcome(asked).await, Err(CallError::Unsent(_))));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_is_abandoned_after_it_was_sent_is_lost() {
+async fn a_call_that_is_cancelled_after_it_was_sent_is_lost() {
     let options = Options::default();
     let server = Server::start(options.settings().expect("settings"), options.clock()).expect("starts");
     let when = Selector { apis: vec!["Heartbeat".to_owned()], ..Selector::default() };
     let held = server.fault(Fault { when, what: Effect::Hold, ..Fault::default() }).expect("a fault");
     let port = server.addresses().first().expect("one node").1.port();
-    let (abandon, asked) = beat(&network(port), 1);
+    let (cancel, asked) = beat(&network(port), 1);
     assert!(held.wait(1, PATIENCE).expect("waits"), "it arrives");
-    abandon.send(()).expect("it waits");
+    cancel.send(()).expect("it waits");
     assert!(matches!(outcome(asked).await, Err(CallError::Lost(_))));
 }

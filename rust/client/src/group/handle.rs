@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::subscription::Subscription;
+use super::subscription::CompiledSubscription;
 use super::task::Task;
 use super::{CommitOffset, CommitOutcome, GroupFigures, GroupHealth, Listens};
 use crate::base::ClientBase;
@@ -26,7 +26,7 @@ use crate::reach::Reach;
 /// A command of the user's calls to the task.
 pub(super) enum GroupCommand {
     Subscribe {
-        subscription: Subscription,
+        subscription: CompiledSubscription,
         listens: Listens,
     },
     Commit {
@@ -155,7 +155,7 @@ impl Group {
         Self { shared, config, buffer, commands, task: Mutex::new(Some(task)) }
     }
 
-    pub(crate) fn subscribe(&self, subscription: Subscription, listens: Listens) -> Result<(), ClientError> {
+    pub(crate) fn subscribe(&self, subscription: CompiledSubscription, listens: Listens) -> Result<(), ClientError> {
         self.command(GroupCommand::Subscribe { subscription, listens })
     }
 

@@ -16,7 +16,7 @@ use crate::topic_name;
 
 /// A validated subscription with compiled patterns.
 #[derive(Clone, Debug)]
-pub(crate) enum Subscription {
+pub(crate) enum CompiledSubscription {
     Topics(BTreeSet<Arc<str>>),
     Pattern(Pattern),
     /// The broker matches it; which topics match shows only in the assignment.
@@ -32,7 +32,7 @@ pub(crate) struct Pattern {
     no_internal: bool,
 }
 
-impl Subscription {
+impl CompiledSubscription {
     /// Validates a subscription and compiles its patterns.
     ///
     /// # Errors
@@ -161,8 +161,8 @@ mod tests {
 
     fn pattern(include: &str, exclude: Option<&str>) -> Pattern {
         let what = Subscribed::Pattern { include: include.into(), exclude: exclude.map(Into::into) };
-        match Subscription::read(what, true).expect("patterns") {
-            Subscription::Pattern(pattern) => pattern,
+        match CompiledSubscription::read(what, true).expect("patterns") {
+            CompiledSubscription::Pattern(pattern) => pattern,
             other => panic!("no pattern: {other:?}"),
         }
     }
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn a_pattern_that_cannot_be_read_says_where() {
         let what = Subscribed::Pattern { include: "a(".into(), exclude: None };
-        let error = Subscription::read(what, true).expect_err("unbalanced").to_string();
+        let error = CompiledSubscription::read(what, true).expect_err("unbalanced").to_string();
         assert!(error.contains("\"a(\""), "{error}");
     }
 }

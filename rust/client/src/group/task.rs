@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::assigning::Led;
 use super::commits::PendingCommits;
 use super::handle::{GroupCommand, MembershipParts, Shared};
-use super::subscription::{Subscription, topic_infos};
+use super::subscription::{CompiledSubscription, topic_infos};
 use super::turns::Turns;
 use super::{Listens, PendingCallback};
 use crate::coordinator::fault;
@@ -57,11 +57,11 @@ pub(super) struct Task {
     pub(super) shared: Arc<Shared>,
     pub(super) events: mpsc::UnboundedSender<Event>,
     pub(super) commits: PendingCommits,
-    /// The member's calls in flight, by which each can be abandoned.
+    /// The member's calls in flight, by which each can be cancelled.
     pub(super) calls: BTreeMap<CallId, oneshot::Sender<()>>,
     pub(super) turns: Turns,
     inbox: mpsc::UnboundedReceiver<Event>,
-    pub(super) subscription: Option<Subscription>,
+    pub(super) subscription: Option<CompiledSubscription>,
     listens: Listens,
     /// True if the member was given the present subscription.
     is_subscription_given: bool,
@@ -234,10 +234,10 @@ impl Task {
         self.handle(Input::Tick);
     }
 
-    fn subscribe(&mut self, subscription: Subscription, listens: Listens) {
+    fn subscribe(&mut self, subscription: CompiledSubscription, listens: Listens) {
         self.forget_subscription();
         self.parts.base.metadata.set_filter(subscription.filter());
-        if let Subscription::Topics(topics) = &subscription {
+        if let CompiledSubscription::Topics(topics) = &subscription {
             self.parts.base.metadata.hold(topics.iter().cloned());
         }
         self.subscription = Some(subscription);
@@ -247,7 +247,7 @@ impl Task {
     }
 
     fn look_at_topics(&mut self) {
-        if let Some(Subscription::ServerPattern(pattern)) = &self.subscription {
+        if let Some(CompiledSubscription::ServerPattern(pattern)) = &self.subscription {
             if self.state.protocol() == GroupProtocol::Classic {
                 let error = super::subscription::pattern_for_nobody(pattern);
                 return self.parts.buffer.group().raise(error, true);
@@ -259,7 +259,7 @@ impl Task {
     }
 
     fn forget_subscription(&mut self) {
-        if let Some(Subscription::Topics(topics)) = self.subscription.take() {
+        if let Some(CompiledSubscription::Topics(topics)) = self.subscription.take() {
             self.parts.base.metadata.release(topics);
         }
         self.parts.base.metadata.set_filter(None);
@@ -283,7 +283,7 @@ impl Task {
         let Some(topics) = self.subscription.as_ref().and_then(|subscription| subscription.topics(view)) else {
             return;
         };
-        self.note_unmatched(matches!(self.subscription, Some(Subscription::Pattern(_))) && topics.is_empty());
+        self.note_unmatched(matches!(self.subscription, Some(CompiledSubscription::Pattern(_))) && topics.is_empty());
         // No member joins without topics. A member in the group revokes everything it owns.
         if topics != self.subscribed || !self.is_subscription_given && !self.state.is_unsubscribed() {
             self.subscribed.clone_from(&topics);
@@ -300,9 +300,9 @@ impl Task {
     fn give_subscription(&mut self, topics: BTreeSet<Arc<str>>) {
         self.is_subscription_given = true;
         let subscription = match self.subscription {
-            Some(Subscription::Topics(_)) => group::Subscription::Topics(topics),
-            Some(Subscription::Pattern(_)) => group::Subscription::Matched(topics),
-            Some(Subscription::ServerPattern(_)) | None => return,
+            Some(CompiledSubscription::Topics(_)) => group::Subscription::Topics(topics),
+            Some(CompiledSubscription::Pattern(_)) => group::Subscription::Matched(topics),
+            Some(CompiledSubscription::ServerPattern(_)) | None => return,
         };
         self.handle(Input::Subscribe(subscription));
     }
@@ -372,9 +372,9 @@ impl Task {
         let buffer = &self.parts.buffer;
         match output {
             Output::Call { id, target, call } => self.send(id, target, call),
-            Output::AbandonCall { id } => {
+            Output::CancelCall { id } => {
                 // The call's task may have ended, and its answer may be on the way.
-                let _ = self.calls.remove(&id).map(|abandon| abandon.send(()));
+                let _ = self.calls.remove(&id).map(|cancel| cancel.send(()));
             }
             Output::ComputeAssignment { ticket, assignor, members } => {
                 self.topics_changed = false;

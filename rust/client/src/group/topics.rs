@@ -8,7 +8,7 @@ use monedula_engine::fetch::ResetPolicy;
 use monedula_engine::group::{self, GroupProtocol, Input};
 use monedula_protocol::types::Uuid;
 
-use super::subscription::Subscription;
+use super::subscription::CompiledSubscription;
 use super::task::{Event, Task};
 use crate::error::ClientError;
 use crate::log::kinds;
@@ -32,7 +32,7 @@ impl Task {
     }
 
     pub(super) fn listed(&mut self, pattern: String, cluster: Result<Box<Cluster>, ClientError>) {
-        if !matches!(&self.subscription, Some(Subscription::ServerPattern(given)) if *given == pattern) {
+        if !matches!(&self.subscription, Some(CompiledSubscription::ServerPattern(given)) if *given == pattern) {
             return;
         }
         match cluster {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use monedula_broker::control::Command;
 use monedula_broker::{Effect, Fault, NodeId, Selector};
 use monedula_client::group::{CallbackKind, Listens, Subscribed};
-use monedula_engine::assign::{AssignError, Assignment, Assignor, Protocol, Subscription, Topics, builtin};
+use monedula_engine::assign::{AssignError, Assignment, Assignor, MemberSubscription, Protocol, Topics, builtin};
 use serde_json::json;
 
 use crate::support::{GROUP, User, World, until};
@@ -139,7 +139,7 @@ impl Assignor for Slow {
         self.assignor.protocol()
     }
 
-    fn assign(&self, topics: &Topics, members: &[Subscription]) -> Result<Assignment, AssignError> {
+    fn assign(&self, topics: &Topics, members: &[MemberSubscription]) -> Result<Assignment, AssignError> {
         if !self.asked.swap(true, Ordering::SeqCst) {
             assert!(topics.is_empty(), "no broker knows the topic");
             self.go_on.lock().expect("a lock").recv().expect("the test's word");

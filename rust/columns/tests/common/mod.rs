@@ -11,7 +11,7 @@ use monedula_columns::{
     AbortedTransaction, BatchBuilder, BufferPool, ColumnBatch, ColumnSet, PartitionWalker, Scratch, WalkOptions, Walked,
 };
 use monedula_protocol::compression::{Compression, Compressor};
-use monedula_protocol::records::{BatchEncoder, Header, NewRecord};
+use monedula_protocol::records::{BatchEncoder, Batches, Header, NewRecord};
 
 /// A header of a row: the key as the column shows it (lossy UTF-8), and the value.
 pub(crate) type RowHeader = (String, Option<Vec<u8>>);
@@ -43,6 +43,15 @@ pub(crate) fn encode(encoder: &BatchEncoder) -> Vec<u8> {
     let mut bytes = Vec::new();
     encoder.encode(&mut Compressor::new(), &mut bytes).expect("encodes");
     bytes
+}
+
+/// The batch with log append time as its timestamp type.
+pub(crate) fn with_append_time(batch: &[u8], append_time_ms: i64) -> Vec<u8> {
+    let batch = Batches::new(batch).next().expect("a batch").expect("sound");
+    let mut header = batch.header;
+    header.set_log_append_time(append_time_ms);
+    header.crc = header.crc_over(batch.payload());
+    [&header.to_bytes()[..], batch.payload()].concat()
 }
 
 /// A batch of `count` records `k<offset>` / `value-<offset>` from `base_offset` on.

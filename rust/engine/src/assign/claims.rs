@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::Subscription;
+use super::MemberSubscription;
 use super::group::{Group, Owners};
 use crate::TopicPartition;
 
@@ -16,17 +16,17 @@ pub(super) struct Claims {
     /// The only member that claims the partition in the newest generation in which it is claimed. If two claim it in
     /// the same generation, neither counts.
     pub(super) owners: Owners,
-    /// Whether any member claims the partition, in any generation.
+    /// Partitions that a member claims, in any generation.
     pub(super) claimed: Vec<bool>,
     /// The member that claims the partition in a generation older than the newest; of several, the one with the newest
     /// of these.
     pub(super) earlier: Owners,
-    /// Whether the partition must not be assigned, because it is reserved for a lost member. No member claims it.
+    /// Partitions that must not be assigned, because they are reserved for a lost member. No member claims them.
     pub(super) reserved: Vec<bool>,
 }
 
 impl Claims {
-    pub(super) fn settle<'a>(group: &Group<'a>, claim: impl Fn(&'a Subscription) -> Claim<'a>) -> Self {
+    pub(super) fn settle<'a>(group: &Group<'a>, claim: impl Fn(&'a MemberSubscription) -> Claim<'a>) -> Self {
         let claims: Vec<_> = group.members.iter().map(|member| claim(member)).collect();
         let newest = claims.iter().map(|(generation, _)| *generation).max().unwrap_or(-1);
         let count = group.partition_count();

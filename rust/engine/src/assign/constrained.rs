@@ -52,9 +52,9 @@ fn kept(group: &Group<'_>, claims: &Claims, racks: Option<&Racks<'_>>) -> Vec<Ve
 struct Dealing {
     owners: Owners,
     counts: Vec<usize>,
-    /// How many partitions each member gets at least.
+    /// The least number of partitions of each member.
     least: usize,
-    /// How many members may still get one more than that.
+    /// The number of members that may still get one more than that.
     extra: usize,
     /// Members with fewer than `least`.
     below: Vec<usize>,

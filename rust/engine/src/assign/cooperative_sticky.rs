@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::claims::{Claim, Claims};
 use super::group::Group;
-use super::{AssignError, Assignment, Assignor, LastAssignment, Protocol, Subscription, Topics, sticky};
+use super::{AssignError, Assignment, Assignor, LastAssignment, MemberSubscription, Protocol, Topics, sticky};
 
 /// Java's `CooperativeStickyAssignor`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +28,7 @@ impl Assignor for CooperativeSticky {
         Some(last.generation.to_be_bytes().to_vec())
     }
 
-    fn assign(&self, topics: &Topics, members: &[Subscription]) -> Result<Assignment, AssignError> {
+    fn assign(&self, topics: &Topics, members: &[MemberSubscription]) -> Result<Assignment, AssignError> {
         let group = Group::by_id(topics, members);
         let claims = Claims::settle(&group, claim);
         let mut owners = sticky::owners(&group, &claims);
@@ -43,7 +43,7 @@ impl Assignor for CooperativeSticky {
 }
 
 /// The owned partitions. Only members from before KIP-792 send the generation in the user data.
-fn claim(member: &Subscription) -> Claim<'_> {
+fn claim(member: &MemberSubscription) -> Claim<'_> {
     let from_user_data = || member.user_data.as_deref()?.first_chunk().copied().map(i32::from_be_bytes);
     let generation = if member.generation >= 0 { member.generation } else { from_user_data().unwrap_or(-1) };
     (generation, Cow::Borrowed(&member.owned))

@@ -21,7 +21,7 @@ use std::time::Duration;
 use super::claims::Claims;
 use super::group::{Group, Owners};
 use super::schedule::{Deferral, DeferredUserData, Loss, NAMES_BYTES_MAX, Newcomers, Schedule, newest};
-use super::{AssignError, Assignment, Assignor, LastAssignment, Protocol, Subscription, Topics, sticky};
+use super::{AssignError, Assignment, Assignor, LastAssignment, MemberSubscription, Protocol, Topics, sticky};
 
 /// The delays and limits of the deferring assignors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub const ROUNDS: usize = 10;
 pub(super) struct Deferred {
     name: &'static str,
     pace: Pace,
-    /// Whether the limit per round is a share of the partitions if the pace has none.
+    /// Set if the limit per round is a share of the partitions when the pace has none.
     by_share: bool,
 }
 
@@ -97,7 +97,7 @@ impl Assignor for Deferred {
         true
     }
 
-    fn assign(&self, topics: &Topics, members: &[Subscription]) -> Result<Assignment, AssignError> {
+    fn assign(&self, topics: &Topics, members: &[MemberSubscription]) -> Result<Assignment, AssignError> {
         let group = Group::by_id(topics, members);
         let share = self.by_share.then(|| group.partition_count().div_ceil(ROUNDS).max(1));
         let (owners, schedule) = Round::new(self.pace, self.pace.max_moves.or(share), &group).assign();
@@ -115,13 +115,13 @@ impl Assignor for Deferred {
 /// The computation of one assignment.
 struct Round<'g, 'a> {
     pace: Pace,
-    /// How many partitions may move in this round; `None` for no limit.
+    /// The most partitions that may move in this round; `None` for no limit.
     max_moves: Option<usize>,
     group: &'g Group<'a>,
     claims: Claims,
     /// The schedule of the previous assignment as the members report it, with times limited to this leader's settings.
     known: Option<Schedule>,
-    /// Whether each member was already in the group.
+    /// Members that were already in the group.
     stood: Vec<bool>,
     /// The losses, whose partitions must not be assigned.
     losses: Vec<Lost>,
@@ -136,7 +136,7 @@ struct Lost {
     members: usize,
     partitions: BTreeSet<usize>,
     names: BTreeSet<Arc<str>>,
-    /// Whether the loss is new since the previous assignment.
+    /// Set if the loss is new since the previous assignment.
     now: bool,
 }
 
@@ -178,7 +178,7 @@ impl<'g, 'a> Round<'g, 'a> {
         (owners, schedule)
     }
 
-    /// How long a new group still waits for more members; `None` if it does not.
+    /// The time that a new group still waits for more members; `None` if it does not.
     fn start(&self) -> Option<Duration> {
         if self.claims.claimed.contains(&true) {
             return None;
@@ -220,7 +220,7 @@ impl<'g, 'a> Round<'g, 'a> {
         self.group.members.iter().map(|member| name_of(member).into()).collect()
     }
 
-    /// Whether each partition was assigned before. New partitions, and those that were moving, are assigned at once.
+    /// Partitions that were assigned before. New ones, and those that were moving, are assigned at once.
     fn known_partitions(&self) -> Vec<bool> {
         let mut all = vec![false; self.group.partition_count()];
         for topic in 0..self.group.topic_count() {
@@ -344,7 +344,7 @@ impl<'g, 'a> Round<'g, 'a> {
         wanted
     }
 
-    /// How many partitions may begin to move now; `None` if none may before the wait for lost members ends.
+    /// The number of partitions that may begin to move now; `None` if none may before the wait for lost members ends.
     fn moves_now(&self) -> Option<usize> {
         let unbalanced = self.known.as_ref().is_some_and(|known| known.unbalanced);
         if !self.losses.is_empty() && !self.grown && !unbalanced {
@@ -408,7 +408,7 @@ struct Move {
     gets: usize,
 }
 
-/// How many moves began, and whether others were withheld.
+/// The number of moves that began, and a flag for others that were withheld.
 #[derive(Clone, Copy)]
 struct Moves {
     begun: usize,
@@ -416,7 +416,7 @@ struct Moves {
 }
 
 /// The name of a member in schedules: its static id, which outlives the member id, or else the member id.
-fn name_of(member: &Subscription) -> &str {
+fn name_of(member: &MemberSubscription) -> &str {
     member.instance_id.as_ref().unwrap_or(&member.member_id)
 }
 

@@ -22,7 +22,7 @@ pub(super) fn owners(group: &Group<'_>, claims: &Claims, racks: Option<&Racks<'_
     let revoked =
         (0..group.partition_count()).any(|one| claims.owners[one].is_some() && balancing.homes[one].is_none());
     if !revoked {
-        // New partitions first: moving them takes none from a previous owner.
+        // New partitions come first: moving them takes none from a previous owner.
         balancing.level(&free, claims);
     }
     balancing.level(&all, claims);
@@ -40,7 +40,6 @@ struct Balancing<'g, 'a> {
     owners: Owners,
     /// The owners before any partition was moved for balance.
     origins: Owners,
-    /// How many partitions each member has.
     loads: Vec<usize>,
 }
 

@@ -8,16 +8,16 @@ use std::sync::Arc;
 use monedula_protocol::java;
 
 use super::racks::Racks;
-use super::{Assignment, MemberAssignment, Subscription, Topics};
+use super::{Assignment, MemberAssignment, MemberSubscription, Topics};
 use crate::TopicPartition;
 
-/// Who owns each partition, by the partition's number in the group.
+/// The owner of each partition, by the partition's number in the group.
 pub(super) type Owners = Vec<Option<usize>>;
 
 /// The subscribed topics in the order of their names, and the members in an order that the assignor chose.
 pub(super) struct Group<'a> {
     /// The members; a member's index is its number.
-    pub(super) members: Vec<&'a Subscription>,
+    pub(super) members: Vec<&'a MemberSubscription>,
     /// The members' numbers in the order in which they were given.
     pub(super) joined: Vec<usize>,
     /// For each topic, the numbers of its subscribers, ascending.
@@ -31,7 +31,7 @@ pub(super) struct Group<'a> {
 
 impl<'a> Group<'a> {
     /// Members in the order of Java's range and round robin: static ones by instance id, then the others by member id.
-    pub(super) fn static_first(topics: &'a Topics, members: &'a [Subscription]) -> Self {
+    pub(super) fn static_first(topics: &'a Topics, members: &'a [MemberSubscription]) -> Self {
         Self::sorted(topics, members, |one, other| match (&one.instance_id, &other.instance_id) {
             (Some(one), Some(other)) => java::order(one, other),
             (Some(_), None) => Ordering::Less,
@@ -41,14 +41,14 @@ impl<'a> Group<'a> {
     }
 
     /// Members in the order of their ids.
-    pub(super) fn by_id(topics: &'a Topics, members: &'a [Subscription]) -> Self {
+    pub(super) fn by_id(topics: &'a Topics, members: &'a [MemberSubscription]) -> Self {
         Self::sorted(topics, members, |one, other| java::order(&one.member_id, &other.member_id))
     }
 
     fn sorted(
         topics: &'a Topics,
-        members: &'a [Subscription],
-        order: impl Fn(&Subscription, &Subscription) -> Ordering,
+        members: &'a [MemberSubscription],
+        order: impl Fn(&MemberSubscription, &MemberSubscription) -> Ordering,
     ) -> Self {
         let mut places: Vec<_> = (0..members.len()).collect();
         places.sort_by(|&one, &other| order(&members[one], &members[other]));
@@ -67,12 +67,11 @@ impl<'a> Group<'a> {
         Self { members, joined, subscribers, names, starts, racks }
     }
 
-    /// How many topics there are.
     pub(super) fn topic_count(&self) -> usize {
         self.names.len()
     }
 
-    /// How many partitions all topics have.
+    /// The number of partitions of all topics.
     pub(super) fn partition_count(&self) -> usize {
         self.starts.last().copied().unwrap_or(0)
     }
@@ -82,12 +81,10 @@ impl<'a> Group<'a> {
         self.starts[topic]..self.starts[topic + 1]
     }
 
-    /// The name of a topic.
     pub(super) fn name(&self, topic: usize) -> &'a Arc<str> {
         self.names[topic]
     }
 
-    /// The topic of a partition.
     pub(super) fn topic_of(&self, partition: usize) -> usize {
         self.starts.partition_point(|&start| start <= partition).saturating_sub(1)
     }
@@ -111,7 +108,6 @@ impl<'a> Group<'a> {
         range.contains(&number).then_some(number)
     }
 
-    /// Whether a member subscribes to a topic.
     pub(super) fn subscribes(&self, member: usize, topic: usize) -> bool {
         self.subscribers[topic].binary_search(&member).is_ok()
     }
@@ -137,7 +133,7 @@ impl<'a> Group<'a> {
 }
 
 /// The subscribers of each topic, without topics that have none.
-fn subscribers<'a>(topics: &'a Topics, members: &[&Subscription]) -> Vec<(&'a Arc<str>, Vec<usize>)> {
+fn subscribers<'a>(topics: &'a Topics, members: &[&MemberSubscription]) -> Vec<(&'a Arc<str>, Vec<usize>)> {
     let mut subscribed: Vec<(&Arc<str>, Vec<usize>)> = topics.keys().map(|name| (name, Vec::new())).collect();
     // Many members subscribe to the same topics: if the names equal those of the previous member, so do the topic
     // numbers.

@@ -26,7 +26,7 @@ pub use self::deferred::{Pace, ROUNDS};
 pub use self::registry::{BUILTIN, builtin, builtin_with, eager_beside_deferring};
 pub use self::schedule::{Deferral, DeferredUserData, Loss, NAMES_BYTES_MAX, Newcomers, Schedule, ScheduleError};
 pub use self::subscription::{
-    assignment_bytes, perform, read_assignment, read_subscription, subscribed_topics, subscription_bytes,
+    assignment_bytes, perform, read_assignment, read_subscriptions, subscribed_topics, subscription_bytes,
     with_user_data,
 };
 pub use self::topics::topics_of;
@@ -36,18 +36,18 @@ use crate::TopicPartition;
 /// partition whose racks are not known.
 pub type Topics = BTreeMap<Arc<str>, Vec<Vec<Arc<str>>>>;
 
-/// When members revoke partitions (KIP-429).
+/// The rebalance protocol (KIP-429): it says which partitions members revoke, and at which time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
     /// All of them, before they join.
     Eager,
-    /// Those that the new assignment lacks, after it is known; all others are read on.
+    /// The partitions that the new assignment lacks, after it is known; all others are read on.
     Cooperative,
 }
 
 /// The subscription of a member, as the leader gets it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Subscription {
+pub struct MemberSubscription {
     /// The member id.
     pub member_id: String,
     /// The static id (KIP-345), which outlives `member_id`.
@@ -85,11 +85,11 @@ pub struct LastAssignment {
     pub partitions: BTreeSet<TopicPartition>,
     /// The user data of the assignment.
     pub user_data: Option<Vec<u8>>,
-    /// Whether the member has been in the group ever since.
+    /// Set if the member has been in the group ever since.
     pub current: bool,
-    /// How long ago the assignment arrived.
+    /// The time since the assignment arrived.
     pub age: Duration,
-    /// Whether the user requested a rebalance, which ends the waits of that assignment.
+    /// Set if the user requested a rebalance, which ends the waits of that assignment.
     pub ends_waits: bool,
 }
 
@@ -98,7 +98,7 @@ pub trait Assignor: Send + Sync {
     /// The name that members agree on, such as `range`.
     fn name(&self) -> &str;
 
-    /// When its members revoke partitions.
+    /// The rebalance protocol of its members.
     fn protocol(&self) -> Protocol;
 
     /// The user data that a member sends to the leader, beside topics and owned partitions.
@@ -107,15 +107,15 @@ pub trait Assignor: Send + Sync {
         None
     }
 
-    /// What an assignment defers, according to its user data. The member joins again when that is due.
+    /// The deferred part of an assignment, according to its user data. The member joins again when that is due.
     fn deferral(&self, user_data: Option<&[u8]>) -> Deferral {
         let _ = user_data;
         Deferral::default()
     }
 
-    /// Whether it defers moves or assignments. If so, the leader updates the remaining times in its own subscription
-    /// before it assigns, and a member takes part in a rebalance while it still revokes partitions: it keeps reporting
-    /// them as owned, and the leader knows that they are about to become free.
+    /// Tells whether it defers moves or assignments. If so, the leader updates the remaining times in its own
+    /// subscription before it assigns, and a member takes part in a rebalance while it still revokes partitions: it
+    /// keeps reporting them as owned, and the leader knows that they are about to become free.
     fn defers(&self) -> bool {
         false
     }
@@ -124,24 +124,23 @@ pub trait Assignor: Send + Sync {
     ///
     /// # Errors
     /// Why it cannot assign, as a message for the user.
-    fn assign(&self, topics: &Topics, members: &[Subscription]) -> Result<Assignment, AssignError>;
+    fn assign(&self, topics: &Topics, members: &[MemberSubscription]) -> Result<Assignment, AssignError>;
 }
 
-/// Why a leader could not compute an assignment.
+/// The reason why a leader could not compute an assignment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum AssignError {
     /// A member's subscription is malformed.
     #[error("the subscription of member {member_id} cannot be read: {reason}")]
     Subscription {
-        /// The member.
         member_id: String,
-        /// What is malformed.
+        /// The malformed part.
         reason: String,
     },
     /// The assignor failed.
     #[error("the assignor {assignor} failed: {reason}")]
     Failed {
-        /// Its name.
         assignor: String,
         /// Its error message.
         reason: String,
@@ -155,17 +154,15 @@ pub enum AssignError {
     /// The system grants no thread to assign on. A retry may succeed.
     #[error("the assignor {assignor} cannot run: {reason}")]
     NoThread {
-        /// Its name.
         assignor: String,
-        /// What the system says.
+        /// The system's error.
         reason: String,
     },
     /// The assignor returned an invalid assignment.
     #[error("the assignor {assignor} {what}")]
     Invalid {
-        /// Its name.
         assignor: String,
-        /// What is invalid, as the end of a sentence.
+        /// The invalid part, as the end of a sentence.
         what: String,
     },
 }

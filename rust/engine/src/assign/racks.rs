@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Subscription;
+use super::MemberSubscription;
 
 /// The racks, by number, of the members of a group and of its partitions' replicas.
 pub(super) struct Racks<'a> {
     members: Vec<Option<u32>>,
     partitions: Vec<Vec<u32>>,
-    /// How many members each rack has.
+    /// The number of members in each rack.
     sizes: BTreeMap<u32, usize>,
     numbers: BTreeMap<&'a str, u32>,
 }
@@ -18,7 +18,7 @@ pub(super) struct Racks<'a> {
 impl<'a> Racks<'a> {
     /// The racks of these members and partitions. `None` if no member has a rack.
     pub(super) fn new(
-        members: &[&'a Subscription],
+        members: &[&'a MemberSubscription],
         partitions: impl Iterator<Item = &'a Vec<Arc<str>>>,
     ) -> Option<Self> {
         let mut racks =
@@ -47,7 +47,8 @@ impl<'a> Racks<'a> {
         *self.numbers.entry(rack).or_insert(next)
     }
 
-    /// Whether racks make a difference: members share racks with replicas, and not every rack has every partition.
+    /// Tells whether racks make a difference: members share racks with replicas, and not every rack has every
+    /// partition.
     pub(super) fn matter(&self, members: impl Iterator<Item = usize>, partitions: Range<usize>) -> bool {
         let of_members: BTreeSet<_> = members.filter_map(|member| self.members[member]).collect();
         let everywhere: BTreeSet<_> = self.partitions[partitions.clone()].iter().flatten().copied().collect();
@@ -60,17 +61,17 @@ impl<'a> Racks<'a> {
         self.members[member]
     }
 
-    /// Whether the partition has a replica in the member's rack.
+    /// Tells whether the partition has a replica in the member's rack.
     pub(super) fn shared(&self, member: usize, partition: usize) -> bool {
         self.members[member].is_some_and(|rack| self.partitions[partition].contains(&rack))
     }
 
-    /// Whether the member has a rack and the partition has no replica there.
+    /// Tells whether the member has a rack and the partition has no replica there.
     pub(super) fn mismatch(&self, member: usize, partition: usize) -> bool {
         self.members[member].is_some() && !self.shared(member, partition)
     }
 
-    /// How many members have a replica of the partition in their rack.
+    /// The number of members that have a replica of the partition in their rack.
     pub(super) fn members_near(&self, partition: usize) -> usize {
         self.partitions[partition].iter().filter_map(|rack| self.sizes.get(rack)).sum()
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::group::{Group, Owners};
 use super::racks::Racks;
-use super::{AssignError, Assignment, Assignor, Protocol, Subscription, Topics};
+use super::{AssignError, Assignment, Assignor, MemberSubscription, Protocol, Topics};
 
 /// Java's `RangeAssignor`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,7 +23,7 @@ impl Assignor for Range {
         Protocol::Eager
     }
 
-    fn assign(&self, topics: &Topics, members: &[Subscription]) -> Result<Assignment, AssignError> {
+    fn assign(&self, topics: &Topics, members: &[MemberSubscription]) -> Result<Assignment, AssignError> {
         let group = Group::static_first(topics, members);
         let mut owners = vec![None; group.partition_count()];
         let topics = 0..group.topic_count();
@@ -42,11 +42,11 @@ impl Assignor for Range {
 struct Shares<'g> {
     partitions: std::ops::Range<usize>,
     members: &'g [usize],
-    /// How many partitions each of `members` has.
+    /// The number of partitions of each of `members`.
     counts: Vec<usize>,
-    /// How many partitions each member gets at least.
+    /// The least number of partitions of each member.
     least: usize,
-    /// How many members may still get one more than that.
+    /// The number of members that may still get one more than that.
     extra: usize,
 }
 
@@ -61,7 +61,7 @@ impl<'g> Shares<'g> {
         Some(Self { partitions, members, counts: vec![0; members.len()], least, extra })
     }
 
-    /// How many more partitions the member at `place` may get.
+    /// The number of partitions that the member at `place` may still get.
     fn room(&self, place: usize) -> usize {
         (self.least + usize::from(self.extra > 0)).saturating_sub(self.counts[place])
     }

@@ -1,7 +1,7 @@
 //! Round robin: the sorted partitions of all topics are assigned to the members in turn.
 
 use super::group::Group;
-use super::{AssignError, Assignment, Assignor, Protocol, Subscription, Topics};
+use super::{AssignError, Assignment, Assignor, MemberSubscription, Protocol, Topics};
 
 /// Java's `RoundRobinAssignor`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,7 +16,7 @@ impl Assignor for RoundRobin {
         Protocol::Eager
     }
 
-    fn assign(&self, topics: &Topics, members: &[Subscription]) -> Result<Assignment, AssignError> {
+    fn assign(&self, topics: &Topics, members: &[MemberSubscription]) -> Result<Assignment, AssignError> {
         let group = Group::static_first(topics, members);
         let mut owners = vec![None; group.partition_count()];
         let mut turn = 0;

@@ -17,12 +17,13 @@ use super::LastAssignment;
 use super::subscription::{by_topic, flat};
 use crate::TopicPartition;
 
-/// When a group rebalances without a change of members or topics, and which partitions have no owner until then.
+/// The time when a group rebalances without a change of members or topics, and the partitions without an owner until
+/// then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deferral {
     /// The time until the rebalance, counted from the assignment; `None` if nothing was deferred.
     pub rejoin_after: Option<Duration>,
-    /// How many partitions have no owner intentionally; `usize::MAX` if none is assigned yet.
+    /// The number of partitions that have no owner intentionally; `usize::MAX` if none is assigned yet.
     pub left_out: usize,
     /// The partitions of these that are reserved for lost members.
     pub losses: Vec<Loss>,
@@ -33,7 +34,7 @@ pub struct Deferral {
 pub struct Loss {
     /// The time until the partitions are assigned to others.
     pub remaining: Duration,
-    /// How many of the members have not come back yet.
+    /// The number of these members that have not come back yet.
     pub members: usize,
     /// The partitions that they owned.
     pub partitions: BTreeSet<TopicPartition>,
@@ -48,7 +49,7 @@ pub struct Loss {
 pub struct Newcomers {
     /// The time for which they can replace a lost member.
     pub remaining: Duration,
-    /// How many of them have not replaced a lost member yet.
+    /// The number of them that have not replaced a lost member yet.
     pub members: usize,
 }
 
@@ -57,18 +58,18 @@ pub struct Newcomers {
 /// square of this.
 pub const NAMES_BYTES_MAX: usize = 1024;
 
-/// What was deferred, and the members and topics of the group at that time.
+/// The deferred part of an assignment, and the members and topics of the group at that time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
     /// The time until the first partitions are assigned; `None` if they are.
     pub start: Option<Duration>,
     /// The time until the next round, in which partitions may move again.
     pub round: Option<Duration>,
-    /// Whether moves were withheld for a later round.
+    /// Set if moves were withheld for a later round.
     pub unbalanced: bool,
-    /// How many members the group had.
+    /// The number of members of the group.
     pub members: usize,
-    /// How many partitions each topic had.
+    /// The number of partitions of each topic.
     pub topics: BTreeMap<Arc<str>, usize>,
     /// Partitions without an owner, because they move and have to be revoked first.
     pub moving: BTreeSet<TopicPartition>,
@@ -171,7 +172,7 @@ impl Schedule {
         self
     }
 
-    /// When the group has to rebalance again, and which partitions have no owner until then.
+    /// The time when the group has to rebalance again, and the partitions without an owner until then.
     pub fn deferral(&self) -> Deferral {
         let lost = self.losses.iter().map(|loss| loss.remaining).min();
         let round = self.round.filter(|_| self.unbalanced);
@@ -202,7 +203,7 @@ pub struct DeferredUserData {
     pub generation: Option<i32>,
     /// The schedule of that assignment.
     pub schedule: Option<Schedule>,
-    /// Whether its user requested a rebalance that ends all waits.
+    /// Set if its user requested a rebalance that ends all waits.
     pub ends_waits: bool,
 }
 
@@ -240,7 +241,7 @@ pub(super) fn newest(members: Vec<DeferredUserData>) -> Option<Schedule> {
     of_last.map(|(_, schedule)| schedule).min_by_key(Schedule::waits)
 }
 
-/// Why user data cannot be decoded.
+/// The reason why user data cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
     /// Malformed bytes, or an unknown version.
@@ -249,7 +250,7 @@ pub enum ScheduleError {
     /// An invalid number.
     #[error("user data of a deferring assignor: {number} {what}")]
     Number {
-        /// What the number counts.
+        /// The thing that the number counts.
         what: &'static str,
         /// The number.
         number: i32,

@@ -13,7 +13,9 @@ use monedula_protocol::wire::{Reader, Writer};
 use super::claims::{Claim, Claims};
 use super::group::{Group, Owners};
 use super::subscription::{by_topic, flat};
-use super::{AssignError, Assignment, Assignor, LastAssignment, Protocol, Subscription, Topics, constrained, general};
+use super::{
+    AssignError, Assignment, Assignor, LastAssignment, MemberSubscription, Protocol, Topics, constrained, general,
+};
 
 /// Java's `StickyAssignor`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,7 +45,7 @@ impl Assignor for Sticky {
         Some(writer.into_bytes())
     }
 
-    fn assign(&self, topics: &Topics, members: &[Subscription]) -> Result<Assignment, AssignError> {
+    fn assign(&self, topics: &Topics, members: &[MemberSubscription]) -> Result<Assignment, AssignError> {
         let group = Group::by_id(topics, members);
         let owners = owners(&group, &Claims::settle(&group, claim));
         Ok(group.assignment(&owners))
@@ -51,7 +53,7 @@ impl Assignor for Sticky {
 }
 
 /// The claim in the member's user data. Malformed data counts as none, as in Java: the member is treated as new.
-fn claim(member: &Subscription) -> Claim<'_> {
+fn claim(member: &MemberSubscription) -> Claim<'_> {
     let nothing = (-1, Cow::Borrowed(&[][..]));
     let Some(bytes) = &member.user_data else { return nothing };
     // Version 0 has no generation; the two differ only in their length.

@@ -9,7 +9,7 @@ use monedula_protocol::messages::consumer_protocol::{
     ConsumerProtocolAssignment, ConsumerProtocolSubscription, LAST_VERSION, TopicPartition as WirePartitions,
 };
 
-use super::{AssignError, Assignor, LastAssignment, MemberAssignment, Protocol, Subscription, Topics};
+use super::{AssignError, Assignor, LastAssignment, MemberAssignment, MemberSubscription, Protocol, Topics};
 use crate::TopicPartition;
 
 /// Encodes a member's subscription for JoinGroup. `generation` is the member's generation, -1 for none. `owned` is
@@ -47,16 +47,28 @@ pub fn with_user_data(bytes: &[u8], user_data: Option<&[u8]>) -> Result<Vec<u8>,
     subscription.write(LAST_VERSION)
 }
 
-/// Decodes a member's subscription.
+/// Decodes the subscriptions of a whole group: of each member its id, its static id and the bytes.
 ///
 /// # Errors
 /// If the bytes are no subscription.
-pub fn read_subscription(
-    member_id: &str,
-    instance_id: Option<&str>,
-    bytes: &[u8],
-) -> Result<Subscription, AssignError> {
-    read_with(&mut Names::default(), member_id, instance_id, bytes)
+pub fn read_subscriptions(
+    members: &[(String, Option<String>, Vec<u8>)],
+) -> Result<Vec<MemberSubscription>, AssignError> {
+    let mut names = Names::default();
+    let read = members.iter().map(|(member_id, instance_id, bytes)| {
+        let read = ConsumerProtocolSubscription::read(bytes)
+            .map_err(|error| AssignError::Subscription { member_id: member_id.clone(), reason: error.to_string() })?;
+        Ok(MemberSubscription {
+            member_id: member_id.clone(),
+            instance_id: instance_id.clone(),
+            topics: names.sorted(&read.topics),
+            owned: flat(&read.owned_partitions),
+            generation: read.generation_id,
+            rack: read.rack_id.map(str::to_owned),
+            user_data: read.user_data.map(<[u8]>::to_vec),
+        })
+    });
+    read.collect()
 }
 
 /// The topic names of a whole group, each stored once: a thousand members may subscribe to a thousand topics each.
@@ -93,25 +105,6 @@ impl Names {
         self.known.insert(name.clone());
         name
     }
-}
-
-fn read_with(
-    names: &mut Names,
-    member_id: &str,
-    instance_id: Option<&str>,
-    bytes: &[u8],
-) -> Result<Subscription, AssignError> {
-    let read = ConsumerProtocolSubscription::read(bytes)
-        .map_err(|error| AssignError::Subscription { member_id: member_id.into(), reason: error.to_string() })?;
-    Ok(Subscription {
-        member_id: member_id.into(),
-        instance_id: instance_id.map(str::to_owned),
-        topics: names.sorted(&read.topics),
-        owned: flat(&read.owned_partitions),
-        generation: read.generation_id,
-        rack: read.rack_id.map(str::to_owned),
-        user_data: read.user_data.map(<[u8]>::to_vec),
-    })
 }
 
 /// Encodes one member's assignment for SyncGroup.
@@ -153,9 +146,7 @@ pub fn perform(
     topics: &Topics,
     members: &[(String, Option<String>, Vec<u8>)],
 ) -> Result<Vec<(String, Vec<u8>)>, AssignError> {
-    let mut names = Names::default();
-    let read = members.iter().map(|(id, instance, bytes)| read_with(&mut names, id, instance.as_deref(), bytes));
-    let subscriptions = read.collect::<Result<Vec<_>, _>>()?;
+    let subscriptions = read_subscriptions(members)?;
     let assignment = assignor.assign(topics, &subscriptions)?;
     check(assignor, &subscriptions, &assignment)?;
     let nothing = MemberAssignment::default();
@@ -170,7 +161,7 @@ pub fn perform(
 
 fn check(
     assignor: &dyn Assignor,
-    members: &[Subscription],
+    members: &[MemberSubscription],
     assignment: &BTreeMap<String, MemberAssignment>,
 ) -> Result<(), AssignError> {
     let invalid = |what: String| Err(AssignError::Invalid { assignor: assignor.name().into(), what });
@@ -210,11 +201,7 @@ fn check(
 /// # Errors
 /// If a subscription cannot be read.
 pub fn subscribed_topics(members: &[(String, Option<String>, Vec<u8>)]) -> Result<BTreeSet<Arc<str>>, AssignError> {
-    let mut names = Names::default();
-    for (id, instance, bytes) in members {
-        read_with(&mut names, id, instance.as_deref(), bytes)?;
-    }
-    Ok(names.known)
+    Ok(read_subscriptions(members)?.into_iter().flat_map(|member| member.topics).collect())
 }
 
 pub(super) fn by_topic(partitions: &BTreeSet<TopicPartition>) -> Vec<WirePartitions<'_>> {

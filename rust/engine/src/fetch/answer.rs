@@ -14,7 +14,7 @@ use super::machine::FetchMachine;
 use super::partition::{PartitionState, Phase};
 use crate::{Now, TopicPartition};
 
-/// How far the fetched batches were stepped over.
+/// The end of the fetched batches that were stepped over.
 #[derive(Clone, Copy)]
 struct Stepped {
     whole_bytes: usize,
@@ -23,10 +23,10 @@ struct Stepped {
     leader_epoch: i32,
 }
 
-/// Why the batches were stepped over no further.
+/// The reason why the batches were stepped over no further.
 struct Broken {
     reason: String,
-    /// Whether the partition must stop here: a fetch behind what was stepped over could pass over the damage unseen.
+    /// Set if the partition must stop here: a fetch behind the damage could pass over it unseen.
     is_final: bool,
 }
 
@@ -108,14 +108,14 @@ impl FetchMachine {
         self.by_partition.get(&TopicPartition::new(name, partition)).copied()
     }
 
-    /// Whether the partition still waits for just what `node` was asked.
+    /// Tells whether the partition still waits for just this answer of the node.
     fn is_expected(&self, node_id: i32, id: AssignmentId) -> bool {
         let asked = self.nodes.get(&node_id).and_then(|node| node.session.asked(id));
         let Some((asked, state)) = asked.zip(self.partitions.get(&id)) else { return false };
         state.span == asked.span && state.offset == asked.offset && state.phase == Phase::Fetching
     }
 
-    /// Whether the answer brought records of the partition, or an error.
+    /// Tells whether the answer brought records of the partition, or an error.
     fn partition_answered(
         &mut self,
         node_id: i32,

@@ -13,7 +13,7 @@ use super::partition::{PartitionState, Phase};
 use crate::cluster::Cluster;
 use crate::{Now, TopicPartition};
 
-/// How a partition is to be read; see [`super::Input::Assign`].
+/// The settings of a partition's reading; see [`super::Input::Assign`].
 pub(super) struct Assignment {
     pub(super) span: u64,
     pub(super) start: Start,

@@ -7,22 +7,23 @@ use crate::backoff::Backoff;
 /// Settings of the machine.
 #[derive(Clone, Debug)]
 pub struct FetchConfig {
-    /// Where to go without a position (`auto.offset.reset`).
+    /// The reset without a position (`auto.offset.reset`).
     pub reset: ResetPolicy,
-    /// How long a broker may wait for `fetch.min.bytes` (`fetch.max.wait.ms`).
+    /// The time that a broker may wait for `fetch.min.bytes` (`fetch.max.wait.ms`).
     pub max_wait: Duration,
     /// Cap of one partition's bytes in an answer (`max.partition.fetch.bytes`).
     pub max_partition_bytes: i32,
-    /// How long a preferred replica is used before the leader is asked again (KIP-392; `metadata.max.age.ms`).
+    /// The time that a preferred replica is used before the leader is asked again (KIP-392; `metadata.max.age.ms`).
     pub preferred_replica_ttl: Duration,
     /// Waits between repetitions (`retry.backoff.ms`, `retry.backoff.max.ms`).
     pub backoff: Backoff,
-    /// After how long a topic or partition that no answer knows counts as missing (`topic.metadata.propagation.max.ms`).
+    /// After how long a topic or partition that no answer knows counts as missing
+    /// (`topic.metadata.propagation.max.ms`).
     pub propagation: Duration,
 }
 
-/// What to do where no position is known, or where the known one is beyond the log's end (`auto.offset.reset`).
-/// A position that retention has passed by goes to the smallest retained offset under either of the first two: a policy
+/// The reset where no position is known, or where the known one is beyond the log's end (`auto.offset.reset`). A
+/// position that retention has passed by goes to the smallest retained offset under either of the first two: a policy
 /// of `latest` must not skip records that are in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ResetPolicy {

@@ -1,17 +1,17 @@
-//! Why a partition is no longer fetched.
+//! Faults that stop a partition.
 
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::TopicPartition;
 
-/// What stopped a partition. It stays so until the user seeks, or assigns anew; other partitions go on.
+/// A fault that stopped a partition. It stays so until the user seeks, or assigns anew; other partitions go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Fault {
     /// The topic, or this partition of it, does not exist.
     #[error("{}: the cluster does not know this {what}; check its name, or create it", missing(partition, what))]
     UnknownTopicOrPartition {
-        /// Which.
         partition: TopicPartition,
         /// "topic" or "partition".
         what: &'static str,
@@ -21,24 +21,16 @@ pub enum Fault {
         "{partition}: the topic was deleted and created again; offsets of the old topic mean nothing in the new \
              one. {}", self.plain_hint()
     )]
-    TopicRecreated {
-        /// Which.
-        partition: TopicPartition,
-    },
+    TopicRecreated { partition: TopicPartition },
     /// The user may not read the topic.
     #[error("{partition}: reading the topic is not allowed (TOPIC_AUTHORIZATION_FAILED); ask for the READ permission")]
-    TopicDenied {
-        /// Which.
-        partition: TopicPartition,
-    },
+    TopicDenied { partition: TopicPartition },
     /// The position is outside of what the log holds, and no reset policy says where to go.
     #[error(
         "{partition}: offset {offset} is out of range: the log holds {log_start}..{log_end}. {}", self.plain_hint()
     )]
     OffsetOutOfRange {
-        /// Which.
         partition: TopicPartition,
-        /// The position.
         offset: i64,
         /// First offset that the log holds.
         log_start: i64,
@@ -51,40 +43,28 @@ pub enum Fault {
              or replaced. {}", self.plain_hint()
     )]
     LogTruncated {
-        /// Which.
         partition: TopicPartition,
-        /// The position.
         offset: i64,
         /// First offset at which the log differs from what was read.
         divergent: i64,
     },
     /// No offset is known, and the reset policy is to fail.
     #[error("{partition}: no starting offset is known and auto.offset.reset is none; give one, or set the policy")]
-    NoOffset {
-        /// Which.
-        partition: TopicPartition,
-    },
+    NoOffset { partition: TopicPartition },
     /// The broker found its own log corrupt, or the answer could not be read.
     #[error("{partition}: the record batch at offset {offset} cannot be read: {reason}. {}", self.plain_hint())]
     Corrupt {
-        /// Which.
         partition: TopicPartition,
         /// Base offset of the batch.
         offset: i64,
-        /// What is wrong with it.
         reason: String,
     },
     /// An error of the broker that no retry mends.
     #[error("{partition}: the broker answered {} ({})", code.name(), code.message())]
-    Refused {
-        /// Which.
-        partition: TopicPartition,
-        /// The broker's error.
-        code: ErrorCode,
-    },
+    Refused { partition: TopicPartition, code: ErrorCode },
 }
 
-/// What is missing, as it is to be looked for.
+/// A missing thing, as it is to be looked for.
 fn missing(partition: &TopicPartition, what: &str) -> String {
     if what == "topic" { partition.topic.to_string() } else { partition.to_string() }
 }
@@ -104,8 +84,8 @@ impl Fault {
         }
     }
 
-    /// Advice on how to go on, with which the message ends. Backticks are around the words of a consumer, since a command line
-    /// and Spark have others.
+    /// Advice on how to go on, with which the message ends. Backticks are around the words of a consumer, since a
+    /// command line and Spark have others.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::TopicRecreated { .. } => {

@@ -1,15 +1,15 @@
-//! What goes into the machine and what comes out of it.
+//! Inputs and outputs of the machine.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::fetch::FetchResponse;
 use monedula_protocol::types::Uuid;
 
-use super::Sent;
+use super::SessionPartition;
 use super::fault::Fault;
 use crate::TopicPartition;
 use crate::cluster::Cluster;
 
-/// Where reading starts.
+/// The start of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// At an offset, with the leader epoch of the record before it (-1 unknown).
@@ -20,7 +20,7 @@ pub enum Start {
     Latest,
     /// At the first record whose timestamp is at least this, in ms; at the end if there is none.
     Timestamp(i64),
-    /// Where `auto.offset.reset` says.
+    /// The offset that `auto.offset.reset` names.
     Policy,
 }
 
@@ -35,11 +35,12 @@ pub struct ListedOffset {
     pub log_start: Option<i64>,
 }
 
-/// Where the log of an epoch ends (OffsetForLeaderEpoch); `None` where the broker knows no such epoch.
+/// The end of the log of an epoch (OffsetForLeaderEpoch); `None` where the broker knows no such epoch.
 pub type EpochEnd = Option<i64>;
 
-/// What happened, what was answered, and what the user wants.
+/// An event, an answer, or a wish of the user.
 #[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Input<'a> {
     /// Nothing but time has passed.
     Tick,
@@ -50,48 +51,38 @@ pub enum Input<'a> {
     },
     /// Read this partition, in place of an earlier assignment of it.
     Assign {
-        /// Partition.
         partition: &'a TopicPartition,
-        /// Its span.
         span: u64,
-        /// Where reading starts.
         start: Start,
         /// Exclusive end of a bounded read. Nothing from there on is asked for; whole batches may reach beyond it.
         end: Option<i64>,
-        /// Whether the partition waits for its topic where that is missing or recreated, instead of stopping: a
-        /// member's group revokes it in the next rebalance, unless the topic is back.
+        /// Set if the partition waits for its topic where that is missing or recreated, instead of stopping: a member's
+        /// group revokes it in the next rebalance, unless the topic is back.
         waits_for_topic: bool,
         /// The cluster view. What it lacks or refuses does not count against the partition, since it may be older than
         /// the topic.
         cluster: &'a Cluster,
     },
     /// Read this partition no more.
-    Unassign {
-        /// Partition.
-        partition: &'a TopicPartition,
-    },
+    Unassign { partition: &'a TopicPartition },
     /// Read on elsewhere. A partition that stopped is read again, a recreated topic is accepted.
     Seek {
-        /// Partition.
         partition: &'a TopicPartition,
-        /// Its new span.
         span: u64,
-        /// Where reading goes on.
+        /// The position from which reading goes on.
         start: Start,
         /// The cluster view; as for [`Self::Assign`].
         cluster: &'a Cluster,
     },
     /// Pause or resume fetching. What was fetched stays with the driver.
     Pause {
-        /// Partition.
         partition: &'a TopicPartition,
-        /// Whether to pause.
+        /// Set to pause, clear to go on.
         paused: bool,
     },
     /// The driver dropped what it had of a partition from `offset` on, and with it any fault that stood behind it: both
     /// are to be fetched again.
     Rewind {
-        /// Partition.
         partition: &'a TopicPartition,
         /// Span of what was dropped.
         span: u64,
@@ -100,20 +91,13 @@ pub enum Input<'a> {
     },
     /// The records at `offset` cannot be decoded; the partition stops there.
     Unreadable {
-        /// Partition.
         partition: &'a TopicPartition,
-        /// Span of the records.
         span: u64,
-        /// Where decoding failed.
+        /// The offset at which decoding failed.
         offset: i64,
     },
     /// The answer to a [`FetchPlan`]. [`Output::Fetched`] refers to it: keep it until the outputs are drained.
-    FetchAnswer {
-        /// The node that answered.
-        node: i32,
-        /// The answer.
-        answer: &'a FetchResponse<'a>,
-    },
+    FetchAnswer { node: i32, answer: &'a FetchResponse<'a> },
     /// No answer to a [`FetchPlan`] will come: the connection is lost, the request timed out, or the answer cannot be
     /// read.
     FetchFailed {
@@ -122,50 +106,43 @@ pub enum Input<'a> {
     },
     /// The answer to [`Output::ListOffset`] or [`Output::ListLogRange`].
     ListedOffset {
-        /// Partition.
         partition: &'a TopicPartition,
-        /// Span of the output.
         span: u64,
         /// `None` where no record is as young as the timestamp asked for; the broker's error.
         answer: Result<Option<ListedOffset>, ErrorCode>,
     },
     /// The answer to [`Output::OffsetForLeaderEpoch`].
     EpochEnd {
-        /// Partition.
         partition: &'a TopicPartition,
-        /// Span of the output.
         span: u64,
-        /// Where the epoch ends, or the broker's error.
+        /// The end of the epoch, or the broker's error.
         answer: Result<EpochEnd, ErrorCode>,
     },
 }
 
-/// What the driver has to do, or to pass on.
+/// A task of the driver, or news that it passes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Output {
     /// Find the offset of `start` (ListOffsets, one attempt); answer with [`Input::ListedOffset`].
     ListOffset {
-        /// Partition.
         partition: TopicPartition,
         /// Span to echo.
         span: u64,
-        /// What to find; never an offset.
+        /// The position to find; never an offset.
         start: Start,
     },
     /// Find both ends of the log (ListOffsets, twice); answer with [`Input::ListedOffset`], `log_start` set.
     ListLogRange {
-        /// Partition.
         partition: TopicPartition,
         /// Span to echo.
         span: u64,
     },
     /// Ask the leader where `offset_epoch` ends (one attempt); answer with [`Input::EpochEnd`].
     OffsetForLeaderEpoch {
-        /// Partition.
         partition: TopicPartition,
         /// Span to echo.
         span: u64,
-        /// Epoch of the leader to be asked.
         leader_epoch: i32,
         /// Epoch of the record before the position.
         offset_epoch: i32,
@@ -175,18 +152,14 @@ pub enum Output {
     /// A broker named a newer leader (KIP-951): merge it into the cluster view, and give that as
     /// [`Input::MetadataUpdate`].
     LeaderHint {
-        /// Partition.
         partition: TopicPartition,
         /// Node id of the new leader.
         leader: i32,
-        /// Its epoch.
         leader_epoch: i32,
     },
     /// Reading goes on at `offset`.
     Positioned {
-        /// Partition.
         partition: TopicPartition,
-        /// Its span.
         span: u64,
         /// Offset of the next record.
         offset: i64,
@@ -196,12 +169,7 @@ pub enum Output {
     /// Records that were fetched; they follow what was fetched of this partition before.
     Fetched(Fetched),
     /// The partition stopped, behind all that was fetched of it.
-    Stopped {
-        /// Its span.
-        span: u64,
-        /// Why.
-        fault: Fault,
-    },
+    Stopped { span: u64, fault: Fault },
 }
 
 /// An aborted transaction that the fetched records may hold parts of.
@@ -213,7 +181,7 @@ pub struct Aborted {
     pub first_offset: i64,
 }
 
-/// What an answer brought for one partition. The records themselves stay in the answer; see [`Self::records`].
+/// The part of an answer for one partition. The records themselves stay in the answer; see [`Self::records`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
     /// Partition.
@@ -224,7 +192,7 @@ pub struct Fetched {
     pub place: (usize, usize),
     /// Bytes of the whole record batches, from the first one on.
     pub record_bytes: usize,
-    /// How many records the batches claim to hold, those before the position included.
+    /// The number of records that the batches claim to hold, including those before the position.
     pub record_count: u64,
     /// For read_committed.
     pub aborted: Vec<Aborted>,
@@ -255,9 +223,9 @@ pub struct FetchPlan {
     /// Session epoch.
     pub session_epoch: i32,
     /// Partitions to add or change, with their topic ids.
-    pub partitions: Vec<(TopicPartition, Uuid, Sent)>,
+    pub partitions: Vec<(TopicPartition, Uuid, SessionPartition)>,
     /// Partitions that the broker may forget.
     pub forget: Vec<(TopicPartition, Uuid)>,
-    /// Whether every topic id is known, so that version 13 or newer can be spoken.
+    /// Set if every topic id is known, so that version 13 or newer can be spoken.
     pub by_topic_id: bool,
 }

@@ -68,8 +68,8 @@ pub struct FetchMachine {
 }
 
 impl FetchMachine {
-    /// How long the first fetch from a node waits for lookups of partitions led by it: without them it would be a long
-    /// poll that leaves these out.
+    /// The time that the first fetch from a node waits for lookups of partitions led by it: without them it would be a
+    /// long poll that leaves these out.
     const HOLD: Duration = Duration::from_millis(200);
 
     /// A machine without partitions; `seed` decides its jitter.
@@ -116,7 +116,7 @@ impl FetchMachine {
         }
     }
 
-    /// What is to be done next; `None` if nothing is.
+    /// The next output; `None` when all are drained.
     pub fn poll(&mut self) -> Option<Output> {
         if std::mem::take(&mut self.refresh_wanted) {
             return Some(Output::RefreshMetadata);
@@ -133,24 +133,24 @@ impl FetchMachine {
         ready.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// When to give a [`Input::Tick`] and to look at [`Self::ready_nodes`] without anything else having happened.
+    /// The time to give an [`Input::Tick`] and to look at [`Self::ready_nodes`] if nothing else happens before.
     pub fn wake_at(&self) -> Option<Now> {
         let timer = self.timers.first().map(|&(at, _)| at);
         let node = self.nodes.values().filter_map(Node::wake_at).filter(|&at| at > self.now);
         timer.into_iter().chain(node).min()
     }
 
-    /// Whether there are partitions, each with an end, and everything before the ends is fetched.
+    /// Tells whether there are partitions, each with an end, and everything before the ends is fetched.
     pub fn is_complete(&self) -> bool {
         self.partitions.len() > 0 && self.complete.len() == self.partitions.len()
     }
 
-    /// Whether the log of a partition at `node` holds more than was fetched, as far as is known.
+    /// Tells whether the log of a partition at `node` holds more than was fetched, as far as is known.
     pub fn is_behind(&self, node: i32) -> bool {
         self.nodes.get(&node).is_some_and(Node::is_behind)
     }
 
-    /// How many nodes there is something to fetch from.
+    /// The number of nodes that have something to fetch.
     pub fn demand(&self) -> Demand {
         let mut demand = Demand::default();
         for node in self.nodes.values().filter(|node| !node.members.is_empty()) {
@@ -162,13 +162,13 @@ impl FetchMachine {
         demand
     }
 
-    /// How often the state of a partition was looked at so far. A fetch looks at what changed since the last one, not
-    /// at all that is assigned.
+    /// The number of looks at the state of a partition so far. A fetch looks at partitions that changed since the last
+    /// one, not at all that are assigned.
     pub fn looks(&self) -> u64 {
         self.partitions.looks()
     }
 
-    /// How many partitions stopped, and how many are assigned.
+    /// The numbers of stopped and of assigned partitions.
     pub fn stopped(&self) -> (usize, usize) {
         let stopped = self.partitions.values().filter(|state| state.phase == Phase::Failed).count();
         (stopped, self.partitions.len())

@@ -29,7 +29,7 @@ pub use fault::Fault;
 pub use io::{Aborted, EpochEnd, FetchPlan, Fetched, Input, ListedOffset, Output, Start};
 pub use machine::FetchMachine;
 pub use node::Demand;
-pub use session::Sent;
+pub use session::SessionPartition;
 
 /// Names one assignment of a partition, from [`Input::Assign`] to [`Input::Unassign`]; never used twice.
 type AssignmentId = u32;

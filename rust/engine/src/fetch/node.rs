@@ -9,14 +9,14 @@ use super::partition::PartitionState;
 use super::session::Session;
 use crate::Now;
 
-/// How many brokers there is something to fetch from. Memory for fetches is divided by them.
+/// The number of brokers that have something to fetch. Memory for fetches is divided by them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
     /// Brokers with a partition whose log holds more than was fetched, or whose end is not known yet.
     pub behind: usize,
     /// Brokers all of whose partitions are fetched to their ends: a fetch from these waits for records to come.
     pub caught_up: usize,
-    /// Those of `caught_up` that have no fetch in flight.
+    /// Nodes of `caught_up` without a fetch in flight.
     pub caught_up_unasked: usize,
 }
 
@@ -64,12 +64,11 @@ impl Node {
         !self.behind.is_empty()
     }
 
-    /// Whether every topic id is known.
     pub(super) fn knows_topic_ids(&self) -> bool {
         self.unnamed.is_empty()
     }
 
-    /// Whether a fetch may go to it.
+    /// Tells whether a fetch may go to it.
     pub(super) fn is_ready(&self, now: Now) -> bool {
         self.wake_at().is_some_and(|at| at <= now)
     }

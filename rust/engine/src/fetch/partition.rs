@@ -5,10 +5,10 @@ use std::time::Duration;
 use monedula_protocol::types::Uuid;
 
 use super::io::Start;
-use super::session::Sent;
+use super::session::SessionPartition;
 use crate::{Now, TopicPartition};
 
-/// How far a partition is from being fetched; see docs/design/fetching.md.
+/// The phase of a partition on the way to being fetched; see docs/design/fetching.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The position is not known: ListOffsets is to be sent, or in flight.
@@ -23,7 +23,6 @@ pub(super) enum Phase {
     Failed,
 }
 
-/// The state of one assigned partition.
 #[derive(Clone, Debug)]
 pub(super) struct PartitionState {
     pub(super) partition: TopicPartition,
@@ -52,8 +51,8 @@ pub(super) struct PartitionState {
     pub(super) lookup_at: Option<i32>,
     /// Since when metadata updates have had the topic but not this partition of it.
     pub(super) missing_since: Option<Now>,
-    /// For how long metadata answers had not known the topic when it was assigned or sought: these may be older than the
-    /// topic, and do not count.
+    /// For how long metadata answers had not known the topic when it was assigned or sought: these may be older than
+    /// the topic, and do not count.
     pub(super) unknown_before: Duration,
     /// Number of the fetch answer that last brought records.
     pub(super) served: u64,
@@ -62,12 +61,12 @@ pub(super) struct PartitionState {
 }
 
 impl PartitionState {
-    /// Whether everything before the end of a bounded read is fetched.
+    /// Tells whether everything before the end of a bounded read is fetched.
     pub(super) fn is_complete(&self) -> bool {
         self.end.is_some_and(|end| self.phase == Phase::Fetching && self.offset >= end)
     }
 
-    /// Whether the log holds more than was fetched, or its end is not known yet.
+    /// Tells whether the log holds more than was fetched, or its end is not known yet.
     pub(super) fn is_behind(&self) -> bool {
         self.high_watermark.is_none_or(|end| self.offset < end)
     }
@@ -82,9 +81,9 @@ impl PartitionState {
             _ => self.leader,
         }
     }
-    /// What a fetch request says of it.
-    pub(super) fn to_send(&self) -> Sent {
-        Sent {
+    /// The entry of a fetch request for it.
+    pub(super) fn to_send(&self) -> SessionPartition {
+        SessionPartition {
             span: self.span,
             topic_id: self.topic_id,
             offset: self.offset,

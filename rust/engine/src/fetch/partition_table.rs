@@ -49,7 +49,6 @@ impl PartitionTable {
         self.by_id.values()
     }
 
-    /// How many looks there were.
     pub(super) fn looks(&self) -> u64 {
         self.looks.get()
     }

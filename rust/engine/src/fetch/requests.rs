@@ -4,7 +4,7 @@ use super::AssignmentId;
 use super::io::FetchPlan;
 use super::machine::FetchMachine;
 use super::partition::PartitionState;
-use super::session::Sent;
+use super::session::SessionPartition;
 use crate::Now;
 
 impl FetchMachine {
@@ -35,7 +35,7 @@ impl FetchMachine {
         let request = node.session.request(ids.iter().map(|id| (*id, to_send(id))));
         node.sent_at = Some(now);
         let retired = &self.retired;
-        let mut sent: Vec<(&PartitionState, Sent)> =
+        let mut sent: Vec<(&PartitionState, SessionPartition)> =
             request.send.iter().filter_map(|&(id, sent)| Some((partitions.get(&id)?, sent))).collect();
         // Brokers fill their answers in the order of a full request: what was served longest ago comes first, or a busy
         // partition would starve those behind it. In a session they see to that themselves.
@@ -52,8 +52,8 @@ impl FetchMachine {
         })
     }
 
-    /// Whether the next request would both add and forget the same name. A broker adds first and then forgets what it
-    /// has just added: such a change needs a new session.
+    /// Tells whether the next request would both add and forget the same name. A broker adds first and then forgets
+    /// what it has just added: such a change needs a new session.
     fn clashes(&self, node_id: i32, id: AssignmentId) -> bool {
         let known = self.nodes.get(&node_id).and_then(|node| node.session.asked(id));
         let fetched_here = |state: &&PartitionState| state.fetched_from == Some(node_id);

@@ -7,9 +7,9 @@ use monedula_protocol::types::Uuid;
 
 use super::AssignmentId;
 
-/// What the broker remembers of a partition in a session; a change of any of it must be sent.
+/// A partition as the broker remembers it in a session; a change of any of it must be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub struct SessionPartition {
     /// Assignment span that asked: an answer for another span is not ours any more.
     pub span: u64,
     /// Topic that the broker knows the partition by: another id is another partition to it.
@@ -24,8 +24,8 @@ pub struct Sent {
     pub max_bytes: i32,
 }
 
-impl Sent {
-    /// Whether a change has to be sent. The span is the client's own, and never sent.
+impl SessionPartition {
+    /// Tells whether a change has to be sent. The span is the client's own, and never sent.
     fn differs(&self, other: &Self) -> bool {
         Self { span: 0, ..*self } != Self { span: 0, ..*other }
     }
@@ -38,10 +38,10 @@ pub(super) struct SessionRequest {
     pub(super) session_id: i32,
     /// 0 asks for a new session, n > 0 is the n-th request of this one.
     pub(super) epoch: i32,
-    /// Whether this is a full request: the answer then covers just what it names.
+    /// Set for a full request: the answer then covers just the partitions that it names.
     pub(super) full: bool,
     /// Partitions to add or change.
-    pub(super) send: Vec<(AssignmentId, Sent)>,
+    pub(super) send: Vec<(AssignmentId, SessionPartition)>,
     /// Partitions that the broker may forget, with the topic ids that it knows them by.
     pub(super) forget: Vec<(AssignmentId, Uuid)>,
 }
@@ -52,18 +52,18 @@ pub(super) struct SessionRequest {
 pub(super) struct Session {
     id: i32,
     epoch: i32,
-    known: BTreeMap<AssignmentId, Sent>,
+    known: BTreeMap<AssignmentId, SessionPartition>,
     in_flight: Option<SessionRequest>,
 }
 
 impl Session {
-    /// Whether the next request has to name every partition.
+    /// Tells whether the next request has to name every partition.
     pub(super) fn wants_full(&self) -> bool {
         self.epoch == 0
     }
 
-    /// What the broker was last asked for `id`, the request in flight included.
-    pub(super) fn asked(&self, id: AssignmentId) -> Option<Sent> {
+    /// The latest entry for `id`, including that of the request in flight.
+    pub(super) fn asked(&self, id: AssignmentId) -> Option<SessionPartition> {
         let in_flight = self.in_flight.as_ref();
         let sent = in_flight.and_then(|request| {
             let at = request.send.binary_search_by_key(&id, |(id, _)| *id).ok()?;
@@ -75,7 +75,10 @@ impl Session {
     /// Builds the next request. `wanted` holds every fetchable partition if [`Self::wants_full`], else those
     /// whose state may have changed, in the order of their ids: `None` for one that is not to be fetched here
     /// (any more).
-    pub(super) fn request(&mut self, wanted: impl Iterator<Item = (AssignmentId, Option<Sent>)>) -> &SessionRequest {
+    pub(super) fn request(
+        &mut self,
+        wanted: impl Iterator<Item = (AssignmentId, Option<SessionPartition>)>,
+    ) -> &SessionRequest {
         let full = self.wants_full();
         let mut request = SessionRequest { session_id: self.id, epoch: self.epoch, full, ..Default::default() };
         for (id, sent) in wanted {
@@ -130,8 +133,8 @@ mod tests {
 
     const ID: Uuid = Uuid([1; 16]);
 
-    fn sent(offset: i64) -> Sent {
-        Sent { span: 1, topic_id: ID, offset, leader_epoch: 0, offset_epoch: -1, max_bytes: 100 }
+    fn sent(offset: i64) -> SessionPartition {
+        SessionPartition { span: 1, topic_id: ID, offset, leader_epoch: 0, offset_epoch: -1, max_bytes: 100 }
     }
 
     fn ask(session: &mut Session, wanted: &[(AssignmentId, Option<i64>)]) -> SessionRequest {
@@ -204,7 +207,7 @@ mod tests {
     #[test]
     fn a_new_span_at_the_same_offset_is_known_without_being_sent() {
         let mut session = opened();
-        let moved = Sent { span: 2, ..sent(10) };
+        let moved = SessionPartition { span: 2, ..sent(10) };
         let request = session.request([(1, Some(moved))].into_iter()).clone();
         assert!(request.send.is_empty());
         assert_eq!(session.asked(1), Some(moved));

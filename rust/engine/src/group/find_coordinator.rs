@@ -18,7 +18,7 @@ pub(crate) struct FindCoordinator {
     attempts: u32,
 }
 
-/// What the answer to a FindCoordinator means for the member.
+/// The result of the answer to a FindCoordinator for the member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// Nothing: the call is retried, or it was not the one in flight.
@@ -30,9 +30,6 @@ pub(crate) enum Found {
 }
 
 impl FindCoordinator {
-    pub(crate) const API: &'static str = "FindCoordinator";
-
-    /// The coordinator's node id.
     pub(crate) fn node_id(&self) -> Option<i32> {
         self.node_id
     }
@@ -68,10 +65,10 @@ impl FindCoordinator {
                 return Found::Coordinator(node_id);
             }
             Ok(Answer::FindCoordinator { code, .. }) if is_fatal(code) => return Found::Refused(code),
-            Ok(Answer::FindCoordinator { code, .. }) => out.retried(Self::API, code),
+            Ok(Answer::FindCoordinator { code, .. }) => out.retried(CallKind::FindCoordinator.api(), code),
             _ => {}
         }
-        out.back_off(Timer::FindCoordinator, self.attempts.saturating_sub(1), now);
+        out.back_off_after(self.attempts.saturating_sub(1), Timer::FindCoordinator, now);
         Found::Nothing
     }
 
@@ -87,7 +84,7 @@ impl FindCoordinator {
         // This coordinator never answered, so the broker that named it may have outdated metadata: the next call goes
         // to another broker, after a backoff (req S056).
         if self.attempts > 0 {
-            out.back_off(Timer::FindCoordinator, self.attempts - 1, now);
+            out.back_off_after(self.attempts - 1, Timer::FindCoordinator, now);
         }
         true
     }

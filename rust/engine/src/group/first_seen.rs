@@ -17,7 +17,7 @@ struct First {
     partitions: usize,
 }
 
-/// How many partitions each topic had when it was first seen.
+/// The number of partitions of each topic when it was first seen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FirstSeen(BTreeMap<Arc<str>, First>);
 
@@ -51,7 +51,7 @@ impl FirstSeen {
         self.0.get(topic).map(|first| first.id).unwrap_or_default()
     }
 
-    /// Whether the partition was added to its topic while this member knew it.
+    /// Tells whether the partition was added to its topic while this member knew it.
     pub(crate) fn is_new(&self, partition: &TopicPartition) -> bool {
         let first = self.0.get(&partition.topic);
         first.is_some_and(|first| usize::try_from(partition.partition).is_ok_and(|index| index >= first.partitions))

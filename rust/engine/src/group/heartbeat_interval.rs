@@ -15,7 +15,7 @@ use crate::Now;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heartbeats {
     pub(crate) in_flight: Option<CallId>,
-    /// How many heartbeats in a row failed.
+    /// The number of heartbeats that failed in a row.
     pub(crate) attempts: u32,
     pub(crate) cadence: Cadence,
 }

@@ -27,6 +27,7 @@ pub enum Subscription {
 
 /// An event, an answer, or a request of the user. An input of the other protocol is ignored.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Input {
     /// Only time has passed.
     Tick,
@@ -41,43 +42,24 @@ pub enum Input {
     /// Metadata of the subscribed topics (for a leader: of all members' topics) and of the topics that
     /// [`Output::ResolveTopicIds`](super::Output::ResolveTopicIds) asked for. Topics that do not exist are left out;
     /// the driver waits until metadata has an answer for each.
-    Topics {
-        /// By name.
-        topics: BTreeMap<Arc<str>, TopicInfo>,
-    },
+    Topics { topics: BTreeMap<Arc<str>, TopicInfo> },
     /// The outcome of an [`Output::Call`](super::Output::Call). Each call has exactly one.
     Answer {
-        /// The id of the call.
         id: CallId,
         /// The answer, or why there is none.
         outcome: Result<Answer, CallError>,
     },
     /// Classic only: the answer to [`Output::ComputeAssignment`](super::Output::ComputeAssignment).
-    AssignmentComputed {
-        /// The ticket of the output.
-        ticket: Ticket,
-        /// The assignment.
-        outcome: Result<Assignments, AssignError>,
-    },
+    AssignmentComputed { ticket: Ticket, outcome: Result<Assignments, AssignError> },
     /// The answer to [`Output::PrepareRevocation`](super::Output::PrepareRevocation) and
     /// [`Output::CollectFinished`](super::Output::CollectFinished): the finished offsets that are not committed yet.
-    Finished {
-        /// The ticket of the output.
-        ticket: Ticket,
-        /// Offsets to commit.
-        offsets: BTreeMap<TopicPartition, CommitOffset>,
-    },
+    Finished { ticket: Ticket, offsets: BTreeMap<TopicPartition, CommitOffset> },
     /// The answer to [`Output::Callback`](super::Output::Callback): the callback returned or raised, or the user
     /// registered none.
-    CalledBack {
-        /// The ticket of the output.
-        ticket: Ticket,
-    },
+    CalledBack { ticket: Ticket },
     /// The user commits offsets. [`Output::Committed`](super::Output::Committed) is the answer.
     Commit {
-        /// The ticket of the answer.
         ticket: Ticket,
-        /// The offsets.
         offsets: BTreeMap<TopicPartition, CommitOffset>,
         /// The commit fails at this time at the latest.
         deadline: Now,
@@ -85,7 +67,7 @@ pub enum Input {
     /// Classic only: the user requests a rebalance, now or later (req S045). Everything that an assignor deferred
     /// becomes due then.
     Rejoin {
-        /// When.
+        /// The time of the rebalance.
         at: Now,
         /// The reason, for brokers' logs (KIP-800).
         reason: String,
@@ -97,7 +79,7 @@ pub enum Input {
     Close {
         /// Closing ends at this time at the latest.
         deadline: Now,
-        /// Whether a dynamic member leaves the group. A static member never leaves under the classic protocol. Under
+        /// Set if a dynamic member leaves the group. A static member never leaves under the classic protocol. Under
         /// KIP-848 it always sends the heartbeat that leaves temporarily; otherwise its successor could not use the
         /// static id.
         leave: bool,

@@ -9,14 +9,13 @@ use crate::Now;
 /// The lease of a member: until when records may be handed out.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lease {
-    /// When the latest request was sent whose answer proved that the member was in the group.
+    /// The time when the latest request was sent whose answer proved that the member was in the group.
     confirmed: Option<Now>,
     until: Option<Now>,
     has_expired: bool,
 }
 
 impl Lease {
-    /// When the latest request was sent whose answer proved that the member was in the group.
     pub(crate) fn confirmed(&self) -> Option<Now> {
         self.confirmed
     }
@@ -37,12 +36,13 @@ impl Lease {
         self.until
     }
 
-    /// Whether no other member can own these partitions yet. Also true while nothing is leased.
+    /// Tells whether no other member can own these partitions yet. Also true while nothing is leased.
     pub(crate) fn holds(&self, now: Now) -> bool {
         self.until.is_none_or(|until| now < until)
     }
 
-    /// Sets until when records may be handed out. Emits outputs if that changed.
+    /// Sets until when records may be handed out. Emits outputs if that changed. `None` at the end of a membership: a
+    /// user who assigns partitions manually afterwards reads without a lease.
     pub(crate) fn set(&mut self, until: Option<Now>, out: &mut Outbox, now: Now) {
         if until == self.until {
             return;

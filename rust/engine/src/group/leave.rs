@@ -2,19 +2,19 @@
 
 use super::words::CallId;
 
-/// How the membership ends.
+/// The end of a membership, as the user wants it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exit {
-    /// Whether the consumer is closed: [`Output::Closed`](super::Output::Closed) follows.
+    /// Set if the consumer is closed: [`Output::Closed`](super::Output::Closed) follows.
     pub(crate) close: bool,
-    /// Whether a member that is not static leaves the group with a request.
+    /// Set if a member that is not static leaves the group with a request.
     pub(crate) leave: bool,
 }
 
 /// The end of a membership, while it lasts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Leave {
-    /// How the user ends the membership; `None` while it goes on.
+    /// The end that the user wants; `None` while the membership goes on.
     pub(crate) exit: Option<Exit>,
     /// The request that leaves the group.
     pub(crate) in_flight: Option<CallId>,

@@ -1,12 +1,13 @@
 //! A member of a group under either protocol.
 
+use super::base::MemberBase;
 use super::classic::{self, ClassicConfig};
 use super::consumer::{self, ConsumerProtocolConfig};
 use super::input::Input;
 use super::output::Output;
 use super::state::GroupProtocol;
 use super::status::Status;
-use super::topic_ids::TopicIds;
+use super::topic_ids::{TopicIds, topic_ids};
 use crate::Now;
 
 /// A member of a consumer group: one of two machines with the same interface.
@@ -34,14 +35,12 @@ impl Member {
         Self::Consumer(Box::new(consumer::Member::new(config, member_id, seed)))
     }
 
-    /// Goes on with a classic member without a subscription, after [`Output::FallBack`]. It uses none of the ids again that this
-    /// member gave to calls and tickets: an answer to one of these may still come, and is then dropped.
+    /// Goes on with a classic member without a subscription, after [`Output::FallBack`]. It uses none of the ids again
+    /// that this member gave to calls and tickets: an answer to one of these may still come, and is then dropped.
     pub fn fall_back(&mut self, config: ClassicConfig, seed: u64) {
-        let last_id = match self {
-            Self::Classic(member) => member.last_id(),
-            Self::Consumer(member) => member.last_id(),
-        };
-        *self = Self::Classic(Box::new(classic::Member::with_ids_after(last_id, config, seed)));
+        let mut member = classic::Member::new(config, seed);
+        member.base.out.skip_ids(self.base().out.last_id());
+        *self = Self::Classic(Box::new(member));
     }
 
     /// The protocol of the member.
@@ -72,17 +71,14 @@ impl Member {
     /// The next output; `None` when all are drained.
     pub fn poll(&mut self) -> Option<Output> {
         match self {
-            Self::Classic(member) => member.poll(),
-            Self::Consumer(member) => member.poll(),
+            Self::Classic(member) => member.base.out.poll(),
+            Self::Consumer(member) => member.base.out.poll(),
         }
     }
 
-    /// When [`Self::handle`] has to be called if nothing else happens.
+    /// The time to call [`Self::handle`] if nothing else happens before.
     pub fn wake_at(&self) -> Option<Now> {
-        match self {
-            Self::Classic(member) => member.wake_at(),
-            Self::Consumer(member) => member.wake_at(),
-        }
+        self.base().out.timers.first()
     }
 
     /// A snapshot of the membership.
@@ -95,9 +91,14 @@ impl Member {
 
     /// The topic ids of the owned partitions, as far as they are known.
     pub fn topic_ids(&self) -> TopicIds {
+        let owned = &self.base().owned;
+        topic_ids(owned, owned.keys())
+    }
+
+    fn base(&self) -> &MemberBase {
         match self {
-            Self::Classic(member) => member.topic_ids(),
-            Self::Consumer(member) => member.topic_ids(),
+            Self::Classic(member) => &member.base,
+            Self::Consumer(member) => &member.base,
         }
     }
 }

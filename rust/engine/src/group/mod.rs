@@ -1,11 +1,13 @@
 //! Membership of a consumer group, under either protocol: [`classic`], where members join and one of them assigns, and
 //! [`consumer`] (KIP-848), where the coordinator assigns. [`Member`] is one of these two machines. This folder has what
-//! they share: inputs, outputs, requests, errors, and small structs that each machine owns and that return a verdict
-//! instead of deciding.
+//! they share: inputs, outputs, requests, errors, and small structs, which each machine owns in a `MemberBase` and which
+//! return a verdict instead of deciding.
 
+mod base;
 mod call;
 pub mod classic;
 mod committing;
+mod config;
 pub mod consumer;
 mod error;
 mod event;
@@ -21,6 +23,7 @@ mod offset_fetch;
 mod outbox;
 mod output;
 mod poll_interval;
+mod reaction;
 mod revocation;
 mod state;
 mod status;
@@ -29,26 +32,26 @@ mod topic_ids;
 pub(crate) mod wire;
 mod words;
 
+pub(crate) use base::MemberBase;
 pub use call::{Answer, Call, CallKind, ConnectionPurpose, HeartbeatCall, Partitions};
-pub(crate) use committing::{Committing, Parts};
+pub(crate) use committing::Committing;
+pub use config::MemberConfig;
 pub use error::{CallError, CommitError, GroupError};
 pub use event::GroupEvent;
-pub(crate) use find_coordinator::{FindCoordinator, Found};
+pub(crate) use find_coordinator::Found;
 pub(crate) use first_seen::FirstSeen;
-pub(crate) use heartbeat_interval::Heartbeats;
 pub use input::{Assignments, Input, Subscription};
-pub(crate) use lease::Lease;
-pub(crate) use leave::{Exit, Leave};
+pub(crate) use leave::Exit;
 pub use member::Member;
-pub(crate) use offset_commit::{Commits, UNKNOWN_TOPIC_ATTEMPTS};
-pub(crate) use offset_fetch::{OffsetFetch, OffsetsFetched, OnError};
-pub(crate) use outbox::{InFlight, Outbox};
+pub(crate) use offset_commit::UNKNOWN_TOPIC_ATTEMPTS;
+pub(crate) use offset_fetch::OffsetsFetched;
+pub(crate) use outbox::InFlight;
 pub use output::Output;
-pub(crate) use poll_interval::PollInterval;
-pub(crate) use revocation::{Revocation, Step};
+pub use reaction::Reaction;
+pub(crate) use revocation::{Revocation, RevocationStep};
 pub use state::{GroupProtocol, MemberState};
 pub use status::{Reserved, Status};
 pub(crate) use timers::Timer;
 pub use topic_ids::TopicIds;
-pub(crate) use topic_ids::{are_all_known, by_topic, name_of, topic_ids};
+pub(crate) use topic_ids::{are_all_known, by_topic, name_of};
 pub use words::{CallId, CallbackKind, CommitOffset, Committed, PartitionCodes, Scope, Target, Ticket, TopicInfo};

@@ -1,6 +1,6 @@
-//! The commits of a member that wait or are in flight. They are sent one after the other, and one in flight is never abandoned (contract
-//! 3). Each protocol decides when a commit may be sent and what an error means for the membership. Which offsets are committed, those
-//! that the user finished and those that it chose, is decided in [`crate::ledger`].
+//! The commits of a member that wait or are in flight. They are sent one after the other, and one in flight is never
+//! cancelled (contract 3). Each protocol decides when a commit may be sent and what an error means for the membership.
+//! Which offsets are committed, those that the user finished and those that it chose, is decided in [`crate::ledger`].
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -19,10 +19,8 @@ use crate::{Now, TopicPartition};
 /// the user's.
 pub(crate) const UNKNOWN_TOPIC_ATTEMPTS: u32 = 5;
 
-/// Who or what asked for a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommitOrigin {
-    /// The user.
     User(Ticket),
     /// The automatic commit: `auto.commit.interval.ms` passed.
     Auto,
@@ -93,7 +91,7 @@ impl Commits {
         self.queue.len()
     }
 
-    /// Whether a commit is in flight, even if it has timed out.
+    /// Tells whether a commit is in flight, even if it has timed out.
     pub(crate) fn is_in_flight(&self) -> bool {
         self.in_flight.is_some()
     }
@@ -126,7 +124,7 @@ impl Commits {
         }
     }
 
-    /// Whether this call was in flight. It is not any more.
+    /// Tells whether this call was in flight. It is not any more.
     pub(crate) fn answered(&mut self, id: CallId) -> bool {
         self.in_flight.take_if(|known| *known == id).is_some()
     }
@@ -137,7 +135,6 @@ impl Commits {
         self.queue.front_mut().filter(|commit| commit.sent == Some(id))
     }
 
-    /// How often the current commit was sent.
     pub(crate) fn attempts(&self) -> Option<u32> {
         self.queue.front().map(|commit| commit.attempts)
     }
@@ -174,8 +171,7 @@ impl Commits {
     pub(crate) fn retry(&mut self, id: CallId, reason: &str, out: &mut Outbox, now: Now) {
         let Some(commit) = self.carried_by(id) else { return };
         commit.last = reason.into();
-        let attempts = commit.attempts.saturating_sub(1);
-        out.back_off(Timer::OffsetCommit, attempts, now);
+        out.back_off_after(commit.attempts.saturating_sub(1), Timer::OffsetCommit, now);
     }
 
     /// Ends the open partitions that the member does not own (any more) with `NotOwned`: they are never sent.
@@ -206,7 +202,7 @@ impl Commits {
         self.queue.iter_mut().filter(|commit| commit.origin.is_own()).for_each(Commit::time_out);
     }
 
-    /// Whether a revocation of these partitions has to wait for a commit that the member makes itself.
+    /// Tells whether a revocation of these partitions has to wait for a commit that the member makes itself.
     pub(crate) fn own_wait_for(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
         let mut own = self.queue.iter().filter(|commit| commit.origin.is_own());
         own.any(|commit| commit.origin == CommitOrigin::Revocation || commit.touches(partitions))
@@ -216,7 +212,7 @@ impl Commits {
         self.queue.iter().any(|commit| commit.touches(partitions))
     }
 
-    /// Whether a call in flight may still commit one of these partitions, although its commit has timed out.
+    /// Tells whether a call in flight may still commit one of these partitions, although its commit has timed out.
     pub(crate) fn carry(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
         self.is_in_flight() && !self.carried.is_disjoint(partitions)
     }
@@ -233,7 +229,8 @@ impl Commits {
         true
     }
 
-    /// Whether this ticket is the one that [`Self::begin_auto_commit`] asked for finished offsets with. Clears it.
+    /// Tells whether this ticket is the one that [`Self::begin_auto_commit`] asked for finished offsets with. Clears
+    /// it.
     pub(crate) fn take_auto_commit(&mut self, ticket: Ticket) -> bool {
         self.auto_commit.take_if(|known| *known == ticket).is_some()
     }

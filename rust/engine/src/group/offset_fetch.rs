@@ -9,6 +9,7 @@ use super::call::Answer;
 use super::first_seen::FirstSeen;
 use super::outbox::Outbox;
 use super::output::Output;
+use super::reaction::Reaction;
 use super::timers::Timer;
 use super::words::CallId;
 use crate::{Now, TopicPartition};
@@ -26,18 +27,7 @@ pub(crate) struct OffsetFetch {
     attempts: u32,
 }
 
-/// The reaction to an error, from the protocol's table of reactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OnError {
-    /// Report it to the user and repeat the fetch: the cause, such as a missing permission, may be fixed meanwhile.
-    Refuse,
-    /// As [`Self::Refuse`] for a single partition. As the error of the whole answer, it ends the membership.
-    Fail,
-    /// Retry.
-    Retry,
-}
-
-/// What an answer means for the member.
+/// The result of an answer for the member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OffsetsFetched {
     /// There is nothing more to do.
@@ -101,7 +91,6 @@ impl OffsetFetch {
         (self.in_flight, self.asked) = (id, partitions);
     }
 
-    /// Whether this call is in flight.
     pub(crate) fn is_answer(&self, id: CallId) -> bool {
         self.in_flight == Some(id)
     }
@@ -110,7 +99,7 @@ impl OffsetFetch {
     pub(crate) fn answered(
         &mut self,
         outcome: Result<Answer, String>,
-        on_error: impl Fn(ErrorCode) -> OnError,
+        reaction: impl Fn(ErrorCode) -> Reaction,
         first_seen: &FirstSeen,
         out: &mut Outbox,
         now: Now,
@@ -120,16 +109,16 @@ impl OffsetFetch {
         let (code, offsets) = match outcome {
             Ok(Answer::OffsetFetch { code, offsets }) => (code, offsets),
             Ok(_) => {
-                self.back_off(out, now);
+                out.back_off(Timer::OffsetFetch, &mut self.attempts, now);
                 return OffsetsFetched::Done;
             }
             Err(reason) => {
-                self.back_off(out, now);
+                out.back_off(Timer::OffsetFetch, &mut self.attempts, now);
                 return OffsetsFetched::Lost(reason);
             }
         };
         if code != ErrorCode::None {
-            return self.refused(code, asked, on_error(code), out, now);
+            return self.refused(code, asked, reaction(code), out, now);
         }
         // Partitions that were released meanwhile, or not asked for, are ignored. Those that were assigned meanwhile
         // are in the next call.
@@ -143,8 +132,11 @@ impl OffsetFetch {
                     let is_new = committed.is_none() && first_seen.is_new(&partition);
                     starts.push((partition, committed, is_new));
                 }
-                Err(code) if on_error(code) == OnError::Retry => again = Some(code),
-                Err(code) => self.refuse(partition, code, out, now),
+                // An error of one partition never ends the membership.
+                Err(code) if matches!(reaction(code), Reaction::Report | Reaction::Fail) => {
+                    self.refuse(partition, code, out, now)
+                }
+                Err(code) => again = Some(code),
             }
         }
         if !starts.is_empty() {
@@ -156,11 +148,11 @@ impl OffsetFetch {
         let is_incomplete = asked.iter().any(|partition| self.waiting.contains(partition));
         match again {
             Some(code) => {
-                self.back_off(out, now);
+                out.back_off(Timer::OffsetFetch, &mut self.attempts, now);
                 return OffsetsFetched::Retry(code);
             }
             // The answer left out partitions.
-            None if is_incomplete => self.back_off(out, now),
+            None if is_incomplete => out.back_off(Timer::OffsetFetch, &mut self.attempts, now),
             None => self.attempts = 0,
         }
         OffsetsFetched::Done
@@ -171,20 +163,20 @@ impl OffsetFetch {
         &mut self,
         code: ErrorCode,
         asked: BTreeSet<TopicPartition>,
-        on_error: OnError,
+        reaction: Reaction,
         out: &mut Outbox,
         now: Now,
     ) -> OffsetsFetched {
-        match on_error {
+        match reaction {
             // None of the requested partitions is owned any more.
-            OnError::Fail if asked.is_empty() => OffsetsFetched::Done,
-            OnError::Fail => OffsetsFetched::Failed(code),
-            OnError::Refuse => {
+            Reaction::Fail if asked.is_empty() => OffsetsFetched::Done,
+            Reaction::Fail => OffsetsFetched::Failed(code),
+            Reaction::Report => {
                 asked.into_iter().for_each(|partition| self.refuse(partition, code, out, now));
                 OffsetsFetched::Done
             }
-            OnError::Retry => {
-                self.back_off(out, now);
+            _ => {
+                out.back_off(Timer::OffsetFetch, &mut self.attempts, now);
                 OffsetsFetched::Retry(code)
             }
         }
@@ -198,13 +190,7 @@ impl OffsetFetch {
             out.push(Output::StartingOffsetFailed { partition, code });
         }
         if out.timers.at(Timer::RefusedOffsets).is_none() {
-            out.back_off(Timer::RefusedOffsets, self.refused_attempts, now);
-            self.refused_attempts = self.refused_attempts.saturating_add(1);
+            out.back_off(Timer::RefusedOffsets, &mut self.refused_attempts, now);
         }
-    }
-
-    fn back_off(&mut self, out: &mut Outbox, now: Now) {
-        out.back_off(Timer::OffsetFetch, self.attempts, now);
-        self.attempts = self.attempts.saturating_add(1);
     }
 }

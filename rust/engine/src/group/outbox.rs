@@ -12,7 +12,6 @@ use super::words::{CallId, CallbackKind, Target, Ticket};
 use crate::backoff::{Backoff, Jitter};
 use crate::{Now, TopicPartition};
 
-/// A request that is in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InFlight {
     pub(crate) kind: CallKind,
@@ -104,7 +103,6 @@ impl Outbox {
         (!not_notified.is_empty()).then(|| self.call_back(CallbackKind::Lost, not_notified))
     }
 
-    /// Sends a call.
     pub(crate) fn send(
         &mut self,
         kind: CallKind,
@@ -123,7 +121,6 @@ impl Outbox {
         id
     }
 
-    /// A call in flight.
     pub(crate) fn in_flight(&self, id: CallId) -> Option<&InFlight> {
         self.in_flight.get(&id)
     }
@@ -133,14 +130,19 @@ impl Outbox {
         self.in_flight.remove(&id)
     }
 
-    /// Sets `timer` to the time of the next attempt. `attempts`: how many retries there were so far, 0 before the
-    /// first.
-    pub(crate) fn back_off(&mut self, timer: Timer, attempts: u32, now: Now) {
+    /// Sets `timer` to the time of the next attempt, and counts it.
+    pub(crate) fn back_off(&mut self, timer: Timer, attempts: &mut u32, now: Now) {
+        self.back_off_after(*attempts, timer, now);
+        *attempts = attempts.saturating_add(1);
+    }
+
+    /// Sets `timer` to the time of the next attempt. `attempts`: the number of retries so far, 0 before the first.
+    pub(crate) fn back_off_after(&mut self, attempts: u32, timer: Timer, now: Now) {
         let delay = self.delay(attempts);
         self.timers.set(timer, now + delay);
     }
 
-    /// The backoff before the next attempt. `attempts`: how many retries there were so far, 0 before the first.
+    /// The backoff before the next attempt.
     pub(crate) fn delay(&mut self, attempts: u32) -> std::time::Duration {
         self.backoff.delay(attempts, &mut self.jitter)
     }

@@ -11,31 +11,20 @@ use super::event::GroupEvent;
 use super::words::{CallId, CallbackKind, Committed, Outcomes, Scope, Target, Ticket};
 use crate::{Now, TopicPartition};
 
-/// What the driver has to do. The order of the outputs matters.
+/// A task of the driver. The order of the outputs matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Output {
     /// Send this request, and bring the answer as [`Input::Answer`](super::Input::Answer).
-    Call {
-        /// The id that the answer carries.
-        id: CallId,
-        /// The broker to send it to.
-        target: Target,
-        /// The request.
-        call: Call,
-    },
+    Call { id: CallId, target: Target, call: Call },
     /// Classic only: stop waiting for the answer to this call, and answer it at once: with
     /// [`CallError::Unsent`](super::CallError::Unsent) if it was not sent, and is not sent any more, else with
     /// [`CallError::Lost`](super::CallError::Lost). A call that was answered meanwhile is left alone.
-    AbandonCall {
-        /// The call.
-        id: CallId,
-    },
+    CancelCall { id: CallId },
     /// Classic only: this member leads the group. Get metadata of the topics of all members, compute the assignment,
     /// and bring it as [`Input::AssignmentComputed`](super::Input::AssignmentComputed).
     ComputeAssignment {
-        /// The ticket that the answer carries.
         ticket: Ticket,
-        /// Name of the assignor.
         assignor: String,
         /// Id, static id and subscription metadata of each member.
         members: Vec<(String, Option<String>, Vec<u8>)>,
@@ -50,10 +39,7 @@ pub enum Output {
     },
     /// The member owns these partitions from now on. [`Output::StartingOffsets`] says where each starts, and the
     /// Assigned callback follows at once; no record of them is handed out before both.
-    Assigned {
-        /// The partitions.
-        partitions: BTreeSet<TopicPartition>,
-    },
+    Assigned { partitions: BTreeSet<TopicPartition> },
     /// The starting offsets of assigned partitions.
     StartingOffsets {
         /// The committed offset, and whether the partition was added while the member knew its topic. If the committed
@@ -63,34 +49,17 @@ pub enum Output {
     },
     /// The coordinator answers OffsetFetch with an error for this partition. Report it to the user; the partition does
     /// not start.
-    StartingOffsetFailed {
-        /// The partition.
-        partition: TopicPartition,
-        /// The broker's error.
-        code: ErrorCode,
-    },
+    StartingOffsetFailed { partition: TopicPartition, code: ErrorCode },
     /// Hand out no more records of these partitions. Once the user has finished the records that were handed out (at
     /// the next call; at once if none are out and no callback is registered), bring the offsets to commit as
     /// [`Input::Finished`](super::Input::Finished).
-    PrepareRevocation {
-        /// The ticket that the answer carries.
-        ticket: Ticket,
-        /// The partitions.
-        partitions: BTreeSet<TopicPartition>,
-    },
+    PrepareRevocation { ticket: Ticket, partitions: BTreeSet<TopicPartition> },
     /// Bring the finished offsets that are not committed yet as [`Input::Finished`](super::Input::Finished), at once.
-    CollectFinished {
-        /// The ticket that the answer carries.
-        ticket: Ticket,
-        /// The partitions.
-        scope: Scope,
-    },
+    CollectFinished { ticket: Ticket, scope: Scope },
     /// Run the user's callback in the user's thread, in the order of these outputs, then bring
     /// [`Input::CalledBack`](super::Input::CalledBack).
     Callback {
-        /// The ticket that the answer carries.
         ticket: Ticket,
-        /// Which callback.
         kind: CallbackKind,
         /// The partitions that change, not all owned ones (req S042).
         partitions: BTreeSet<TopicPartition>,
@@ -98,7 +67,6 @@ pub enum Output {
     /// The member does not own these partitions any more: discard their fetched records. Records of them that the user
     /// still holds are never committed.
     Released {
-        /// The partitions.
         partitions: BTreeSet<TopicPartition>,
         /// They were lost, not revoked: a Revoked callback for them that has not begun becomes one for lost partitions.
         are_lost: bool,
@@ -118,9 +86,8 @@ pub enum Output {
     },
     /// An error for the user: on every call if it is fatal, else once.
     Raise {
-        /// The error.
         error: GroupError,
-        /// Whether the membership is over.
+        /// Set if the membership is over.
         fatal: bool,
     },
     /// KIP-848 only: `group.protocol=auto`, and the broker does not support KIP-848. Continue with a classic member and

@@ -8,17 +8,16 @@ use crate::Now;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PollInterval {
     last_poll: Now,
-    /// When the member left because its user did not poll.
+    /// The time when the member left because its user did not poll.
     stale_since: Now,
 }
 
 impl PollInterval {
-    /// The user polled.
     pub(crate) fn polled(&mut self, at: Now) {
         self.last_poll = self.last_poll.max(at);
     }
 
-    /// When the next poll is overdue.
+    /// The time when the next poll is overdue.
     pub(crate) fn due(&self, max_poll_interval: Duration) -> Now {
         self.last_poll + max_poll_interval
     }
@@ -28,7 +27,7 @@ impl PollInterval {
         self.stale_since = now;
     }
 
-    /// Whether the user has polled since the member became stale.
+    /// Tells whether the user has polled since the member became stale.
     pub(crate) fn is_polled_again(&self) -> bool {
         self.last_poll > self.stale_since
     }

@@ -6,9 +6,8 @@ use std::collections::BTreeSet;
 use super::words::{Offsets, Ticket};
 use crate::TopicPartition;
 
-/// The current step of a revocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum RevocationStep {
     /// The user finishes the records that were handed out.
     Finishing,
     /// The finished offsets are committed.
@@ -19,14 +18,14 @@ pub(crate) enum Step {
     Draining,
 }
 
-/// What follows when finished offsets have arrived.
+/// The step that follows when finished offsets have arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Finished {
     /// These offsets are not needed, and are collected again.
     NotNeeded(Offsets),
     /// Nothing is committed: the Revoked callback runs.
     CallBack,
-    /// The step is [`Step::Committing`]: these offsets are committed, and then the Revoked callback runs.
+    /// The step is [`RevocationStep::Committing`]: these offsets are committed, and then the Revoked callback runs.
     Commit(Offsets),
 }
 
@@ -36,27 +35,27 @@ pub(crate) struct Revocation {
     /// The ticket of the output whose answer the current step waits for.
     ticket: Ticket,
     partitions: BTreeSet<TopicPartition>,
-    step: Step,
+    step: RevocationStep,
     /// Finished offsets of these partitions that arrived as the answer to an earlier output.
     finished: Offsets,
 }
 
 impl Revocation {
     pub(crate) fn new(ticket: Ticket, partitions: BTreeSet<TopicPartition>) -> Self {
-        Self { ticket, partitions, step: Step::Finishing, finished: Offsets::new() }
+        Self { ticket, partitions, step: RevocationStep::Finishing, finished: Offsets::new() }
     }
 
     pub(crate) fn partitions(&self) -> &BTreeSet<TopicPartition> {
         &self.partitions
     }
 
-    pub(crate) fn step(&self) -> Step {
+    pub(crate) fn step(&self) -> RevocationStep {
         self.step
     }
 
     /// Takes finished offsets that arrived under `ticket`. `commits`: whether the revocation commits them.
     pub(crate) fn take_finished(&mut self, ticket: Ticket, mut offsets: Offsets, commits: bool) -> Finished {
-        if self.step != Step::Finishing {
+        if self.step != RevocationStep::Finishing {
             return Finished::NotNeeded(offsets);
         }
         if self.ticket != ticket {
@@ -70,20 +69,20 @@ impl Revocation {
         if !commits {
             return Finished::CallBack;
         }
-        self.step = Step::Committing;
+        self.step = RevocationStep::Committing;
         Finished::Commit(finished)
     }
 
     /// The Revoked callback was requested under `ticket`.
     pub(crate) fn begin_callback(&mut self, ticket: Ticket) {
-        (self.ticket, self.step) = (ticket, Step::CallingBack);
+        (self.ticket, self.step) = (ticket, RevocationStep::CallingBack);
     }
 
-    /// Whether the revocation waited for this callback. If so, it now waits for the user's own commits.
+    /// Tells whether the revocation waited for this callback. If so, it now waits for the user's own commits.
     pub(crate) fn called_back(&mut self, ticket: Ticket) -> bool {
-        let is_ours = self.ticket == ticket && self.step == Step::CallingBack;
+        let is_ours = self.ticket == ticket && self.step == RevocationStep::CallingBack;
         if is_ours {
-            self.step = Step::Draining;
+            self.step = RevocationStep::Draining;
         }
         is_ours
     }
@@ -91,8 +90,8 @@ impl Revocation {
     /// The partitions for which the Revoked callback was already requested.
     pub(crate) fn notified(&self) -> BTreeSet<TopicPartition> {
         match self.step {
-            Step::CallingBack | Step::Draining => self.partitions.clone(),
-            Step::Finishing | Step::Committing => BTreeSet::new(),
+            RevocationStep::CallingBack | RevocationStep::Draining => self.partitions.clone(),
+            RevocationStep::Finishing | RevocationStep::Committing => BTreeSet::new(),
         }
     }
 

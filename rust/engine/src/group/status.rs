@@ -17,11 +17,11 @@ use crate::{Now, TopicPartition};
 pub struct Reserved {
     /// The partitions.
     pub partitions: BTreeSet<TopicPartition>,
-    /// How many of these members have not come back yet.
+    /// The number of these members that have not come back yet.
     pub members: usize,
     /// Their static ids, or else member ids; empty if the leader did not send them.
     pub names: BTreeSet<Arc<str>>,
-    /// When the reservation ends.
+    /// The end of the reservation.
     pub until: Now,
 }
 
@@ -36,7 +36,7 @@ pub struct Status {
     pub member_id: String,
     /// The generation, or the member epoch under KIP-848; -1 outside of the group.
     pub generation: i32,
-    /// Whether the member is the leader; always false under KIP-848.
+    /// Set if the member is the leader; never under KIP-848.
     pub leader: bool,
     /// The assignor that the group chose; under KIP-848 the one that this member requests.
     pub assignor: Option<String>,
@@ -50,11 +50,11 @@ pub struct Status {
     pub unresolved: BTreeSet<Uuid>,
     /// The heartbeat interval: `heartbeat.interval.ms`; under KIP-848 the one that the coordinator last sent.
     pub heartbeat_interval: Duration,
-    /// When the last acknowledged heartbeat was sent.
+    /// The time when the last acknowledged heartbeat was sent.
     pub last_heartbeat: Option<Now>,
     /// Until when records may be handed out.
     pub lease_until: Option<Now>,
-    /// When the last rebalance ended; under KIP-848, when the member last reached its target assignment.
+    /// The end of the last rebalance; under KIP-848, the time when the member last reached its target assignment.
     pub last_rebalance: Option<Now>,
     /// The reason for that rebalance; `None` under KIP-848, where it is not known.
     pub last_rebalance_reason: Option<String>,
@@ -62,7 +62,7 @@ pub struct Status {
     pub fatal: Option<GroupError>,
     /// Commits that wait or are in flight.
     pub pending_commits: usize,
-    /// When the group rebalances again for what the assignor deferred.
+    /// The time when the group rebalances again for what the assignor deferred.
     pub deferred_until: Option<Now>,
     /// Partitions that are reserved for lost members.
     pub reserved: Vec<Reserved>,

@@ -83,12 +83,12 @@ impl Timers {
         self.0.get(&timer).copied()
     }
 
-    /// Whether the timer runs and is not due yet.
+    /// Tells whether the timer runs and is not due yet.
     pub(crate) fn waits(&self, timer: Timer, now: Now) -> bool {
         self.at(timer).is_some_and(|at| at > now)
     }
 
-    /// When the earliest timer is due.
+    /// The time when the earliest timer is due.
     pub(crate) fn first(&self) -> Option<Now> {
         self.0.values().min().copied()
     }

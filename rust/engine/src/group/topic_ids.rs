@@ -32,7 +32,6 @@ pub(crate) fn topic_ids<'a>(
     known.filter(|(_, id)| !id.is_zero()).collect()
 }
 
-/// Whether the topic id of each of these partitions is known.
 pub(crate) fn are_all_known<'a>(topic_ids: &TopicIds, mut of: impl Iterator<Item = &'a TopicPartition>) -> bool {
     of.all(|partition| topic_ids.contains_key(&partition.topic))
 }

@@ -88,7 +88,7 @@ fn sent<'q, R: Request<'q>>(frame: &'q [u8], version: i16) -> R {
     decode_request_body(reader, version).unwrap()
 }
 
-/// What `call` decodes from `response`.
+/// The answer that `call` decodes from `response`.
 fn taken<'q, 'r, R: Request<'q>>(call: &Call, response: &R::Response<'r>, version: i16) -> Answer {
     let frame = encode_response::<R>(response, version, 9).unwrap();
     call.decode(&frame[4..], version).unwrap()
@@ -102,7 +102,6 @@ fn every_version_of_every_call_can_be_sent() {
                 let frame = call.encode(version, 9, Some("c")).unwrap();
                 let (header, _) = decode_request_header(&frame[4..]).unwrap();
                 assert_eq!(header.request_api_key, call.api_key().code(), "{call:?}");
-                assert_eq!(call.api_key().name(), call.api());
             }
         }
     }

@@ -8,10 +8,10 @@ use monedula_protocol::types::Uuid;
 use super::error::CommitError;
 use crate::TopicPartition;
 
-/// The id of a call. None is used twice, so a late answer to an abandoned call is recognized.
+/// The id of a call. None is used twice, so a late answer to a cancelled call is recognized.
 pub type CallId = u64;
 
-/// The id of a request to the driver or to the user. Its answer carries the same ticket.
+/// The id of a request to the driver or to the user, or of the user. Its answer carries the same ticket.
 pub type Ticket = u64;
 
 /// The broker that a request is sent to.
@@ -38,7 +38,7 @@ pub enum Scope {
     Only(BTreeSet<TopicPartition>),
 }
 
-/// Which of the user's rebalance callbacks runs.
+/// The kinds of the user's rebalance callbacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallbackKind {
     /// Partitions were assigned. No record of them is handed out before the callback ends (req S025).
@@ -71,7 +71,7 @@ pub type PartitionCodes = BTreeMap<TopicPartition, ErrorCode>;
 pub struct TopicInfo {
     /// Its topic id; zero from brokers that do not send topic ids.
     pub id: Uuid,
-    /// How many partitions it has.
+    /// The number of its partitions.
     pub partitions: usize,
 }
 

@@ -10,7 +10,7 @@ use super::machine::{PartitionIndex, ProduceMachine, Request};
 use super::partition_queue::Phase;
 use crate::TopicPartition;
 
-/// Why an attempt to send a batch failed, if it is retried.
+/// The reason why an attempt to send a batch failed, if it is retried.
 struct FailedAttempt {
     /// The batch may be in the log.
     outcome_unknown: bool,
@@ -146,8 +146,8 @@ impl ProduceMachine {
         queue.retry_at = queue.retry_at.min(self.now);
         self.report(partition, index, Ok(acknowledged));
         self.remove(partition, index);
-        // The broker appends no batch without those before it. Those that it refused as out of order are therefore in the log: it
-        // only no longer knows their sequence numbers.
+        // The broker appends no batch without those before it. Those that it refused as out of order are therefore in
+        // the log: it only no longer knows their sequence numbers.
         for earlier in (0..index).rev() {
             if self.queues[partition].batches[earlier].out_of_order {
                 self.report(partition, earlier, Ok(NO_OFFSET));
@@ -204,7 +204,7 @@ impl ProduceMachine {
         if first && !has_gap {
             self.back_off(partition, index);
         } else {
-            // Refused because of an earlier batch, so it does not count as an attempt.
+            // The refusal has its cause in an earlier batch, so it does not count as an attempt.
             batch.attempts = batch.attempts.saturating_sub(1);
         }
         self.remove_if_reported(partition, index);

@@ -1,4 +1,4 @@
-//! What the driver does with batches: they are opened, full, packed, split.
+//! Tasks of the driver with batches: they are opened, full, packed, split.
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -76,7 +76,8 @@ impl ProduceMachine {
             self.fail_batch(partition, index, fault);
             return self.update_partition(partition);
         }
-        // The parts have the records of the whole, so they also have its sequence numbers. The broker has appended none of them.
+        // The parts have the records of the whole, so they also have its sequence numbers. The broker has appended none
+        // of them.
         let mut sequence = whole.sequence;
         self.by_batch.remove(&batch);
         self.queues[partition].batches.remove(index);

@@ -1,8 +1,9 @@
-//! What each error of a Produce answer leads to. docs/design/producing.md shows the same table, and a test compares the two.
+//! Reactions to the errors of a Produce answer. docs/design/producing.md shows the same table, and a test compares the
+//! two.
 
 use monedula_protocol::error_code::ErrorCode;
 
-/// What the machine does with a batch that a broker refused. In a transaction a batch that fails also fails the transaction.
+/// The reaction to the refusal of a batch by a broker. In a transaction a batch that fails also fails the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// Counts it as acknowledged: the broker already had it.
@@ -11,12 +12,13 @@ pub enum Reaction {
     Retry,
     /// Sends it again after a backoff. It is certainly not in the log.
     RetryRefused,
-    /// Requests metadata, and sends it again after a backoff, or as soon as a new leader is known. It may be in the log nevertheless.
+    /// Requests metadata, and sends it again after a backoff, or as soon as a new leader is known. It may be in the log
+    /// nevertheless.
     Refresh,
     /// Sends its records in smaller batches. A batch of one record fails.
     Split,
-    /// The broker lacks the batches before it, or has no record of the producer: delivers those batches first. If they are not the
-    /// reason, assigns new sequence numbers (KIP-360); in a transaction the batch fails instead.
+    /// The broker lacks the batches before it, or has no record of the producer: delivers those batches first. If they
+    /// are not the reason, assigns new sequence numbers (KIP-360); in a transaction the batch fails instead.
     Renumber,
     /// Fails the batch; all others go on.
     Fail,
@@ -31,7 +33,8 @@ pub enum Reaction {
 use ErrorCode as E;
 use Reaction as R;
 
-/// The table, in the order of the codes. An error that is not in it is retried if Kafka calls it retriable; else the batch fails.
+/// The table, in the order of the codes. An error that is not in it is retried if Kafka calls it retriable; else the
+/// batch fails.
 pub const REACTIONS: &[(ErrorCode, Reaction)] = &[
     (E::UnknownServerError, R::FailOutcomeUnknown),
     (E::CorruptMessage, R::Retry),
@@ -71,7 +74,7 @@ pub const REACTIONS: &[(ErrorCode, Reaction)] = &[
     (E::TransactionAbortable, R::Fail),
 ];
 
-/// What an error leads to.
+/// The reaction to an error.
 pub fn reaction(code: ErrorCode) -> Reaction {
     match REACTIONS.iter().find(|(known, _)| *known == code) {
         Some(&(_, reaction)) => reaction,

@@ -24,7 +24,7 @@ impl ProduceMachine {
         }
     }
 
-    /// What holds a batch back, as far as it is known: the error of its last attempt, or what its first one waits for.
+    /// The obstacle of a batch, as far as it is known: the error of its last attempt, or what its first one waits for.
     pub fn obstacle(&self, batch: BatchId) -> Option<String> {
         let partition = *self.by_batch.get(&batch)?;
         let queued = self.queues[partition].batches.iter().find(|queued| queued.batch.id == batch)?;
@@ -60,8 +60,8 @@ impl ProduceMachine {
         }
     }
 
-    /// Reports that a batch failed. One that is in flight stays in the queue until its request is answered: the answer decides
-    /// which sequence numbers follow.
+    /// Reports that a batch failed. One that is in flight stays in the queue until its request is answered: the answer
+    /// decides which sequence numbers follow.
     pub(super) fn finish_failed(&mut self, partition: PartitionIndex, index: usize, fault: SendFault) {
         let failed = &self.queues[partition].batches[index];
         let (phase, batch) = (failed.phase, failed.batch.id);
@@ -88,8 +88,8 @@ impl ProduceMachine {
         }
     }
 
-    /// Fails the batches that were never sent. Those that have sequence numbers are delivered, or the broker would refuse the
-    /// batches behind them.
+    /// Fails the batches that were never sent. Those that have sequence numbers are delivered, or the broker would
+    /// refuse the batches behind them.
     pub(super) fn fail_unsent(&mut self, fault: &SendFault) {
         for partition in 0..self.queues.len() {
             let unsent = |queue: &PartitionQueue| {
@@ -124,8 +124,8 @@ impl ProduceMachine {
         }
     }
 
-    /// Fails a batch of a transaction that the broker refused as out of order. It cannot be sent under another epoch, which would
-    /// put it into another transaction. Returns whether there was one.
+    /// Fails a batch of a transaction that the broker refused as out of order. It cannot be sent under another epoch,
+    /// which would put it into another transaction. Returns whether there was one.
     fn fail_out_of_order(&mut self, partition: PartitionIndex) -> bool {
         let queue = &self.queues[partition];
         let Some(index) = queue.batches.iter().position(|batch| batch.out_of_order) else { return false };

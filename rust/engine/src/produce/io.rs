@@ -18,7 +18,7 @@ pub type RequestId = u64;
 /// Identifies a flush that the user waits for.
 pub type Ticket = u64;
 
-/// Which replicas must have a batch before it is acknowledged (`acks`).
+/// The replicas that must have a batch before it is acknowledged (`acks`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acks {
     /// None: the broker sends no answer, and no offset is ever known.
@@ -34,19 +34,19 @@ pub enum Acks {
 pub struct ProduceConfig {
     /// `acks`.
     pub acks: Acks,
-    /// Whether batches carry a producer id and sequence numbers (`enable.idempotence`, KIP-98).
+    /// Set if batches carry a producer id and sequence numbers (`enable.idempotence`, KIP-98).
     pub idempotent: bool,
-    /// Whether batches belong to transactions: a partition is added to the transaction before its first batch is sent.
+    /// Set if batches belong to transactions: a partition is added to the transaction before its first batch is sent.
     pub transactional: bool,
     /// Most requests in flight to one broker (`max.in.flight.requests.per.connection`).
     pub max_in_flight: usize,
-    /// How long an open batch waits for more records (`linger.ms`).
+    /// The time that an open batch waits for more records (`linger.ms`).
     pub linger: Duration,
     /// Most bytes of the batches of one request (`max.request.size`). A single batch may be larger.
     pub max_request_bytes: usize,
-    /// How long after its first record a batch is acknowledged or fails (`delivery.timeout.ms`).
+    /// The time after its first record within which a batch is acknowledged or fails (`delivery.timeout.ms`).
     pub delivery_timeout: Duration,
-    /// How often a batch is retried (`retries`).
+    /// The number of retries of a batch (`retries`).
     pub retries: u32,
     /// Waits between retries (`retry.backoff.ms`, `retry.backoff.max.ms`).
     pub backoff: Backoff,
@@ -74,35 +74,28 @@ pub struct Batch {
     pub bytes: usize,
 }
 
-/// What happened, and what the user wants.
+/// An event, or a wish of the user.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Input {
     /// Nothing but time has passed.
     Tick,
     /// New metadata: who leads what.
-    MetadataUpdate {
-        /// The cluster.
-        cluster: Arc<Cluster>,
-    },
+    MetadataUpdate { cluster: Arc<Cluster> },
     /// A batch was opened behind all others of its partition.
     Opened {
-        /// The partition.
         partition: TopicPartition,
-        /// The new batch.
         batch: BatchId,
-        /// When its first record was sent, which is long ago if that record had to wait for its topic's metadata. Linger and
-        /// delivery timeout count from then.
+        /// The time when its first record was sent, which is long ago if that record had to wait for its topic's
+        /// metadata. Linger and delivery timeout count from then.
         since: Now,
     },
     /// The batch is full. The driver packs it without being asked by [`Output::Close`].
-    Full {
-        /// The batch.
-        batch: BatchId,
-    },
+    Full { batch: BatchId },
     /// The batch is closed and compressed, and can be sent. Follows every [`Input::Full`] and [`Output::Close`].
     Packed(Batch),
-    /// The answer to [`Output::Split`]: these packed batches replace the batch, in this order. Not to be given once the batch is
-    /// done. If it crosses with the end of the batch, the parts end in the same way.
+    /// The answer to [`Output::Split`]: these packed batches replace the batch, in this order. Not to be given once the
+    /// batch is done. If it crosses with the end of the batch, the parts end in the same way.
     SplitInto {
         /// The batch that was too large.
         batch: BatchId,
@@ -116,25 +109,26 @@ pub enum Input {
     AddedToTransaction(TopicPartition),
     /// The transaction has ended: partitions have to be added to the next one again.
     TransactionEnded,
-    /// The outcome of a request. Exactly one follows each [`Output::Send`]. With acks 0 it follows once the request is written, and
-    /// has no partitions.
+    /// The outcome of a request. Exactly one follows each [`Output::Send`]. With acks 0 it follows once the request is
+    /// written, and has no partitions.
     Answer {
-        /// The request.
         request: RequestId,
         /// The answer, or why there is none.
         outcome: Result<Vec<PartitionAnswer>, RequestFailure>,
     },
-    /// The user waits until every batch opened so far is done. These batches linger no longer. Answered by [`Output::Flushed`].
+    /// The user waits until every batch opened so far is done. These batches linger no longer. Answered by
+    /// [`Output::Flushed`].
     Flush {
         /// Identifies the flush.
         ticket: Ticket,
     },
     /// The producer was closed or fenced: every unfinished batch fails with this fault, and so do batches opened later.
     FailAll(SendFault),
-    /// The transaction is being aborted: every batch that was never sent fails with this fault. Batches in flight are waited for.
+    /// The transaction is being aborted: every batch that was never sent fails with this fault. Batches in flight are
+    /// waited for.
     FailUnsent(SendFault),
-    /// The transaction can only be aborted, for a reason outside of this machine: every batch that was never sent fails with this
-    /// fault. Batches opened before [`Input::TransactionEnded`] fail with [`SendFault::Aborted`].
+    /// The transaction can only be aborted, for a reason outside of this machine: every batch that was never sent fails
+    /// with this fault. Batches opened before [`Input::TransactionEnded`] fail with [`SendFault::Aborted`].
     TransactionFailed(SendFault),
 }
 
@@ -149,7 +143,7 @@ pub struct PartitionAnswer {
     pub message: Option<String>,
     /// Offset of the first record, or -1.
     pub base_offset: i64,
-    /// When the broker appended the batch, in milliseconds since 1970, for topics with LogAppendTime; else -1.
+    /// The time when the broker appended the batch, in milliseconds since 1970, for topics with LogAppendTime; else -1.
     pub log_append_time_ms: i64,
     /// Log start offset, or -1.
     pub log_start_offset: i64,
@@ -159,10 +153,11 @@ pub struct PartitionAnswer {
     pub leader: Option<(i32, i32)>,
 }
 
-/// Why a request has no answer.
+/// The reason why a request has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestFailure {
-    /// The connection broke, or the answer did not come in time or was unreadable: the broker may have carried the request out.
+    /// The connection broke, or the answer did not come in time or was unreadable: the broker may have carried the
+    /// request out.
     Lost(String),
     /// The request was certainly not sent.
     NotSent(String),
@@ -170,67 +165,56 @@ pub enum RequestFailure {
     Fatal(String),
 }
 
-/// What the driver has to do, or to pass on.
+/// A task of the driver, or news that it passes on.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Output {
     /// Close the batch, pack it, and give [`Input::Packed`].
-    Close {
-        /// The batch.
-        batch: BatchId,
-    },
+    Close { batch: BatchId },
     /// Send one Produce request to a broker. It is in flight until its [`Input::Answer`].
     Send {
-        /// Identifies the request.
         request: RequestId,
         /// Node id.
         broker: i32,
         /// At most one batch of each partition.
         batches: Vec<RequestBatch>,
     },
-    /// The broker found the batch too large: divide its records into two or more batches, and give [`Input::SplitInto`].
-    Split {
-        /// The batch.
-        batch: BatchId,
-    },
-    /// The batch is acknowledged or has failed. This is the last output about it, so its memory may be freed. A batch that failed
-    /// may still be open, or being packed: later inputs about it are ignored.
+    /// The broker found the batch too large: divide its records into two or more batches, and give
+    /// [`Input::SplitInto`].
+    Split { batch: BatchId },
+    /// The batch is acknowledged or has failed. This is the last output about it, so its memory may be freed. A batch
+    /// that failed may still be open, or being packed: later inputs about it are ignored.
     Done {
-        /// The batch.
         batch: BatchId,
-        /// Where its records are, or why they were not delivered.
+        /// The place of its records, or the reason why they were not delivered.
         outcome: Result<Acknowledged, SendFault>,
     },
     /// Request metadata, soon.
     RefreshMetadata,
     /// A broker named a newer leader (KIP-951): merge it, and give [`Input::MetadataUpdate`].
     LeaderHint {
-        /// Partition.
         partition: TopicPartition,
         /// Node id of the new leader.
         leader: i32,
-        /// Its leader epoch.
         leader_epoch: i32,
     },
-    /// An identity is needed: the first, or one with a higher epoch because it is unknown which sequence numbers of the old epoch are
-    /// in the log (KIP-360). Partitions that need it wait for [`Input::Identity`]; others go on with the old one. In a transaction
-    /// it follows [`Output::TransactionFailed`], and the identity is needed only once the transaction has ended.
+    /// An identity is needed: the first, or one with a higher epoch because it is unknown which sequence numbers of the
+    /// old epoch are in the log (KIP-360). Partitions that need it wait for [`Input::Identity`]; others go on with the
+    /// old one. In a transaction it follows [`Output::TransactionFailed`], and the identity is needed only once the
+    /// transaction has ended.
     NewIdentity {
         /// The identity that must not be used any more; `None` for the first.
         old: Option<Identity>,
-        /// Why, for the log.
         reason: String,
     },
     /// Add the partition to the current transaction and give [`Input::AddedToTransaction`].
     AddToTransaction(TopicPartition),
-    /// A batch of the transaction failed: the transaction can only be aborted. Put out once a transaction, before the end of that
-    /// batch and of any flush. Batches that were never sent, and those opened before [`Input::TransactionEnded`], fail with
-    /// [`SendFault::Aborted`].
+    /// A batch of the transaction failed: the transaction can only be aborted. Put out once a transaction, before the
+    /// end of that batch and of any flush. Batches that were never sent, and those opened before
+    /// [`Input::TransactionEnded`], fail with [`SendFault::Aborted`].
     TransactionFailed(SendFault),
     /// All batches that were unfinished at [`Input::Flush`] are done.
-    Flushed {
-        /// The ticket of the flush.
-        ticket: Ticket,
-    },
+    Flushed { ticket: Ticket },
 }
 
 /// A batch in a request.
@@ -244,18 +228,20 @@ pub struct RequestBatch {
     pub sequence: Option<(Identity, i32)>,
 }
 
-/// Where the records of a batch are.
+/// The place of a batch's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acknowledged {
-    /// Offset of the first record. `None` with acks 0, or if the broker already had the batch and no longer knows its offset.
+    /// Offset of the first record. `None` with acks 0, or if the broker already had the batch and no longer knows its
+    /// offset.
     pub base_offset: Option<i64>,
-    /// When the broker appended them, in milliseconds since 1970, for topics with LogAppendTime.
+    /// The time when the broker appended them, in milliseconds since 1970, for topics with LogAppendTime.
     pub log_append_time_ms: Option<i64>,
 }
 
-/// Why the records of a batch were not delivered.
+/// The reason why the records of a batch were not delivered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum SendFault {
     /// `delivery.timeout.ms` is over. With `outcome_unknown` the batch was sent and may be in the log.
     #[error(
@@ -265,36 +251,27 @@ pub enum SendFault {
         because(last_error)
     )]
     TimedOut {
-        /// The partition.
         partition: TopicPartition,
-        /// The timeout.
         after: Duration,
-        /// How often the batch was sent.
+        /// The number of times that the batch was sent.
         attempts: u32,
-        /// Whether the batch may be in the log.
+        /// Set if the batch may be in the log.
         outcome_unknown: bool,
-        /// Why the last attempt failed.
         last_error: Option<String>,
     },
     /// The topic, or this partition of it, does not exist.
     #[error("{partition}: the cluster does not know this topic or partition; check its name, or create it")]
-    UnknownTopicOrPartition {
-        /// The partition.
-        partition: TopicPartition,
-    },
+    UnknownTopicOrPartition { partition: TopicPartition },
     /// The broker refused the batch for good, or more often than `retries` allows.
     #[error("{partition}: the broker refused the records: {} ({}){}", code.name(), message.as_deref().unwrap_or(code.message()), repeated(*attempts))]
     Refused {
-        /// The partition.
         partition: TopicPartition,
-        /// The broker's error.
         code: ErrorCode,
-        /// The broker's error message.
         message: Option<String>,
-        /// How often the batch was sent.
+        /// The number of times that the batch was sent.
         attempts: u32,
-        /// Records because of which the batch was refused: index in the batch, and reason (KIP-467). The other records failed only
-        /// because of these.
+        /// Records because of which the batch was refused: index in the batch, and reason (KIP-467). The other records
+        /// failed only because of these.
         records: Arc<[(u32, String)]>,
     },
     /// Another producer with the same transactional id took over.
@@ -306,7 +283,7 @@ pub enum SendFault {
     /// The transaction failed before the records were sent, and can only be aborted.
     #[error("not sent, because the transaction must be aborted: {reason}")]
     TransactionFailed {
-        /// Why the transaction failed.
+        /// The reason why the transaction failed.
         reason: String,
     },
     /// The transaction was aborted before the records were sent.
@@ -315,15 +292,12 @@ pub enum SendFault {
     /// The producer was closed before the records were delivered.
     #[error("the producer was closed before these records were delivered{}", because(last_error))]
     Closed {
-        /// What held them back, as far as it is known.
+        /// The obstacle that held them back, as far as it is known.
         last_error: Option<String>,
     },
     /// No request can be sent at all.
     #[error("{reason}")]
-    Fatal {
-        /// Why.
-        reason: String,
-    },
+    Fatal { reason: String },
 }
 
 fn because(last_error: &Option<String>) -> String {

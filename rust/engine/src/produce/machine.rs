@@ -27,7 +27,7 @@ pub(super) enum Timer {
 pub(super) struct Node {
     /// Partitions that it leads and that may have a batch to send. They are served in turn.
     pub(super) partitions: VecDeque<PartitionIndex>,
-    /// How many requests have no answer yet.
+    /// The number of requests without an answer.
     pub(super) in_flight: usize,
     pub(super) attempts: u32,
     pub(super) retry_at: Now,
@@ -46,7 +46,7 @@ pub(super) struct Flush {
     ticket: Ticket,
     /// It waits for batches with serial numbers up to this one.
     pub(super) last_serial: u64,
-    /// How many of them are unfinished.
+    /// The number of unfinished ones.
     pub(super) unfinished: usize,
 }
 
@@ -88,7 +88,7 @@ pub struct ProduceMachine {
     pub(super) identity_requested: bool,
     /// The current transaction can only be aborted.
     pub(super) transaction_failed: bool,
-    /// Why nothing can be sent any more.
+    /// The reason why nothing can be sent any more.
     pub(super) failed: Option<SendFault>,
     pub(super) flushes: Vec<Flush>,
     pub(super) timers: BTreeSet<(Now, Timer)>,
@@ -99,7 +99,7 @@ pub struct ProduceMachine {
     pub(super) failed_while_splitting: BTreeMap<BatchId, SendFault>,
     pub(super) outputs: VecDeque<Output>,
     pub(super) next_serial: u64,
-    /// How many batches have no [`Output::Done`] yet.
+    /// The number of batches without an [`Output::Done`].
     pub(super) unfinished: usize,
 }
 
@@ -159,7 +159,7 @@ impl ProduceMachine {
         self.run_timers();
     }
 
-    /// What is to be done next; `None` if nothing is.
+    /// The next output; `None` when all are drained.
     pub fn poll(&mut self) -> Option<Output> {
         loop {
             if let Some(output) = self.outputs.pop_front() {
@@ -173,12 +173,12 @@ impl ProduceMachine {
         }
     }
 
-    /// When to give an [`Input::Tick`] if nothing else happens before.
+    /// The time to give an [`Input::Tick`] if nothing else happens before.
     pub fn wake_at(&self) -> Option<Now> {
         self.timers.first().map(|&(at, _)| at)
     }
 
-    /// How many batches are not done yet.
+    /// The number of batches that are not done yet.
     pub fn unfinished(&self) -> usize {
         self.unfinished
     }
@@ -248,7 +248,6 @@ impl ProduceMachine {
         });
     }
 
-    /// Whether everything failed already.
     pub(super) fn has_failed(&self) -> bool {
         self.failed.is_some()
     }

@@ -70,7 +70,7 @@ impl ProduceMachine {
         }
     }
 
-    /// Whether batches wait and metadata knows no leader for them, or does not know the topic.
+    /// Tells whether batches wait and metadata knows no leader for them, or does not know the topic.
     fn lacks_leader(&self, partition: PartitionIndex) -> bool {
         let queue = &self.queues[partition];
         let topic = self.cluster.topics.get(&queue.topic_partition.topic);

@@ -1,8 +1,9 @@
-//! Delivery of record batches: when a batch is closed, which request carries it, and when it is retried, split or failed.
+//! Delivery of record batches: when a batch is closed, which request carries it, and when it is retried, split or
+//! failed.
 //!
 //! `ProduceMachine` sees batches, never bytes: the driver (`monedula-client`) appends records to the open batch of a
-//! partition, packs it, and sends it. The machine queues the batches of each partition in the order of their first records,
-//! and keeps that order whatever fails. Records that cannot be in a batch yet wait in [`SendQueues`].
+//! partition, packs it, and sends it. The machine queues the batches of each partition in the order of their first
+//! records, and keeps that order whatever fails. Records that cannot be in a batch yet wait in [`SendQueues`].
 
 mod answers;
 mod batches;

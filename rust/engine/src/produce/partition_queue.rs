@@ -10,7 +10,7 @@ use super::io::{Batch, BatchId, Identity, ProduceConfig};
 use super::sequence_numbers::SequenceNumbers;
 use crate::{Now, TopicPartition};
 
-/// How far a batch has come.
+/// The phase of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// It takes records.
@@ -25,7 +25,6 @@ pub(super) enum Phase {
     Splitting,
 }
 
-/// A batch in its partition's queue.
 #[derive(Clone, Debug)]
 pub(super) struct QueuedBatch {
     pub(super) batch: Batch,
@@ -73,7 +72,7 @@ impl QueuedBatch {
     }
 }
 
-/// Whether a partition is part of the current transaction.
+/// The part of a partition in the current transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InTransaction {
     No,
@@ -82,7 +81,6 @@ pub(super) enum InTransaction {
     Yes,
 }
 
-/// What may be done for a partition now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextStep {
     /// Nothing.
@@ -104,15 +102,15 @@ pub(super) struct PartitionQueue {
     pub(super) topic_id: Uuid,
     /// For how long metadata answers had not known the topic when the first of the waiting batches was opened.
     pub(super) unknown_before: Duration,
-    /// How many batches are in flight.
+    /// The number of batches in flight.
     pub(super) in_flight: usize,
     /// The broker that has them.
     pub(super) in_flight_at: Option<i32>,
     /// A batch failed or is retried: nothing is sent before everything in flight is answered, to keep the order.
     pub(super) draining: bool,
     pub(super) retry_at: Now,
-    /// Whether the leader certainly has a record of the producer. A leader that has none accepts any sequence number, so that of
-    /// two batches in flight it could append the second without the first.
+    /// Set if the leader certainly has a record of the producer. A leader that has none accepts any sequence number, so
+    /// that of two batches in flight it could append the second without the first.
     pub(super) known_to_leader: bool,
     pub(super) numbers: SequenceNumbers,
     pub(super) in_transaction: InTransaction,
@@ -142,7 +140,7 @@ impl PartitionQueue {
         }
     }
 
-    /// What may be done if the leader has room for a request.
+    /// The next step if the leader has room for a request.
     pub(super) fn next_step(&self, config: &ProduceConfig, identity: Option<Identity>, now: Now) -> NextStep {
         if !self.may_send(config, now) {
             return NextStep::Wait;
@@ -172,7 +170,6 @@ impl PartitionQueue {
         self.in_flight == 0 || (self.in_flight_at == self.leader && !one_at_a_time)
     }
 
-    /// Whether a batch may get its sequence number.
     fn may_assign_sequence(&self, identity: Option<Identity>) -> bool {
         let Some(identity) = identity else { return false };
         let mut numbered = self.batches.iter().filter(|batch| batch.sequence.is_some());
@@ -194,7 +191,7 @@ impl PartitionQueue {
         self.batches.iter().enumerate().find(|(_, batch)| !batch.reported)
     }
 
-    /// When time alone changes what may be done.
+    /// The time when time alone changes the next step.
     pub(super) fn due_at(&self, config: &ProduceConfig, now: Now) -> Option<Now> {
         let (_, oldest) = self.oldest_unreported()?;
         let deadline = oldest.opened_at + config.delivery_timeout;

@@ -1,9 +1,10 @@
-//! Which partition a key belongs to, as in Java's producer and in librdkafka.
+//! The partition of a key, as in Java's producer and in librdkafka.
 //!
-//! All producers of a topic must agree on it: `tests/golden/partitions.jsonl` has their results for the same keys. Records
-//! without a key are drawn by `sticky`.
+//! All producers of a topic must agree on it: `tests/golden/partitions.jsonl` has their results for the same keys.
+//! Records without a key are drawn by `sticky`.
 
-/// How the partition of a key is computed. Names and results are librdkafka's; `murmur2_random` is Java's default.
+/// The function that computes the partition of a key. Names and results are librdkafka's; `murmur2_random` is Java's
+/// default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Partitioner {
     /// CRC-32 of the key; records without a key are all in one partition.

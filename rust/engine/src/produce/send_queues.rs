@@ -1,9 +1,9 @@
-//! Queues of records that cannot be in a batch yet, because they wait for room in `buffer.memory` or for their partition to be
-//! chosen. Each queue has a name and keeps the order in which its records were sent.
+//! Queues of records that cannot be in a batch yet, because they wait for room in `buffer.memory` or for their
+//! partition to be chosen. Each queue has a name and keeps the order in which its records were sent.
 //!
-//! A record belongs to the transaction in which it was sent. An abort fails the records of that transaction that wait here. One that
-//! is being sent at that moment must not get into a batch of a later transaction: the caller asks [`SendQueues::may_send`] when
-//! it appends the record.
+//! A record belongs to the transaction in which it was sent. An abort fails the records of that transaction that wait
+//! here. One that is being sent at that moment must not get into a batch of a later transaction: the caller asks
+//! [`SendQueues::may_send`] when it appends the record.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -39,22 +39,23 @@ impl<T> Default for SendQueues<T> {
 }
 
 impl<T: Clone> SendQueues<T> {
-    /// Whether records wait in this queue. A later record must then wait behind them, or it would overtake them.
+    /// Tells whether records wait in this queue. A later record must then wait behind them, or it would overtake them.
     pub fn has_queue(&self, queue: &str) -> bool {
         self.queues.contains_key(queue)
     }
 
-    /// How many records wait in all queues.
+    /// The number of records in all queues.
     pub fn len(&self) -> usize {
         self.queues.values().map(VecDeque::len).sum()
     }
 
-    /// Whether no record waits.
+    /// Tells whether no record waits.
     pub fn is_empty(&self) -> bool {
         self.queues.is_empty()
     }
 
-    /// Appends a record to a queue. Returns whether it is the first one there, so that the caller has to start serving the queue.
+    /// Appends a record to a queue. Returns whether it is the first one there, so that the caller has to start serving
+    /// the queue.
     pub fn push(&mut self, queue: &str, transaction: u64, record: T) -> bool {
         self.last_number += 1;
         let waiting = QueuedRecord { id: QueuedId { number: self.last_number, transaction }, record };
@@ -70,17 +71,19 @@ impl<T: Clone> SendQueues<T> {
         }
     }
 
-    /// The first record of a queue, which is sent next. It stays in the queue, ahead of all others, until [`Self::pop`].
+    /// The first record of a queue, which is sent next. It stays in the queue, ahead of all others, until
+    /// [`Self::pop`].
     pub fn front(&self, queue: &str) -> Option<(QueuedId, &T)> {
         self.queues.get(queue)?.front().map(|first| (first.id, &first.record))
     }
 
-    /// Whether this record may still go into a batch: its transaction was not aborted.
+    /// Tells whether this record may still go into a batch: its transaction was not aborted.
     pub fn may_send(&self, id: QueuedId) -> bool {
         self.aborted.is_none_or(|aborted| id.transaction > aborted)
     }
 
-    /// Removes and returns the first record of a queue, once it is sent or has failed. The queue ends with its last record.
+    /// Removes and returns the first record of a queue, once it is sent or has failed. The queue ends with its last
+    /// record.
     pub fn pop(&mut self, queue: &str) -> Option<T> {
         let waiting = self.queues.get_mut(queue)?;
         let first = waiting.pop_front();
@@ -90,8 +93,8 @@ impl<T: Clone> SendQueues<T> {
         first.map(|first| first.record)
     }
 
-    /// Aborts a transaction. Returns its waiting records, for the caller to fail. A record that is the first of its queue may be
-    /// being sent right now, so it also stays in the queue until [`Self::pop`].
+    /// Aborts a transaction. Returns its waiting records, for the caller to fail. A record that is the first of its
+    /// queue may be being sent right now, so it also stays in the queue until [`Self::pop`].
     pub fn abort(&mut self, transaction: u64) -> Vec<T> {
         self.aborted = self.aborted.max(Some(transaction));
         let mut failed = Vec::new();
@@ -114,7 +117,7 @@ impl<T: Clone> SendQueues<T> {
         self.last_number
     }
 
-    /// Whether no record up to this number waits any more, but for those of aborted transactions.
+    /// Tells whether no record up to this number waits any more, but for those of aborted transactions.
     pub fn is_done_up_to(&self, number: u64) -> bool {
         let waits = |waiting: &&QueuedRecord<T>| self.may_send(waiting.id);
         self.queues.values().all(|queue| queue.iter().find(waits).is_none_or(|first| first.id.number > number))

@@ -1,12 +1,12 @@
-//! Which batches go into a request.
+//! The batches of a request.
 
 use super::io::{Output, RequestBatch};
 use super::machine::{Node, PartitionIndex, ProduceMachine, Request};
 use super::partition_queue::{NextStep, Phase};
 
 impl ProduceMachine {
-    /// Makes requests for a broker, as many as it has room for and as its waiting partitions have batches. Closes open batches that
-    /// could go along if they were packed: not earlier, so that they grow while the broker is busy.
+    /// Makes requests for a broker, as many as it has room for and as its waiting partitions have batches. Closes open
+    /// batches that could go along if they were packed: not earlier, so that they grow while the broker is busy.
     pub(super) fn make_requests(&mut self, broker: i32) {
         while self.has_room(broker) {
             let batches = self.fill_request(broker);

@@ -3,7 +3,7 @@
 use super::io::Identity;
 use super::partition_queue::{PartitionQueue, QueuedBatch};
 
-/// What is known of the sequence numbers assigned so far. They count on beyond `i32::MAX`, where those on the wire restart at 0.
+/// The sequence numbers assigned so far. They count on beyond `i32::MAX`, where those on the wire restart at 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SequenceNumbers {
     /// The producer id and epoch that they belong to.
@@ -18,7 +18,7 @@ pub(super) struct SequenceNumbers {
     pub(super) gap_at: Option<i64>,
 }
 
-/// How numbering goes on after batches failed, or were refused as out of order.
+/// The continuation of the numbers after batches failed, or were refused as out of order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Renumbering {
     /// As before.
@@ -30,12 +30,11 @@ pub(super) enum Renumbering {
 }
 
 impl SequenceNumbers {
-    /// The number on the wire.
     pub(super) fn on_wire(sequence: i64) -> i32 {
         (sequence & i64::from(i32::MAX)) as i32
     }
 
-    /// Whether a batch failed, so that the broker takes no number behind it.
+    /// Tells whether a batch failed, so that the broker takes no number behind it.
     pub(super) fn has_gap(&self) -> bool {
         self.unknown_until.is_some() || self.gap_at.is_some()
     }
@@ -81,8 +80,8 @@ impl PartitionQueue {
         Some((self.numbers.identity?, SequenceNumbers::on_wire(sequence)))
     }
 
-    /// How numbering has to go on. Not [`Renumbering::None`] only once nothing is in flight and every batch that has a number was
-    /// refused as out of order.
+    /// The continuation that is needed now. Not [`Renumbering::None`] only once nothing is in flight and every batch
+    /// that has a number was refused as out of order.
     pub(super) fn renumbering(&self) -> Renumbering {
         let mut numbered = self.batches.iter().filter(|batch| batch.sequence.is_some());
         if self.in_flight > 0 || numbered.clone().any(|batch| !batch.out_of_order) {
@@ -113,7 +112,8 @@ impl PartitionQueue {
         };
     }
 
-    /// Whether every batch before this one was refused as out of order too, so that none of them explains its refusal.
+    /// Tells whether every batch before this one was refused as out of order too, so that none of them explains its
+    /// refusal.
     pub(super) fn is_first_missing(&self, index: usize) -> bool {
         self.batches.iter().take(index).all(|batch| batch.out_of_order)
     }

@@ -1,14 +1,14 @@
-//! Which partition records without a key go to (KIP-480, KIP-794): to one until `batch.size` bytes went there, then to another one,
-//! which is less likely to be drawn the more batches wait for it.
+//! The partition of records without a key (KIP-480, KIP-794): one until `batch.size` bytes went there, then another
+//! one, which is less likely to be drawn the more batches wait for it.
 
 use crate::backoff::Jitter;
 
-/// What the draw knows of a partition.
+/// The load of a partition, by which it is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// Batches that wait to be sent, or are in flight.
     pub queued: u32,
-    /// Whether it has a leader.
+    /// Set if it has a leader.
     pub is_led: bool,
 }
 

@@ -114,9 +114,9 @@ impl ProducerSession {
     fn call_lost(&mut self, sent: &CallInFlight, reason: String) {
         self.push(Output::Event(SessionEvent::Retried { api: sent.call.api(), reason: reason.clone() }));
         self.last_error = Some(format!("{}: {reason}", sent.call.api()));
-        // The request may still arrive, after the one that repeats it. Under transaction version 1 all transactions have the same
-        // epoch, so that a late EndTxn would end the next transaction, and a late TxnOffsetCommit would set its offsets back (the
-        // reason for KIP-890). A new epoch prevents both.
+        // The request may still arrive, after the one that repeats it. Under transaction version 1 all transactions
+        // have the same epoch, so that a late EndTxn would end the next transaction, and a late TxnOffsetCommit would
+        // set its offsets back (the reason for KIP-890). A new epoch prevents both.
         let writes = matches!(
             sent.call,
             Call::AddPartitionsToTxn { .. }
@@ -149,7 +149,8 @@ impl ProducerSession {
             // No call that starts the transaction arrived, so there is nothing to abort.
             return self.end_answered(None);
         }
-        // Brokers learn of a new topic at different times, so the error may pass. A deleted topic never comes back under its id.
+        // Brokers learn of a new topic at different times, so the error may pass. A deleted topic never comes back
+        // under its id.
         let gone = code == ErrorCode::UnknownTopicId && self.failures + 1 >= UNKNOWN_TOPIC_ATTEMPTS;
         match reaction(&sent.call, code) {
             Reaction::Retry if gone => self.abort_for(sent, code, message, text),
@@ -171,7 +172,8 @@ impl ProducerSession {
 
     fn abort_for(&mut self, sent: &CallInFlight, code: ErrorCode, message: Option<String>, text: String) {
         match (self.state, &sent.call) {
-            // EndTxn was sent and its answer lost: the transaction may be committed. Errors of other calls do not decide that.
+            // EndTxn was sent and its answer lost: the transaction may be committed. Errors of other calls do not
+            // decide that.
             (TransactionState::Committing, call) if self.contents.end_sent && !matches!(call, Call::EndTxn { .. }) => {
                 self.retry(sent, code, text);
             }
@@ -231,8 +233,8 @@ fn complete<'a>(
         .collect()
 }
 
-/// The error that decides for all partitions, if there is one: errors that end the producer come before errors that end the
-/// transaction, and these before errors that are retried.
+/// The error that decides for all partitions, if there is one: errors that end the producer come before errors that end
+/// the transaction, and these before errors that are retried.
 fn worst(call: &Call, codes: &BTreeMap<TopicPartition, ErrorCode>) -> Option<(TopicPartition, ErrorCode)> {
     let rank = |code: ErrorCode| match reaction(call, code) {
         Reaction::Fail | Reaction::Fence | Reaction::Deny => 5,

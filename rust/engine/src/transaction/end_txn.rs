@@ -18,7 +18,7 @@ impl ProducerSession {
                 let reason = "the transaction was aborted".into();
                 self.finish_waiters(|verb| verb == Verb::SendOffsets, Err(TransactionError::MustAbort { reason }));
             }
-            // Called again after its deadline.
+            // The user calls it again after its deadline.
             (Ending::Commit, TransactionState::Committing) | (Ending::Abort, TransactionState::Aborting) => {}
             // The transaction has ended, and the epoch of the next one is requested: no other may begin before.
             (_, TransactionState::Initializing) if self.ended_by == Some(ending) => {}

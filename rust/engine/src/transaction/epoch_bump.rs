@@ -5,7 +5,8 @@ use super::session::ProducerSession;
 use crate::produce::Identity;
 
 impl ProducerSession {
-    /// Without a `transactional.id` no other producer has this producer id, so the next epoch needs no request (KIP-360).
+    /// Without a `transactional.id` no other producer has this producer id, so the next epoch needs no request
+    /// (KIP-360).
     pub(super) fn bump_epoch_locally(&mut self, identity: Identity) {
         match identity.epoch.checked_add(1) {
             Some(epoch) => self.take_identity(Identity { epoch, ..identity }),

@@ -1,10 +1,10 @@
-//! What each error of each call leads to. docs/design/transactions.md shows the same table, and a test compares the two.
+//! Reactions to the errors of each call. docs/design/transactions.md shows the same table, and a test compares the two.
 
 use monedula_protocol::error_code::ErrorCode;
 
 use super::io::Call;
 
-/// What a session does about an error.
+/// The reaction of a session to an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// Makes the call again after a backoff.
@@ -26,8 +26,9 @@ pub enum Reaction {
 use ErrorCode as E;
 use Reaction as R;
 
-/// The table: the errors of each API in the order of their codes. An error that is not in it is retried if Kafka calls it retriable;
-/// else the transaction is aborted (AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit), or the producer fails (other APIs).
+/// The table: the errors of each API in the order of their codes. An error that is not in it is retried if Kafka calls
+/// it retriable; else the transaction is aborted (AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit), or the
+/// producer fails (other APIs).
 pub fn known_errors(call: &Call) -> &'static [(ErrorCode, Reaction)] {
     match call {
         Call::FindCoordinator { .. } => &[

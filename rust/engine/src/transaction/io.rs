@@ -7,16 +7,9 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::TransactionState;
 use crate::backoff::Backoff;
-use crate::group::CommitOffset;
-use crate::group::TopicIds;
+use crate::group::{CallId, CommitOffset, Target, Ticket, TopicIds};
 use crate::produce::{Identity, SendFault};
 use crate::{Now, TopicPartition};
-
-/// Identifies a call. Never reused.
-pub type CallId = u64;
-
-/// Identifies a verb that the user waits for.
-pub type Ticket = u64;
 
 /// Settings of the machine.
 #[derive(Clone, Debug)]
@@ -44,7 +37,7 @@ pub struct GroupMetadata {
     pub topic_ids: TopicIds,
 }
 
-/// How a transaction ends.
+/// The end of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Commit.
@@ -53,82 +46,45 @@ pub enum Ending {
     Abort,
 }
 
-/// The broker to send a call to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// Any broker: the n-th of the known ones.
-    Any {
-        /// The number of the attempt.
-        attempt: u32,
-    },
-    /// A coordinator: of the transactional id, or of a group.
-    Coordinator {
-        /// The coordinator's node id.
-        node_id: i32,
-    },
-}
-
 /// A request, without its encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Call {
     /// FindCoordinator for a group, or for the transactional id if `group` is `None`.
-    FindCoordinator {
-        /// The group.
-        group: Option<String>,
-    },
+    FindCoordinator { group: Option<String> },
     /// InitProducerId. With an identity it requests a higher epoch of the same producer id (KIP-360).
     InitProducerId {
         /// The identity whose epoch is bumped.
         current: Option<Identity>,
     },
     /// Adds partitions to the transaction; not needed under transaction version 2 (KIP-890).
-    AddPartitionsToTxn {
-        /// The producer.
-        identity: Identity,
-        /// The partitions.
-        partitions: BTreeSet<TopicPartition>,
-    },
+    AddPartitionsToTxn { identity: Identity, partitions: BTreeSet<TopicPartition> },
     /// Adds a group to the transaction; not needed under transaction version 2.
-    AddOffsetsToTxn {
-        /// The producer.
-        identity: Identity,
-        /// The group.
-        group: String,
-    },
+    AddOffsetsToTxn { identity: Identity, group: String },
     /// Commits offsets with the transaction, at the group's coordinator.
     TxnOffsetCommit {
-        /// The producer.
         identity: Identity,
-        /// The group and its member.
         group: GroupMetadata,
-        /// The offsets.
         offsets: BTreeMap<TopicPartition, CommitOffset>,
-        /// Whether it adds the group to the transaction (transaction version 2, KIP-890).
+        /// Set if it adds the group to the transaction (transaction version 2, KIP-890).
         version2: bool,
     },
     /// Ends the transaction.
     EndTxn {
-        /// The producer.
         identity: Identity,
         /// Commit or abort.
         ending: Ending,
-        /// Whether it bumps the epoch (transaction version 2, KIP-890).
+        /// Set if it bumps the epoch (transaction version 2, KIP-890).
         version2: bool,
     },
 }
 
 /// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Answer {
     /// The coordinator.
-    Coordinator {
-        /// Its node id.
-        node_id: i32,
-        /// Its advertised host.
-        host: String,
-        /// Its advertised port.
-        port: i32,
-    },
+    Coordinator { node_id: i32, host: String, port: i32 },
     /// The producer id and epoch. EndTxn returns it too, where it bumps the epoch (KIP-890).
     Identity(Identity),
     /// Success.
@@ -137,7 +93,7 @@ pub enum Answer {
     Partitions(BTreeMap<TopicPartition, ErrorCode>),
 }
 
-/// Why a call failed.
+/// The reason why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallFailure {
     /// The broker's error, with its message.
@@ -148,8 +104,9 @@ pub enum CallFailure {
     Fatal(String),
 }
 
-/// What happened, and what the user wants.
+/// An event, or a wish of the user.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Input {
     /// Nothing but time has passed.
     Tick,
@@ -158,12 +115,11 @@ pub enum Input {
         /// The identity that must not be used any more.
         old: Option<Identity>,
     },
-    /// Whether the cluster has transaction version 2 (feature `transaction.version`, KIP-890). Given before the first
-    /// call, and whenever it changes. It applies from the next [`Input::Begin`] on.
+    /// The cluster has transaction version 2 (feature `transaction.version`, KIP-890), or not. Given before the first
+    /// call, and after each change. It applies from the next [`Input::Begin`] on.
     TransactionVersion2(bool),
     /// The outcome of an [`Output::Call`]. Exactly one follows each call.
     Answer {
-        /// The call.
         id: CallId,
         /// The answer, or why there is none.
         outcome: Result<Answer, CallFailure>,
@@ -171,54 +127,40 @@ pub enum Input {
     /// `init_transactions`: fence older producers of this transactional id, and end their open transaction. Answered by
     /// [`Output::Done`].
     Init {
-        /// Identifies the verb.
         ticket: Ticket,
-        /// When the user's wait fails with a timeout.
+        /// The time when the user's wait fails with a timeout.
         deadline: Now,
     },
     /// `begin_transaction`; answered at once.
-    Begin {
-        /// Identifies the verb.
-        ticket: Ticket,
-    },
+    Begin { ticket: Ticket },
     /// A partition is about to get its first records of this transaction.
     AddPartition(TopicPartition),
     /// `send_offsets`.
     SendOffsets {
-        /// Identifies the verb.
         ticket: Ticket,
-        /// The group and its member.
         group: GroupMetadata,
-        /// The offsets.
         offsets: BTreeMap<TopicPartition, CommitOffset>,
-        /// When the user's wait fails with a timeout.
+        /// The time when the user's wait fails with a timeout.
         deadline: Now,
     },
     /// `commit_transaction` or `abort_transaction`. The driver has flushed the transaction's records before.
     End {
-        /// Identifies the verb.
         ticket: Ticket,
         /// Commit or abort.
         ending: Ending,
-        /// When the user's wait fails with a timeout. The transaction is ended nevertheless.
+        /// The time when the user's wait fails with a timeout. The transaction is ended nevertheless.
         deadline: Now,
     },
     /// Records of the transaction failed: it can only be aborted.
     DeliveryFailed(SendFault),
 }
 
-/// What the driver has to do, or to pass on.
+/// A task of the driver, or news that it passes on.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Output {
     /// Make a call, and give its outcome by [`Input::Answer`].
-    Call {
-        /// Identifies the call.
-        id: CallId,
-        /// The broker.
-        target: Target,
-        /// The request.
-        call: Call,
-    },
+    Call { id: CallId, target: Target, call: Call },
     /// For the delivery machine: the producer id and epoch from now on.
     Identity(Identity),
     /// For the delivery machine: the partition is part of the transaction.
@@ -227,9 +169,8 @@ pub enum Output {
     Ended,
     /// A verb of the user has ended.
     Done {
-        /// Identifies the verb.
         ticket: Ticket,
-        /// How it ended.
+        /// Success, or the error.
         outcome: Result<(), TransactionError>,
     },
     /// For the delivery machine: the transaction can only be aborted, and records that were not sent fail with this
@@ -243,26 +184,18 @@ pub enum Output {
 
 /// An event of a session, for logs and metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum SessionEvent {
     /// The session went from one state to another.
-    StateChanged {
-        /// The old state.
-        from: TransactionState,
-        /// The new state.
-        to: TransactionState,
-    },
+    StateChanged { from: TransactionState, to: TransactionState },
     /// A call failed and is retried.
-    Retried {
-        /// The API.
-        api: &'static str,
-        /// Why it failed.
-        reason: String,
-    },
+    Retried { api: &'static str, reason: String },
 }
 
-/// Why a verb of transactions failed.
+/// The reason why a verb of transactions failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum TransactionError {
     /// Another producer with the same `transactional.id` took over: this one cannot be used any more.
     #[error(
@@ -270,48 +203,29 @@ pub enum TransactionError {
          was open for longer than transaction.timeout.ms and the coordinator aborted it. Close this one"
     )]
     Fenced {
-        /// The `transactional.id`.
         transactional_id: String,
         /// Kafka's name of the broker's error.
         code: &'static str,
     },
     /// The transaction can only be aborted.
     #[error("the transaction must be aborted: {reason}")]
-    MustAbort {
-        /// The reason.
-        reason: String,
-    },
+    MustAbort { reason: String },
     /// The verb is not allowed in this state, such as a commit without a transaction.
     #[error("{0}")]
     State(String),
     /// No permission for the transactional id, or for the group.
     #[error("{what} is not allowed ({}): {}", code.name(), code.message())]
     Denied {
-        /// What is not allowed.
+        /// The action that is not allowed.
         what: String,
-        /// The broker's error.
         code: ErrorCode,
     },
     /// The verb did not end in time.
     #[error("{what} did not end within {} ms ({last_error}); it goes on: call it again to wait on", after.as_millis())]
-    TimedOut {
-        /// The verb.
-        what: &'static str,
-        /// How long it was waited for.
-        after: Duration,
-        /// Why the last attempt failed.
-        last_error: String,
-    },
+    TimedOut { what: &'static str, after: Duration, last_error: String },
     /// The broker refused the call, and a retry would not help.
     #[error("{what}: the broker answered {} ({})", code.name(), message.as_deref().unwrap_or(code.message()))]
-    Refused {
-        /// The API.
-        what: &'static str,
-        /// The broker's error.
-        code: ErrorCode,
-        /// The broker's error message.
-        message: Option<String>,
-    },
+    Refused { what: &'static str, code: ErrorCode, message: Option<String> },
     /// The producer cannot be used any more.
     #[error("{0}")]
     Fatal(String),

@@ -1,8 +1,8 @@
 //! A producer's id and epoch, and its transactions (KIP-98, 360, 447, 890). What Java's TransactionManager does.
 //!
-//! `ProducerSession` is the machine: it gets the producer id, adds partitions and groups to a transaction, ends it, and knows when
-//! another producer has taken over. The delivery machine ([`crate::produce`]) asks for an identity and for partitions to be added;
-//! the driver passes these requests on to the session.
+//! `ProducerSession` is the machine: it gets the producer id, adds partitions and groups to a transaction, ends it, and
+//! knows when another producer has taken over. The delivery machine ([`crate::produce`]) asks for an identity and for
+//! partitions to be added; the driver passes these requests on to the session.
 
 mod answers;
 mod end_txn;
@@ -14,10 +14,10 @@ mod state;
 mod verbs;
 mod wire;
 
+pub use crate::group::{CallId, Target, Ticket};
 pub use error_codes::{Reaction, known_errors, reaction};
 pub use io::{
-    Answer, Call, CallFailure, CallId, Ending, GroupMetadata, Input, Output, SessionConfig, SessionEvent, Target,
-    Ticket, TransactionError,
+    Answer, Call, CallFailure, Ending, GroupMetadata, Input, Output, SessionConfig, SessionEvent, TransactionError,
 };
 pub use session::ProducerSession;
 pub use state::TransactionState;

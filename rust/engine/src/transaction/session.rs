@@ -1,5 +1,5 @@
-//! The machine: its state, and which call comes next. It makes one call at a time, as Java's TransactionManager does: calls have
-//! an order within a transaction, and the coordinator handles them one after the other anyway.
+//! The machine: its state, and which call comes next. It makes one call at a time, as Java's TransactionManager does:
+//! calls have an order within a transaction, and the coordinator handles them one after the other anyway.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -59,7 +59,6 @@ pub(super) struct PendingOffsets {
     pub(super) offsets: BTreeMap<TopicPartition, CommitOffset>,
 }
 
-/// What the open transaction consists of.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TransactionContents {
     /// The coordinator knows of the transaction, so it has to be ended there.
@@ -68,7 +67,6 @@ pub(super) struct TransactionContents {
     pub(super) may_have_started: bool,
     /// EndTxn was sent, so the transaction may have ended.
     pub(super) end_sent: bool,
-    /// Partitions that are part of the transaction.
     pub(super) partitions: BTreeSet<TopicPartition>,
     /// Partitions that are to be added to it.
     pub(super) pending_partitions: BTreeSet<TopicPartition>,
@@ -117,27 +115,30 @@ pub struct ProducerSession {
     pub(super) identity: Option<Identity>,
     pub(super) coordinator: Option<i32>,
     pub(super) group_coordinators: BTreeMap<String, i32>,
-    /// Whether the cluster supports transaction version 2 (KIP-890).
+    /// Set if the cluster supports transaction version 2 (KIP-890).
     pub(super) cluster_version2: bool,
-    /// Whether the current transaction uses it.
+    /// Set if the current transaction uses it.
     pub(super) version2: bool,
 
     pub(super) contents: TransactionContents,
-    /// The current epoch must not be used for another transaction: InitProducerId bumps it once this one has ended (KIP-360).
+    /// The current epoch must not be used for another transaction: InitProducerId bumps it once this one has ended
+    /// (KIP-360).
     pub(super) epoch_bump_required: bool,
     /// The coordinator would not accept EndTxn. InitProducerId aborts the transaction as well.
     pub(super) skip_end_txn: bool,
     pub(super) waiters: Vec<Waiter>,
-    /// A commit or abort that timed out for the user. It goes on, and the user has to call it again before anything else.
+    /// A commit or abort that timed out for the user. It goes on, and the user has to call it again before anything
+    /// else.
     pub(super) timed_out_end: Option<Ending>,
-    /// How the last transaction ended, while the epoch of the next one is being requested.
+    /// The end of the last transaction, while the epoch of the next one is being requested.
     pub(super) ended_by: Option<Ending>,
-    /// Why the transaction can only be aborted, or the producer cannot be used any more.
+    /// The reason why the transaction can only be aborted, or the producer cannot be used any more.
     pub(super) failure: Option<TransactionError>,
 }
 
 impl ProducerSession {
-    /// Backoff after CONCURRENT_TRANSACTIONS: the markers of the last transaction are being written, which does not take long.
+    /// Backoff after CONCURRENT_TRANSACTIONS: the markers of the last transaction are being written, which does not
+    /// take long.
     const MARKER_BACKOFF: Duration = Duration::from_millis(20);
 
     /// A session without an identity; `seed` decides its jitter.
@@ -198,12 +199,12 @@ impl ProducerSession {
         self.advance();
     }
 
-    /// What is to be done next; `None` if nothing is.
+    /// The next output; `None` when all are drained.
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// When to give an [`Input::Tick`] if nothing else happens before.
+    /// The time to give an [`Input::Tick`] if nothing else happens before.
     pub fn wake_at(&self) -> Option<Now> {
         let retry = self.retry_at.filter(|_| self.in_flight.is_none());
         self.waiters.iter().map(|waiter| waiter.deadline).chain(retry).min()
@@ -219,18 +220,19 @@ impl ProducerSession {
         self.identity
     }
 
-    /// Whether the current transaction uses transaction version 2 (KIP-890): Produce requests then add their partitions to it, from
-    /// version 12 on. Without it, transactional batches are sent with Produce version 11 at most.
+    /// Tells whether the current transaction uses transaction version 2 (KIP-890): Produce requests then add their
+    /// partitions to it, from version 12 on. Without it, transactional batches are sent with Produce version 11 at
+    /// most.
     pub fn version2(&self) -> bool {
         self.version2
     }
 
-    /// Why the latest call failed; `None` once one has succeeded.
+    /// The reason why the latest call failed; `None` once one has succeeded.
     pub fn last_error(&self) -> Option<&str> {
         self.last_error.as_deref()
     }
 
-    /// Why records cannot be sent now; `None` if they can.
+    /// The reason why records cannot be sent now; `None` if they can.
     pub fn refusal(&self) -> Option<TransactionError> {
         if self.config.transactional_id.is_none() || self.state == TransactionState::InTransaction {
             return self.failure.clone();
@@ -309,7 +311,7 @@ impl ProducerSession {
             let (target, call) = self.route(call);
             let id = self.next_call;
             self.next_call += 1;
-            self.push(Output::Call { id, target: target.clone(), call: call.clone() });
+            self.push(Output::Call { id, target, call: call.clone() });
             self.in_flight = Some(CallInFlight { id, target, call });
         }
     }

@@ -112,7 +112,8 @@ impl ProducerSession {
             SendFault::Refused { code: code @ ErrorCode::TransactionalIdAuthorizationFailed, .. } => {
                 return self.fatal(TransactionError::Denied { what: "the transactional id".into(), code: *code });
             }
-            // All records were flushed before EndTxn, so this failure does not concern the transaction that is being ended.
+            // All records were flushed before EndTxn, so this failure does not concern the transaction that is being
+            // ended.
             _ if self.contents.end_sent => return,
             _ => {}
         }

@@ -34,14 +34,7 @@ const TOPIC_IDS_FROM: i16 = 6;
 impl Call {
     /// The name of the API.
     pub fn api(&self) -> &'static str {
-        match self {
-            Self::FindCoordinator { .. } => "FindCoordinator",
-            Self::InitProducerId { .. } => "InitProducerId",
-            Self::AddPartitionsToTxn { .. } => "AddPartitionsToTxn",
-            Self::AddOffsetsToTxn { .. } => "AddOffsetsToTxn",
-            Self::TxnOffsetCommit { .. } => "TxnOffsetCommit",
-            Self::EndTxn { .. } => "EndTxn",
-        }
+        self.api_key().name()
     }
 
     /// The API key.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::{
-    Assignment, MemberAssignment, Subscription, Topics, builtin, perform, read_assignment, read_subscription,
+    Assignment, MemberAssignment, MemberSubscription, Topics, builtin, perform, read_assignment, read_subscriptions,
 };
 use monedula_protocol::base64;
 use serde_json::Value;
@@ -39,7 +39,7 @@ struct Case {
     assignor: String,
     topics: Topics,
     metadata: Vec<(String, Option<String>, Vec<u8>)>,
-    members: Vec<Subscription>,
+    members: Vec<MemberSubscription>,
     theirs: Assignment,
 }
 
@@ -63,8 +63,7 @@ impl Case {
                 (text(0).expect("id"), text(1), bytes(&member[2]).expect("bytes"))
             })
             .collect();
-        let read = metadata.iter().map(|(id, instance, bytes)| read_subscription(id, instance.as_deref(), bytes));
-        let members = read.collect::<Result<_, _>>().expect("subscriptions");
+        let members = read_subscriptions(&metadata).expect("subscriptions");
         let theirs = line["assigned"].as_object().expect("assigned").iter();
         let theirs = theirs
             .map(|(id, topics)| (id.clone(), MemberAssignment { partitions: partitions(topics), user_data: None }));

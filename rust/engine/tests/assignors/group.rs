@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::assign::{Assignment, Subscription, Topics, builtin};
+use monedula_engine::assign::{Assignment, MemberSubscription, Topics, builtin};
 
 pub(crate) fn topics(counts: &[(&str, usize)]) -> Topics {
     counts.iter().map(|&(name, count)| (name.into(), vec![Vec::new(); count])).collect()
 }
 
-pub(crate) fn member(id: &str, topics: &[&str]) -> Subscription {
+pub(crate) fn member(id: &str, topics: &[&str]) -> MemberSubscription {
     let mut topics: Vec<Arc<str>> = topics.iter().map(|&topic| topic.into()).collect();
     topics.sort();
-    Subscription { member_id: id.into(), topics, generation: -1, ..Default::default() }
+    MemberSubscription { member_id: id.into(), topics, generation: -1, ..Default::default() }
 }
 
-pub(crate) fn assign(assignor: &str, topics: &Topics, members: &[Subscription]) -> Assignment {
+pub(crate) fn assign(assignor: &str, topics: &Topics, members: &[MemberSubscription]) -> Assignment {
     builtin(assignor).expect("known").assign(topics, members).expect("assigns")
 }
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::assign::{Assignment, Subscription};
+use monedula_engine::assign::{Assignment, MemberSubscription};
 use monedula_protocol::api::Message;
 use monedula_protocol::messages::consumer_protocol::StickyUserData;
 use monedula_protocol::wire::Reader;
 
 /// The partitions that a member claims, and their generation.
-pub(crate) fn had(assignor: &str, member: &Subscription) -> (i32, Vec<TopicPartition>) {
+pub(crate) fn had(assignor: &str, member: &MemberSubscription) -> (i32, Vec<TopicPartition>) {
     let bytes = member.user_data.as_deref().unwrap_or_default();
     if assignor == "cooperative-sticky" {
         let told = bytes.try_into().map_or(-1, i32::from_be_bytes);
@@ -24,7 +24,7 @@ pub(crate) fn had(assignor: &str, member: &Subscription) -> (i32, Vec<TopicParti
 }
 
 /// The last owner of each partition, without partitions that two members claim.
-pub(crate) fn last_owners(assignor: &str, members: &[Subscription]) -> BTreeMap<TopicPartition, String> {
+pub(crate) fn last_owners(assignor: &str, members: &[MemberSubscription]) -> BTreeMap<TopicPartition, String> {
     let mut claims: BTreeMap<TopicPartition, Vec<(i32, String)>> = BTreeMap::new();
     for member in members {
         let (generation, partitions) = had(assignor, member);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use monedula_engine::backoff::Backoff;
 use monedula_engine::group::{
-    CallbackKind, CommitError, CommitOffset, Committed, GroupEvent, Input, Output, Scope, Ticket,
+    CallbackKind, CommitError, CommitOffset, Committed, GroupEvent, Input, MemberConfig, Output, Scope, Ticket,
 };
 use monedula_engine::{Now, TopicPartition};
 
@@ -21,8 +21,17 @@ pub(crate) const WAKES_PER_INSTANT: u32 = 12;
 pub(crate) type Offsets = BTreeMap<TopicPartition, CommitOffset>;
 type Outcomes = BTreeMap<TopicPartition, (CommitOffset, Result<(), CommitError>)>;
 
-pub(crate) fn backoff() -> Backoff {
-    Backoff { initial: ms(100), max: ms(1000), factor: 2 }
+pub(crate) fn member_config() -> MemberConfig {
+    MemberConfig {
+        group_id: "g".into(),
+        instance_id: None,
+        rack: None,
+        session_timeout: SESSION,
+        quick_heartbeats: 1,
+        max_poll_interval: MAX_POLL,
+        auto_commit_interval: Some(AUTO_COMMIT),
+        backoff: Backoff { initial: ms(100), max: ms(1000), factor: 2 },
+    }
 }
 
 pub(crate) fn ms(ms: u64) -> Duration {

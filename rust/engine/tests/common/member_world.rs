@@ -28,7 +28,7 @@ pub(crate) struct MemberWorld {
     pub raised: Vec<(GroupError, bool)>,
     /// The user polls: a call of the user is waiting.
     pub polling: bool,
-    /// Calls that the member abandons were not sent: they wait for a connection.
+    /// Calls that the member cancels were not sent: they wait for a connection.
     pub connecting: bool,
     /// Whether heartbeats are answered at once; under KIP-848 with the epoch that they carry.
     pub beating: bool,
@@ -225,9 +225,9 @@ impl MemberWorld {
         }
     }
 
-    fn abandon(&mut self, id: CallId) {
+    fn cancel(&mut self, id: CallId) {
         if self.open.contains(&id) {
-            let reason = "it was abandoned".into();
+            let reason = "it was cancelled".into();
             let error = if self.connecting { CallError::Unsent(reason) } else { CallError::Lost(reason) };
             self.todo.push_back(Input::Answer { id, outcome: Err(error) });
         }
@@ -253,7 +253,6 @@ impl MemberWorld {
                 self.raised.push((error, fatal));
             }
             Output::Event(GroupEvent::StateChanged { from, to }) => {
-                assert!(from.may_become(to), "no way from {from:?} to {to:?}");
                 let leased = self.lease.filter(|_| to.is_unsubscribed());
                 assert_eq!(leased, None, "a lease outlives the membership");
                 match (from, to) {
@@ -273,7 +272,7 @@ impl MemberWorld {
                 self.to_assign = members;
             }
             Output::RefreshMetadata if is_classic => self.note("refresh"),
-            Output::AbandonCall { id } if is_classic => self.abandon(id),
+            Output::CancelCall { id } if is_classic => self.cancel(id),
             Output::ResolveTopicIds { ids } if !is_classic => {
                 self.note(format!("resolve {}", ids.len()));
                 self.resolving.push(ids);

@@ -178,7 +178,7 @@ impl Figures {
     }
 }
 
-type Outcome = Result<Acknowledged, SendFault>;
+type DeliveryOutcome = Result<Acknowledged, SendFault>;
 
 impl Sim {
     pub(crate) fn judge(&mut self) -> Result<Figures, (Rule, String)> {
@@ -358,7 +358,7 @@ impl Sim {
     }
 }
 
-fn judge_record(once: bool, number: i64, found: &[i64], outcome: &Outcome) -> Result<(), Rule> {
+fn judge_record(once: bool, number: i64, found: &[i64], outcome: &DeliveryOutcome) -> Result<(), Rule> {
     match outcome {
         Ok(_) if found.is_empty() => Err(Rule::Lost),
         Ok(Acknowledged { base_offset: Some(base), .. }) if !found.contains(&(base + number)) => Err(Rule::Lost),
@@ -369,7 +369,7 @@ fn judge_record(once: bool, number: i64, found: &[i64], outcome: &Outcome) -> Re
 }
 
 impl Figures {
-    fn count(&mut self, outcome: &Outcome) {
+    fn count(&mut self, outcome: &DeliveryOutcome) {
         match outcome {
             Ok(Acknowledged { base_offset: None, .. }) => self.without_offset += 1,
             Ok(_) => self.acknowledged += 1,

@@ -13,7 +13,7 @@ pub(crate) type Link = u64;
 
 /// A request in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum PendingRequest {
     /// A request of the delivery machine.
     Produce(RequestId),
     /// A request of the session, on a connection of its own.
@@ -41,9 +41,9 @@ pub(crate) struct Connection {
     /// Nothing arrives any more, and no side notices.
     pub(crate) dead: bool,
     /// Requests that the client waits for.
-    pub(crate) waiting: VecDeque<Asked>,
+    pub(crate) waiting: VecDeque<PendingRequest>,
     /// Requests that have reached the broker; it works on the first.
-    pub(crate) arrived: VecDeque<(Asked, Bytes)>,
+    pub(crate) arrived: VecDeque<(PendingRequest, Bytes)>,
     pub(crate) busy: bool,
 }
 
@@ -81,7 +81,7 @@ impl Network {
     }
 
     /// The client closes a connection. Returns the requests that it waited for.
-    pub(crate) fn give_up(&mut self, link: Link) -> Vec<Asked> {
+    pub(crate) fn give_up(&mut self, link: Link) -> Vec<PendingRequest> {
         let Some(connection) = self.links.get_mut(&link) else { return Vec::new() };
         connection.client_open = false;
         let place = (connection.node, connection.lane);

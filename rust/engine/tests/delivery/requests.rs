@@ -11,7 +11,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use crate::broker::{TOPIC, decode, encode, wall_ms};
 use crate::judge::Bug;
-use crate::network::{Asked, Lane, Link};
+use crate::network::{Lane, Link, PendingRequest};
 use crate::sim::{Event, Sim, ms};
 use crate::user::User;
 
@@ -19,7 +19,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_millis(700);
 
 impl Sim {
     pub(crate) fn send(&mut self, request: RequestId, node: i32, batches: &[RequestBatch]) {
-        let asked = Asked::Produce(request);
+        let asked = PendingRequest::Produce(request);
         let Some(link) = self.link(node, Lane::Records) else { return self.at(ms(5), Event::Unreachable(asked)) };
         let mut contents: Vec<(RequestBatch, Vec<u64>)> =
             batches.iter().map(|sending| (sending.clone(), self.contents[&sending.batch].1.clone())).collect();
@@ -62,14 +62,14 @@ impl Sim {
 
     /// A call of the session.
     pub(crate) fn send_call(&mut self, call: CallId, node: i32, frame: Bytes) {
-        let asked = Asked::Call(call);
+        let asked = PendingRequest::Call(call);
         match self.link(node, Lane::Calls) {
             Some(link) => self.dispatch(link, asked, frame),
             None => self.at(ms(5), Event::Unreachable(asked)),
         }
     }
 
-    fn dispatch(&mut self, link: Link, asked: Asked, frame: Bytes) {
+    fn dispatch(&mut self, link: Link, asked: PendingRequest, frame: Bytes) {
         let takes = self.below(15);
         let Some(connection) = self.network.links.get_mut(&link) else { return };
         connection.waiting.push_back(asked);
@@ -86,13 +86,13 @@ impl Sim {
     pub(crate) fn written(&mut self, link: Link, request: RequestId) {
         let Some(connection) = self.network.links.get_mut(&link) else { return };
         let before = connection.waiting.len();
-        connection.waiting.retain(|asked| *asked != Asked::Produce(request));
+        connection.waiting.retain(|asked| *asked != PendingRequest::Produce(request));
         if connection.waiting.len() < before {
             self.machine.handle(self.now, Input::Answer { request, outcome: Ok(Vec::new()) });
         }
     }
 
-    pub(crate) fn arrive(&mut self, link: Link, asked: Asked, frame: Bytes) {
+    pub(crate) fn arrive(&mut self, link: Link, asked: PendingRequest, frame: Bytes) {
         let Some(connection) = self.network.links.get_mut(&link) else { return };
         if connection.broker.is_none() || connection.dead {
             return;
@@ -126,7 +126,7 @@ impl Sim {
             Action::Send(pieces) => {
                 connection.busy = false;
                 let asked = connection.arrived.pop_front();
-                if let (Some(user), Some((Asked::Call(call), _))) = (&mut self.user, &asked) {
+                if let (Some(user), Some((PendingRequest::Call(call), _))) = (&mut self.user, &asked) {
                     user.worked(*call);
                 }
                 if let Some((asked, _)) = asked.filter(|_| !connection.dead) {
@@ -146,15 +146,15 @@ impl Sim {
         }
     }
 
-    pub(crate) fn answer(&mut self, link: Link, asked: Asked, frame: &[u8]) {
+    pub(crate) fn answer(&mut self, link: Link, asked: PendingRequest, frame: &[u8]) {
         let Some(connection) = self.network.links.get_mut(&link) else { return };
         if !connection.client_open || connection.waiting.front() != Some(&asked) {
             return;
         }
         connection.waiting.pop_front();
         let request = match asked {
-            Asked::Produce(request) => request,
-            Asked::Call(call) => return self.call_answered(call, frame),
+            PendingRequest::Produce(request) => request,
+            PendingRequest::Call(call) => return self.call_answered(call, frame),
         };
         let answers = decode(&frame[4..]);
         self.trace(|| format!("answer to {request}: {answers:?}"));
@@ -169,8 +169,8 @@ impl Sim {
         }
         for asked in self.network.give_up(link) {
             let request = match asked {
-                Asked::Produce(request) => request,
-                Asked::Call(call) => {
+                PendingRequest::Produce(request) => request,
+                PendingRequest::Call(call) => {
                     self.call_lost(call, reason);
                     continue;
                 }

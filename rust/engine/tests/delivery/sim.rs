@@ -15,7 +15,7 @@ use monedula_engine::produce::{
 
 use crate::broker::{Broker, Transactions, wall_ms};
 use crate::judge::{Bug, Figures, Rule};
-use crate::network::{Asked, Link, Network};
+use crate::network::{Link, Network, PendingRequest};
 use crate::user::User;
 
 /// How long records are sent, and faults occur.
@@ -39,16 +39,16 @@ pub(crate) enum Event {
     Metadata(Box<Cluster>),
     Identity,
     /// A request reaches the broker.
-    Arrive(Link, Asked, Bytes),
+    Arrive(Link, PendingRequest, Bytes),
     /// An answer reaches the client.
-    Answer(Link, Asked, Vec<u8>),
+    Answer(Link, PendingRequest, Vec<u8>),
     /// A request with acks=0 has been written to the connection.
     Written(Link, RequestId),
     /// The client notices that a connection is closed.
     Gone(Link),
     /// A connection could not be opened.
-    Unreachable(Asked),
-    TimedOut(Link, Asked),
+    Unreachable(PendingRequest),
+    TimedOut(Link, PendingRequest),
     /// The queue of waiting records is served: its first record waits for room, or for its partition to be chosen.
     ServeWaiting,
     /// The first waiting record has room and a partition.
@@ -255,11 +255,11 @@ impl Sim {
             Event::Answer(link, request, frame) => self.answer(link, request, &frame),
             Event::Gone(link) => self.lose(link, "the connection broke"),
             Event::Written(link, request) => self.written(link, request),
-            Event::Unreachable(Asked::Produce(request)) => {
+            Event::Unreachable(PendingRequest::Produce(request)) => {
                 let outcome = Err(RequestFailure::NotSent("nobody listens".to_owned()));
                 self.machine.handle(self.now, Input::Answer { request, outcome });
             }
-            Event::Unreachable(Asked::Call(call)) => self.call_lost(call, "nobody listens"),
+            Event::Unreachable(PendingRequest::Call(call)) => self.call_lost(call, "nobody listens"),
             Event::TimedOut(link, asked) => {
                 if self.network.links[&link].waiting.contains(&asked) {
                     self.lose(link, "no answer in time");

@@ -18,7 +18,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use crate::broker::{GROUP, NODES, TOPIC, TRANSACTIONAL_ID};
 use crate::judge::{Bug, Rule};
-use crate::network::Asked;
+use crate::network::PendingRequest;
 use crate::sim::{Event, Sim, TROUBLE, ms};
 
 /// How long the user waits for a call before repeating it.
@@ -367,7 +367,7 @@ impl Sim {
             let abort = matches!(call, Call::EndTxn { ending: Ending::Abort, .. });
             outcome = if abort { Err(CallFailure::Code(ErrorCode::ProducerFenced, None)) } else { outcome };
         }
-        self.trace(|| format!("answer to {:?}: {outcome:?}", Asked::Call(id)));
+        self.trace(|| format!("answer to {:?}: {outcome:?}", PendingRequest::Call(id)));
         self.session(Some(Input::Answer { id, outcome }));
     }
 

@@ -8,7 +8,7 @@ use crate::world::{BACKOFF, HEARTBEAT, SESSION, World, commit_codes, config, ide
 
 fn manual(protocol: Protocol, partitions: &[i32]) -> World {
     let mut setup = config(protocol);
-    setup.auto_commit_interval = None;
+    setup.member.auto_commit_interval = None;
     World::stable(setup, partitions)
 }
 

@@ -155,14 +155,14 @@ fn a_lost_join_puts_what_is_owned_in_doubt_until_the_next_assignment() {
 // A JoinGroup that waits for a connection to a coordinator that has died was not processed by it.
 #[test]
 fn a_join_that_was_never_sent_leaves_nothing_in_doubt() {
-    for is_abandoned in [true, false] {
+    for is_cancelled in [true, false] {
         // In generation 2, whose assignment takes t-1 from this member, and which it does not hear of.
         let (mut world, sync, _) = pending("SyncGroup");
         world.lose(sync);
         world.find(1);
         world.pass(BACKOFF);
         let (join, _) = world.call_past_heartbeats("JoinGroup");
-        if is_abandoned {
+        if is_cancelled {
             world.connecting = true;
             world.pass(SESSION / 2);
             let (beat, _) = world.call("Heartbeat");
@@ -174,7 +174,7 @@ fn a_join_that_was_never_sent_leaves_nothing_in_doubt() {
         world.find(2);
         world.pass(BACKOFF);
         let (join, call) = world.call_past_heartbeats("JoinGroup");
-        assert_eq!(subscription(&call).generation, 2, "abandoned: {is_abandoned}");
+        assert_eq!(subscription(&call).generation, 2, "cancelled: {is_cancelled}");
         assert!(world.lease.is_some_and(|until| until > world.now), "its records are handed out");
         world.join(join, 3);
         let (sync, _) = world.call_past_heartbeats("SyncGroup");

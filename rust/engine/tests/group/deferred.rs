@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_engine::assign::{
-    DeferredUserData, Loss, MemberAssignment, Protocol, Schedule, assignment_bytes, builtin, read_subscription,
+    DeferredUserData, Loss, MemberAssignment, Protocol, Schedule, assignment_bytes, builtin, read_subscriptions,
     subscription_bytes,
 };
 use monedula_engine::group::classic::{ClassicConfig, ClassicState};
@@ -225,14 +225,14 @@ fn a_leader_tells_itself_what_is_left_when_it_assigns_not_when_it_joined() {
     world.pass(secs(40));
     let assignor = builtin("deferred").expect("known");
     let other = subscription_bytes(&*assignor, &["t".into()].into(), &[].into(), -1, &Default::default(), None);
-    let members = vec![("m".into(), None, mine.clone()), ("other".into(), None, other.expect("it encodes"))];
+    let members = vec![("m".into(), None, mine), ("other".into(), None, other.expect("it encodes"))];
     let answer = world.joined(3, "m", members.clone());
     world.answer(id, answer);
-    let read = |bytes: &[u8]| read_subscription("m", None, bytes).expect("it decodes");
-    let (now, before) = (read(&world.to_assign[0].2), read(&mine));
+    let read = |member: &[_]| read_subscriptions(member).expect("it decodes").remove(0);
+    let (now, before) = (read(&world.to_assign[..1]), read(&members[..1]));
     let now_told = DeferredUserData::read(&now.user_data.clone().expect("user data")).expect("it decodes");
     assert_eq!(now_told.schedule, Some(waiting(secs(50))));
-    assert_eq!(monedula_engine::assign::Subscription { user_data: before.user_data.clone(), ..now }, before);
+    assert_eq!(monedula_engine::assign::MemberSubscription { user_data: before.user_data.clone(), ..now }, before);
     assert_eq!(world.to_assign[1], members[1], "the metadata of others is unchanged");
 }
 
@@ -314,7 +314,7 @@ fn other_assignors_are_waited_for() {
 fn what_is_given_up_in_the_middle_of_a_rebalance_is_told_by_another_join() {
     for call in ["JoinGroup", "SyncGroup"] {
         let mut setup = defers();
-        setup.auto_commit_interval = None;
+        setup.member.auto_commit_interval = None;
         let mut world = gives_up(setup);
         let (mut id, _) = world.call("JoinGroup");
         if call == "SyncGroup" {

@@ -37,7 +37,7 @@ fn heartbeats_leave_every_interval_while_in_the_group_and_never_before_or_after(
 #[test]
 fn for_a_minute_after_a_rebalance_heartbeats_go_four_times_as_often() {
     let mut setup = config(Protocol::Cooperative);
-    setup.quick_heartbeats = 4;
+    setup.member.quick_heartbeats = 4;
     let quick_ones = secs(60).div_duration_f64(HEARTBEAT / 4) as u32;
     let mut world = World::stable(setup, &[0]);
     for _ in 0..2 {

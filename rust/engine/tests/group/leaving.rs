@@ -1,5 +1,5 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::{ClassicConfig, ClassicState};
+use monedula_engine::group::classic::ClassicState;
 use monedula_engine::group::{Answer, Call, CallError, CallId, CommitError, GroupError, GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -227,8 +227,7 @@ fn a_member_that_leaves_gives_up_at_once_what_is_another_members_by_the_answer_t
         assert_eq!(world.trace(), ["dropped t-0 t-1", "Lost t-0 t-1", "closed"], "{api}");
     }
     // Another process has the member's static id.
-    let mut world =
-        World::stable(ClassicConfig { instance_id: Some("i".into()), ..config(Protocol::Cooperative) }, &[0]);
+    let mut world = World::stable(crate::static_members::fixed(), &[0]);
     world.beat(ErrorCode::RebalanceInProgress);
     let (id, _) = world.call("JoinGroup");
     world.busy = true;

@@ -18,7 +18,7 @@ pub(crate) const TICKET: Ticket = 77;
 /// A cooperative member with a call of this API in flight. It owns t-0 and t-1, except in its first calls.
 pub(crate) fn pending(api: &str) -> (World, CallId, Call) {
     let mut config = config(Protocol::Cooperative);
-    config.auto_commit_interval = None;
+    config.member.auto_commit_interval = None;
     let mut world = match api {
         "FindCoordinator" => {
             let mut world = World::new(config);

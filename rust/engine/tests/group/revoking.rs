@@ -90,7 +90,7 @@ fn a_commit_of_the_users_that_names_a_deleted_topic_does_not_hold_up_a_revocatio
 #[test]
 fn without_auto_commit_the_callback_is_where_the_user_commits() {
     let mut setup = config(Protocol::Eager);
-    setup.auto_commit_interval = None;
+    setup.member.auto_commit_interval = None;
     let mut world = World::stable(setup, &[0]);
     world.busy = true;
     world.finished = offsets(&[(0, 15)]);
@@ -153,7 +153,7 @@ fn a_coordinator_that_does_not_commit_holds_the_join_for_a_bounded_time() {
 #[test]
 fn the_waits_for_commits_leave_time_to_join_in() {
     let mut setup = config(Protocol::Eager);
-    setup.max_poll_interval = secs(12);
+    setup.member.max_poll_interval = secs(12);
     let mut world = World::stable(setup, &[0]);
     world.finished = offsets(&[(0, 15)]);
     noticed(&mut world);

@@ -8,8 +8,10 @@ use monedula_protocol::error_code::ErrorCode;
 use crate::pending::failed;
 use crate::world::{HEARTBEAT, MAX_POLL, World, commit_codes, config, offsets, secs};
 
-fn fixed() -> ClassicConfig {
-    ClassicConfig { instance_id: Some("i".into()), ..config(Protocol::Cooperative) }
+pub(crate) fn fixed() -> ClassicConfig {
+    let mut fixed = config(Protocol::Cooperative);
+    fixed.member.instance_id = Some("i".into());
+    fixed
 }
 
 fn instance(call: &Call) -> Option<&str> {

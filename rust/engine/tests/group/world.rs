@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::{
-    AssignError, Assignment, Assignor, MemberAssignment, Protocol, Subscription, Topics, assignment_bytes,
-    read_subscription,
+    AssignError, Assignment, Assignor, MemberAssignment, MemberSubscription, Protocol, Topics, assignment_bytes,
+    read_subscriptions,
 };
 use monedula_engine::group::MemberState as In;
 use monedula_engine::group::classic::{ClassicConfig, ClassicState};
@@ -15,7 +15,7 @@ use monedula_engine::group::{Answer, Call, CallError, CallId, Input, Member, Top
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use crate::common::driver::backoff;
+use crate::common::driver::member_config;
 pub(crate) use crate::common::driver::{
     AUTO_COMMIT, BACKOFF, MAX_POLL, Offsets, Owed, SESSION, at, ms, offsets, secs, t,
 };
@@ -41,7 +41,7 @@ impl Assignor for Named {
         self.0 == DEFERS
     }
 
-    fn assign(&self, _: &Topics, _: &[Subscription]) -> Result<Assignment, AssignError> {
+    fn assign(&self, _: &Topics, _: &[MemberSubscription]) -> Result<Assignment, AssignError> {
         Err(AssignError::Failed { assignor: self.0.into(), reason: "the test assigns".into() })
     }
 }
@@ -49,16 +49,9 @@ impl Assignor for Named {
 pub(crate) fn config(protocol: Protocol) -> ClassicConfig {
     let name = if protocol == Protocol::Eager { "range" } else { "cooperative-sticky" };
     ClassicConfig {
-        group_id: "g".into(),
-        instance_id: None,
-        rack: None,
+        member: member_config(),
         assignors: vec![Arc::new(Named(name, protocol))],
-        session_timeout: SESSION,
         heartbeat_interval: HEARTBEAT,
-        quick_heartbeats: 1,
-        max_poll_interval: MAX_POLL,
-        auto_commit_interval: Some(AUTO_COMMIT),
-        backoff: backoff(),
     }
 }
 
@@ -262,9 +255,10 @@ pub(crate) fn sync_error(code: ErrorCode) -> Answer {
 }
 
 /// The subscription in a JoinGroup.
-pub(crate) fn subscription(call: &Call) -> Subscription {
+pub(crate) fn subscription(call: &Call) -> MemberSubscription {
     let Call::JoinGroup { protocols, .. } = call else { panic!("{call:?}") };
-    read_subscription("m", None, &protocols[0].1).expect("it decodes")
+    let member = ("m".into(), None, protocols[0].1.clone());
+    read_subscriptions(&[member]).expect("it decodes").remove(0)
 }
 
 /// Member id and generation that a call carries.

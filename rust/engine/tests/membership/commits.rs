@@ -1,6 +1,6 @@
 //! Commits carry the member's epoch. No error of a commit makes the member join again.
 
-use monedula_engine::group::consumer::{ConsumerProtocolConfig, ConsumerState};
+use monedula_engine::group::consumer::ConsumerState;
 use monedula_engine::group::{Call, CommitError, GroupError, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -193,7 +193,9 @@ fn a_deleted_topic_does_not_hold_up_a_revocation() {
 
 #[test]
 fn a_commit_hears_that_another_took_the_static_id() {
-    let mut world = World::stable(ConsumerProtocolConfig { auto_commit_interval: None, ..fixed() }, &[0]);
+    let mut setup = fixed();
+    setup.member.auto_commit_interval = None;
+    let mut world = World::stable(setup, &[0]);
     world.commit(1, offsets(&[(0, 15)]));
     world.commit_answered(ErrorCode::FencedInstanceId);
     assert_eq!(world.commit_error(1), CommitError::MemberGone { code: ErrorCode::FencedInstanceId });
@@ -220,7 +222,7 @@ fn a_commit_that_timed_out_is_no_more_on_its_way_when_its_partition_is_given_bac
         match answered {
             true => world.answer(commit, commit_codes(&offsets(&[(0, 15)]), ErrorCode::None)),
             // The member does not wait for it until it is removed from the group.
-            false => world.pass(by_hand().revocation_commit_timeout()),
+            false => world.pass(secs(30)),
         }
         assert_eq!(world.owned(), [1]);
     }

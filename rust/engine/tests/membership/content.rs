@@ -8,15 +8,15 @@ use crate::world::{
     BACKOFF, INTERVAL, MAX_POLL, MEMBER, SESSION, World, config, fixed, id, ids, is_full, ms, names, of,
 };
 
+fn with_rack_and_assignor() -> ConsumerProtocolConfig {
+    let mut setup = ConsumerProtocolConfig { assignor: Some("uniform".into()), ..fixed() };
+    setup.member.rack = Some("r".into());
+    setup
+}
+
 #[test]
 fn a_join_says_everything_and_owns_nothing() {
-    let config = ConsumerProtocolConfig {
-        instance_id: Some("i".into()),
-        rack: Some("r".into()),
-        assignor: Some("uniform".into()),
-        ..config()
-    };
-    let mut world = World::subscribed(config);
+    let mut world = World::subscribed(with_rack_and_assignor());
     let (_, call) = world.heartbeat();
     assert_eq!((call.group_id.as_str(), call.member_id.as_str(), call.epoch), ("g", MEMBER, 0));
     assert_eq!((call.instance_id.as_deref(), call.rack.as_deref()), (Some("i"), Some("r")));
@@ -27,10 +27,7 @@ fn a_join_says_everything_and_owns_nothing() {
 
 #[test]
 fn what_has_not_changed_is_not_said_again() {
-    let mut world = World::stable(
-        ConsumerProtocolConfig { rack: Some("r".into()), assignor: Some("uniform".into()), ..fixed() },
-        &[0, 1],
-    );
+    let mut world = World::stable(with_rack_and_assignor(), &[0, 1]);
     for _ in 0..3 {
         let (id, call) = world.next_heartbeat();
         assert_eq!((call.member_id.as_str(), call.epoch, call.instance_id.as_deref()), (MEMBER, 1, Some("i")));
@@ -47,7 +44,9 @@ fn for_two_intervals_after_a_join_and_one_after_a_new_target_heartbeats_go_four_
         let often = (1..=intervals * 4).map(move |n| from + INTERVAL / 4 * n);
         often.chain((intervals + 1..=4).map(move |n| from + INTERVAL * n)).collect::<Vec<_>>()
     };
-    let mut world = World::subscribed(ConsumerProtocolConfig { quick_heartbeats: 4, ..config() });
+    let mut setup = config();
+    setup.member.quick_heartbeats = 4;
+    let mut world = World::subscribed(setup);
     let joined = world.now;
     let (id, _) = world.heartbeat();
     world.ok(id, 1, None);

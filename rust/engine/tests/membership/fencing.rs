@@ -239,16 +239,9 @@ fn after_a_fall_back_no_id_of_a_call_is_used_again() {
     member.handle(secs(1), topics());
     let before = call_ids(&mut member);
     let classic = ClassicConfig {
-        group_id: "g".into(),
-        instance_id: None,
-        rack: None,
+        member: by_hand().member,
         assignors: vec![builtin("range").expect("it is there")],
-        session_timeout: crate::world::SESSION,
         heartbeat_interval: crate::world::INTERVAL,
-        quick_heartbeats: 1,
-        max_poll_interval: crate::world::MAX_POLL,
-        auto_commit_interval: None,
-        backoff: config().backoff,
     };
     member.fall_back(classic, 7);
     member.handle(secs(1), topics());

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use monedula_engine::group::consumer::{ConsumerProtocolConfig, ConsumerState};
+use monedula_engine::group::consumer::ConsumerState;
 use monedula_engine::group::{GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -23,7 +23,9 @@ fn the_lease_counts_from_the_sending_of_what_was_acknowledged() {
 
 #[test]
 fn the_setting_says_how_long_the_session_is() {
-    let mut world = World::stable(ConsumerProtocolConfig { session_timeout: secs(6), ..config() }, &[0]);
+    let mut setup = config();
+    setup.member.session_timeout = secs(6);
+    let mut world = World::stable(setup, &[0]);
     let (id, _) = world.next_heartbeat();
     let sent = world.now;
     world.ok(id, 1, None);
@@ -94,7 +96,9 @@ fn a_stopped_process_finds_its_lease_over_before_it_does_anything() {
 // The coordinator removes a member that does not revoke in time, however many heartbeats it has answered.
 #[test]
 fn what_is_kept_is_leased_no_longer_than_the_time_to_give_back_the_rest() {
-    let mut world = World::stable(ConsumerProtocolConfig { session_timeout: MAX_POLL * 2, ..by_hand() }, &[0, 1]);
+    let mut setup = by_hand();
+    setup.member.session_timeout = MAX_POLL * 2;
+    let mut world = World::stable(setup, &[0, 1]);
     let (id, _) = world.next_heartbeat();
     let confirmed = world.now;
     world.ok(id, 1, None);

@@ -208,7 +208,7 @@ fn a_coordinator_that_does_not_commit_holds_the_acknowledgement_for_a_bounded_ti
 #[test]
 fn a_commit_without_an_answer_is_waited_for_as_long_as_the_coordinator_waits_for_the_acknowledgement() {
     let mut setup = config();
-    setup.max_poll_interval = secs(12);
+    setup.member.max_poll_interval = secs(12);
     let mut world = World::stable(setup, &[0]);
     world.finished = offsets(&[(0, 15)]);
     world.target(2, &ids(&[]));

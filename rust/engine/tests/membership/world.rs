@@ -14,7 +14,7 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
 pub(crate) use crate::common::driver::{AUTO_COMMIT, BACKOFF, MAX_POLL, Owed, SESSION, at, ms, offsets, secs, t};
-use crate::common::driver::{WAKES_PER_INSTANT, backoff};
+use crate::common::driver::{WAKES_PER_INSTANT, member_config};
 use crate::common::member_world::MemberWorld;
 pub(crate) use crate::common::member_world::{INTERVAL, beat, commit_codes, coordinator};
 
@@ -38,28 +38,21 @@ pub(crate) fn names(topics: &[&str]) -> BTreeSet<Arc<str>> {
 }
 
 pub(crate) fn config() -> ConsumerProtocolConfig {
-    ConsumerProtocolConfig {
-        group_id: "g".into(),
-        instance_id: None,
-        rack: None,
-        assignor: None,
-        falls_back: false,
-        session_timeout: SESSION,
-        quick_heartbeats: 1,
-        max_poll_interval: MAX_POLL,
-        auto_commit_interval: Some(AUTO_COMMIT),
-        backoff: backoff(),
-    }
+    ConsumerProtocolConfig { member: member_config(), assignor: None, falls_back: false }
 }
 
 /// A static member.
 pub(crate) fn fixed() -> ConsumerProtocolConfig {
-    ConsumerProtocolConfig { instance_id: Some("i".into()), ..config() }
+    let mut fixed = config();
+    fixed.member.instance_id = Some("i".into());
+    fixed
 }
 
 /// Without auto-commit.
 pub(crate) fn by_hand() -> ConsumerProtocolConfig {
-    ConsumerProtocolConfig { auto_commit_interval: None, ..config() }
+    let mut by_hand = config();
+    by_hand.member.auto_commit_interval = None;
+    by_hand
 }
 
 pub(crate) struct World {

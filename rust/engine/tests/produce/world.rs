@@ -122,7 +122,7 @@ impl Log {
 
 /// A request that was sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Sent {
+pub(crate) struct SentRequest {
     pub(crate) id: RequestId,
     pub(crate) broker: i32,
     pub(crate) batches: Vec<RequestBatch>,
@@ -136,7 +136,7 @@ pub(crate) struct World {
     /// Records and bytes of batches.
     pub(crate) sizes: BTreeMap<BatchId, (u32, usize)>,
     /// Requests without an answer, in the order in which they were sent.
-    pub(crate) requests: Vec<Sent>,
+    pub(crate) requests: Vec<SentRequest>,
     pub(crate) done: BTreeMap<BatchId, Result<Acknowledged, SendFault>>,
     pub(crate) closed: Vec<BatchId>,
     pub(crate) splits: Vec<BatchId>,
@@ -299,7 +299,8 @@ impl World {
 
     /// The connection to the broker breaks: its requests may have been carried out, and their answers are lost.
     pub(crate) fn break_off(&mut self, broker: i32, carried_out: usize) {
-        let (lost, kept): (Vec<Sent>, Vec<Sent>) = self.requests.drain(..).partition(|sent| sent.broker == broker);
+        let (lost, kept): (Vec<SentRequest>, Vec<SentRequest>) =
+            self.requests.drain(..).partition(|sent| sent.broker == broker);
         self.requests = kept;
         for sent in lost.iter().take(carried_out) {
             self.carry_out(sent);
@@ -310,12 +311,12 @@ impl World {
         }
     }
 
-    pub(crate) fn take_request(&mut self, broker: i32) -> Sent {
+    pub(crate) fn take_request(&mut self, broker: i32) -> SentRequest {
         let place = self.requests.iter().position(|sent| sent.broker == broker);
         self.requests.remove(place.unwrap_or_else(|| panic!("no request to broker {broker}")))
     }
 
-    pub(crate) fn carry_out(&mut self, sent: &Sent) -> Vec<PartitionAnswer> {
+    pub(crate) fn carry_out(&mut self, sent: &SentRequest) -> Vec<PartitionAnswer> {
         let answer = |sending: &RequestBatch| {
             let (records, bytes) = self.sizes[&sending.batch];
             let log = self.logs.get_mut(&sending.partition).unwrap();
@@ -367,7 +368,7 @@ impl World {
                     self.machine.handle(self.now, Input::Packed(Batch { id: batch, records, bytes }));
                 }
             }
-            Output::Send { request, broker, batches } => self.sent(Sent { id: request, broker, batches }),
+            Output::Send { request, broker, batches } => self.sent(SentRequest { id: request, broker, batches }),
             Output::Split { batch } => self.splits.push(batch),
             Output::Done { batch, outcome } => {
                 let before = self.done.insert(batch, outcome);
@@ -396,7 +397,7 @@ impl World {
     }
 
     /// Checks what holds for every request.
-    fn sent(&mut self, sent: Sent) {
+    fn sent(&mut self, sent: SentRequest) {
         assert!(!sent.batches.is_empty());
         let partitions: BTreeSet<_> = sent.batches.iter().map(|sending| &sending.partition).collect();
         assert_eq!(partitions.len(), sent.batches.len(), "two batches of a partition: {sent:?}");
@@ -404,7 +405,7 @@ impl World {
         assert!(sent.batches.len() == 1 || bytes <= self.config.max_request_bytes, "{bytes} bytes: {sent:?}");
         for sending in &sent.batches {
             assert!(!self.done.contains_key(&sending.batch), "{} is done and sent again", sending.batch);
-            let flying = |other: &Sent| other.batches.iter().any(|flying| flying.batch == sending.batch);
+            let flying = |other: &SentRequest| other.batches.iter().any(|flying| flying.batch == sending.batch);
             assert!(!self.requests.iter().any(flying), "{} is sent twice at once", sending.batch);
             assert_eq!(sending.sequence.is_some(), self.config.idempotent);
         }

@@ -272,14 +272,14 @@ impl World {
     }
 
     /// A member waits no longer for an answer. What was sent stays on its way.
-    pub(crate) fn abandon(&mut self, pid: Pid, id: CallId) {
+    pub(crate) fn cancel(&mut self, pid: Pid, id: CallId) {
         let is_sent = self.network.waits_on(pid, id).is_some();
         let Some(process) = self.processes.get_mut(&pid) else { return };
         if process.calls.remove(&id).is_none() {
             return;
         }
-        process.abandoned.insert(id);
-        let reason = "it was abandoned".to_owned();
+        process.cancelled.insert(id);
+        let reason = "it was cancelled".to_owned();
         let error = if is_sent { CallError::Lost(reason) } else { CallError::Unsent(reason) };
         say!(self, "p{pid} #{id} {error:?}");
         let Some(process) = self.processes.get_mut(&pid) else { return };
@@ -289,7 +289,7 @@ impl World {
     /// A call has its outcome.
     pub(crate) fn outcome(&mut self, pid: Pid, id: CallId, outcome: Result<Answer, CallError>) {
         let Some(process) = self.processes.get_mut(&pid) else { return };
-        if process.abandoned.remove(&id) {
+        if process.cancelled.remove(&id) {
             return;
         }
         let Some((sent, commit)) = process.calls.remove(&id) else {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use monedula_engine::assign::{
-    DeferredUserData, Pace, ROUNDS, Schedule, assignment_bytes, read_assignment, read_subscription,
+    DeferredUserData, Pace, ROUNDS, Schedule, assignment_bytes, read_assignment, read_subscriptions,
 };
 use monedula_engine::{Now, TopicPartition};
 
@@ -32,9 +32,7 @@ impl World {
         else {
             return self.checks.fail(Rule::Outcomes, "an assignment without a schedule");
         };
-        let subscriptions =
-            members.iter().map(|(id, instance, bytes)| read_subscription(id, instance.as_deref(), bytes));
-        let subscriptions: Vec<_> = subscriptions.map(Result::unwrap).collect();
+        let subscriptions = read_subscriptions(members).unwrap();
         let told: Vec<DeferredUserData> = subscriptions
             .iter()
             .map(|one| DeferredUserData::read(one.user_data.as_deref().unwrap()).unwrap())

@@ -87,7 +87,7 @@ impl World {
     fn output(&mut self, pid: Pid, output: Output) {
         match output {
             Output::Call { id, target, call } => self.send(pid, id, target, call),
-            Output::AbandonCall { id } => self.abandon(pid, id),
+            Output::CancelCall { id } => self.cancel(pid, id),
             Output::Raise { error, fatal } => self.raise(pid, &error, fatal),
             Output::Event(GroupEvent::StateChanged { from, to }) => {
                 say!(self, "p{pid} {from:?} -> {to:?}");

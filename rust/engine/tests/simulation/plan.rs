@@ -13,7 +13,7 @@ use monedula_engine::group::consumer::ConsumerProtocolConfig;
 use crate::chance::Chance;
 use crate::machine::Naming;
 use crate::upgrading;
-use monedula_engine::group::GroupProtocol;
+use monedula_engine::group::{GroupProtocol, MemberConfig};
 
 pub(crate) const GROUP: &str = "etl";
 
@@ -295,36 +295,24 @@ impl Plan {
 
     /// The settings of a member of the consumer protocol.
     pub(crate) fn membership(&self, slot: usize) -> ConsumerProtocolConfig {
-        let ClassicConfig { group_id, instance_id, rack, session_timeout, max_poll_interval, .. } = self.config(slot);
-        ConsumerProtocolConfig {
-            group_id,
-            instance_id,
-            rack,
-            assignor: None,
-            falls_back: false,
-            session_timeout,
-            max_poll_interval,
-            quick_heartbeats: QUICK_HEARTBEATS,
-            auto_commit_interval: self.auto_commit,
-            backoff: BACKOFF,
-        }
+        ConsumerProtocolConfig { member: self.config(slot).member, assignor: None, falls_back: false }
     }
 
     /// The settings of a classic member.
     pub(crate) fn config(&self, slot: usize) -> ClassicConfig {
         let slot = &self.slots[slot];
-        ClassicConfig {
+        let member = MemberConfig {
             group_id: GROUP.into(),
             instance_id: slot.instance_id.clone(),
             rack: None,
-            assignors: slot.assignors.iter().map(|name| builtin_with(name, self.pace).unwrap()).collect(),
             session_timeout: self.session,
-            heartbeat_interval: self.heartbeat,
             quick_heartbeats: QUICK_HEARTBEATS,
             max_poll_interval: self.max_poll,
             auto_commit_interval: self.auto_commit,
             backoff: BACKOFF,
-        }
+        };
+        let assignors = slot.assignors.iter().map(|name| builtin_with(name, self.pace).unwrap()).collect();
+        ClassicConfig { member, assignors, heartbeat_interval: self.heartbeat }
     }
 }
 

@@ -82,8 +82,8 @@ pub(crate) struct Process {
     pub(crate) returned: Now,
     /// Calls without an outcome: when each was sent, and whether it is a commit.
     pub(crate) calls: BTreeMap<CallId, (Now, bool)>,
-    /// Calls that the member abandoned, and whose outcome nobody waits for.
-    pub(crate) abandoned: BTreeSet<CallId>,
+    /// Calls that the member cancelled, and whose outcome nobody waits for.
+    pub(crate) cancelled: BTreeSet<CallId>,
     /// The user's commits that are not answered, with their deadlines.
     pub(crate) commits: BTreeMap<Ticket, (Now, BTreeMap<TopicPartition, CommitOffset>)>,
     pub(crate) last_ticket: u64,
@@ -133,7 +133,7 @@ impl Process {
             inbox: VecDeque::new(),
             returned: now,
             calls: BTreeMap::new(),
-            abandoned: BTreeSet::new(),
+            cancelled: BTreeSet::new(),
             commits: BTreeMap::new(),
             last_ticket: 0,
             last_span: 0,

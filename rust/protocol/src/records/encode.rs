@@ -1,7 +1,7 @@
 //! Encodes a record batch, record by record.
 
-use super::header::{CONTROL, CRC_START, LOG_APPEND_TIME, TRANSACTIONAL};
-use super::{BATCH_HEADER_BYTES, ControlRecordType, Header, LOG_OVERHEAD_BYTES, MAGIC_V2, NO_TIMESTAMP, varint};
+use super::header::{CONTROL, CRC_START, TRANSACTIONAL};
+use super::{ControlRecordType, Header, LOG_OVERHEAD_BYTES, MAGIC_V2, NO_TIMESTAMP, varint};
 use crate::compression::{Compression, CompressionError, Compressor};
 
 /// A record to encode.
@@ -36,7 +36,6 @@ pub struct BatchEncoder {
     codec: Compression,
     level: Option<i32>,
     flags: i16,
-    append_time_ms: Option<i64>,
     producer_id: i64,
     producer_epoch: i16,
     base_sequence: i32,
@@ -57,7 +56,6 @@ impl Default for BatchEncoder {
             codec: Compression::None,
             level: None,
             flags: 0,
-            append_time_ms: None,
             producer_id: -1,
             producer_epoch: -1,
             base_sequence: -1,
@@ -94,12 +92,6 @@ impl BatchEncoder {
     pub fn compression(mut self, codec: Compression, level: Option<i32>) -> Self {
         self.codec = codec;
         self.level = level;
-        self
-    }
-
-    /// Sets log append time as the timestamp type, with this time in milliseconds since the epoch.
-    pub fn log_append_time(mut self, append_time_ms: i64) -> Self {
-        self.append_time_ms = Some(append_time_ms);
         self
     }
 
@@ -174,11 +166,6 @@ impl BatchEncoder {
         self.record_count
     }
 
-    /// Length of the batch without compression, in bytes.
-    pub fn uncompressed_bytes(&self) -> usize {
-        BATCH_HEADER_BYTES + self.records.len()
-    }
-
     /// Appends the batch to `output`. The encoder keeps its records and can be encoded again.
     ///
     /// # Errors
@@ -195,8 +182,7 @@ impl BatchEncoder {
     }
 
     fn write_header(&self, output: &mut Vec<u8>) {
-        let append_time_flag = if self.append_time_ms.is_some() { LOG_APPEND_TIME } else { 0 };
-        let attributes = i16::from(self.codec.id()) | self.flags | append_time_flag;
+        let attributes = i16::from(self.codec.id()) | self.flags;
         output.extend(self.base_offset.to_be_bytes());
         output.extend([0; 4]);
         output.extend(self.partition_leader_epoch.to_be_bytes());
@@ -205,7 +191,7 @@ impl BatchEncoder {
         output.extend(attributes.to_be_bytes());
         output.extend(self.last_offset_delta.to_be_bytes());
         output.extend(self.base_timestamp.to_be_bytes());
-        output.extend(self.append_time_ms.unwrap_or(self.max_timestamp).to_be_bytes());
+        output.extend(self.max_timestamp.to_be_bytes());
         output.extend(self.producer_id.to_be_bytes());
         output.extend(self.producer_epoch.to_be_bytes());
         output.extend(self.base_sequence.to_be_bytes());

@@ -1,5 +1,5 @@
-//! What the leader's assignor deferred: when the group rebalances again, which partitions are reserved for whom, and
-//! how users end the wait.
+//! Assignments that the leader's assignor deferred: the time of the group's next rebalance, the partitions that are
+//! reserved for lost members, and how users end the wait.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::assign::Loss;
 use crate::group::{GroupEvent, Reserved, Timer};
 use crate::{Now, TopicPartition};
 
-/// What a member knows about deferred assignments.
+/// The deferred assignments that a member knows of.
 #[derive(Default)]
 pub(super) struct AssignorDeferrals {
     /// The losses of members for which the group waits, as of the last assignment.
@@ -24,8 +24,8 @@ impl Member {
         if at <= now {
             return self.rejoin_now(reason);
         }
-        if self.out.timers.at(Timer::Rejoin).is_none_or(|known| at < known) {
-            self.out.timers.set(Timer::Rejoin, at);
+        if self.base.out.timers.at(Timer::Rejoin).is_none_or(|known| at < known) {
+            self.base.out.timers.set(Timer::Rejoin, at);
             self.join.later_reason = reason;
         }
     }
@@ -54,11 +54,11 @@ impl Member {
         let (before, after) = (all(&known), all(&self.assignor_deferrals.losses));
         let partitions: BTreeSet<TopicPartition> = before.difference(&after).cloned().collect();
         if !partitions.is_empty() {
-            self.out.event(GroupEvent::Released { partitions });
+            self.base.out.event(GroupEvent::Released { partitions });
         }
         for Loss { remaining, members, partitions, names } in self.assignor_deferrals.losses.clone() {
             if !partitions.is_subset(&before) {
-                self.out.event(GroupEvent::Reserved { partitions, members, names, left: remaining });
+                self.base.out.event(GroupEvent::Reserved { partitions, members, names, left: remaining });
             }
         }
     }

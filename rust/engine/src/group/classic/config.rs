@@ -4,39 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::assign::{Assignor, Protocol};
-use crate::backoff::Backoff;
+use crate::group::MemberConfig;
 
-/// How many heartbeats members send in one heartbeat interval for a while after a change. Under the classic protocol
-/// this lasts for one minute after a rebalance; under KIP-848 for one interval after a new target assignment, and for
-/// two after a join. Other members learn of the next step four times sooner: the second round of a cooperative
-/// rebalance, partitions that others revoke under KIP-848. A group in which nothing changes sends no additional
-/// heartbeats.
+/// The number of heartbeats in one heartbeat interval for a while after a change. Under the classic protocol this lasts
+/// for one minute after a rebalance; under KIP-848 for one interval after a new target assignment, and for two after a
+/// join. Other members learn of the next step four times sooner: the second round of a cooperative rebalance,
+/// partitions that others revoke under KIP-848. A group in which nothing changes sends no additional heartbeats.
 pub const QUICK_HEARTBEATS: u32 = 4;
 
 /// The settings of a classic member.
 #[derive(Clone)]
 pub struct ClassicConfig {
-    /// `group.id`.
-    pub group_id: String,
-    /// `group.instance.id`: makes the member static (KIP-345).
-    pub instance_id: Option<String>,
-    /// `client.rack`.
-    pub rack: Option<String>,
+    /// The settings that both protocols have.
+    pub member: MemberConfig,
     /// `partition.assignment.strategy`, in the order of preference; at least one.
     pub assignors: Vec<Arc<dyn Assignor>>,
-    /// `session.timeout.ms`.
-    pub session_timeout: Duration,
     /// `heartbeat.interval.ms`.
     pub heartbeat_interval: Duration,
-    /// How many heartbeats go in one interval for a while after the assignment changed
-    /// ([`QUICK_HEARTBEATS`](crate::group::classic::QUICK_HEARTBEATS)); 1 for no additional ones.
-    pub quick_heartbeats: u32,
-    /// `max.poll.interval.ms`; also the rebalance timeout.
-    pub max_poll_interval: Duration,
-    /// `auto.commit.interval.ms`; `None` where `enable.auto.commit` is false.
-    pub auto_commit_interval: Option<Duration>,
-    /// `retry.backoff.ms` and `retry.backoff.max.ms`.
-    pub backoff: Backoff,
 }
 
 impl ClassicConfig {
@@ -50,25 +34,11 @@ impl ClassicConfig {
         }
     }
 
-    /// The lease ends this long before the session, which counts from the sending of the last acknowledged heartbeat.
-    /// The margin covers differing clock speeds, and records that are just being handed out.
-    pub fn lease_margin(&self) -> Duration {
-        // The lease lasts for the shorter of the two timeouts: a fixed margin could use up all of a short one.
-        (self.session_timeout.min(self.max_poll_interval) / 10).min(Duration::from_secs(1))
-    }
-
-    /// How long a revocation may wait for a commit: a coordinator that cannot commit must not keep the member from
-    /// joining until it is removed from the group.
-    pub fn revocation_commit_timeout(&self) -> Duration {
-        // There are two such waits, before and after `on_revoked`, so a third of the interval is left for the join. A
-        // commit that arrives after that is of an old generation and is refused.
-        (self.max_poll_interval / 3).min(Duration::from_secs(30))
-    }
-
     /// Finds timing that cannot work, or only just (req S107).
     pub fn timing_problems(&self) -> Vec<TimingProblem> {
         let ms = Duration::as_millis;
-        let (session, heartbeat, poll) = (self.session_timeout, self.heartbeat_interval, self.max_poll_interval);
+        let (session, heartbeat, poll) =
+            (self.member.session_timeout, self.heartbeat_interval, self.member.max_poll_interval);
         let mut problems = Vec::new();
         if heartbeat >= session {
             problems.push(TimingProblem {
@@ -125,7 +95,7 @@ impl ClassicConfig {
 pub struct TimingProblem {
     /// The setting to change.
     pub key: &'static str,
-    /// Whether it cannot work at all, so that it is an error.
+    /// Set if it cannot work at all, so that it is an error.
     pub fatal: bool,
     /// The problem, with the configured values.
     pub message: String,

@@ -1,52 +1,50 @@
 //! FindCoordinator of a classic member, and the loss of its coordinator.
 
-use monedula_protocol::error_code::ErrorCode;
-
+use super::ClassicState;
 use super::error_codes::reaction;
 use super::member::Member;
-use super::{ClassicState, Reaction};
 use crate::Now;
-use crate::group::{Answer, CallId, CallKind, FindCoordinator, Found, Timer};
+use crate::group::{Answer, CallId, CallKind, Found, Reaction, Timer};
 
 impl Member {
     /// Sends FindCoordinator if the coordinator is needed and not known.
     pub(super) fn advance_find_coordinator(&mut self, now: Now) {
         let is_needed = match self.state {
             ClassicState::Unsubscribed | ClassicState::Stale | ClassicState::Fatal => false,
-            ClassicState::Leaving => self.leave.in_flight.is_none(),
+            ClassicState::Leaving => self.base.leave.in_flight.is_none(),
             _ => true,
         };
         if is_needed {
-            self.coordinator.advance(&self.config.group_id, self.generation, &mut self.out, now);
+            self.base.coordinator.advance(&self.base.config.group_id, self.generation, &mut self.base.out, now);
         }
     }
 
     pub(super) fn found(&mut self, id: CallId, outcome: &Result<Answer, String>, now: Now) {
         let is_fatal = |code| reaction(CallKind::FindCoordinator, code) == Reaction::Fail;
-        match self.coordinator.answered(id, outcome, is_fatal, &mut self.out, now) {
+        match self.base.coordinator.answered(id, outcome, is_fatal, &mut self.base.out, now) {
             Found::Nothing => {}
             Found::Coordinator(node_id) => {
                 // A JoinGroup or SyncGroup that still waits at another broker will not get a useful answer.
                 let elsewhere = |id: Option<CallId>| {
-                    id.and_then(|id| self.out.in_flight(id)).is_some_and(|call| call.node_id != Some(node_id))
+                    id.and_then(|id| self.base.out.in_flight(id)).is_some_and(|call| call.node_id != Some(node_id))
                 };
                 if elsewhere(self.join.join_group) || elsewhere(self.join.sync_group) {
-                    self.abandon_join();
+                    self.cancel_join();
                 }
             }
-            Found::Refused(code) => self.fail(self.group_error(FindCoordinator::API, code), now),
+            Found::Refused(code) => self.fail(self.group_error(CallKind::FindCoordinator.api(), code), now),
         }
     }
 
-    /// The broker `asked` is gone, or is not the coordinator. With `abandon`, a JoinGroup or SyncGroup that waits there
-    /// is abandoned, and the member joins again.
-    pub(super) fn coordinator_lost(&mut self, asked: Option<i32>, reason: &str, abandon: bool, now: Now) {
-        if !self.coordinator.lost(asked, reason, &mut self.out, now) {
+    /// The broker `asked` is gone, or is not the coordinator. With `cancel`, a JoinGroup or SyncGroup that waits there
+    /// is cancelled, and the member joins again.
+    pub(super) fn coordinator_lost(&mut self, asked: Option<i32>, reason: &str, cancel: bool, now: Now) {
+        if !self.base.coordinator.lost(asked, reason, &mut self.base.out, now) {
             return;
         }
-        self.heartbeats.in_flight = None;
-        if abandon {
-            self.abandon_join();
+        self.base.heartbeats.in_flight = None;
+        if cancel {
+            self.cancel_join();
         }
     }
 
@@ -57,11 +55,6 @@ impl Member {
         if !matches!(self.state, ClassicState::PreparingRebalance | ClassicState::CompletingRebalance) {
             self.coordinator_lost(None, "no heartbeat was answered for session.timeout.ms", true, now);
         }
-        self.out.timers.set(Timer::Session, now + self.config.session_timeout);
-    }
-
-    /// The coordinator answered a call with this error, or without one.
-    pub(super) fn coordinator_answered(&mut self, code: ErrorCode) {
-        self.coordinator.heard(code);
+        self.base.out.timers.set(Timer::Session, now + self.base.config.session_timeout);
     }
 }

@@ -2,16 +2,16 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::error_codes::{api, reaction};
+use super::ClassicState;
+use super::error_codes::reaction;
 use super::member::Member;
-use super::{ClassicState, Reaction};
 use crate::Now;
-use crate::group::{Answer, Call, CallId, CallKind, GroupEvent, InFlight, Timer};
+use crate::group::{Answer, Call, CallId, CallKind, GroupEvent, InFlight, Reaction, Timer};
 
 impl Member {
     /// Sends a heartbeat if one is due.
     pub(super) fn advance_heartbeat(&mut self, now: Now) {
-        if !self.in_group() || self.heartbeats.in_flight.is_some() || self.coordinator.node_id().is_none() {
+        if !self.in_group() || self.base.heartbeats.in_flight.is_some() || self.base.coordinator.node_id().is_none() {
             return;
         }
         // While JoinGroup is in flight the coordinator needs no heartbeats, and Kafka's own consumers send none (seed
@@ -20,38 +20,40 @@ impl Member {
         let joining = self.state == ClassicState::PreparingRebalance || self.join.outcome_unknown;
         let due = match joining {
             true => self.lease_needs_heartbeat(now),
-            false => !self.out.timers.waits(Timer::Heartbeat, now),
+            false => !self.base.out.timers.waits(Timer::Heartbeat, now),
         };
         if !due {
             return;
         }
         let call = Call::Heartbeat {
-            group_id: self.config.group_id.clone(),
+            group_id: self.base.config.group_id.clone(),
             member_id: self.member_id.clone(),
-            instance_id: self.config.instance_id.clone(),
+            instance_id: self.base.config.instance_id.clone(),
             generation: self.generation,
         };
-        self.heartbeats.in_flight = self.send(CallKind::Heartbeat, call, now);
-        self.out.timers.set(Timer::Heartbeat, now + self.heartbeats.cadence.pause(self.config.heartbeat_interval, now));
+        self.base.heartbeats.in_flight = self.send(CallKind::Heartbeat, call, now);
+        self.base
+            .out
+            .timers
+            .set(Timer::Heartbeat, now + self.base.heartbeats.cadence.pause(self.heartbeat_interval, now));
     }
 
-    /// Whether a heartbeat is due for the lease: partitions are owned, and half of the session timeout has passed since
-    /// the last proof of membership.
+    /// Tells whether a heartbeat is due for the lease: partitions are owned, and half of the session timeout has passed
+    /// since the last proof of membership.
     fn lease_needs_heartbeat(&mut self, now: Now) -> bool {
-        let Some(confirmed) = self.lease.confirmed().filter(|_| !self.owned.is_empty()) else { return false };
-        let at = confirmed + self.config.session_timeout / 2;
-        let due = now >= at && !self.out.timers.waits(Timer::Heartbeat, now);
+        let Some(confirmed) = self.base.lease.confirmed().filter(|_| !self.base.owned.is_empty()) else { return false };
+        let at = confirmed + self.base.config.session_timeout / 2;
+        let due = now >= at && !self.base.out.timers.waits(Timer::Heartbeat, now);
         if now < at {
-            self.out.timers.set(Timer::Heartbeat, at);
+            self.base.out.timers.set(Timer::Heartbeat, at);
         }
         due
     }
 
     pub(super) fn heartbeat_answered(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        if self.heartbeats.in_flight != Some(id) {
+        if self.base.heartbeats.in_flight.take_if(|known| *known == id).is_none() {
             return;
         }
-        self.heartbeats.in_flight = None;
         // The answer to a heartbeat of an older generation says nothing about this one.
         if call.generation_or_epoch != self.generation {
             return;
@@ -64,13 +66,13 @@ impl Member {
                 return self.heartbeat_again(now);
             }
         };
-        self.coordinator_answered(code);
+        self.base.coordinator.heard(code);
         let joining = self.state == ClassicState::PreparingRebalance
-            || self.leave.exit.is_some() && self.join.join_group.is_some()
+            || self.base.leave.exit.is_some() && self.join.join_group.is_some()
             || self.join.outcome_unknown && self.state != ClassicState::CompletingRebalance;
         if code == ErrorCode::None {
-            self.heartbeats.attempts = 0;
-            self.out.event(GroupEvent::Heartbeat { took: now - call.sent });
+            self.base.heartbeats.attempts = 0;
+            self.base.out.event(GroupEvent::Heartbeat { took: now - call.sent });
             return self.confirm(call.sent);
         }
         match reaction(CallKind::Heartbeat, code) {
@@ -78,10 +80,10 @@ impl Member {
                 // The coordinator knows the member, so the session continues. But a member that has not joined at the
                 // end of the rebalance timeout is removed, and the rebalance may have begun right after the last good
                 // answer.
-                self.heartbeats.attempts = 0;
-                let begun = self.lease.confirmed().unwrap_or(call.sent);
-                self.join.deadline.get_or_insert(begun + self.config.max_poll_interval);
-                self.out.event(GroupEvent::Heartbeat { took: now - call.sent });
+                self.base.heartbeats.attempts = 0;
+                let begun = self.base.lease.confirmed().unwrap_or(call.sent);
+                self.join.deadline.get_or_insert(begun + self.base.config.max_poll_interval);
+                self.base.out.event(GroupEvent::Heartbeat { took: now - call.sent });
                 self.confirm(call.sent);
                 match self.state {
                     ClassicState::Stable => self.want_rejoin("the coordinator rebalances the group".into()),
@@ -93,61 +95,49 @@ impl Member {
             }
             // The member is joining anyway, which replaces this generation; the answer to JoinGroup decides.
             Reaction::DropGeneration if joining => {}
-            Reaction::DropGeneration => self.lose_and_rejoin(code, api(CallKind::Heartbeat), false),
-            Reaction::DropMember => self.lose_and_rejoin(code, api(CallKind::Heartbeat), true),
+            Reaction::DropGeneration => self.lose_and_rejoin(code, CallKind::Heartbeat.api(), false),
+            Reaction::DropMember => self.lose_and_rejoin(code, CallKind::Heartbeat.api(), true),
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.out.retried(api(CallKind::Heartbeat), code);
+                self.base.out.retried(CallKind::Heartbeat.api(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.heartbeat_again(now);
             }
-            _ => self.fail(self.group_error(api(CallKind::Heartbeat), code), now),
+            _ => self.fail(self.group_error(CallKind::Heartbeat.api(), code), now),
         }
     }
 
     fn heartbeat_again(&mut self, now: Now) {
-        let delay = self.out.delay(self.heartbeats.attempts);
-        self.heartbeats.attempts = self.heartbeats.attempts.saturating_add(1);
-        self.out.timers.set(Timer::Heartbeat, now + delay.min(self.config.heartbeat_interval));
+        let delay = self.base.out.delay(self.base.heartbeats.attempts);
+        self.base.heartbeats.attempts = self.base.heartbeats.attempts.saturating_add(1);
+        self.base.out.timers.set(Timer::Heartbeat, now + delay.min(self.heartbeat_interval));
     }
 
     /// An answer proves that the member was in the group when the coordinator processed the request, so not before
     /// `sent`.
     pub(super) fn confirm(&mut self, sent: Now) {
-        let confirmed = self.lease.confirm(sent);
-        self.out.timers.set(Timer::Session, confirmed + self.config.session_timeout);
+        let confirmed = self.base.lease.confirm(sent);
+        self.base.out.timers.set(Timer::Session, confirmed + self.base.config.session_timeout);
     }
 
     /// Until when the coordinator cannot have removed this member from the group.
     pub(super) fn proven_until(&self) -> Now {
-        let Some(confirmed) = self.lease.confirmed() else { return Now::ZERO };
+        let Some(confirmed) = self.base.lease.confirmed() else { return Now::ZERO };
         // A rebalance that the member does not know of may have begun right after the proof. It ends after the
         // rebalance timeout.
-        let silent = confirmed + self.config.session_timeout.min(self.config.max_poll_interval);
+        let silent = confirmed + self.base.config.session_timeout.min(self.base.config.max_poll_interval);
         let end = self.join.deadline.map_or(silent, |rejoin_by| rejoin_by.min(silent));
-        end.saturating_sub(self.config.lease_margin())
+        end.saturating_sub(self.base.config.lease_margin())
     }
 
     /// Updates until when records may be handed out.
     pub(super) fn advance_lease(&mut self, now: Now) {
-        let until = match (self.owned.is_empty(), self.join.outcome_unknown) {
+        let until = match (self.base.owned.is_empty(), self.join.outcome_unknown) {
             (true, _) => None,
             // The leader of the next generation may treat this member's owned partitions as outdated: no records are
             // handed out before its assignment.
             (false, true) => Some(Now::ZERO),
             (false, false) => Some(self.proven_until()),
         };
-        self.lease.set(until, &mut self.out, now);
-    }
-
-    /// Ends the lease. Call it before the membership ends: a user who assigns partitions manually afterwards reads
-    /// without a lease.
-    pub(super) fn end_lease(&mut self, now: Now) {
-        self.lease.set(None, &mut self.out, now);
-    }
-
-    pub(super) fn lease_over(&mut self) {
-        if !self.owned.is_empty() {
-            self.lease.expire(&mut self.out);
-        }
+        self.base.lease.set(until, &mut self.base.out, now);
     }
 }

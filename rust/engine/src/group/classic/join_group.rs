@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::error_codes::{api, reaction};
+use super::ClassicState;
+use super::error_codes::reaction;
 use super::member::Member;
-use super::revocation::Then;
-use super::{ClassicState, Reaction};
+use super::revocation::AfterRevocation;
 use crate::assign::{AssignError, Assignor, Protocol, subscription_bytes};
-use crate::group::{Answer, Call, CallId, CallKind, GroupError, GroupEvent, InFlight, Output, Ticket, Timer};
+use crate::group::{Answer, Call, CallId, CallKind, GroupError, GroupEvent, InFlight, Output, Reaction, Ticket, Timer};
 use crate::{Now, TopicPartition};
 
 /// The member id, static id and metadata of each member.
@@ -26,22 +26,22 @@ pub(super) struct Join {
     pub(super) reason: Option<String>,
     /// The reason of the rebalance that the user requested for a later time.
     pub(super) later_reason: String,
-    /// Whether everything that has to be revoked and committed before the next join is.
+    /// Set if everything that has to be revoked and committed before the next join is.
     pub(super) prepared: bool,
     pub(super) join_group: Option<CallId>,
-    /// Whether the generation has a leader, who assigns. If other members of the group use KIP-848, the coordinator
+    /// Set if the generation has a leader, who assigns. If other members of the group use KIP-848, the coordinator
     /// assigns.
     pub(super) is_led: bool,
-    /// The JoinGroup that the driver was told to abandon. Its outcome follows at once.
-    pub(super) abandoned: Option<CallId>,
+    /// The JoinGroup that the driver was told to cancel. Its outcome follows at once.
+    pub(super) cancelled: Option<CallId>,
     pub(super) sync_group: Option<CallId>,
     pub(super) computing_assignment: Option<Ticket>,
     /// This is a static leader that came back, keeps the assignment, and has no other member in its group.
     pub(super) returns_alone: bool,
     pub(super) attempts: u32,
-    /// Whether the last SyncGroup was refused.
+    /// Set if the last SyncGroup was refused.
     pub(super) was_sync_refused: bool,
-    /// When the current rebalance began, and why.
+    /// The begin of the current rebalance, and its reason.
     pub(super) rebalance: Option<(Now, String)>,
     /// The coordinator may have processed a JoinGroup whose answer was lost. Then the generation in which this member
     /// owned its partitions may be two behind at the next join, and the leader treats its owned partitions as outdated
@@ -58,12 +58,12 @@ impl Member {
     /// Sends JoinGroup if the member has to join and all preparations are done.
     pub(super) fn advance_join(&mut self, now: Now) {
         let may = match self.state {
-            ClassicState::Unjoined | ClassicState::Stable => self.revocation.is_none(),
+            ClassicState::Unjoined | ClassicState::Stable => self.base.revocation.is_none(),
             ClassicState::Revoking => self.may_join_while_revoking(),
             _ => false,
         };
         if !may
-            || self.leave.exit.is_some()
+            || self.base.leave.exit.is_some()
             || !self.topics.subscribed
             || (self.join.reason.is_none() && self.state != ClassicState::Unjoined)
         {
@@ -72,21 +72,21 @@ impl Member {
         let reason = self.join.reason.clone().unwrap_or_else(|| "not in the group".into());
         if self.join.rebalance.is_none() {
             self.join.rebalance = Some((now, reason.clone()));
-            self.out.event(GroupEvent::RebalanceStarted { reason: reason.clone() });
+            self.base.out.event(GroupEvent::RebalanceStarted { reason: reason.clone() });
         }
         // The subscription may have changed since the preparations were done. A member that already revokes partitions
         // has passed this step, and its other partitions are read on.
         let partitions = self.to_revoke_before_join();
         if self.state != ClassicState::Revoking && (!self.join.prepared || !partitions.is_empty()) {
             // Before the first join nothing was read, so there is nothing to commit (req S015).
-            let commits = self.config.auto_commit_interval.is_some() && self.generation >= 0;
-            if !partitions.is_empty() || (commits && !self.owned.is_empty()) {
-                self.revoke(partitions, Then::Join);
+            let commits = self.base.config.auto_commit_interval.is_some() && self.generation >= 0;
+            if !partitions.is_empty() || (commits && !self.base.owned.is_empty()) {
+                self.revoke(partitions, AfterRevocation::Join);
                 return;
             }
             self.join.prepared = true;
         }
-        if self.coordinator.node_id().is_some() && !self.out.timers.waits(Timer::JoinGroup, now) {
+        if self.base.coordinator.node_id().is_some() && !self.base.out.timers.waits(Timer::JoinGroup, now) {
             self.send_join(reason, now);
         }
     }
@@ -96,13 +96,15 @@ impl Member {
     pub(super) fn join_meanwhile(&mut self, reason: &str) {
         let defers = self.defers();
         if defers && self.revoked_before_join().is_some() {
-            self.then = Then::JoinMeanwhile;
+            self.then = AfterRevocation::JoinMeanwhile;
             self.want_rejoin(reason.to_owned());
         }
     }
 
     fn may_join_while_revoking(&self) -> bool {
-        self.revocation.is_some() && self.then == Then::JoinMeanwhile && self.to_revoke_before_join().is_empty()
+        self.base.revocation.is_some()
+            && self.then == AfterRevocation::JoinMeanwhile
+            && self.to_revoke_before_join().is_empty()
     }
 
     /// The partitions that have to be revoked before the member joins: all under the eager protocol. Under the
@@ -116,11 +118,10 @@ impl Member {
                 && self.topics.names.contains(&partition.topic)
                 && (!defers || self.last.partitions.contains(*partition))
         };
-        let out = self.owned.keys().filter(|partition| !kept(partition));
+        let out = self.base.owned.keys().filter(|partition| !kept(partition));
         out.filter(|partition| under_way.is_none_or(|under_way| !under_way.contains(*partition))).cloned().collect()
     }
 
-    /// Whether the assignor of this generation defers moves or assignments.
     pub(super) fn defers(&self) -> bool {
         self.chosen().is_some_and(|assignor| assignor.defers())
     }
@@ -128,7 +129,7 @@ impl Member {
     fn send_join(&mut self, reason: String, now: Now) {
         // Under the eager protocol all partitions were revoked, and the last assignment is only a hint for sticky
         // assignors.
-        let claims = self.owned.keys().filter(|_| self.protocol == Protocol::Cooperative);
+        let claims = self.base.owned.keys().filter(|_| self.protocol == Protocol::Cooperative);
         let owned: BTreeSet<TopicPartition> = claims.cloned().collect();
         // If the answer to a JoinGroup was lost, the partitions were owned in the generation of the last assignment,
         // but not in a later one, whose leader may have assigned them to others.
@@ -136,41 +137,40 @@ impl Member {
         self.last.age = now.saturating_sub(self.last_at);
         self.last.ends_waits = self.assignor_deferrals.ends_waits;
         let mut protocols = Vec::new();
-        for assignor in &self.config.assignors {
-            let rack = self.config.rack.as_deref();
+        for assignor in &self.assignors {
+            let rack = self.base.config.rack.as_deref();
             match subscription_bytes(&**assignor, &self.topics.names, &owned, generation, &self.last, rack) {
                 Ok(bytes) => protocols.push((assignor.name().to_owned(), bytes)),
                 Err(error) => {
-                    let group = self.config.group_id.clone();
+                    let group = self.base.config.group_id.clone();
                     let error = AssignError::Failed { assignor: assignor.name().into(), reason: error.to_string() };
                     return self.fail(GroupError::Assign { group, error }, now);
                 }
             }
         }
         let call = Call::JoinGroup {
-            group_id: self.config.group_id.clone(),
+            group_id: self.base.config.group_id.clone(),
             member_id: self.member_id.clone(),
-            instance_id: self.config.instance_id.clone(),
-            session_timeout: self.config.session_timeout,
-            rebalance_timeout: self.config.max_poll_interval,
+            instance_id: self.base.config.instance_id.clone(),
+            session_timeout: self.base.config.session_timeout,
+            rebalance_timeout: self.base.config.max_poll_interval,
             protocols,
             reason,
         };
         self.join.join_group = self.send(CallKind::JoinGroup, call, now);
         self.topics.joined = self.topics.names.clone();
         self.join.reason = None;
-        self.out.timers.clear(Timer::KeptBack);
-        self.out.timers.clear(Timer::Deferred);
+        self.base.out.timers.clear(Timer::KeptBack);
+        self.base.out.timers.clear(Timer::Deferred);
         self.join.prepared = false;
         // No heartbeats are sent until JoinGroup is answered (req S016), except those that the lease needs.
         self.set_state(ClassicState::PreparingRebalance);
     }
 
     pub(super) fn joined(&mut self, id: CallId, call: InFlight, answer: Answer, now: Now) {
-        if self.join.join_group != Some(id) {
+        if self.join.join_group.take_if(|known| *known == id).is_none() {
             return;
         }
-        self.join.join_group = None;
         match answer {
             Answer::JoinGroup {
                 code: code @ ErrorCode::None,
@@ -182,12 +182,12 @@ impl Member {
                 skip_assignment,
                 members,
             } => {
-                self.coordinator_answered(code);
+                self.base.coordinator.heard(code);
                 let protocol = protocol.unwrap_or_default();
-                let ours = self.config.assignors.iter().any(|assignor| assignor.name() == protocol);
+                let ours = self.assignors.iter().any(|assignor| assignor.name() == protocol);
                 if !ours || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) || generation < 0 {
                     return self
-                        .fail(self.group_error(api(CallKind::JoinGroup), ErrorCode::InconsistentGroupProtocol), now);
+                        .fail(self.group_error(CallKind::JoinGroup.api(), ErrorCode::InconsistentGroupProtocol), now);
                 }
                 self.lose_if_missed(generation, &leader, now);
                 self.join.is_led = !leader.is_empty();
@@ -197,7 +197,7 @@ impl Member {
                 self.ask_for_assignment(skip_assignment, members, now);
             }
             Answer::JoinGroup { code, member_id, .. } => {
-                self.coordinator_answered(code);
+                self.base.coordinator.heard(code);
                 self.join_refused(code, member_id, call, now);
             }
             _ => self.join_again("an answer of another kind", now),
@@ -206,14 +206,13 @@ impl Member {
 
     /// The JoinGroup has no answer. `is_unsent`: the coordinator has not processed it.
     pub(super) fn join_failed(&mut self, id: CallId, call: InFlight, is_unsent: bool, reason: &str, now: Now) {
-        if self.join.join_group != Some(id) {
+        if self.join.join_group.take_if(|known| *known == id).is_none() {
             return;
         }
-        self.join.join_group = None;
         if !is_unsent {
             self.join_unanswered();
         }
-        if self.join.abandoned == Some(id) {
+        if self.join.cancelled == Some(id) {
             return self.join_elsewhere();
         }
         self.coordinator_lost(call.node_id, reason, false, now);
@@ -241,18 +240,18 @@ impl Member {
         self.join.attempts = 0;
         self.topics.assigned_counts = None;
         self.confirm(call.sent);
-        self.out.timers.set(Timer::Heartbeat, now + self.config.heartbeat_interval);
+        self.base.out.timers.set(Timer::Heartbeat, now + self.heartbeat_interval);
         // A member that does not send SyncGroup in time is removed as well.
-        (self.join.deadline, self.join.outdated) = (Some(call.sent + self.config.max_poll_interval), false);
+        (self.join.deadline, self.join.outdated) = (Some(call.sent + self.base.config.max_poll_interval), false);
         let (generation, leader, took) = (self.generation, self.leader, now - call.sent);
-        self.out.event(GroupEvent::Joined { generation, leader, protocol, took });
+        self.base.out.event(GroupEvent::Joined { generation, leader, protocol, took });
         self.set_state(ClassicState::CompletingRebalance);
     }
 
     fn join_refused(&mut self, code: ErrorCode, member_id: String, call: InFlight, now: Now) {
         match reaction(CallKind::JoinGroup, code) {
             Reaction::TakeMemberId => {
-                // At once. But there is a backoff if the member already had an id: the coordinator might send new ids
+                // The join follows at once, unless the member already had an id: the coordinator might send new ids
                 // endlessly.
                 if !self.member_id.is_empty() || member_id.is_empty() {
                     self.back_off_join(now);
@@ -264,7 +263,7 @@ impl Member {
             Reaction::DropMember => {
                 let wait = self.join.attempts > 0;
                 self.back_from_join();
-                self.lose_and_rejoin(code, api(CallKind::JoinGroup), true);
+                self.lose_and_rejoin(code, CallKind::JoinGroup.api(), true);
                 self.join.attempts = self.join.attempts.saturating_add(1);
                 if wait {
                     self.back_off_join(now);
@@ -272,24 +271,22 @@ impl Member {
             }
             Reaction::DropGeneration => {
                 self.back_from_join();
-                self.lose_and_rejoin(code, api(CallKind::JoinGroup), false);
+                self.lose_and_rejoin(code, CallKind::JoinGroup.api(), false);
                 self.back_off_join(now);
             }
-            Reaction::Fail | Reaction::Report | Reaction::Done => {
-                self.fail(self.group_error(api(CallKind::JoinGroup), code), now)
-            }
             reacted @ (Reaction::Retry | Reaction::Rediscover | Reaction::Rejoin) => {
-                self.out.retried(api(CallKind::JoinGroup), code);
+                self.base.out.retried(CallKind::JoinGroup.api(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.join_again(code.name(), now);
             }
+            _ => self.fail(self.group_error(CallKind::JoinGroup.api(), code), now),
         }
     }
 
     /// The assignor of this generation.
     pub(super) fn chosen(&self) -> Option<Arc<dyn Assignor>> {
         let name = self.assignor.as_deref()?;
-        self.config.assignors.iter().find(|assignor| assignor.name() == name).cloned()
+        self.assignors.iter().find(|assignor| assignor.name() == name).cloned()
     }
 
     /// The join failed: tries again after a backoff.
@@ -300,9 +297,7 @@ impl Member {
     }
 
     pub(super) fn back_off_join(&mut self, now: Now) {
-        let delay = self.out.delay(self.join.attempts);
-        self.join.attempts = self.join.attempts.saturating_add(1);
-        self.out.timers.set(Timer::JoinGroup, now + delay);
+        self.base.out.back_off(Timer::JoinGroup, &mut self.join.attempts, now);
     }
 
     /// Goes back to the state from which a member joins. With a generation, the member continues as before and keeps
@@ -333,29 +328,29 @@ impl Member {
 
     /// Records that a JoinGroup which the coordinator may have processed has no answer.
     fn join_unanswered(&mut self) {
-        self.join.outcome_unknown = self.join.outcome_unknown || (self.generation >= 0 && !self.owned.is_empty());
+        self.join.outcome_unknown = self.join.outcome_unknown || (self.generation >= 0 && !self.base.owned.is_empty());
     }
 
-    /// Whether this member takes part in a running rebalance.
+    /// Tells whether this member takes part in a running rebalance.
     pub(super) fn join_goes_on(&self) -> bool {
         self.join.join_group.is_some() || self.join.sync_group.is_some() || self.join.computing_assignment.is_some()
     }
 
-    /// Abandons a JoinGroup or SyncGroup that waits at a coordinator that is gone.
-    pub(super) fn abandon_join(&mut self) {
+    /// Cancels a JoinGroup or SyncGroup that waits at a coordinator that is gone.
+    pub(super) fn cancel_join(&mut self) {
         if !self.join_goes_on() {
             return;
         }
-        if self.leave.exit.is_some() {
+        if self.base.leave.exit.is_some() {
             (self.join.join_group, self.join.sync_group, self.join.computing_assignment) = (None, None, None);
             return;
         }
         match self.join.join_group {
             // Only the driver knows whether the request was sent. While it waits for a connection to a broker that has
             // failed, it was not; the owned partitions are not in doubt then.
-            Some(id) if self.join.abandoned != Some(id) => {
-                self.join.abandoned = Some(id);
-                self.out.push(Output::AbandonCall { id });
+            Some(id) if self.join.cancelled != Some(id) => {
+                self.join.cancelled = Some(id);
+                self.base.out.push(Output::CancelCall { id });
             }
             Some(_) => {}
             None => self.join_elsewhere(),

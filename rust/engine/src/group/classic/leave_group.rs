@@ -1,49 +1,42 @@
 //! Leaving the group: on unsubscribe, on close, or because the user does not poll.
 
-use super::error_codes::{api, reaction};
+use super::ClassicState;
+use super::error_codes::reaction;
 use super::member::Member;
-use super::revocation::Then;
-use super::{ClassicState, Reaction};
+use super::revocation::AfterRevocation;
 use crate::Now;
-use crate::group::{Answer, Call, CallId, CallKind, Committing, Exit, GroupEvent, InFlight, Timer};
+use crate::group::{Answer, Call, CallId, CallKind, Committing, Exit, GroupEvent, InFlight, Reaction, Timer};
 use monedula_protocol::error_code::ErrorCode;
 
 impl Member {
     /// Begins to end the membership.
     pub(super) fn leave_for(&mut self, exit: Exit, deadline: Now) {
-        let close = exit.close || self.leave.exit.is_some_and(|exit| exit.close);
-        self.leave.exit = Some(Exit { close, ..exit });
         self.topics.subscribed = false;
         self.topics.names.clear();
         self.topics.first_seen.clear();
         (self.join.reason, self.join.rebalance) = (None, None);
-        self.out.timers.clear(Timer::Rejoin);
-        let deadline = self.out.timers.at(Timer::Close).map_or(deadline, |known| known.min(deadline));
-        self.out.timers.set(Timer::Close, deadline);
-        // The revocation restarts with all owned partitions, unless the user has already finished its part.
-        self.restart_revocation();
+        self.base.out.timers.clear(Timer::Rejoin);
+        self.base.leave_for(exit, deadline);
     }
 
     /// Revokes the owned partitions, then leaves.
     pub(super) fn advance_exit(&mut self, now: Now) {
-        let Some(exit) = self.leave.exit else { return };
-        if self.revocation.is_some() || self.state == ClassicState::Leaving {
+        let Some(exit) = self.base.leave.exit else { return };
+        if self.base.revocation.is_some() || self.state == ClassicState::Leaving {
             return;
         }
-        if !self.owned.is_empty() {
-            let all = self.owned.keys().cloned().collect();
-            self.revoke(all, Then::Leave);
+        if !self.base.owned.is_empty() {
+            let all = self.base.owned.keys().cloned().collect();
+            self.revoke(all, AfterRevocation::Leave);
             return;
         }
         (self.join.join_group, self.join.sync_group, self.join.computing_assignment) = (None, None, None);
-        if self.generation < 0 && self.member_id.is_empty() || !exit.leave || self.config.instance_id.is_some() {
+        if self.generation < 0 && self.member_id.is_empty() || !exit.leave || self.base.config.instance_id.is_some() {
             return self.end_exit("closed without a word to the group", now);
         }
         // After the session timeout the coordinator removes the member anyway.
-        let late = now + self.config.session_timeout;
-        let deadline = self.out.timers.at(Timer::Close).map_or(late, |known| known.min(late));
-        self.out.timers.set(Timer::Close, deadline);
-        self.out.timers.clear(Timer::JoinGroup);
+        self.base.out.timers.bring_forward(Timer::Close, now + self.base.config.session_timeout);
+        self.base.out.timers.clear(Timer::JoinGroup);
         self.join.attempts = 0;
         self.set_state(ClassicState::Leaving);
     }
@@ -51,8 +44,8 @@ impl Member {
     /// Sends LeaveGroup, and sends it again if the coordinator has moved.
     pub(super) fn advance_leave(&mut self, now: Now) {
         if self.state != ClassicState::Leaving
-            || self.leave.in_flight.is_some()
-            || self.out.timers.waits(Timer::JoinGroup, now)
+            || self.base.leave.in_flight.is_some()
+            || self.base.out.timers.waits(Timer::JoinGroup, now)
         {
             return;
         }
@@ -60,17 +53,17 @@ impl Member {
         if self.member_id.is_empty() {
             return self.end_exit("the coordinator does not know the member any more", now);
         }
-        self.leave.in_flight = self.send_leave("the consumer unsubscribed or was closed", now);
+        self.base.leave.in_flight = self.send_leave("the consumer unsubscribed or was closed", now);
     }
 
     /// Sends LeaveGroup if the member has an id and is not static: a static member keeps its place in the group for its
     /// return.
     pub(super) fn send_leave(&mut self, reason: &str, now: Now) -> Option<CallId> {
-        if self.member_id.is_empty() || self.config.instance_id.is_some() {
+        if self.member_id.is_empty() || self.base.config.instance_id.is_some() {
             return None;
         }
         let call = Call::LeaveGroup {
-            group_id: self.config.group_id.clone(),
+            group_id: self.base.config.group_id.clone(),
             member_id: self.member_id.clone(),
             instance_id: None,
             reason: reason.into(),
@@ -79,10 +72,9 @@ impl Member {
     }
 
     pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        if self.leave.in_flight != Some(id) {
+        if self.base.leave.in_flight.take_if(|known| *known == id).is_none() {
             return;
         }
-        self.leave.in_flight = None;
         let code = match outcome {
             Ok(Answer::LeaveGroup { code }) => code,
             Ok(_) => ErrorCode::UnknownServerError,
@@ -90,18 +82,18 @@ impl Member {
                 // The coordinator may have removed the member although the answer was lost; the next attempt is then
                 // answered UNKNOWN_MEMBER_ID.
                 self.coordinator_lost(call.node_id, &reason, false, now);
-                return self.leave_again(now);
+                return self.back_off_join(now);
             }
         };
-        self.coordinator_answered(code);
+        self.base.coordinator.heard(code);
         if code == ErrorCode::None {
             return self.end_exit("left the group", now);
         }
         match reaction(CallKind::LeaveGroup, code) {
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.out.retried(api(CallKind::LeaveGroup), code);
+                self.base.out.retried(CallKind::LeaveGroup.api(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
-                self.leave_again(now);
+                self.back_off_join(now);
             }
             _ => self.end_exit(code.name(), now),
         }
@@ -133,18 +125,18 @@ impl Member {
     /// then its finished offsets can be committed, and the records are not read again.
     fn joined_while_leaving(&mut self, call: InFlight, answer: Answer, now: Now) {
         let Answer::JoinGroup { generation, leader, protocol, skip_assignment, members, .. } = answer else { return };
-        let ours = self.config.assignors.iter().any(|assignor| protocol.as_deref() == Some(assignor.name()));
+        let ours = self.assignors.iter().any(|assignor| protocol.as_deref() == Some(assignor.name()));
         self.lose_if_missed(generation, &leader, now);
-        if !ours || self.revocation.is_none() {
+        if !ours || self.base.revocation.is_none() {
             return;
         }
         self.join.is_led = !leader.is_empty();
         self.leader = leader == self.member_id;
         (self.generation, self.assignor) = (generation, protocol);
         self.confirm(call.sent);
-        self.join.deadline = Some(call.sent + self.config.max_poll_interval);
+        self.join.deadline = Some(call.sent + self.base.config.max_poll_interval);
         let (protocol, took) = (self.assignor.clone().unwrap_or_default(), now - call.sent);
-        self.out.event(GroupEvent::Joined { generation, leader: self.leader, protocol, took });
+        self.base.out.event(GroupEvent::Joined { generation, leader: self.leader, protocol, took });
         self.ask_for_assignment(skip_assignment, members, now);
     }
 
@@ -152,28 +144,22 @@ impl Member {
     /// belong to others.
     fn refused_while_leaving(&mut self, code: ErrorCode, call: &InFlight, now: Now) {
         match code {
-            ErrorCode::UnknownMemberId => self.lose_and_rejoin(code, api(call.kind), true),
-            ErrorCode::FencedInstanceId => self.fail(self.group_error(api(call.kind), code), now),
+            ErrorCode::UnknownMemberId => self.lose_and_rejoin(code, call.kind.api(), true),
+            ErrorCode::FencedInstanceId => self.fail(self.group_error(call.kind.api(), code), now),
             _ => {}
         }
     }
 
-    fn leave_again(&mut self, now: Now) {
-        let delay = self.out.delay(self.join.attempts);
-        self.join.attempts = self.join.attempts.saturating_add(1);
-        self.out.timers.set(Timer::JoinGroup, now + delay);
-    }
-
     /// LeaveGroup cannot be sent to this coordinator at all. It removes the member when the session ends.
     pub(super) fn cannot_leave(&mut self, id: CallId, reason: &str, now: Now) {
-        if self.leave.in_flight == Some(id) {
+        if self.base.leave.in_flight == Some(id) {
             self.end_exit(reason, now);
         }
     }
 
     /// The deadline for leaving in order has passed.
     pub(super) fn exit_late(&mut self, now: Now) {
-        if self.leave.exit.is_some() {
+        if self.base.leave.exit.is_some() {
             self.close_commits(now);
             self.lose(None, "the time for leaving is over");
             self.end_exit("the time for leaving is over", now);
@@ -181,18 +167,18 @@ impl Member {
     }
 
     pub(super) fn end_exit(&mut self, how: &str, now: Now) {
-        let Some(exit) = self.leave.exit.take() else { return };
-        self.revocation = None;
+        let Some(exit) = self.base.leave.exit.take() else { return };
+        self.base.revocation = None;
         self.close_commits(now);
-        self.leave.in_flight = None;
+        self.base.leave.in_flight = None;
         // A heartbeat may be answered UNKNOWN_MEMBER_ID before LeaveGroup is answered: then the member has no id any
         // more.
         if self.generation >= 0 || !self.member_id.is_empty() || self.state == ClassicState::Leaving {
-            self.out.event(GroupEvent::Left { reason: how.into() });
+            self.base.out.event(GroupEvent::Left { reason: how.into() });
         }
         self.forget_member();
-        self.end_lease(now);
-        self.out.timers.clear_all();
+        self.base.lease.set(None, &mut self.base.out, now);
+        self.base.out.timers.clear_all();
         self.join.attempts = 0;
         self.topics.joined.clear();
         if self.state != ClassicState::Unsubscribed
@@ -204,7 +190,7 @@ impl Member {
         }
         self.set_state(ClassicState::Unsubscribed);
         if exit.close {
-            self.leave.closed = true;
+            self.base.leave.closed = true;
         } else if self.topics.subscribed {
             // The user subscribed again while the member left.
             self.set_state(ClassicState::Unjoined);

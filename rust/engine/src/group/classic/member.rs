@@ -2,32 +2,30 @@
 //! this folder, one for each task. [`Member::advance`] lets each part take a step after every input, so none depends on
 //! a particular input.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::assignor_deferrals::AssignorDeferrals;
-use super::error_codes::api;
 use super::join_group::Join;
-use super::revocation::Then;
+use super::revocation::AfterRevocation;
 use super::topics::SubscribedTopics;
-use super::{ClassicConfig, ClassicState, Reaction};
-use crate::assign::{LastAssignment, Protocol};
+use super::{ClassicConfig, ClassicState};
+use crate::Now;
+use crate::assign::{Assignor, LastAssignment, Protocol};
 use crate::group::{
-    Answer, Call, CallError, CallId, CallKind, Commits, Committing, Exit, FindCoordinator, GroupError, GroupEvent,
-    Heartbeats, InFlight, Input, Lease, Leave, OffsetFetch, Outbox, Output, PollInterval, Revocation, Status,
-    Subscription, Target, Timer, TopicIds, topic_ids,
+    Answer, Call, CallError, CallId, CallKind, Committing, Exit, GroupError, GroupEvent, InFlight, Input, MemberBase,
+    MemberState, Output, Reaction, Status, Subscription, Timer,
 };
-use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
-use monedula_protocol::types::Uuid;
 
 /// A classic member of a group; see the [module](super).
 pub struct Member {
-    pub(super) config: ClassicConfig,
+    pub(in crate::group) base: MemberBase,
+    pub(super) assignors: Vec<Arc<dyn Assignor>>,
+    pub(super) heartbeat_interval: Duration,
     pub(super) protocol: Protocol,
     pub(super) state: ClassicState,
-    pub(super) out: Outbox,
-    pub(super) coordinator: FindCoordinator,
 
     pub(super) member_id: String,
     /// The generation; -1 outside of the group.
@@ -35,85 +33,47 @@ pub struct Member {
     pub(super) leader: bool,
     pub(super) assignor: Option<String>,
     pub(super) topics: SubscribedTopics,
-    /// The owned partitions, each with the id that its topic had when the partition was assigned: the topic whose
-    /// offsets are read and committed. Zero if the id is not known.
-    pub(super) owned: BTreeMap<TopicPartition, Uuid>,
     pub(super) last: LastAssignment,
-    /// When the last assignment arrived.
+    /// The time when the last assignment arrived.
     pub(super) last_at: Now,
     pub(super) assignor_deferrals: AssignorDeferrals,
 
     pub(super) join: Join,
     pub(super) last_rebalance: Option<(Now, String)>,
 
-    /// How many partitions this member, as the leader, assigned to nobody, because their owners have to revoke them
-    /// first.
+    /// The number of partitions that this member, as the leader, assigned to nobody, because their owners have to
+    /// revoke them first.
     pub(super) kept_back: usize,
 
-    pub(super) revocation: Option<Revocation>,
-    /// What follows the revocation, if there is one.
-    pub(super) then: Then,
-
-    pub(super) heartbeats: Heartbeats,
-    pub(super) lease: Lease,
-
-    pub(super) commits: Commits,
-
-    pub(super) offset_fetch: OffsetFetch,
-
-    pub(super) poll_interval: PollInterval,
-    pub(super) leave: Leave,
-    pub(super) fatal: Option<GroupError>,
+    pub(super) then: AfterRevocation,
 }
 
 impl Member {
     /// A member without a subscription. `seed` determines its jitter.
     pub fn new(config: ClassicConfig, seed: u64) -> Self {
-        let out = Outbox::new(config.backoff, seed);
         Self {
             protocol: config.protocol(),
+            base: MemberBase::new(config.member, seed),
+            assignors: config.assignors,
+            heartbeat_interval: config.heartbeat_interval,
             state: ClassicState::Unsubscribed,
-            out,
-            coordinator: FindCoordinator::default(),
             member_id: String::new(),
             generation: -1,
             leader: false,
             assignor: None,
             topics: SubscribedTopics::default(),
-            owned: BTreeMap::new(),
             last: LastAssignment { generation: -1, ..LastAssignment::default() },
             last_at: Now::ZERO,
             assignor_deferrals: AssignorDeferrals::default(),
             join: Join::default(),
             last_rebalance: None,
             kept_back: 0,
-            revocation: None,
-            then: Then::Join,
-            heartbeats: Heartbeats::new(config.quick_heartbeats),
-            lease: Lease::default(),
-            commits: Commits::default(),
-            offset_fetch: OffsetFetch::default(),
-            poll_interval: PollInterval::default(),
-            leave: Leave::default(),
-            fatal: None,
-            config,
+            then: AfterRevocation::Join,
         }
     }
 
-    /// As [`Self::new`]; calls and tickets have ids after `last_id`.
-    pub(crate) fn with_ids_after(last_id: u64, config: ClassicConfig, seed: u64) -> Self {
-        let mut member = Self::new(config, seed);
-        member.out.skip_ids(last_id);
-        member
-    }
-
-    pub(crate) fn last_id(&self) -> u64 {
-        self.out.last_id()
-    }
-
-    /// Takes an input, at a time that never goes back. Drain [`Self::poll`] afterwards.
-    pub fn handle(&mut self, now: Now, input: Input) {
-        for timer in self.out.timers.take_due(now) {
+    pub(in crate::group) fn handle(&mut self, now: Now, input: Input) {
+        for timer in self.base.out.timers.take_due(now) {
             self.due(timer, now);
         }
         match input {
@@ -129,7 +89,7 @@ impl Member {
             Input::Commit { ticket, offsets, deadline } => self.commit(ticket, offsets, deadline, now),
             Input::Rejoin { at, reason } => self.rejoin_at(at, reason, now),
             Input::Unsubscribe => {
-                let deadline = now + self.config.max_poll_interval;
+                let deadline = now + self.base.config.max_poll_interval;
                 self.leave_for(Exit { close: false, leave: true }, deadline);
             }
             Input::Close { deadline, leave } => self.leave_for(Exit { close: true, leave }, deadline),
@@ -137,44 +97,28 @@ impl Member {
         self.advance(now);
     }
 
-    /// The next output; `None` when all are drained.
-    pub fn poll(&mut self) -> Option<Output> {
-        self.out.poll()
-    }
-
-    /// When [`Self::handle`] has to be called if nothing else happens.
-    pub fn wake_at(&self) -> Option<Now> {
-        self.out.timers.first()
-    }
-
-    /// A snapshot of the membership.
-    pub fn status(&self) -> Status {
+    pub(in crate::group) fn status(&self) -> Status {
         Status {
-            state: self.state.into(),
-            coordinator: self.coordinator.node_id(),
+            state: MemberState::Classic(self.state),
+            coordinator: self.base.coordinator.node_id(),
             member_id: self.member_id.clone(),
             generation: self.generation,
             leader: self.leader,
             assignor: self.assignor.clone(),
             protocol: self.protocol,
             subscription: self.subscription(),
-            owned: self.owned.keys().cloned().collect(),
+            owned: self.base.owned.keys().cloned().collect(),
             unresolved: BTreeSet::new(),
-            heartbeat_interval: self.config.heartbeat_interval,
-            last_heartbeat: self.lease.confirmed(),
-            lease_until: self.lease.until(),
+            heartbeat_interval: self.heartbeat_interval,
+            last_heartbeat: self.base.lease.confirmed(),
+            lease_until: self.base.lease.until(),
             last_rebalance: self.last_rebalance.as_ref().map(|(at, _)| *at),
             last_rebalance_reason: self.last_rebalance.as_ref().map(|(_, reason)| reason.clone()),
-            fatal: self.fatal.clone(),
-            pending_commits: self.commits.len(),
-            deferred_until: self.out.timers.at(Timer::Deferred),
+            fatal: self.base.fatal.clone(),
+            pending_commits: self.base.commits.len(),
+            deferred_until: self.base.out.timers.at(Timer::Deferred),
             reserved: self.reserved(),
         }
-    }
-
-    /// The topic ids of the owned partitions, as far as they are known.
-    pub fn topic_ids(&self) -> TopicIds {
-        topic_ids(&self.owned, self.owned.keys())
     }
 
     /// The subscription. For a pattern, which the client evaluates, these are the matched topics.
@@ -195,15 +139,15 @@ impl Member {
         self.advance_offset_fetch(now);
         self.advance_leave(now);
         self.keep_poll_timer();
-        if std::mem::take(&mut self.leave.closed) {
-            self.out.push(Output::Closed);
+        if std::mem::take(&mut self.base.leave.closed) {
+            self.base.out.push(Output::Closed);
         }
     }
 
     fn due(&mut self, timer: Timer, now: Now) {
         match timer {
             Timer::Session => self.session_timed_out(now),
-            Timer::Lease => self.lease_over(),
+            Timer::Lease => self.base.lease_over(),
             Timer::Poll => self.poll_expired(now),
             Timer::AutoCommit => self.auto_commit_due(now),
             Timer::Rejoin => self.rejoin_now(self.join.later_reason.clone()),
@@ -211,7 +155,7 @@ impl Member {
             Timer::KeptBack => self.want_rejoin("partitions that were released have no owner yet".into()),
             Timer::CommitDeadline => self.expire_commits(now),
             Timer::Revocation => self.revocation_timed_out(now),
-            Timer::RefusedOffsets => self.offset_fetch.retry_refused(),
+            Timer::RefusedOffsets => self.base.offset_fetch.retry_refused(),
             Timer::Close => self.exit_late(now),
             // `advance` takes the steps that these timers delayed.
             Timer::Heartbeat
@@ -226,16 +170,16 @@ impl Member {
     }
 
     fn answered(&mut self, id: CallId, outcome: Result<Answer, CallError>, now: Now) {
-        let Some(call) = self.out.take_in_flight(id) else { return };
+        let Some(call) = self.base.out.take_in_flight(id) else { return };
         let is_unsent = matches!(outcome, Err(CallError::Unsent(_)));
         let outcome = match outcome {
             Ok(answer) => Ok(answer),
             Err(CallError::Lost(reason) | CallError::Unsent(reason)) => {
-                self.out.event(GroupEvent::Retried { api: api(call.kind), reason: reason.clone() });
+                self.base.out.event(GroupEvent::Retried { api: call.kind.api(), reason: reason.clone() });
                 Err(reason)
             }
             Err(CallError::Never(reason)) => {
-                let group = self.config.group_id.clone();
+                let group = self.base.config.group_id.clone();
                 if call.kind == CallKind::LeaveGroup {
                     return self.cannot_leave(id, &reason, now);
                 }
@@ -245,7 +189,7 @@ impl Member {
         };
         match (call.kind, outcome) {
             (CallKind::FindCoordinator, outcome) => self.found(id, &outcome, now),
-            (CallKind::JoinGroup | CallKind::SyncGroup, outcome) if self.leave.exit.is_some() => {
+            (CallKind::JoinGroup | CallKind::SyncGroup, outcome) if self.base.leave.exit.is_some() => {
                 self.answered_on_exit(id, call, outcome, now)
             }
             (CallKind::JoinGroup, Ok(answer)) => self.joined(id, call, answer, now),
@@ -259,7 +203,7 @@ impl Member {
     }
 
     fn subscribe(&mut self, topics: BTreeSet<Arc<str>>, from_pattern: bool) {
-        if self.leave.exit.is_some_and(|exit| exit.close) || self.state == ClassicState::Fatal {
+        if self.base.leave.exit.is_some_and(|exit| exit.close) || self.state == ClassicState::Fatal {
             return;
         }
         // A pattern matches a new topic. It did not exist before, so it is read from its start (req S084).
@@ -272,27 +216,20 @@ impl Member {
         self.topics.names = topics;
         self.topics.subscribed = true;
         if self.state == ClassicState::Unsubscribed {
-            self.fatal = None;
+            self.base.fatal = None;
             self.set_state(ClassicState::Unjoined);
             self.want_rejoin("first join".into());
-        } else if self.topics.names != self.topics.joined && self.leave.exit.is_none() {
+        } else if self.topics.names != self.topics.joined && self.base.leave.exit.is_none() {
             self.want_rejoin("the subscription changed".into());
         }
     }
 
     /// Releases all owned partitions at once, without a revocation: other members may own them already.
     pub(super) fn lose(&mut self, code: Option<ErrorCode>, reason: &str) {
-        let notified = self.revocation.take().map(|it| it.notified()).unwrap_or_default();
-        let lost: BTreeSet<TopicPartition> = std::mem::take(&mut self.owned).into_keys().collect();
-        // Another member may commit these partitions before this one is assigned them again: the offsets that an
-        // OffsetFetch in flight returns do not count.
-        self.offset_fetch.clear();
-        self.fail_commits(code);
-        self.out.timers.clear(Timer::Revocation);
+        self.base.lose(code, reason);
         self.join.prepared = false;
         self.join.outcome_unknown = false;
         self.last.current = false;
-        self.out.lose(lost, &notified, reason);
     }
 
     /// Leaves the generation: no answer in flight counts any more.
@@ -302,15 +239,15 @@ impl Member {
         self.assignor_deferrals.losses.clear();
         self.leader = false;
         self.topics.assigned_counts = None;
-        (self.join.join_group, self.join.sync_group, self.heartbeats.in_flight, self.join.computing_assignment) =
+        (self.join.join_group, self.join.sync_group, self.base.heartbeats.in_flight, self.join.computing_assignment) =
             (None, None, None, None);
-        self.lease.unconfirm();
+        self.base.lease.unconfirm();
         self.join.deadline = None;
-        self.commits.forget_auto_commit();
+        self.base.commits.forget_auto_commit();
         for timer in
             [Timer::Heartbeat, Timer::Session, Timer::Lease, Timer::AutoCommit, Timer::KeptBack, Timer::Deferred]
         {
-            self.out.timers.clear(timer);
+            self.base.out.timers.clear(timer);
         }
     }
 
@@ -345,23 +282,23 @@ impl Member {
         self.lose(None, &error.to_string());
         self.drop_generation();
         (self.join.reason, self.join.rebalance) = (None, None);
-        self.fatal = Some(error.clone());
+        self.base.fatal = Some(error.clone());
         self.set_state(ClassicState::Fatal);
-        self.out.push(Output::Raise { error, fatal: true });
+        self.base.out.push(Output::Raise { error, fatal: true });
     }
 
     /// The user's error for an error code in an answer of `api`.
     pub(super) fn group_error(&self, api: &'static str, code: ErrorCode) -> GroupError {
-        let group = self.config.group_id.clone();
+        let group = self.base.config.group_id.clone();
         match code {
             ErrorCode::InconsistentGroupProtocol => {
-                let assignors: Vec<&str> = self.config.assignors.iter().map(|assignor| assignor.name()).collect();
+                let assignors: Vec<&str> = self.assignors.iter().map(|assignor| assignor.name()).collect();
                 GroupError::InconsistentProtocol { group, assignors: assignors.join(", ") }
             }
             ErrorCode::InvalidSessionTimeout => {
-                GroupError::InvalidSessionTimeout { session_timeout: self.config.session_timeout }
+                GroupError::InvalidSessionTimeout { session_timeout: self.base.config.session_timeout }
             }
-            code => GroupError::of_code(api, code, &group, self.config.instance_id.as_deref()),
+            code => GroupError::of_code(api, code, &group, self.base.config.instance_id.as_deref()),
         }
     }
 
@@ -373,10 +310,8 @@ impl Member {
         self.join.reason.get_or_insert(reason);
     }
 
-    /// Sends a call to the coordinator, if it is known.
     pub(super) fn send(&mut self, kind: CallKind, call: Call, now: Now) -> Option<CallId> {
-        let target = Target::Coordinator { node_id: self.coordinator.node_id()? };
-        Some(self.out.send(kind, target, call, self.generation, now))
+        self.base.send(kind, call, self.generation, now)
     }
 
     pub(super) fn set_state(&mut self, to: ClassicState) {
@@ -386,10 +321,11 @@ impl Member {
         }
         debug_assert!(from.successors().contains(&to), "no way from {from:?} to {to:?}");
         self.state = to;
-        self.out.event(GroupEvent::StateChanged { from: from.into(), to: to.into() });
+        let (from, to) = (MemberState::Classic(from), MemberState::Classic(to));
+        self.base.out.event(GroupEvent::StateChanged { from, to });
     }
 
-    /// Whether the member is in the group: it has a generation, and a state in which that is valid.
+    /// Tells whether the member is in the group: it has a generation, and a state in which that is valid.
     pub(super) fn in_group(&self) -> bool {
         self.generation >= 0
             && matches!(

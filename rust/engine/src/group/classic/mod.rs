@@ -1,10 +1,6 @@
-//! Membership of a consumer group under the classic protocol.
-//!
-//! [`Member`] is a state machine: it takes the time and an [`Input`](crate::group::Input), and leaves
-//! [`Output`](crate::group::Output)s, which the driver drains with [`Member::poll`] after every call.
-//! [`Member::wake_at`] says when the driver has to call it if nothing else happens. It takes every decision of the
-//! protocol; the driver sends its requests, hands out records or holds them back, and runs the user's callbacks.
-//! [`crate::ledger`] knows what the user has finished.
+//! Membership of a consumer group under the classic protocol. [`Member`] takes every decision of the protocol; the
+//! driver of a [`group::Member`](crate::group::Member) sends its requests, hands out records or holds them back, and
+//! runs the user's callbacks. [`crate::ledger`] knows what the user has finished.
 
 mod assignor_deferrals;
 mod config;
@@ -23,7 +19,7 @@ mod topics;
 pub(crate) mod wire;
 
 pub use config::{ClassicConfig, QUICK_HEARTBEATS, TimingProblem};
-pub use error_codes::{Reaction, api, known_errors, reaction};
+pub use error_codes::{known_errors, reaction};
 pub use member::Member;
 
 pub use super::state::ClassicState;

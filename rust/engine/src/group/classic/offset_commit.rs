@@ -1,15 +1,15 @@
-//! OffsetCommit of a classic member: one commit after the other, none in flight abandoned, with the generation of the owner
-//! (contract 3).
+//! OffsetCommit of a classic member: one commit after the other, none in flight cancelled, with the generation of the
+//! owner (contract 3).
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::error_codes::{api, reaction};
+use super::ClassicState;
+use super::error_codes::reaction;
 use super::member::Member;
-use super::{ClassicState, Reaction};
 use crate::Now;
 use crate::group::{
-    Answer, Call, CallId, CallKind, CommitError, Committing, GroupProtocol, InFlight, Output, Timer,
-    UNKNOWN_TOPIC_ATTEMPTS, topic_ids,
+    Answer, CallId, CallKind, CommitError, Committing, GroupProtocol, InFlight, Output, Reaction,
+    UNKNOWN_TOPIC_ATTEMPTS,
 };
 
 impl Member {
@@ -21,53 +21,41 @@ impl Member {
         let may =
             matches!(self.state, ClassicState::Stable | ClassicState::Revoking | ClassicState::PreparingRebalance)
                 && self.generation >= 0
-                && !self.join.outcome_unknown
-                && self.lease.holds(now);
-        if !may || self.coordinator.node_id().is_none() || self.out.timers.waits(Timer::OffsetCommit, now) {
-            return;
+                && !self.join.outcome_unknown;
+        if may {
+            self.base.send_commit(GroupProtocol::Classic, &self.member_id, self.generation, now);
         }
-        let Some(offsets) = self.commits.next().cloned() else { return };
-        let call = Call::OffsetCommit {
-            protocol: GroupProtocol::Classic,
-            group_id: self.config.group_id.clone(),
-            member_id: self.member_id.clone(),
-            instance_id: self.config.instance_id.clone(),
-            generation_or_epoch: self.generation,
-            topic_ids: topic_ids(&self.owned, offsets.keys()),
-            offsets,
-        };
-        let sent = self.send(CallKind::OffsetCommit, call, now);
-        self.commits.sent(sent);
     }
 
     pub(super) fn commit_answered(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        if !self.commits.answered(id) {
+        if !self.base.commits.answered(id) {
             return;
         }
         let codes = match outcome {
             Ok(Answer::OffsetCommit { codes }) => codes,
-            Ok(_) => return self.commits.retry(id, "an answer of another kind", &mut self.out, now),
+            Ok(_) => return self.base.commits.retry(id, "an answer of another kind", &mut self.base.out, now),
             Err(reason) => {
                 self.coordinator_lost(call.node_id, &reason, false, now);
-                return self.commits.retry(id, &reason, &mut self.out, now);
+                return self.base.commits.retry(id, &reason, &mut self.base.out, now);
             }
         };
         for &code in codes.values() {
-            self.coordinator_answered(code);
+            self.base.coordinator.heard(code);
         }
         if codes.values().any(|code| *code == ErrorCode::UnknownTopicId) {
             // If the topic was recreated, metadata shows it, and then its partitions are lost.
-            self.out.push(Output::RefreshMetadata);
+            self.base.out.push(Output::RefreshMetadata);
         }
         let gone = [ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId];
-        let waited = self.commits.attempts().is_some_and(|attempts| attempts >= UNKNOWN_TOPIC_ATTEMPTS);
+        let waited = self.base.commits.attempts().is_some_and(|attempts| attempts >= UNKNOWN_TOPIC_ATTEMPTS);
         let verdict = |code| match reaction(CallKind::OffsetCommit, code) {
             Reaction::Report => Some(CommitError::Refused { code }),
             _ if waited && gone.contains(&code) => Some(CommitError::Refused { code }),
             _ => None,
         };
-        let Some(open) = self.commits.take_codes(id, &codes, verdict) else { return };
-        if let Some(refused) = worst(open) {
+        let Some(open) = self.base.commits.take_codes(id, &codes, verdict) else { return };
+        let open = open.into_iter().map(|code| (code, reaction(CallKind::OffsetCommit, code)));
+        if let Some(refused) = Reaction::worst(open) {
             self.commit_refused(id, refused, call, now);
         }
         self.end_commits(now);
@@ -81,37 +69,20 @@ impl Member {
                 if current && self.state == ClassicState::Stable {
                     self.want_rejoin("the coordinator rebalances the group".into());
                 }
-                self.out.retried(api(CallKind::OffsetCommit), code);
-                self.commits.retry(id, code.name(), &mut self.out, now);
+                self.base.out.retried(CallKind::OffsetCommit.api(), code);
+                self.base.commits.retry(id, code.name(), &mut self.base.out, now);
             }
             Reaction::DropGeneration | Reaction::DropMember if current && settled => {
-                self.lose_and_rejoin(code, api(CallKind::OffsetCommit), reacted == Reaction::DropMember);
+                self.lose_and_rejoin(code, CallKind::OffsetCommit.api(), reacted == Reaction::DropMember);
             }
-            Reaction::Fail if current => self.fail(self.group_error(api(CallKind::OffsetCommit), code), now),
+            Reaction::Fail if current => self.fail(self.group_error(CallKind::OffsetCommit.api(), code), now),
             // The request was of another generation, or a running join decides: retry with the values that are valid
             // then.
             _ => {
-                self.out.retried(api(CallKind::OffsetCommit), code);
+                self.base.out.retried(CallKind::OffsetCommit.api(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
-                self.commits.retry(id, code.name(), &mut self.out, now);
+                self.base.commits.retry(id, code.name(), &mut self.base.out, now);
             }
         }
-    }
-}
-
-/// The error that decides among those of several partitions: the one that says most about the membership.
-fn worst(open: Vec<ErrorCode>) -> Option<(ErrorCode, Reaction)> {
-    let open = open.into_iter().map(|code| (code, reaction(CallKind::OffsetCommit, code)));
-    open.reduce(|worst, next| if severity(worst.1) < severity(next.1) { next } else { worst })
-}
-
-fn severity(reaction: Reaction) -> u8 {
-    match reaction {
-        Reaction::Fail => 5,
-        Reaction::DropMember => 4,
-        Reaction::DropGeneration => 3,
-        Reaction::Rejoin => 2,
-        Reaction::Rediscover => 1,
-        _ => 0,
     }
 }

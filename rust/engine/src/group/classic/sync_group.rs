@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::Reaction;
-use super::error_codes::{api, reaction};
+use super::error_codes::reaction;
 use super::join_group::{PROTOCOL_TYPE, Subscriptions};
 use super::member::Member;
-use super::revocation::Then;
+use super::revocation::AfterRevocation;
 use crate::assign::{AssignError, LastAssignment, Protocol, read_assignment, with_user_data};
 use crate::group::{
-    Answer, Assignments, Call, CallId, CallKind, CallbackKind, GroupError, GroupEvent, InFlight, Output, Ticket, Timer,
+    Answer, Assignments, Call, CallId, CallKind, CallbackKind, GroupError, GroupEvent, InFlight, Output, Reaction,
+    Ticket, Timer,
 };
 use crate::{Now, TopicPartition};
 
-/// How long heartbeats are more frequent after a rebalance. One rebalance is often followed by another: the second
-/// round of a cooperative one, the next process of a rolling restart, or the process that comes back. Each member
-/// learns of the next one by its heartbeat, and the slowest delays the others' JoinGroup.
+/// The time for which heartbeats are more frequent after a rebalance. One rebalance is often followed by another: the
+/// second round of a cooperative one, the next process of a rolling restart, or the process that comes back. Each
+/// member learns of the next one by its heartbeat, and the slowest delays the others' JoinGroup.
 const NEXT_STEP_WITHIN: Duration = Duration::from_secs(60);
 
 impl Member {
@@ -27,11 +27,11 @@ impl Member {
     pub(super) fn ask_for_assignment(&mut self, skip_assignment: bool, members: Subscriptions, now: Now) {
         self.join.returns_alone = self.leader && skip_assignment && members.len() == 1;
         if self.leader && !skip_assignment {
-            let ticket = self.out.new_id();
+            let ticket = self.base.out.new_id();
             self.join.computing_assignment = Some(ticket);
             let members = self.as_of_now(members, now);
             let assignor = self.assignor.clone().unwrap_or_default();
-            return self.out.push(Output::ComputeAssignment { ticket, assignor, members });
+            return self.base.out.push(Output::ComputeAssignment { ticket, assignor, members });
         }
         // A static leader that comes back has to keep the assignment, but still watches the topics (KIP-814).
         if self.leader {
@@ -54,10 +54,9 @@ impl Member {
     }
 
     pub(super) fn assigned_by_leader(&mut self, ticket: Ticket, outcome: Result<Assignments, AssignError>, now: Now) {
-        if self.join.computing_assignment != Some(ticket) {
+        if self.join.computing_assignment.take_if(|known| *known == ticket).is_none() {
             return;
         }
-        self.join.computing_assignment = None;
         match outcome {
             Ok((assignments, counts)) => {
                 self.watch_kept_back(&assignments, &counts, now);
@@ -65,21 +64,21 @@ impl Member {
                 self.send_sync(assignments, now);
             }
             // The member is leaving; the others rebalance without it.
-            Err(_) if self.leave.exit.is_some() => {}
+            Err(_) if self.base.leave.exit.is_some() => {}
             // Leaving would only make the next leader wait for the same metadata, and end this membership.
             Err(AssignError::NoMetadata { reason }) => {
-                self.out.event(GroupEvent::Retried { api: "Metadata", reason: reason.clone() });
+                self.base.out.event(GroupEvent::Retried { api: "Metadata", reason: reason.clone() });
                 self.join_again(&format!("metadata of the group's topics cannot be had: {reason}"), now);
             }
-            // As above: what this machine lacks now, it may have again before the other members have a new leader.
+            // This machine may have a thread again before the other members have a new leader.
             Err(error @ AssignError::NoThread { .. }) => {
-                self.out.event(GroupEvent::Retried { api: "SyncGroup", reason: error.to_string() });
+                self.base.out.event(GroupEvent::Retried { api: "SyncGroup", reason: error.to_string() });
                 self.join_again(&error.to_string(), now);
             }
             Err(error) => {
                 // The other members must not wait for a leader that cannot assign.
                 self.send_leave("the assignor failed", now);
-                let group = self.config.group_id.clone();
+                let group = self.base.config.group_id.clone();
                 self.fail(GroupError::Assign { group, error }, now);
             }
         }
@@ -95,20 +94,20 @@ impl Member {
         let given: usize = given.iter().map(|assigned| assigned.partitions.len()).sum();
         let kept_back = counts.values().sum::<usize>().saturating_sub(given).saturating_sub(left_out);
         if self.protocol == Protocol::Cooperative && kept_back > 0 && kept_back != self.kept_back {
-            self.out.timers.set(Timer::KeptBack, now + self.config.session_timeout);
+            self.base.out.timers.set(Timer::KeptBack, now + self.base.config.session_timeout);
         }
         self.kept_back = kept_back;
     }
 
     fn send_sync(&mut self, assignments: Vec<(String, Vec<u8>)>, now: Now) {
         let call = Call::SyncGroup {
-            group_id: self.config.group_id.clone(),
+            group_id: self.base.config.group_id.clone(),
             member_id: self.member_id.clone(),
-            instance_id: self.config.instance_id.clone(),
+            instance_id: self.base.config.instance_id.clone(),
             generation: self.generation,
             protocol: self.assignor.clone().unwrap_or_default(),
             // A leader that is gone is removed when its session ends.
-            leader_timeout: if self.leader { Duration::ZERO } else { self.config.session_timeout },
+            leader_timeout: if self.leader { Duration::ZERO } else { self.base.config.session_timeout },
             assignments,
         };
         self.topics.asked_for_assignment(self.join.is_led);
@@ -119,10 +118,9 @@ impl Member {
     }
 
     pub(super) fn synced(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        if self.join.sync_group != Some(id) {
+        if self.join.sync_group.take_if(|known| *known == id).is_none() {
             return;
         }
-        self.join.sync_group = None;
         let (code, protocol_type, protocol, assignment) = match outcome {
             Ok(Answer::SyncGroup { code, protocol_type, protocol, assignment }) => {
                 (code, protocol_type, protocol, assignment)
@@ -133,7 +131,7 @@ impl Member {
                 return self.join_again(&reason, now);
             }
         };
-        self.coordinator_answered(code);
+        self.base.coordinator.heard(code);
         if code != ErrorCode::None {
             return self.sync_refused(code, call, now);
         }
@@ -142,7 +140,7 @@ impl Member {
         }
         let other = protocol.is_some() && protocol != self.assignor;
         if other || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) {
-            return self.fail(self.group_error(api(CallKind::SyncGroup), ErrorCode::InconsistentGroupProtocol), now);
+            return self.fail(self.group_error(CallKind::SyncGroup.api(), ErrorCode::InconsistentGroupProtocol), now);
         }
         self.take_assignment(&assignment, call, now);
     }
@@ -150,20 +148,19 @@ impl Member {
     fn sync_refused(&mut self, code: ErrorCode, call: InFlight, now: Now) {
         // A coordinator that refuses each assignment would be asked thousands of times a second.
         if std::mem::replace(&mut self.join.was_sync_refused, true) {
-            let delay = self.out.delay(0);
-            self.out.timers.set(Timer::JoinGroup, now + delay);
+            self.base.out.back_off_after(0, Timer::JoinGroup, now);
         }
         match reaction(CallKind::SyncGroup, code) {
             Reaction::DropMember => {
                 self.back_from_join();
-                self.lose_and_rejoin(code, api(CallKind::SyncGroup), true);
+                self.lose_and_rejoin(code, CallKind::SyncGroup.api(), true);
             }
             Reaction::DropGeneration => {
                 self.back_from_join();
-                self.lose_and_rejoin(code, api(CallKind::SyncGroup), false);
+                self.lose_and_rejoin(code, CallKind::SyncGroup.api(), false);
             }
             Reaction::Rejoin => {
-                self.out.retried(api(CallKind::SyncGroup), code);
+                self.base.out.retried(CallKind::SyncGroup.api(), code);
                 self.back_from_join();
                 if code != ErrorCode::RebalanceInProgress {
                     self.back_off_join(now);
@@ -171,11 +168,11 @@ impl Member {
                 self.want_rejoin(format!("SyncGroup was answered {}", code.name()));
             }
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.out.retried(api(CallKind::SyncGroup), code);
+                self.base.out.retried(CallKind::SyncGroup.api(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.join_again(code.name(), now);
             }
-            _ => self.fail(self.group_error(api(CallKind::SyncGroup), code), now),
+            _ => self.fail(self.group_error(CallKind::SyncGroup.api(), code), now),
         }
     }
 
@@ -183,7 +180,7 @@ impl Member {
         let assignment = match read_assignment(bytes) {
             Ok(assignment) => assignment,
             Err(error) => {
-                let group = self.config.group_id.clone();
+                let group = self.base.config.group_id.clone();
                 let reason = format!("the assignment that the leader sent cannot be read: {error}");
                 return self.fail(GroupError::Call { group, reason }, now);
             }
@@ -193,8 +190,8 @@ impl Member {
         // This does not prove a live session: a coordinator that already has the assignment returns it without renewing
         // the session.
         self.assigned(assignment.partitions.into_iter().collect(), assignment.user_data, sync, now);
-        // What the only member lacks was created, or subscribed to, while it was away: brokers do not rebalance for
-        // that.
+        // The partitions that the only member lacks were created, or subscribed to, while it was away: brokers do not
+        // rebalance for that.
         if kept.is_some() {
             self.topics.assigned_counts = kept;
             // Without metadata yet, the first one is compared.
@@ -204,10 +201,10 @@ impl Member {
         }
     }
 
-    /// Whether the coordinator may have removed the member, and its partitions may have other owners, while the answer
-    /// was in flight: then the assignment is of a generation that is over.
+    /// Tells whether the coordinator may have removed the member, and its partitions may have other owners, while the
+    /// answer was in flight: then the assignment is of a generation that is over.
     fn is_outlived(&self, sync: &InFlight, now: Now) -> bool {
-        let since_sent = (sync.sent + self.config.session_timeout).saturating_sub(self.config.lease_margin());
+        let since_sent = (sync.sent + self.base.config.session_timeout).saturating_sub(self.base.config.lease_margin());
         now >= self.proven_until() && now >= since_sent
     }
 
@@ -219,13 +216,13 @@ impl Member {
             all.into_iter().partition(|partition| self.topics.names.contains(&partition.topic));
         let (recreated, assigned): (BTreeSet<TopicPartition>, BTreeSet<TopicPartition>) = wanted
             .iter()
-            .filter(|partition| !self.owned.contains_key(*partition))
+            .filter(|partition| !self.base.owned.contains_key(*partition))
             .cloned()
             .partition(|partition| self.topics.is_recreated(&partition.topic));
         let revoked: BTreeSet<TopicPartition> =
-            self.owned.keys().filter(|partition| !wanted.contains(*partition)).cloned().collect();
+            self.base.owned.keys().filter(|partition| !wanted.contains(*partition)).cloned().collect();
         let (started, reason) = self.join.rebalance.take().unwrap_or((sync.sent, String::new()));
-        self.out.event(GroupEvent::Synced {
+        self.base.out.event(GroupEvent::Synced {
             generation: self.generation,
             took: now - sync.sent,
             rebalance: now.saturating_sub(started),
@@ -258,29 +255,29 @@ impl Member {
     /// Keeps the assignment for the next JoinGroup, with what its assignor deferred.
     fn remember_assignment(&mut self, partitions: BTreeSet<TopicPartition>, user_data: Option<Vec<u8>>, now: Now) {
         let deferral = self.chosen().map(|assignor| assignor.deferral(user_data.as_deref())).unwrap_or_default();
-        self.out.timers.put(Timer::Deferred, deferral.rejoin_after.map(|left| now + left));
+        self.base.out.timers.put(Timer::Deferred, deferral.rejoin_after.map(|left| now + left));
         let generation = self.generation;
         self.assignor_deferrals.ends_waits &= !self.last.ends_waits;
         self.last = LastAssignment { generation, partitions, user_data, current: true, ..LastAssignment::default() };
         self.last_at = now;
         self.report_reserved(deferral.losses);
-        if self.then == Then::JoinMeanwhile {
-            self.then = Then::Join;
+        if self.then == AfterRevocation::JoinMeanwhile {
+            self.then = AfterRevocation::Join;
         }
     }
 
     fn start_timers_of_generation(&mut self, now: Now) {
         // A JoinGroup that was held for long proves little about the session: no record of newly assigned partitions is
         // handed out before a heartbeat is answered.
-        let interval = self.config.heartbeat_interval;
-        let proved = self.lease.confirmed().is_some_and(|confirmed| now < confirmed + interval);
-        self.heartbeats.cadence.quicken(NEXT_STEP_WITHIN, now);
-        let wait = if proved { self.heartbeats.cadence.pause(interval, now) } else { Duration::ZERO };
-        self.out.timers.set(Timer::Heartbeat, now + wait);
-        if let Some(interval) = self.config.auto_commit_interval
-            && self.out.timers.at(Timer::AutoCommit).is_none()
+        let interval = self.heartbeat_interval;
+        let proved = self.base.lease.confirmed().is_some_and(|confirmed| now < confirmed + interval);
+        self.base.heartbeats.cadence.quicken(NEXT_STEP_WITHIN, now);
+        let wait = if proved { self.base.heartbeats.cadence.pause(interval, now) } else { Duration::ZERO };
+        self.base.out.timers.set(Timer::Heartbeat, now + wait);
+        if let Some(interval) = self.base.config.auto_commit_interval
+            && self.base.out.timers.at(Timer::AutoCommit).is_none()
         {
-            self.out.timers.set(Timer::AutoCommit, now + interval);
+            self.base.out.timers.set(Timer::AutoCommit, now + interval);
         }
     }
 
@@ -289,10 +286,10 @@ impl Member {
             return;
         }
         let with_ids = assigned.iter().map(|partition| (partition.clone(), self.topics.id(&partition.topic)));
-        self.owned.extend(with_ids);
-        self.offset_fetch.add(assigned.iter().cloned());
-        self.out.push(Output::Assigned { partitions: assigned.clone() });
-        self.out.call_back(CallbackKind::Assigned, assigned);
+        self.base.owned.extend(with_ids);
+        self.base.offset_fetch.add(assigned.iter().cloned());
+        self.base.out.push(Output::Assigned { partitions: assigned.clone() });
+        self.base.out.call_back(CallbackKind::Assigned, assigned);
     }
 
     /// Revokes owned partitions that the assignment leaves out.
@@ -303,8 +300,8 @@ impl Member {
             // commit would overwrite those members' offsets.
             false if outcome_was_unknown => self.lose_after_unknown_join(revoked),
             // These are being revoked already; others are revoked before the next join.
-            false if self.revocation.is_some() => {}
-            false => self.revoke(revoked, Then::Join),
+            false if self.base.revocation.is_some() => {}
+            false => self.revoke(revoked, AfterRevocation::Join),
         }
     }
 
@@ -312,20 +309,20 @@ impl Member {
         // The partitions that are being revoked may have other owners too: they are lost together with the others.
         let mut notified = BTreeSet::new();
         lost.extend(self.revoked_before_join().into_iter().flatten().cloned());
-        if let Some(revocation) = self.revocation.take() {
+        if let Some(revocation) = self.base.revocation.take() {
             notified = revocation.notified();
-            self.out.timers.clear(Timer::Revocation);
+            self.base.out.timers.clear(Timer::Revocation);
             self.set_joined_state();
         }
-        self.release(&lost);
+        self.base.release(&lost);
         let reason = "a JoinGroup had no answer, and the next assignment leaves them out";
-        self.out.lose(lost, &notified, reason);
+        self.base.out.lose(lost, &notified, reason);
         // The leader may instead have kept them for this member; then they have no owner before the next rebalance.
         self.want_rejoin(reason.into());
     }
 }
 
-/// How many partitions of each topic these are.
+/// The number of these partitions of each topic.
 fn counts(partitions: &[TopicPartition]) -> BTreeMap<Arc<str>, usize> {
     let mut counts = BTreeMap::new();
     for partition in partitions {

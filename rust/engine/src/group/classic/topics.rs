@@ -12,20 +12,20 @@ use crate::{Now, TopicPartition};
 /// The subscribed topics and their partition counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SubscribedTopics {
-    /// Whether there is a subscription; a pattern may match no topic yet.
+    /// Set if there is a subscription; a pattern may match no topic yet.
     pub(super) subscribed: bool,
     pub(super) names: BTreeSet<Arc<str>>,
     /// The topics of the last JoinGroup.
     pub(super) joined: BTreeSet<Arc<str>>,
-    /// What the latest metadata says of these topics, and of the group's topics if this member leads.
+    /// The latest metadata of these topics, and of the group's topics if this member leads.
     pub(super) infos: BTreeMap<Arc<str>, TopicInfo>,
     /// The partition counts that the assignment computed by this member is based on.
     pub(super) assigned_counts: Option<BTreeMap<Arc<str>, usize>>,
     pub(super) first_seen: FirstSeen,
-    /// The ids of the subscribed topics when SyncGroup was sent, if the coordinator assigns (KIP-848). It assigns topics
-    /// by id, and the answer has only their names.
+    /// The ids of the subscribed topics when SyncGroup was sent, if the coordinator assigns (KIP-848). It assigns
+    /// topics by id, and the answer has only their names.
     pub(super) ids_at_sync: Option<TopicIds>,
-    /// How often metadata was requested for assigned partitions whose topics are not known.
+    /// The number of requests for metadata of assigned partitions whose topics are not known.
     pub(super) refresh_attempts: u32,
 }
 
@@ -50,8 +50,8 @@ impl SubscribedTopics {
         self.ids_at_sync = (!is_led).then(|| self.ids());
     }
 
-    /// Whether another topic stands under this name than when SyncGroup was sent. The assignment was of the one that
-    /// was deleted, and the new one's partitions may have other owners.
+    /// Tells whether another topic stands under this name than when SyncGroup was sent. The assignment was of the one
+    /// that was deleted, and the new one's partitions may have other owners.
     pub(super) fn is_recreated(&self, topic: &Arc<str>) -> bool {
         self.ids_at_sync.as_ref().is_some_and(|ids| ids.get(topic).copied().unwrap_or_default() != self.id(topic))
     }
@@ -71,30 +71,30 @@ impl Member {
         self.lose_replaced(replaced);
     }
 
-    /// Whether the topic of an owned partition is known: by its id, or, if brokers send no ids, by its name alone. A
-    /// member that has just started may be assigned partitions before its first metadata arrives.
+    /// Tells whether the topic of an owned partition is known: by its id, or, if brokers send no ids, by its name
+    /// alone. A member that has just started may be assigned partitions before its first metadata arrives.
     pub(super) fn is_topic_known(&self, partition: &TopicPartition) -> bool {
-        self.owned.get(partition).is_some_and(|id| !id.is_zero()) || self.topics.infos.contains_key(&partition.topic)
+        self.base.owned.get(partition).is_some_and(|id| !id.is_zero())
+            || self.topics.infos.contains_key(&partition.topic)
     }
 
     /// Asks for metadata, repeatedly, with a growing backoff, while an OffsetFetch waits for it: under a topic's name
     /// the coordinator may still have offsets of an earlier topic.
     pub(super) fn advance_refresh_metadata(&mut self, now: Now) {
-        let mut waiting = self.offset_fetch.waiting().iter();
+        let mut waiting = self.base.offset_fetch.waiting().iter();
         if waiting.all(|partition| self.is_topic_known(partition)) {
-            self.out.timers.clear(Timer::RefreshMetadata);
+            self.base.out.timers.clear(Timer::RefreshMetadata);
             self.topics.refresh_attempts = 0;
-        } else if !self.out.timers.waits(Timer::RefreshMetadata, now) {
-            self.out.back_off(Timer::RefreshMetadata, self.topics.refresh_attempts, now);
-            self.topics.refresh_attempts = self.topics.refresh_attempts.saturating_add(1);
-            self.out.push(Output::RefreshMetadata);
+        } else if !self.base.out.timers.waits(Timer::RefreshMetadata, now) {
+            self.base.out.back_off(Timer::RefreshMetadata, &mut self.topics.refresh_attempts, now);
+            self.base.out.push(Output::RefreshMetadata);
         }
     }
 
     /// The owned partitions whose topics now have other ids than when they were assigned.
     fn learn_ids(&mut self, topics: &BTreeMap<Arc<str>, TopicInfo>) -> BTreeSet<TopicPartition> {
         let mut replaced = BTreeSet::new();
-        for (partition, id) in &mut self.owned {
+        for (partition, id) in &mut self.base.owned {
             let Some(current) = topics.get(&partition.topic).map(|info| info.id).filter(|id| !id.is_zero()) else {
                 continue;
             };
@@ -135,19 +135,13 @@ impl Member {
             return;
         }
         let (notified, ended) =
-            self.revocation.as_mut().map(|revocation| revocation.leave_out(&lost)).unwrap_or_default();
-        self.release(&lost);
+            self.base.revocation.as_mut().map(|revocation| revocation.leave_out(&lost)).unwrap_or_default();
+        self.base.release(&lost);
         let reason = "the topic was deleted and made anew";
-        self.out.lose(lost, &notified, reason);
+        self.base.out.lose(lost, &notified, reason);
         if ended {
             self.end_revocation();
         }
         self.want_rejoin(reason.into());
-    }
-
-    /// Removes partitions from the owned ones.
-    pub(super) fn release(&mut self, partitions: &BTreeSet<TopicPartition>) {
-        self.owned.retain(|partition, _| !partitions.contains(partition));
-        self.offset_fetch.release(partitions);
     }
 }

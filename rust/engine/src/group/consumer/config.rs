@@ -4,55 +4,25 @@ use std::time::Duration;
 
 use monedula_protocol::types::Uuid;
 
-use crate::backoff::{Backoff, Jitter};
+use crate::backoff::Jitter;
+use crate::group::MemberConfig;
 
 /// The settings of a member. Settings that only the classic protocol has (`partition.assignment.strategy`,
 /// `heartbeat.interval.ms`) are the broker's under KIP-848.
 #[derive(Clone, Debug)]
 pub struct ConsumerProtocolConfig {
-    /// `group.id`.
-    pub group_id: String,
-    /// `group.instance.id`: makes the member static.
-    pub instance_id: Option<String>,
-    /// `client.rack`.
-    pub rack: Option<String>,
+    /// The settings that both protocols have.
+    pub member: MemberConfig,
     /// `group.remote.assignor`; `None` for the coordinator's choice.
     pub assignor: Option<String>,
     /// `group.protocol=auto`: if the broker does not support KIP-848, a classic member takes over instead of an error.
     pub falls_back: bool,
-    /// `session.timeout.ms`. The lease is computed from it, because the broker does not send its own
-    /// (`group.consumer.session.timeout.ms`). It must not be longer than the broker's.
-    pub session_timeout: Duration,
-    /// How many heartbeats go in one interval for a while after the assignment changed
-    /// ([`QUICK_HEARTBEATS`](crate::group::classic::QUICK_HEARTBEATS)); 1 for no additional ones.
-    pub quick_heartbeats: u32,
-    /// `max.poll.interval.ms`; also the rebalance timeout.
-    pub max_poll_interval: Duration,
-    /// `auto.commit.interval.ms`; `None` where `enable.auto.commit` is false.
-    pub auto_commit_interval: Option<Duration>,
-    /// `retry.backoff.ms` and `retry.backoff.max.ms`.
-    pub backoff: Backoff,
 }
 
 impl ConsumerProtocolConfig {
     /// The heartbeat interval before the coordinator has sent one: the default of brokers
     /// (`group.consumer.heartbeat.interval.ms`).
     pub const FIRST_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
-
-    /// The lease ends this long before the session, which counts from the sending of the last acknowledged heartbeat.
-    /// The margin covers differing clock speeds, and records that are just being handed out.
-    pub fn lease_margin(&self) -> Duration {
-        (self.session_timeout.min(self.max_poll_interval) / 10).min(Duration::from_secs(1))
-    }
-
-    /// How long a revocation may wait for a commit: a coordinator that cannot commit must not keep the member from
-    /// acknowledging until it is removed from the group.
-    pub fn revocation_commit_timeout(&self) -> Duration {
-        // There are two such waits, before and after `on_revoked`. Together they may last as long as the coordinator
-        // waits for the acknowledgement: were the wait shorter, a commit that arrives after an early acknowledgement
-        // could overwrite what the next owner committed.
-        (self.max_poll_interval / 2).min(Duration::from_secs(30))
-    }
 }
 
 /// A member id from 16 random bytes: a version 4 UUID as Kafka writes it (KIP-1082). It is generated before the first

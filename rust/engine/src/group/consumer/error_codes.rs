@@ -1,52 +1,18 @@
-//! What each error code in an answer leads to: the reactions of all requests, in a single table (S121).
-//! docs/design/groups.md shows the same table; a test compares the two.
+//! The reactions of a member under KIP-848 to error codes. docs/design/groups.md shows the same table; a test compares
+//! the two.
 
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::group::CallKind;
-
-/// What a member does about an error. Answers to abandoned requests are ignored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reaction {
-    /// Send the same request again, after a backoff; a heartbeat then carries all fields.
-    Retry,
-    /// Look for the coordinator, then send the same request again; a heartbeat then carries all fields.
-    Rediscover,
-    /// All partitions are lost, and the member joins again with its id and epoch 0.
-    Fence,
-    /// In the group: as [`Self::Fence`]. While joining: the broker does not support KIP-848, so a classic member takes
-    /// over (`group.protocol=auto`), or the membership is over.
-    FallBack,
-    /// Send the same request again after the next heartbeat has been answered, with the epoch that it brought, if the
-    /// member is still in the group.
-    AfterHeartbeat,
-    /// The commit failed. The next heartbeat shows whether the member is still in the group: no error of a commit makes
-    /// it join again.
-    Gone,
-    /// Report the error to the user (for heartbeats, once); the membership continues.
-    Report,
-    /// Report the error to the user on every call; the membership is over.
-    Fail,
-    /// Treat it as success.
-    Done,
-}
+use crate::group::reaction::FIND_COORDINATOR;
+use crate::group::{CallKind, Reaction};
 
 use ErrorCode as E;
 use Reaction as R;
 
-/// The table: the errors of each API in the order of their codes. An error that is not in the table is retried if Kafka
-/// calls it retriable. Any other is reported for its partition (OffsetCommit, OffsetFetch), treated as success
-/// (leaving), or ends the membership.
+/// The errors of each API, in the order of their codes. `Reaction::of` knows what follows from all others.
 pub fn known_errors(kind: CallKind) -> &'static [(ErrorCode, Reaction)] {
     match kind {
-        CallKind::FindCoordinator => &[
-            // Of one broker that has a fault of its own: another may know the coordinator.
-            (E::UnknownServerError, R::Retry),
-            (E::CoordinatorLoadInProgress, R::Retry),
-            (E::CoordinatorNotAvailable, R::Retry),
-            (E::InvalidGroupId, R::Fail),
-            (E::GroupAuthorizationFailed, R::Fail),
-        ],
+        CallKind::FindCoordinator => FIND_COORDINATOR,
         CallKind::Heartbeat => &[
             (E::CoordinatorLoadInProgress, R::Retry),
             (E::CoordinatorNotAvailable, R::Rediscover),
@@ -76,7 +42,7 @@ pub fn known_errors(kind: CallKind) -> &'static [(ErrorCode, Reaction)] {
             (E::FencedMemberEpoch, R::Done),
         ],
         CallKind::OffsetCommit => &[
-            // Not retried: waiting for a deleted topic would delay every revocation until it is too late (as in Java).
+            // A retry would wait for a deleted topic, and delay every revocation until it is too late (as in Java).
             (E::UnknownTopicOrPartition, R::Report),
             (E::RequestTimedOut, R::Rediscover),
             (E::OffsetMetadataTooLarge, R::Report),
@@ -115,29 +81,15 @@ pub fn known_errors(kind: CallKind) -> &'static [(ErrorCode, Reaction)] {
 
 /// The reaction to `code`, which is an error, in the answer to a call.
 pub fn reaction(kind: CallKind, code: ErrorCode) -> Reaction {
-    match known_errors(kind).iter().find(|(known, _)| *known == code) {
-        Some(&(_, reaction)) => reaction,
-        None if code.is_retriable() => Reaction::Retry,
-        None => match kind {
-            CallKind::OffsetCommit | CallKind::OffsetFetch => Reaction::Report,
-            CallKind::LeaveGroup => Reaction::Done,
-            CallKind::FindCoordinator | CallKind::JoinGroup | CallKind::SyncGroup | CallKind::Heartbeat => {
-                Reaction::Fail
-            }
-        },
-    }
+    Reaction::of(known_errors(kind), kind, code)
 }
 
-/// The name of a call: that of its API, for the heartbeat that leaves with a word more, since errors mean something else for it.
+/// The name of a call: that of its API. The heartbeat that leaves has one of its own, since errors mean something else
+/// for it.
 pub fn api(kind: CallKind) -> &'static str {
     match kind {
-        CallKind::FindCoordinator => "FindCoordinator",
         CallKind::Heartbeat => "ConsumerGroupHeartbeat",
         CallKind::LeaveGroup => "ConsumerGroupHeartbeat, leaving",
-        CallKind::OffsetCommit => "OffsetCommit",
-        CallKind::OffsetFetch => "OffsetFetch",
-        // Classic protocol only.
-        CallKind::JoinGroup => "JoinGroup",
-        CallKind::SyncGroup => "SyncGroup",
+        kind => kind.api(),
     }
 }

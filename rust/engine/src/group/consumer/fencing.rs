@@ -1,22 +1,20 @@
 //! Involuntary ends of a membership: fenced, failed, or the broker does not support KIP-848.
 
-use std::collections::BTreeSet;
-
 use monedula_protocol::error_code::ErrorCode;
 
 use super::ConsumerState;
 use super::consumer_group_heartbeat::LastSentSubscription;
 use super::member::{AwaitsEpoch, Member};
 use super::reconciliation::Reconciliation;
-use crate::group::{Committing, GroupError, GroupEvent, Output, Timer};
-use crate::{Now, TopicPartition};
+use crate::Now;
+use crate::group::{GroupError, GroupEvent, Output, Timer};
 
 impl Member {
     /// The coordinator does not know this member, or not with this epoch: its partitions may have other owners already.
     pub(super) fn fence(&mut self, code: ErrorCode, now: Now) {
         let reason = format!("a heartbeat was answered {}", code.name());
         // A member that is leaving is now out of the group, as intended.
-        if self.leave.exit.is_some() {
+        if self.base.leave.exit.is_some() {
             self.lose(Some(code), &reason);
             return self.end_exit(&reason, now);
         }
@@ -27,41 +25,35 @@ impl Member {
         // The coordinator still has the fenced member, and refuses epoch 0 of a static member as long as it does.
         self.may_have_place |= code == ErrorCode::FencedMemberEpoch;
         self.lose(Some(code), &reason);
-        if joining || self.heartbeats.attempts > 0 {
+        if joining || self.base.heartbeats.attempts > 0 {
             self.heartbeat_again(now);
         } else {
-            self.heartbeats.attempts = 1;
+            self.base.heartbeats.attempts = 1;
         }
         self.set_state(ConsumerState::Fenced);
     }
 
     /// Releases all owned partitions at once, without a revocation: other members may own them already.
     pub(super) fn lose(&mut self, code: Option<ErrorCode>, reason: &str) {
-        let notified = self.revocation.take().map(|it| it.notified()).unwrap_or_default();
-        let lost: BTreeSet<TopicPartition> = std::mem::take(&mut self.owned).into_keys().collect();
-        self.fail_commits(code);
-        self.drop_epoch();
-        if let Some(ticket) = self.out.lose(lost, &notified, reason) {
+        if let Some(ticket) = self.base.lose(code, reason) {
             self.lost_callback = Some(ticket);
         }
+        self.drop_epoch();
     }
 
     /// Resets everything that belongs to an epoch: no answer in flight counts any more.
     pub(super) fn drop_epoch(&mut self) {
         self.epoch = 0;
-        self.heartbeats.in_flight = None;
+        self.base.heartbeats.in_flight = None;
         self.owned_is_in_flight = false;
         self.last_sent = LastSentSubscription::default();
         self.reconciliation = Reconciliation::default();
-        self.lease.unconfirm();
+        self.base.lease.unconfirm();
         self.revoke_by = None;
         self.awaits_epoch = AwaitsEpoch::default();
-        self.commits.forget_auto_commit();
-        // Another member may commit these partitions before this one is assigned them again: the offsets that an
-        // OffsetFetch in flight returns do not count.
-        self.offset_fetch.clear();
-        for timer in [Timer::Heartbeat, Timer::Session, Timer::AutoCommit, Timer::ResolveTopicIds, Timer::Revocation] {
-            self.out.timers.clear(timer);
+        self.base.commits.forget_auto_commit();
+        for timer in [Timer::Heartbeat, Timer::Session, Timer::AutoCommit, Timer::ResolveTopicIds] {
+            self.base.out.timers.clear(timer);
         }
     }
 
@@ -84,31 +76,31 @@ impl Member {
         ) {
             return;
         }
-        self.fatal = Some(error.clone());
+        self.base.fatal = Some(error.clone());
         self.set_state(ConsumerState::Fatal);
-        self.out.push(Output::Raise { error, fatal: true });
+        self.base.out.push(Output::Raise { error, fatal: true });
     }
 
     /// The broker does not support KIP-848, or does not allow it for this group.
     pub(super) fn protocol_missing(&mut self, reason: &str, now: Now) {
-        if self.state != ConsumerState::Joining || !self.config.falls_back {
-            let group = self.config.group_id.clone();
+        if self.state != ConsumerState::Joining || !self.falls_back {
+            let group = self.base.config.group_id.clone();
             return self.fail(GroupError::Unsupported { group, reason: reason.into() }, now);
         }
         self.lose(None, reason);
         self.subscription = None;
-        self.end_lease(now);
-        self.out.timers.clear_all();
+        self.base.lease.set(None, &mut self.base.out, now);
+        self.base.out.timers.clear_all();
         self.set_state(ConsumerState::Unsubscribed);
-        self.out.event(GroupEvent::FellBack { reason: reason.into() });
-        self.out.push(Output::FallBack);
+        self.base.out.event(GroupEvent::FellBack { reason: reason.into() });
+        self.base.out.push(Output::FallBack);
     }
 
     /// Joins again once the Lost callback has ended and, if the member is stale, the user has polled.
     pub(super) fn advance_out_of_group(&mut self) {
         let back = match self.state {
             ConsumerState::Fenced => true,
-            ConsumerState::Stale => self.poll_interval.is_polled_again(),
+            ConsumerState::Stale => self.base.poll_interval.is_polled_again(),
             _ => false,
         };
         if back && self.lost_callback.is_none() {
@@ -116,8 +108,7 @@ impl Member {
         }
     }
 
-    /// Whether the coordinator may know this member.
     pub(super) fn may_be_known(&self) -> bool {
-        self.epoch > 0 || self.may_have_place || self.heartbeats.in_flight.is_some()
+        self.epoch > 0 || self.may_have_place || self.base.heartbeats.in_flight.is_some()
     }
 }

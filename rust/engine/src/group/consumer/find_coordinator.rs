@@ -2,30 +2,30 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::ConsumerState;
 use super::error_codes::reaction;
 use super::member::Member;
-use super::{ConsumerState, Reaction};
 use crate::Now;
-use crate::group::{Answer, CallId, CallKind, FindCoordinator, Found, GroupError, Timer};
+use crate::group::{Answer, CallId, CallKind, Found, GroupError, Reaction, Timer};
 
 impl Member {
     /// Sends FindCoordinator if the coordinator is needed and not known.
     pub(super) fn advance_find_coordinator(&mut self, now: Now) {
         let is_needed = match self.state {
             ConsumerState::Unsubscribed | ConsumerState::Stale | ConsumerState::Fatal | ConsumerState::Fenced => false,
-            ConsumerState::Leaving => self.leave.in_flight.is_none(),
+            ConsumerState::Leaving => self.base.leave.in_flight.is_none(),
             _ => true,
         };
         if is_needed {
-            self.coordinator.advance(&self.config.group_id, self.epoch, &mut self.out, now);
+            self.base.coordinator.advance(&self.base.config.group_id, self.epoch, &mut self.base.out, now);
         }
     }
 
     pub(super) fn found(&mut self, id: CallId, outcome: &Result<Answer, String>, now: Now) {
         let is_fatal = |code| reaction(CallKind::FindCoordinator, code) == Reaction::Fail;
-        match self.coordinator.answered(id, outcome, is_fatal, &mut self.out, now) {
+        match self.base.coordinator.answered(id, outcome, is_fatal, &mut self.base.out, now) {
             Found::Nothing | Found::Coordinator(_) => {}
-            Found::Refused(code) => self.fail(self.group_error(FindCoordinator::API, code), now),
+            Found::Refused(code) => self.fail(self.group_error(CallKind::FindCoordinator.api(), code), now),
         }
     }
 
@@ -33,7 +33,9 @@ impl Member {
     pub(super) fn coordinator_lost(&mut self, asked: Option<i32>, reason: &str, now: Now) {
         // The answer to a heartbeat in flight may never arrive, and the new coordinator needs a heartbeat with all
         // fields.
-        if self.coordinator.lost(asked, reason, &mut self.out, now) && self.heartbeats.in_flight.is_some() {
+        if self.base.coordinator.lost(asked, reason, &mut self.base.out, now)
+            && self.base.heartbeats.in_flight.is_some()
+        {
             self.forget_heartbeat(now);
         }
     }
@@ -41,16 +43,11 @@ impl Member {
     /// No heartbeat was answered for `session.timeout.ms`: the coordinator counts as dead (req S057).
     pub(super) fn session_timed_out(&mut self, now: Now) {
         self.coordinator_lost(None, "no heartbeat was answered for session.timeout.ms", now);
-        self.out.timers.set(Timer::Session, now + self.config.session_timeout);
-    }
-
-    /// The coordinator answered a call with this error, or without one.
-    pub(super) fn coordinator_answered(&mut self, code: ErrorCode) {
-        self.coordinator.heard(code);
+        self.base.out.timers.set(Timer::Session, now + self.base.config.session_timeout);
     }
 
     /// The user's error for an error code that the classic protocol has too.
     pub(super) fn group_error(&self, api: &'static str, code: ErrorCode) -> GroupError {
-        GroupError::of_code(api, code, &self.config.group_id, self.config.instance_id.as_deref())
+        GroupError::of_code(api, code, &self.base.config.group_id, self.base.config.instance_id.as_deref())
     }
 }

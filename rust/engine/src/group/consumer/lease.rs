@@ -8,9 +8,9 @@ impl Member {
     /// An answer proves that the member was in the group when the coordinator processed the request, so not before
     /// `sent`. Even a late answer shows that the coordinator is alive.
     pub(super) fn confirm(&mut self, sent: Now, now: Now) {
-        let confirmed = self.lease.confirm(sent);
-        let since = if now < confirmed + self.config.session_timeout { confirmed } else { now };
-        self.out.timers.set(Timer::Session, since + self.config.session_timeout);
+        let confirmed = self.base.lease.confirm(sent);
+        let since = if now < confirmed + self.base.config.session_timeout { confirmed } else { now };
+        self.base.out.timers.set(Timer::Session, since + self.base.config.session_timeout);
     }
 
     /// Sets the deadline of a revocation that a new target requires. The coordinator removes a member that has not
@@ -19,45 +19,33 @@ impl Member {
     pub(super) fn watch_revocation(&mut self, confirmed_before: Now) {
         let Some(target) = &self.reconciliation.target else { return };
         if !self.owned_by_id().is_subset(target) {
-            self.revoke_by.get_or_insert(confirmed_before + self.config.max_poll_interval);
+            self.revoke_by.get_or_insert(confirmed_before + self.base.config.max_poll_interval);
         }
     }
 
     /// Until when a member that was in the group at `confirmed` is not removed if it sends nothing. A target that it
     /// does not know of may have revoked partitions right after.
     fn silent_until(&self, confirmed: Now) -> Now {
-        confirmed + self.config.session_timeout.min(self.config.max_poll_interval)
+        confirmed + self.base.config.session_timeout.min(self.base.config.max_poll_interval)
     }
 
-    /// Whether the last good answer still proves that the member is in the group.
+    /// Tells whether the last good answer still proves that the member is in the group.
     pub(super) fn is_proven(&self, now: Now) -> bool {
-        let until = self.lease.confirmed().map(|confirmed| self.silent_until(confirmed));
-        until.is_some_and(|until| now < until.saturating_sub(self.config.lease_margin()))
+        let until = self.base.lease.confirmed().map(|confirmed| self.silent_until(confirmed));
+        until.is_some_and(|until| now < until.saturating_sub(self.base.config.lease_margin()))
     }
 
     /// Updates until when records may be handed out.
     pub(super) fn advance_lease(&mut self, now: Now) {
-        let until = match self.lease.confirmed() {
-            _ if self.owned.is_empty() => None,
+        let until = match self.base.lease.confirmed() {
+            _ if self.base.owned.is_empty() => None,
             Some(confirmed) => {
                 let silent = self.silent_until(confirmed);
                 let end = self.revoke_by.map_or(silent, |revoke_by| revoke_by.min(silent));
-                Some(end.saturating_sub(self.config.lease_margin()))
+                Some(end.saturating_sub(self.base.config.lease_margin()))
             }
             None => Some(Now::ZERO),
         };
-        self.lease.set(until, &mut self.out, now);
-    }
-
-    /// Ends the lease. Call it before the membership ends: a user who assigns partitions manually afterwards reads
-    /// without a lease.
-    pub(super) fn end_lease(&mut self, now: Now) {
-        self.lease.set(None, &mut self.out, now);
-    }
-
-    pub(super) fn lease_over(&mut self) {
-        if !self.owned.is_empty() {
-            self.lease.expire(&mut self.out);
-        }
+        self.base.lease.set(until, &mut self.base.out, now);
     }
 }

@@ -2,30 +2,25 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::ConsumerState;
 use super::config::member_id_after;
 use super::error_codes::{api, reaction};
 use super::member::Member;
-use super::{ConsumerState, Reaction};
 use crate::Now;
-use crate::group::{Answer, CallId, CallKind, Committing, Exit, GroupEvent, InFlight, Timer};
+use crate::group::{Answer, CallId, CallKind, Committing, Exit, GroupEvent, InFlight, Reaction, Timer};
 
 impl Member {
     /// Begins to end the membership.
     pub(super) fn leave_for(&mut self, exit: Exit, deadline: Now) {
-        let close = exit.close || self.leave.exit.is_some_and(|exit| exit.close);
-        self.leave.exit = Some(Exit { close, ..exit });
         self.subscription = None;
         self.topics.first_seen.clear();
         self.topics.listed = None;
-        let deadline = self.out.timers.at(Timer::Close).map_or(deadline, |known| known.min(deadline));
-        self.out.timers.set(Timer::Close, deadline);
-        // The revocation restarts with all owned partitions, unless the user has already finished its part.
-        self.restart_revocation();
+        self.base.leave_for(exit, deadline);
     }
 
     /// Revokes the owned partitions, then leaves.
     pub(super) fn advance_exit(&mut self, now: Now) {
-        let Some(exit) = self.leave.exit else { return };
+        let Some(exit) = self.base.leave.exit else { return };
         match self.state {
             ConsumerState::Unsubscribed | ConsumerState::Fatal | ConsumerState::Fenced | ConsumerState::Stale => {
                 return self.end_exit("it was not in the group", now);
@@ -34,35 +29,33 @@ impl Member {
             _ => self.set_state(ConsumerState::PrepareLeaving),
         }
         (self.reconciliation.working_on, self.reconciliation.assigned_callback) = (None, None);
-        if self.revocation.is_some() {
+        if self.base.revocation.is_some() {
             return;
         }
-        if !self.owned.is_empty() {
-            let all = self.owned.keys().cloned().collect();
-            return self.begin_revocation(all);
+        if !self.base.owned.is_empty() {
+            let all = self.base.owned.keys().cloned().collect();
+            return self.base.begin_revocation(all);
         }
         // A static member always sends the heartbeat that leaves temporarily: until then no other consumer can use its
         // id.
-        let says = exit.leave || self.config.instance_id.is_some();
+        let says = exit.leave || self.base.config.instance_id.is_some();
         if !says || !self.may_be_known() {
             return self.end_exit("closed without a word to the group", now);
         }
         // After the session timeout the coordinator removes the member anyway.
-        let late = now + self.config.session_timeout;
-        let deadline = self.out.timers.at(Timer::Close).map_or(late, |known| known.min(late));
-        self.out.timers.set(Timer::Close, deadline);
-        self.out.timers.clear(Timer::HeartbeatBackoff);
+        self.base.out.timers.bring_forward(Timer::Close, now + self.base.config.session_timeout);
+        self.base.out.timers.clear(Timer::HeartbeatBackoff);
         // The answer to a heartbeat in flight is ignored from now on (KAFKA-19335).
-        self.heartbeats.in_flight = None;
-        self.heartbeats.attempts = 0;
+        self.base.heartbeats.in_flight = None;
+        self.base.heartbeats.attempts = 0;
         self.set_state(ConsumerState::Leaving);
     }
 
     /// Sends the heartbeat that leaves, and sends it again if the coordinator has moved.
     pub(super) fn advance_leave(&mut self, now: Now) {
         if self.state == ConsumerState::Leaving
-            && self.leave.in_flight.is_none()
-            && !self.out.timers.waits(Timer::HeartbeatBackoff, now)
+            && self.base.leave.in_flight.is_none()
+            && !self.base.out.timers.waits(Timer::HeartbeatBackoff, now)
         {
             self.send_leave(now);
         }
@@ -70,14 +63,13 @@ impl Member {
 
     pub(super) fn send_leave(&mut self, now: Now) {
         let call = self.leave_call();
-        self.leave.in_flight = self.send(CallKind::LeaveGroup, call, now);
+        self.base.leave.in_flight = self.send(CallKind::LeaveGroup, call, now);
     }
 
     pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        if self.leave.in_flight != Some(id) {
+        if self.base.leave.in_flight.take_if(|known| *known == id).is_none() {
             return;
         }
-        self.leave.in_flight = None;
         let code = match outcome {
             Ok(Answer::ConsumerGroupHeartbeat { code, .. }) => code,
             Ok(_) => ErrorCode::UnknownServerError,
@@ -89,14 +81,14 @@ impl Member {
                 return self.leave_again(&reason, now);
             }
         };
-        self.coordinator_answered(code);
+        self.base.coordinator.heard(code);
         if code == ErrorCode::None {
             self.has_left();
             return self.stop_leaving("left the group", now);
         }
         match reaction(CallKind::LeaveGroup, code) {
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.out.retried(api(CallKind::LeaveGroup), code);
+                self.base.out.retried(api(CallKind::LeaveGroup), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.may_have_place = true;
                 self.leave_again(code.name(), now);
@@ -118,37 +110,35 @@ impl Member {
 
     /// Retries leaving. A stale member tries only once: the user may poll at any time, and its session ends anyway.
     fn leave_again(&mut self, reason: &str, now: Now) {
-        if self.leave.exit.is_none() {
+        if self.base.leave.exit.is_none() {
             return self.stop_leaving(reason, now);
         }
-        let delay = self.out.delay(self.heartbeats.attempts);
-        self.heartbeats.attempts = self.heartbeats.attempts.saturating_add(1);
-        self.out.timers.set(Timer::HeartbeatBackoff, now + delay);
+        self.base.out.back_off(Timer::HeartbeatBackoff, &mut self.base.heartbeats.attempts, now);
     }
 
     /// The heartbeat that leaves cannot be sent to this coordinator at all. It removes the member when the session
     /// ends.
     pub(super) fn cannot_leave(&mut self, id: CallId, reason: &str, now: Now) {
-        if self.leave.in_flight == Some(id) {
-            self.leave.in_flight = None;
+        if self.base.leave.in_flight == Some(id) {
+            self.base.leave.in_flight = None;
             self.stop_leaving(reason, now);
         }
     }
 
     /// Ends leaving: the member has left, or there is no further attempt.
     pub(super) fn stop_leaving(&mut self, how: &str, now: Now) {
-        if self.leave.exit.is_some() {
+        if self.base.leave.exit.is_some() {
             return self.end_exit(how, now);
         }
-        self.out.event(GroupEvent::Left { reason: how.into() });
+        self.base.out.event(GroupEvent::Left { reason: how.into() });
         self.set_state(ConsumerState::Stale);
     }
 
     /// The deadline for leaving in order has passed.
     pub(super) fn exit_late(&mut self, now: Now) {
-        if self.leave.exit.is_some() {
-            self.may_have_place |= self.epoch > 0 || self.leave.in_flight.is_some();
-            self.leave_was_lost |= self.leave.in_flight.is_some();
+        if self.base.leave.exit.is_some() {
+            self.may_have_place |= self.epoch > 0 || self.base.leave.in_flight.is_some();
+            self.leave_was_lost |= self.base.leave.in_flight.is_some();
             self.close_commits(now);
             self.lose(None, "the time for leaving is over");
             self.end_exit("the time for leaving is over", now);
@@ -156,18 +146,18 @@ impl Member {
     }
 
     pub(super) fn end_exit(&mut self, how: &str, now: Now) {
-        let Some(exit) = self.leave.exit.take() else { return };
-        self.revocation = None;
+        let Some(exit) = self.base.leave.exit.take() else { return };
+        self.base.revocation = None;
         self.close_commits(now);
-        self.leave.in_flight = None;
+        self.base.leave.in_flight = None;
         if matches!(self.state, ConsumerState::PrepareLeaving | ConsumerState::Leaving) {
-            self.out.event(GroupEvent::Left { reason: how.into() });
+            self.base.out.event(GroupEvent::Left { reason: how.into() });
         }
         self.drop_epoch();
-        self.end_lease(now);
-        self.out.timers.clear_all();
+        self.base.lease.set(None, &mut self.base.out, now);
+        self.base.out.timers.clear_all();
         self.lost_callback = None;
-        self.heartbeats.attempts = 0;
+        self.base.heartbeats.attempts = 0;
         self.leave_first = false;
         if matches!(
             self.state,
@@ -177,7 +167,7 @@ impl Member {
         }
         self.set_state(ConsumerState::Unsubscribed);
         if exit.close {
-            self.leave.closed = true;
+            self.base.leave.closed = true;
         } else if self.subscription.is_some() {
             // The user subscribed again while the member left.
             self.begin_joining();

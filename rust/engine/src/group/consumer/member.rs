@@ -2,81 +2,66 @@
 //! files of this folder, one for each task. [`Member::advance`] lets each part take a step after every input, so none
 //! depends on a particular input.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
-
-use monedula_protocol::types::Uuid;
 
 use super::consumer_group_heartbeat::LastSentSubscription;
 use super::error_codes::api;
 use super::reconciliation::Reconciliation;
-use super::topics::SubscribedTopics;
-use super::{ConsumerProtocolConfig, ConsumerState, Reaction};
+use super::topics::TopicNames;
+use super::{ConsumerProtocolConfig, ConsumerState};
+use crate::Now;
 use crate::assign::Protocol;
 use crate::group::{
-    Answer, Call, CallError, CallId, CallKind, Commits, Committing, Exit, FindCoordinator, GroupError, GroupEvent,
-    Heartbeats, InFlight, Input, Lease, Leave, OffsetFetch, Outbox, Output, PollInterval, Revocation, Status,
-    Subscription, Target, Ticket, Timer, TopicIds, topic_ids,
+    Answer, Call, CallError, CallId, CallKind, Committing, Exit, GroupError, GroupEvent, InFlight, Input, MemberBase,
+    MemberState, Output, Reaction, Status, Subscription, Ticket, Timer,
 };
-use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 
 /// A member of a group under KIP-848; see the [module](super).
 pub struct Member {
-    pub(super) config: ConsumerProtocolConfig,
+    pub(in crate::group) base: MemberBase,
+    pub(super) assignor: Option<String>,
+    pub(super) falls_back: bool,
     pub(super) state: ConsumerState,
-    pub(super) out: Outbox,
-    pub(super) coordinator: FindCoordinator,
 
     /// The member id, which stays the same for the life of the process (KIP-1082), unless `leave_was_lost`.
     pub(super) member_id: String,
     /// The member epoch; 0 outside of the group.
     pub(super) epoch: i32,
     pub(super) subscription: Option<Subscription>,
-    pub(super) topics: SubscribedTopics,
+    pub(super) topics: TopicNames,
 
-    pub(super) owned: BTreeMap<TopicPartition, Uuid>,
     pub(super) reconciliation: Reconciliation,
-    pub(super) revocation: Option<Revocation>,
     pub(super) last_rebalance: Option<Now>,
 
-    pub(super) heartbeats: Heartbeats,
     /// The heartbeat interval that the coordinator last sent.
     pub(super) heartbeat_interval: Duration,
     pub(super) last_sent: LastSentSubscription,
     /// Until when a heartbeat without an answer may still arrive at the coordinator.
     pub(super) late_heartbeat_until: Option<Now>,
-    /// Whether a pattern was ever sent: the coordinator keeps it until an empty one is sent.
+    /// Set once a pattern was sent: the coordinator keeps it until an empty one is sent.
     pub(super) regex_was_sent: bool,
-    /// Whether the heartbeat in flight reports only owned partitions that are in the target.
+    /// Set if the heartbeat in flight reports only owned partitions that are in the target.
     pub(super) owns_only_target: bool,
-    /// Whether a heartbeat reported the owned partitions and has no answer yet.
+    /// Set if a heartbeat reported the owned partitions and has no answer yet.
     pub(super) owned_is_in_flight: bool,
     /// The error last reported with [`Output::Raise`]; reset when a heartbeat succeeds.
     pub(super) raised: Option<ErrorCode>,
-    /// Whether the coordinator may know this member although this member has no epoch.
+    /// Set if the coordinator may know this member although this member has no epoch.
     pub(super) may_have_place: bool,
-    /// Whether to leave before joining: the coordinator refuses epoch 0 of a member that it still has (KAFKA-19233).
+    /// Set to leave before joining: the coordinator refuses epoch 0 of a member that it still has (KAFKA-19233).
     pub(super) leave_first: bool,
-    /// Whether a heartbeat that leaves has no answer. It may arrive at the coordinator after the next join, and would
+    /// Set if a heartbeat that leaves has no answer. It may arrive at the coordinator after the next join, and would
     /// end that membership: nothing in it but the member id says whose end it is.
     pub(super) leave_was_lost: bool,
-    /// When the coordinator may remove the member because it has not revoked partitions.
+    /// The time from which on the coordinator may remove the member because it has not revoked partitions.
     pub(super) revoke_by: Option<Now>,
-    pub(super) lease: Lease,
-
-    pub(super) commits: Commits,
-    pub(super) offset_fetch: OffsetFetch,
     pub(super) awaits_epoch: AwaitsEpoch,
-
-    pub(super) poll_interval: PollInterval,
     /// The Lost callback that has to end before the member joins again.
     pub(super) lost_callback: Option<Ticket>,
-    pub(super) leave: Leave,
-    pub(super) fatal: Option<GroupError>,
 }
 
-/// Which requests wait for a heartbeat whose answer brings a new epoch.
+/// Requests that wait for a heartbeat whose answer brings a new epoch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AwaitsEpoch {
     pub(super) offset_commit: bool,
@@ -86,20 +71,17 @@ pub(super) struct AwaitsEpoch {
 impl Member {
     /// A member without a subscription. Its id comes from [`super::member_id`]. `seed` determines its jitter.
     pub fn new(config: ConsumerProtocolConfig, member_id: String, seed: u64) -> Self {
-        let out = Outbox::new(config.backoff, seed);
         Self {
+            base: MemberBase::new(config.member, seed),
+            assignor: config.assignor,
+            falls_back: config.falls_back,
             state: ConsumerState::Unsubscribed,
-            out,
-            coordinator: FindCoordinator::default(),
             member_id,
             epoch: 0,
             subscription: None,
-            topics: SubscribedTopics::default(),
-            owned: BTreeMap::new(),
+            topics: TopicNames::default(),
             reconciliation: Reconciliation::default(),
-            revocation: None,
             last_rebalance: None,
-            heartbeats: Heartbeats::new(config.quick_heartbeats),
             heartbeat_interval: ConsumerProtocolConfig::FIRST_HEARTBEAT_INTERVAL,
             last_sent: LastSentSubscription::default(),
             late_heartbeat_until: None,
@@ -111,25 +93,13 @@ impl Member {
             leave_first: false,
             leave_was_lost: false,
             revoke_by: None,
-            lease: Lease::default(),
-            commits: Commits::default(),
-            offset_fetch: OffsetFetch::default(),
             awaits_epoch: AwaitsEpoch::default(),
-            poll_interval: PollInterval::default(),
             lost_callback: None,
-            leave: Leave::default(),
-            fatal: None,
-            config,
         }
     }
 
-    pub(crate) fn last_id(&self) -> u64 {
-        self.out.last_id()
-    }
-
-    /// Takes an input, at a time that never goes back. Drain [`Self::poll`] afterwards.
-    pub fn handle(&mut self, now: Now, input: Input) {
-        for timer in self.out.timers.take_due(now) {
+    pub(in crate::group) fn handle(&mut self, now: Now, input: Input) {
+        for timer in self.base.out.timers.take_due(now) {
             self.due(timer, now);
         }
         match input {
@@ -143,7 +113,7 @@ impl Member {
             Input::CalledBack { ticket } => self.called_back(ticket, now),
             Input::Commit { ticket, offsets, deadline } => self.commit(ticket, offsets, deadline, now),
             Input::Unsubscribe => {
-                let deadline = now + self.config.max_poll_interval;
+                let deadline = now + self.base.config.max_poll_interval;
                 self.leave_for(Exit { close: false, leave: true }, deadline);
             }
             Input::Close { deadline, leave } => self.leave_for(Exit { close: true, leave }, deadline),
@@ -151,44 +121,28 @@ impl Member {
         self.advance(now);
     }
 
-    /// The next output; `None` when all are drained.
-    pub fn poll(&mut self) -> Option<Output> {
-        self.out.poll()
-    }
-
-    /// When [`Self::handle`] has to be called if nothing else happens.
-    pub fn wake_at(&self) -> Option<Now> {
-        self.out.timers.first()
-    }
-
-    /// A snapshot of the membership.
-    pub fn status(&self) -> Status {
+    pub(in crate::group) fn status(&self) -> Status {
         Status {
-            state: self.state.into(),
-            coordinator: self.coordinator.node_id(),
+            state: MemberState::Consumer(self.state),
+            coordinator: self.base.coordinator.node_id(),
             member_id: self.member_id.clone(),
             generation: if self.epoch > 0 { self.epoch } else { -1 },
             leader: false,
-            assignor: self.config.assignor.clone(),
+            assignor: self.assignor.clone(),
             protocol: Protocol::Cooperative,
             subscription: self.subscription.clone(),
-            owned: self.owned.keys().cloned().collect(),
+            owned: self.base.owned.keys().cloned().collect(),
             unresolved: self.unresolved(),
             heartbeat_interval: self.heartbeat_interval,
-            last_heartbeat: self.lease.confirmed(),
-            lease_until: self.lease.until(),
+            last_heartbeat: self.base.lease.confirmed(),
+            lease_until: self.base.lease.until(),
             last_rebalance: self.last_rebalance,
             last_rebalance_reason: None,
-            fatal: self.fatal.clone(),
-            pending_commits: self.commits.len(),
+            fatal: self.base.fatal.clone(),
+            pending_commits: self.base.commits.len(),
             deferred_until: None,
             reserved: Vec::new(),
         }
-    }
-
-    /// The topic ids of the owned partitions, as far as they are known.
-    pub fn topic_ids(&self) -> TopicIds {
-        topic_ids(&self.owned, self.owned.keys())
     }
 
     /// Lets every part take the steps that it can take now.
@@ -200,7 +154,7 @@ impl Member {
         self.advance_resolve_topic_ids(now);
         self.advance_find_coordinator(now);
         self.advance_heartbeat(now);
-        // Again: the heartbeat may have been the acknowledgement, and a newer target may wait.
+        // The heartbeat may have been the acknowledgement, and a newer target may wait.
         self.advance_reconciling(now);
         // Before the commits, which depend on the lease.
         self.advance_lease(now);
@@ -208,20 +162,20 @@ impl Member {
         self.advance_offset_fetch(now);
         self.advance_leave(now);
         self.keep_poll_timer();
-        if std::mem::take(&mut self.leave.closed) {
-            self.out.push(Output::Closed);
+        if std::mem::take(&mut self.base.leave.closed) {
+            self.base.out.push(Output::Closed);
         }
     }
 
     fn due(&mut self, timer: Timer, now: Now) {
         match timer {
             Timer::Session => self.session_timed_out(now),
-            Timer::Lease => self.lease_over(),
+            Timer::Lease => self.base.lease_over(),
             Timer::Poll => self.poll_expired(now),
             Timer::AutoCommit => self.auto_commit_due(now),
             Timer::CommitDeadline => self.expire_commits(now),
             Timer::Revocation => self.revocation_timed_out(now),
-            Timer::RefusedOffsets => self.offset_fetch.retry_refused(),
+            Timer::RefusedOffsets => self.base.offset_fetch.retry_refused(),
             Timer::Close => self.exit_late(now),
             // `advance` takes the steps that these timers delayed.
             Timer::Heartbeat
@@ -236,11 +190,11 @@ impl Member {
     }
 
     fn answered(&mut self, id: CallId, outcome: Result<Answer, CallError>, now: Now) {
-        let Some(call) = self.out.take_in_flight(id) else { return };
+        let Some(call) = self.base.out.take_in_flight(id) else { return };
         let outcome = match outcome {
             Ok(answer) => Ok(answer),
             Err(CallError::Lost(reason) | CallError::Unsent(reason)) => {
-                self.out.event(GroupEvent::Retried { api: api(call.kind), reason: reason.clone() });
+                self.base.out.event(GroupEvent::Retried { api: api(call.kind), reason: reason.clone() });
                 Err(reason)
             }
             Err(CallError::Never(reason)) => {
@@ -249,7 +203,7 @@ impl Member {
                     // Without this request there is no KIP-848: the member may go on under the classic protocol.
                     CallKind::Heartbeat => return self.heartbeat_impossible(id, &reason, now),
                     _ => {
-                        let group = self.config.group_id.clone();
+                        let group = self.base.config.group_id.clone();
                         self.fail(GroupError::Call { group, reason: reason.clone() }, now);
                     }
                 }
@@ -268,19 +222,19 @@ impl Member {
     }
 
     fn heartbeat_impossible(&mut self, id: CallId, reason: &str, now: Now) {
-        if self.heartbeats.in_flight.take_if(|known| *known == id).is_some() {
+        if self.base.heartbeats.in_flight.take_if(|known| *known == id).is_some() {
             self.protocol_missing(reason, now);
         }
     }
 
     fn subscribe(&mut self, subscription: Subscription) {
-        if self.leave.exit.is_some_and(|exit| exit.close) || self.state == ConsumerState::Fatal {
+        if self.base.leave.exit.is_some_and(|exit| exit.close) || self.state == ConsumerState::Fatal {
             return;
         }
         self.learn_subscription(&subscription);
         self.subscription = Some(subscription);
         if self.state == ConsumerState::Unsubscribed {
-            self.fatal = None;
+            self.base.fatal = None;
             self.begin_joining();
         }
     }
@@ -303,10 +257,8 @@ impl Member {
         self.called_back_revoked(ticket, now);
     }
 
-    /// Sends a call to the coordinator, if it is known.
     pub(super) fn send(&mut self, kind: CallKind, call: Call, now: Now) -> Option<CallId> {
-        let target = Target::Coordinator { node_id: self.coordinator.node_id()? };
-        Some(self.out.send(kind, target, call, self.epoch, now))
+        self.base.send(kind, call, self.epoch, now)
     }
 
     pub(super) fn set_state(&mut self, to: ConsumerState) {
@@ -316,10 +268,11 @@ impl Member {
         }
         debug_assert!(from.successors().contains(&to), "no way from {from:?} to {to:?}");
         self.state = to;
-        self.out.event(GroupEvent::StateChanged { from: from.into(), to: to.into() });
+        let (from, to) = (MemberState::Consumer(from), MemberState::Consumer(to));
+        self.base.out.event(GroupEvent::StateChanged { from, to });
     }
 
-    /// Whether the coordinator has this member in the group, as far as the member knows.
+    /// Tells whether the coordinator has this member in the group, as far as the member knows.
     pub(super) fn in_group(&self) -> bool {
         self.epoch > 0
             && matches!(

@@ -1,5 +1,5 @@
-//! `max.poll.interval.ms` of a member under KIP-848 (contract 6): a member whose user does not poll leaves the group, and
-//! joins again at the next poll.
+//! `max.poll.interval.ms` of a member under KIP-848 (contract 6): a member whose user does not poll leaves the group,
+//! and joins again at the next poll.
 
 use super::ConsumerState;
 use super::member::Member;
@@ -7,40 +7,36 @@ use crate::Now;
 use crate::group::{GroupError, Output, Timer};
 
 impl Member {
-    /// Records when the user last polled: the current time while a poll waits. Call [`Self::handle`] right after it,
-    /// which does the work that follows from it.
-    pub fn polled(&mut self, at: Now) {
-        self.poll_interval.polled(at);
+    pub(in crate::group) fn polled(&mut self, at: Now) {
+        self.base.poll_interval.polled(at);
         self.keep_poll_timer();
     }
 
     pub(super) fn keep_poll_timer(&mut self) {
-        // Nor does a member join while the user does not poll: it would be assigned partitions that nobody reads.
+        // A member does not join while the user does not poll: it would be assigned partitions that nobody reads.
         let watched = matches!(
             self.state,
             ConsumerState::Joining | ConsumerState::Reconciling | ConsumerState::Acknowledging | ConsumerState::Stable
         );
-        // Leaving has its own deadline.
-        let watched = watched && self.leave.exit.is_none();
-        self.out.timers.put(Timer::Poll, watched.then(|| self.poll_interval.due(self.config.max_poll_interval)));
+        self.base.watch_polls(watched);
     }
 
     /// The user does not poll, so other members have to take over its partitions. They are assigned to others at once,
     /// so records that the user still holds are lost to it: they cannot be committed.
     pub(super) fn poll_expired(&mut self, now: Now) {
-        let (group, after) = (self.config.group_id.clone(), self.config.max_poll_interval);
+        let (group, after) = (self.base.config.group_id.clone(), self.base.config.max_poll_interval);
         let known = self.may_be_known();
         // A member that is not in the group has nothing to leave, so there is no error.
         if self.epoch > 0 {
             let error = GroupError::MaxPollExceeded { group, after };
-            self.out.push(Output::Raise { error, fatal: false });
+            self.base.out.push(Output::Raise { error, fatal: false });
         }
-        self.poll_interval.expire(now);
+        self.base.poll_interval.expire(now);
         self.set_state(ConsumerState::PrepareLeaving);
         self.lose(None, "the user did not poll for max.poll.interval.ms");
         self.set_state(ConsumerState::Leaving);
-        self.out.timers.clear(Timer::HeartbeatBackoff);
-        if known && self.coordinator.node_id().is_some() {
+        self.base.out.timers.clear(Timer::HeartbeatBackoff);
+        if known && self.base.coordinator.node_id().is_some() {
             self.send_leave(now);
         } else {
             self.may_have_place |= known;

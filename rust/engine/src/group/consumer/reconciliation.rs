@@ -7,10 +7,10 @@ use monedula_protocol::types::Uuid;
 
 use super::ConsumerState;
 use super::member::Member;
-use crate::group::{CallbackKind, Committing, GroupEvent, Output, Partitions, Ticket};
+use crate::group::{CallbackKind, GroupEvent, Output, Partitions, Ticket};
 use crate::{Now, TopicPartition};
 
-/// How far the member is with its target assignment. Begins anew with each membership.
+/// The progress of the member towards its target assignment. Begins anew with each membership.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reconciliation {
     /// The target assignment that the coordinator last sent.
@@ -21,11 +21,11 @@ pub(super) struct Reconciliation {
     pub(super) acknowledged: Option<Partitions>,
     /// The Assigned callback that has to end before the target is acknowledged.
     pub(super) assigned_callback: Option<Ticket>,
-    /// When reconciliation began.
+    /// The time when reconciliation began.
     pub(super) since: Option<Now>,
-    /// How many partitions this reconciliation has newly assigned.
+    /// The number of partitions that this reconciliation has newly assigned.
     pub(super) assigned: usize,
-    /// How many partitions this reconciliation has revoked.
+    /// The number of partitions that this reconciliation has revoked.
     pub(super) revoked: usize,
 }
 
@@ -33,7 +33,7 @@ impl Member {
     /// Takes the next step towards the target, if no earlier one is in progress.
     pub(super) fn advance_reconciling(&mut self, now: Now) {
         if self.state != ConsumerState::Reconciling
-            || self.revocation.is_some()
+            || self.base.revocation.is_some()
             || self.reconciliation.assigned_callback.is_some()
         {
             return;
@@ -41,7 +41,7 @@ impl Member {
         if self.reconciliation.working_on.is_none() && !self.begin_reconciling(now) {
             return;
         }
-        if self.revocation.is_some() {
+        if self.base.revocation.is_some() {
             return;
         }
         let assignable = self.assignable_now();
@@ -61,6 +61,7 @@ impl Member {
     fn begin_reconciling(&mut self, now: Now) -> bool {
         let Some(target) = self.reconciliation.target.clone() else { return false };
         let goes: BTreeMap<TopicPartition, Uuid> = self
+            .base
             .owned
             .iter()
             .filter(|(partition, id)| !target.contains(&(**id, partition.partition)))
@@ -79,7 +80,7 @@ impl Member {
             self.lose_replaced(replaced.into_keys().collect());
         }
         if !revoked.is_empty() {
-            self.begin_revocation(revoked.into_keys().collect());
+            self.base.begin_revocation(revoked.into_keys().collect());
         }
         true
     }
@@ -87,24 +88,18 @@ impl Member {
     /// Loses partitions whose topic was recreated under the same name: offsets committed now would be taken for offsets
     /// of the new topic.
     fn lose_replaced(&mut self, lost: BTreeSet<TopicPartition>) {
-        self.release(&lost);
+        self.base.release(&lost);
         let reason = "the topic was deleted and made anew";
-        self.out.push(Output::Released { partitions: lost.clone(), are_lost: true });
-        self.out.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
-        self.out.call_back(CallbackKind::Lost, lost);
-    }
-
-    /// Removes partitions from the owned ones.
-    pub(super) fn release(&mut self, partitions: &BTreeSet<TopicPartition>) {
-        self.owned.retain(|partition, _| !partitions.contains(partition));
-        self.offset_fetch.release(partitions);
+        self.base.out.push(Output::Released { partitions: lost.clone(), are_lost: true });
+        self.base.out.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
+        self.base.out.call_back(CallbackKind::Lost, lost);
     }
 
     /// The partitions of a target that are not owned yet and whose topic names are known. Topics that the member does
     /// not subscribe to are left out (req S067): a target may be older than the subscription.
     fn assignable(&self, target: &Partitions) -> BTreeMap<TopicPartition, Uuid> {
         let mut assignable = self.resolved(target);
-        assignable.retain(|partition, _| !self.owned.contains_key(partition) && self.is_wanted(&partition.topic));
+        assignable.retain(|partition, _| !self.base.owned.contains_key(partition) && self.is_wanted(&partition.topic));
         assignable
     }
 
@@ -120,10 +115,10 @@ impl Member {
     fn take_assigned(&mut self, assigned: BTreeMap<TopicPartition, Uuid>) {
         let partitions: BTreeSet<TopicPartition> = assigned.keys().cloned().collect();
         self.reconciliation.assigned += partitions.len();
-        self.owned.extend(assigned);
-        self.offset_fetch.add(partitions.iter().cloned());
-        self.out.push(Output::Assigned { partitions: partitions.clone() });
-        self.reconciliation.assigned_callback = Some(self.out.call_back(CallbackKind::Assigned, partitions));
+        self.base.owned.extend(assigned);
+        self.base.offset_fetch.add(partitions.iter().cloned());
+        self.base.out.push(Output::Assigned { partitions: partitions.clone() });
+        self.reconciliation.assigned_callback = Some(self.base.out.call_back(CallbackKind::Assigned, partitions));
     }
 
     /// The target is reached as far as possible. The next heartbeat acknowledges that, even if no partition moved.
@@ -132,11 +127,11 @@ impl Member {
         let took = now.saturating_sub(self.reconciliation.since.take().unwrap_or(now));
         let assigned = std::mem::take(&mut self.reconciliation.assigned);
         let revoked = std::mem::take(&mut self.reconciliation.revoked);
-        self.out.event(GroupEvent::Synced {
+        self.base.out.event(GroupEvent::Synced {
             generation: self.epoch,
             took,
             rebalance: took,
-            owned: self.owned.len(),
+            owned: self.base.owned.len(),
             assigned,
             revoked,
         });

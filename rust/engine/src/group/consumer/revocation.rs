@@ -1,7 +1,9 @@
 //! Revocation of a member under KIP-848 (contract 2). Only afterwards does it acknowledge its target.
 
+use std::time::Duration;
+
 use super::member::Member;
-use crate::group::{Committing, Output, Parts, Revocation, Step};
+use crate::group::{Committing, MemberBase, Output, Revocation, RevocationStep};
 
 impl Member {
     /// Ends the revocation once the user's own commits, including those of the callback, have ended. They use another
@@ -9,8 +11,9 @@ impl Member {
     /// flight has to end too: its epoch may still be valid when it arrives, and it would overwrite what the next owner
     /// has committed by then.
     pub(super) fn advance_revocation(&mut self) {
-        let draining = self.revocation.as_ref().filter(|it| it.step() == Step::Draining);
-        let is_over = |it: &Revocation| !self.commits.touch(it.partitions()) && !self.commits.carry(it.partitions());
+        let draining = self.base.revocation.as_ref().filter(|it| it.step() == RevocationStep::Draining);
+        let is_over =
+            |it: &Revocation| !self.base.commits.touch(it.partitions()) && !self.base.commits.carry(it.partitions());
         if draining.is_some_and(is_over) {
             self.end_revocation();
         }
@@ -18,25 +21,23 @@ impl Member {
 }
 
 impl Committing for Member {
-    fn parts(&mut self) -> Parts<'_> {
-        Parts {
-            commits: &mut self.commits,
-            revocation: &mut self.revocation,
-            owned: &self.owned,
-            out: &mut self.out,
-            auto_commit_interval: self.config.auto_commit_interval,
-            session_timeout: self.config.session_timeout,
-            revocation_commit_timeout: self.config.revocation_commit_timeout(),
-        }
+    fn base(&mut self) -> &mut MemberBase {
+        &mut self.base
     }
 
     fn is_member(&self) -> bool {
         self.epoch > 0
     }
 
+    fn revocation_commit_timeout(&self) -> Duration {
+        // Both waits together may last as long as the coordinator waits for the acknowledgement: were they shorter, a
+        // commit that arrives after an early acknowledgement could overwrite what the next owner committed.
+        (self.base.config.max_poll_interval / 2).min(Duration::from_secs(30))
+    }
+
     fn end_revocation(&mut self) {
-        let Some(partitions) = self.take_revoked() else { return };
-        self.release(&partitions);
-        self.out.push(Output::Released { partitions, are_lost: false });
+        let Some(partitions) = self.base.take_revoked() else { return };
+        self.base.release(&partitions);
+        self.base.out.push(Output::Released { partitions, are_lost: false });
     }
 }

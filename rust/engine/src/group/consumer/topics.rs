@@ -11,13 +11,13 @@ use crate::{Now, TopicPartition};
 
 /// The ids and names of subscribed, owned and assigned topics.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SubscribedTopics {
+pub(super) struct TopicNames {
     pub(super) names: BTreeMap<Uuid, Arc<str>>,
     /// The current ids of topics by name: a recreated topic has another id than before.
     pub(super) ids: BTreeMap<Arc<str>, Uuid>,
     pub(super) resolve_attempts: u32,
     pub(super) first_seen: FirstSeen,
-    /// How many partitions each topic of the cluster had when the user subscribed to a pattern that the broker
+    /// The number of partitions of each topic of the cluster when the user subscribed to a pattern that the broker
     /// evaluates.
     pub(super) listed: Option<BTreeMap<Arc<str>, usize>>,
 }
@@ -65,7 +65,7 @@ impl Member {
         }
         // A topic that metadata leaves out may be deleted, or just not known to the broker that answered: topics of
         // owned or assigned partitions keep their names.
-        let mut kept: BTreeSet<Uuid> = self.owned.values().copied().collect();
+        let mut kept: BTreeSet<Uuid> = self.base.owned.values().copied().collect();
         kept.extend(self.reconciliation.target.iter().flatten().map(|(id, _)| *id));
         self.topics.names.retain(|id, _| kept.contains(id));
         self.topics
@@ -82,19 +82,17 @@ impl Member {
 
     /// Asks for missing topic names, repeatedly, with a growing backoff.
     pub(super) fn advance_resolve_topic_ids(&mut self, now: Now) {
-        let ids = if self.in_group() && self.leave.exit.is_none() { self.unresolved() } else { BTreeSet::new() };
+        let ids = if self.in_group() && self.base.leave.exit.is_none() { self.unresolved() } else { BTreeSet::new() };
         if ids.is_empty() {
-            self.out.timers.clear(Timer::ResolveTopicIds);
+            self.base.out.timers.clear(Timer::ResolveTopicIds);
             self.topics.resolve_attempts = 0;
             return;
         }
-        if self.out.timers.waits(Timer::ResolveTopicIds, now) {
+        if self.base.out.timers.waits(Timer::ResolveTopicIds, now) {
             return;
         }
-        let delay = self.out.delay(self.topics.resolve_attempts);
-        self.topics.resolve_attempts = self.topics.resolve_attempts.saturating_add(1);
-        self.out.timers.set(Timer::ResolveTopicIds, now + delay);
-        self.out.push(Output::ResolveTopicIds { ids });
+        self.base.out.back_off(Timer::ResolveTopicIds, &mut self.topics.resolve_attempts, now);
+        self.base.out.push(Output::ResolveTopicIds { ids });
     }
 
     /// These partitions by topic name, without those whose topic name is not known.
@@ -112,13 +110,13 @@ impl Member {
         named
     }
 
-    /// Whether the topic with this id was deleted and recreated under the same name.
+    /// Tells whether the topic with this id was deleted and recreated under the same name.
     pub(super) fn is_replaced(&self, topic: &Arc<str>, id: Uuid) -> bool {
         self.topics.ids.get(topic).is_some_and(|current| *current != id)
     }
 
-    /// Whether the user subscribes to the topic. For a pattern that the broker evaluates, only the broker knows, so
-    /// this is `true`.
+    /// Tells whether the user subscribes to the topic. For a pattern that the broker evaluates, only the broker knows,
+    /// so this is `true`.
     pub(super) fn is_wanted(&self, topic: &Arc<str>) -> bool {
         match &self.subscription {
             Some(Subscription::Topics(topics) | Subscription::Matched(topics)) => topics.contains(topic),

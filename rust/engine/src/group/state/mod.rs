@@ -24,18 +24,6 @@ pub enum MemberState {
     Consumer(ConsumerState),
 }
 
-impl From<ClassicState> for MemberState {
-    fn from(state: ClassicState) -> Self {
-        Self::Classic(state)
-    }
-}
-
-impl From<ConsumerState> for MemberState {
-    fn from(state: ConsumerState) -> Self {
-        Self::Consumer(state)
-    }
-}
-
 impl MemberState {
     /// The initial state of a member.
     pub fn first(protocol: GroupProtocol) -> Self {
@@ -61,21 +49,12 @@ impl MemberState {
         }
     }
 
-    /// Whether `next` may follow this state.
-    pub fn may_become(self, next: Self) -> bool {
-        match (self, next) {
-            (Self::Classic(from), Self::Classic(to)) => from.successors().contains(&to),
-            (Self::Consumer(from), Self::Consumer(to)) => from.successors().contains(&to),
-            _ => false,
-        }
-    }
-
-    /// Whether the member has no subscription.
+    /// Tells whether the member has no subscription.
     pub fn is_unsubscribed(self) -> bool {
         matches!(self, Self::Classic(ClassicState::Unsubscribed) | Self::Consumer(ConsumerState::Unsubscribed))
     }
 
-    /// Whether the member left because the user did not poll.
+    /// Tells whether the member left because the user did not poll.
     pub fn is_stale(self) -> bool {
         matches!(self, Self::Classic(ClassicState::Stale) | Self::Consumer(ConsumerState::Stale))
     }

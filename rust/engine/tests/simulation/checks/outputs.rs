@@ -23,7 +23,7 @@ impl Checks {
 
     pub(crate) fn state(&mut self, pid: Pid, from: MemberState, to: MemberState) {
         let known = self.view(pid).state.replace(to);
-        if known != Some(from) || !from.may_become(to) {
+        if known != Some(from) || !may_become(from, to) {
             self.fail(Rule::Transition, format!("p{pid}: from {from:?} (known as {known:?}) to {to:?}"));
         }
         let (gives_up, joins) = (classic::ClassicState::Revoking, classic::ClassicState::PreparingRebalance);
@@ -186,5 +186,13 @@ impl Checks {
                 _ => {}
             }
         }
+    }
+}
+
+fn may_become(from: MemberState, to: MemberState) -> bool {
+    match (from, to) {
+        (MemberState::Classic(from), MemberState::Classic(to)) => from.successors().contains(&to),
+        (MemberState::Consumer(from), MemberState::Consumer(to)) => from.successors().contains(&to),
+        _ => false,
     }
 }
