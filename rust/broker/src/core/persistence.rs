@@ -109,7 +109,7 @@ impl Core {
     /// # Errors
     /// The first file that could not be written. All others are tried nevertheless, and what failed is tried again by
     /// the next call.
-    pub(super) fn save(&mut self) -> Result<(), BrokerError> {
+    pub(crate) fn save(&mut self) -> Result<(), BrokerError> {
         let touched = self.topics.take_touched();
         let Some(data_dir) = &mut self.data_dir else { return Ok(()) };
         let mut outcome = Ok(());
