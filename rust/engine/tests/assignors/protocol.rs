@@ -21,7 +21,7 @@ fn subscriptions_are_those_of_java() {
     for line in lines("consumer_protocol") {
         let Some(theirs) = bytes(&line["subscription"]) else { continue };
         let version = line["version"].as_u64().unwrap();
-        let read = read_subscriptions(&[("m".into(), Some("i".into()), theirs)]).unwrap().remove(0);
+        let read = read_subscriptions(&[("m".into(), Some("i".into()), theirs.clone())]).unwrap().remove(0);
         assert_eq!((&*read.member_id, read.instance_id.as_deref()), ("m", Some("i")));
         assert_eq!(read.topics, topics.iter().cloned().collect::<Vec<_>>(), "{line}");
         assert_eq!(read.user_data, bytes(&line["user_data"]), "{line}");

@@ -9,7 +9,7 @@ use monedula_engine::produce::{BatchId, Input, ProduceConfig, SendFault};
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::world::{Sent, World, idempotent, ms, p, plain, refusal};
+use crate::world::{SentRequest, World, idempotent, ms, p, plain, refusal};
 
 const PARTITIONS: u64 = 4;
 const NODES: u64 = 3;
@@ -41,7 +41,7 @@ struct Storm {
     partitions: BTreeMap<BatchId, TopicPartition>,
     open: BTreeMap<BatchId, Now>,
     split: Vec<BatchId>,
-    zombies: Vec<(Now, Sent)>,
+    zombies: Vec<(Now, SentRequest)>,
     healthy: bool,
     tickets: u64,
 }
@@ -174,7 +174,7 @@ impl Storm {
         }
         let mut answers = Vec::new();
         for sending in sent.batches.clone() {
-            let one = Sent { batches: vec![sending.clone()], ..sent.clone() };
+            let one = SentRequest { batches: vec![sending.clone()], ..sent.clone() };
             let answer = match self.dice.next() % if self.healthy { 1 } else { 25 } {
                 1 => refusal(&sending, ErrorCode::NotEnoughReplicas),
                 2 => refusal(&sending, ErrorCode::InvalidRecord),
@@ -195,7 +195,7 @@ impl Storm {
 
     /// Some of the requests in flight are carried out, some a little later, the rest never.
     fn break_off(&mut self, broker: i32) {
-        let sent: Vec<Sent> = self.world.requests.iter().filter(|sent| sent.broker == broker).cloned().collect();
+        let sent: Vec<SentRequest> = self.world.requests.iter().filter(|sent| sent.broker == broker).cloned().collect();
         let (before, after) = (self.roll(6) as usize, self.roll(6) as usize);
         self.world.break_off(broker, before);
         let until = self.world.now + ms(self.roll(ZOMBIE_MS));
@@ -205,7 +205,7 @@ impl Storm {
     fn zombies(&mut self) {
         let (due, waiting) = self.zombies.drain(..).partition(|(at, _)| *at <= self.world.now);
         self.zombies = waiting;
-        let due: Vec<(Now, Sent)> = due;
+        let due: Vec<(Now, SentRequest)> = due;
         let now = self.world.now;
         for (_, sent) in due.iter().filter(|(at, _)| *at + ms(20) > now) {
             self.world.carry_out(sent);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use monedula_engine::backoff::Backoff;
 use monedula_engine::cluster::Cluster;
 use monedula_engine::fetch::{
-    EpochEnd, FetchConfig, FetchMachine, FetchPlan, Input, ListedOffset, Output, ResetPolicy, Sent, Start,
+    EpochEnd, FetchConfig, FetchMachine, FetchPlan, Input, ListedOffset, Output, ResetPolicy, SessionPartition, Start,
 };
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::compression::Compressor;
@@ -89,7 +89,7 @@ pub(crate) fn batch(offsets: std::ops::Range<i64>, epoch: i32) -> Vec<u8> {
 #[derive(Debug)]
 pub(crate) struct Request {
     plan: FetchPlan,
-    effective: BTreeMap<(Uuid, i32), Sent>,
+    effective: BTreeMap<(Uuid, i32), SessionPartition>,
 }
 
 impl std::ops::Deref for Request {
@@ -120,7 +120,7 @@ pub(crate) struct World {
     /// Session id that brokers give; 0 for none.
     pub(crate) session_id: i32,
     /// Each broker's session with the machine: partitions by topic id and index.
-    sessions: BTreeMap<i32, BTreeMap<(Uuid, i32), Sent>>,
+    sessions: BTreeMap<i32, BTreeMap<(Uuid, i32), SessionPartition>>,
     in_flight: BTreeMap<i32, FetchPlan>,
     /// The machine's outputs since [`Self::outputs`], except records of answers.
     outputs: Vec<Output>,
@@ -370,7 +370,7 @@ impl World {
     }
 
     /// The last request to `node`.
-    pub(crate) fn held_state(&self, node: i32, partition: i32) -> Option<Sent> {
+    pub(crate) fn held_state(&self, node: i32, partition: i32) -> Option<SessionPartition> {
         self.sessions.get(&node)?.get(&(self.topic_id, partition)).copied()
     }
 
@@ -420,7 +420,10 @@ impl Reply {
 
 /// A session after `plan`. As in Kafka, partitions are added first and then forgotten, so a partition in both is
 /// removed.
-fn effective(held: Option<&BTreeMap<(Uuid, i32), Sent>>, plan: &FetchPlan) -> BTreeMap<(Uuid, i32), Sent> {
+fn effective(
+    held: Option<&BTreeMap<(Uuid, i32), SessionPartition>>,
+    plan: &FetchPlan,
+) -> BTreeMap<(Uuid, i32), SessionPartition> {
     let mut held = held.filter(|_| plan.session_epoch > 0).cloned().unwrap_or_default();
     held.extend(plan.partitions.iter().map(|(partition, id, sent)| ((*id, partition.partition), *sent)));
     for (partition, id) in &plan.forget {
