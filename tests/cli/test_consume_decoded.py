@@ -86,7 +86,7 @@ def test_errors_speak_of_the_options_of_the_command_line(broker: Broker) -> None
     broker.create_topic("avro", 1)
     broker.append("avro", [b"\x00\x00\x00\x00\x01" + written("string", "x")])
     told = run("consume", "avro", "--decode", "avro", "--schema", '"string"', servers=servers).stderr.decode()
-    assert "it can be read (byte 0); give --schemas, or -X schema.registry.url, where it is asked for" in told
+    assert "it can be read (byte 1); give --schemas, or -X schema.registry.url, where it is asked for" in told
 
 
 def test_options_that_say_nothing_of_decoded_values_are_refused(broker: Broker) -> None:

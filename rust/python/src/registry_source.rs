@@ -30,8 +30,8 @@ impl Registry {
             },
             WriterKey::GlobalId(id) => {
                 return missing(format!(
-                    "its schema is named by globalId {id}, which the API of Confluent's registry does not know; it can be \
-                     given among the schemas by that, or values be written with contentIds (use-id)"
+                    "its schema is named by globalId {id}, which the API of Confluent's registry does not know; give its \
+                     schema by that among the schemas, or write with contentIds (use-id)"
                 ));
             }
             WriterKey::Only | WriterKey::Fingerprint(_) => {
