@@ -115,7 +115,7 @@ fn only_a_follower_gives_sync_group_the_time_in_which_a_leader_is_missed() {
     world.put(Input::AssignmentComputed { ticket, outcome });
     assert_eq!(world.call("SyncGroup").1.extra_timeout(), Duration::ZERO);
     let (_, _, follower) = pending("SyncGroup");
-    assert_eq!(follower.extra_timeout(), config(Protocol::Cooperative).session_timeout);
+    assert_eq!(follower.extra_timeout(), config(Protocol::Cooperative).member.session_timeout);
 }
 
 // req: S019

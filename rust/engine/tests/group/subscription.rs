@@ -243,9 +243,8 @@ fn a_subscription_that_changes_in_any_state_is_joined_with_in_the_end() {
             }
             world.pass(secs(2));
         }
-        let status = world.member.status();
-        assert_eq!((status.state, status.owned.len()), (ClassicState::Stable.into(), 0), "{api}");
-        assert_eq!(status.topics(), ["u".into()].into(), "{api}");
+        assert_eq!((world.state(), world.owned().len()), (ClassicState::Stable, 0), "{api}");
+        assert_eq!(world.member.status().topics(), ["u".into()].into(), "{api}");
         assert!(generation > 10, "{api}: joined");
     }
 }

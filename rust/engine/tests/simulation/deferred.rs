@@ -198,7 +198,7 @@ fn pid(slot: usize) -> Pid {
 }
 
 fn leader(world: &World) -> Pid {
-    let leads = |machine: &Member| matches!(machine, Member::Classic(member) if member.status().leader);
+    let leads = |machine: &Member| machine.status().leader;
     let leader = world.processes.iter().find(|(_, process)| leads(&process.member));
     *leader.expect("somebody leads").0
 }
