@@ -92,14 +92,14 @@ class DefaultSource(DataSource):
         """The reader of a streaming query."""
         from monedula.errors import ConfigError, SchemaRegistryError
         from monedula.spark.errors_first import without_traceback
-        from monedula.spark.refused import RefusedStream
+        from monedula.spark.invalid_stream import InvalidStreamReader
         from monedula.spark.stream import StreamReader
 
         try:
             with without_traceback():
                 return StreamReader(self._source(schema))
         except (ConfigError, SchemaRegistryError) as error:
-            return RefusedStream(error)
+            return InvalidStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The writer of a batch query."""

@@ -13,7 +13,7 @@ import pytest
 from monedula import ConfigError
 from monedula.config import RawSettings
 from monedula.spark.typed import typed_columns
-from monedula.spark.written import written_columns
+from monedula.spark.value_encoding import encoded_columns
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -141,11 +141,11 @@ def test_the_schema_may_be_a_file_on_the_driver(tmp_path: Path) -> None:
     file = tmp_path / "order.avsc"
     file.write_text(json.dumps(ORDER))
     given = {"value.format": "avro", "value.schema": str(file)}
-    (read,), (sent,) = typed_columns(given), written_columns(given)
+    (read,), (sent,) = typed_columns(given), encoded_columns(given)
     read, sent = read.pinned(RawSettings), sent.pinned(RawSettings)
     file.unlink()  # tasks have no such file
     assert pa.table(read.decoder().spec.decode([old]))["value"].to_pylist() == [{"id": 1}]
     assert sent.form().spec.encode(pa.table({"id": [1]})) == [old]
-    for pinned in (typed_columns(given)[0].pinned, written_columns(given)[0].pinned):
+    for pinned in (typed_columns(given)[0].pinned, encoded_columns(given)[0].pinned):
         with pytest.raises(ConfigError, match=r"option 'value.schema': .*avsc: No such file .* a file with it"):
             pinned(RawSettings)

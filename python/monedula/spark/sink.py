@@ -18,8 +18,8 @@ from monedula.spark.client_settings import ClientSettings
 from monedula.spark.errors_first import errors_first
 from monedula.spark.process import show_warnings
 from monedula.spark.sink_options import SinkOptions
-from monedula.spark.writing import WriteSettings, write
-from monedula.spark.written import WrittenColumn
+from monedula.spark.task_writer import WriteSettings, write
+from monedula.spark.value_encoding import EncodedColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -136,7 +136,7 @@ class StreamWriter(_StreamWriter):
 
 
 def _columns(
-    schema: StructType, topic: str | None, written: tuple[WrittenColumn, ...] = ()
+    schema: StructType, topic: str | None, written: tuple[EncodedColumn, ...] = ()
 ) -> tuple[tuple[str, int], ...]:
     """The columns to send, each with its index; unknown columns are ignored, as in Spark's own sink.
 

@@ -7,9 +7,9 @@ from monedula.config import HiddenValues
 from monedula.spark import options as source
 from monedula.spark.producer_settings import producer_settings
 from monedula.spark.typed import FROM_OPTIONS
+from monedula.spark.value_encoding import OPTIONS as WRITTEN_OPTIONS
+from monedula.spark.value_encoding import TO_OPTIONS, EncodedColumn, encoded_columns
 from monedula.spark.values import boolean
-from monedula.spark.written import OPTIONS as WRITTEN_OPTIONS
-from monedula.spark.written import TO_OPTIONS, WrittenColumn, written_columns
 
 OPTIONS = ("topic", "includeHeaders", *WRITTEN_OPTIONS)
 """All options of the sink, except those that begin with `kafka.`."""
@@ -30,7 +30,7 @@ class SinkOptions:
     kafka: dict[str, str] = field(repr=False)
     """The settings of our producer, by dotted name and without `kafka.`; they may contain passwords."""
     topic: str | None = None
-    written: tuple[WrittenColumn, ...] = ()
+    written: tuple[EncodedColumn, ...] = ()
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> "SinkOptions":
@@ -39,4 +39,4 @@ class SinkOptions:
         source.check_names(options, OPTIONS, _PASSED_ALONG)
         # Only checked: as in Spark's own sink it has no effect, a column of headers is always written.
         boolean("includeHeaders", options.get("includeheaders", "false"))
-        return cls(kafka=producer_settings(options), topic=options.get("topic"), written=written_columns(options))
+        return cls(kafka=producer_settings(options), topic=options.get("topic"), written=encoded_columns(options))

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Literal, NamedTuple
 
 from monedula._monedula import Record
-from monedula.workers.parts import Part
+from monedula.workers.progress import PartitionProgress
 
 Order = Literal["key", "partition", "none"]
 """Records handled in log order: those with the same key, all of a partition, or none."""
@@ -19,7 +19,7 @@ Order = Literal["key", "partition", "none"]
 class Item(NamedTuple):
     """A record that waits for its handler."""
 
-    part: Part
+    part: PartitionProgress
     row: int
     record: Record
 
@@ -57,7 +57,7 @@ class Assigned:
     __slots__ = ("begun", "frozen", "keyed", "parts", "rows", "unordered")
 
     def __init__(self) -> None:
-        self.parts: deque[Part] = deque()
+        self.parts: deque[PartitionProgress] = deque()
         self.rows = 0
         self.begun = -1
         """Highest number of a row that was started."""
@@ -85,7 +85,7 @@ class Lanes:
         self._ready: deque[Lane | Task] = deque()
         self._later: list[tuple[float, int, Task]] = []
         self._numbers = count()
-        self._settled: list[Part] = []
+        self._settled: list[PartitionProgress] = []
         self.waiting = 0
         self.in_flight = 0
         self.queued_bytes = 0
@@ -94,7 +94,7 @@ class Lanes:
         """Return the state of a partition, new or existing."""
         return self._partitions.setdefault((topic, partition), Assigned())
 
-    def add(self, part: Part, records: list[Record]) -> int:
+    def add(self, part: PartitionProgress, records: list[Record]) -> int:
         """Append the rows of a part, in their order. Returns how many more tasks can start because of it."""
         assigned = self.assigned(part.topic, part.partition)
         assigned.parts.append(part)
@@ -205,25 +205,25 @@ class Lanes:
         for partition, assigned in self._partitions.items():
             assigned.frozen = assigned.frozen and partition in still
 
-    def unsettled(self, topic: str, partition: int) -> list[Part]:
+    def unsettled(self, topic: str, partition: int) -> list[PartitionProgress]:
         """Return the parts of a partition with rows that are being handled, or will be."""
         assigned = self._partitions.get((topic, partition))
         return [] if assigned is None else [part for part in assigned.parts if not part.is_settled]
 
-    def abandon(self, parts: Iterable[Part]) -> None:
+    def abandon(self, parts: Iterable[PartitionProgress]) -> None:
         """Discard the unfinished rows of these parts, although their handlers may still run."""
         for part in parts:
             self._give_up(part, part.frontier)
 
-    def first_parts(self) -> list[Part]:
+    def first_parts(self) -> list[PartitionProgress]:
         """Return the first unsettled part of each partition: its finished rows may be committed."""
         return [assigned.parts[0] for assigned in self._partitions.values() if assigned.parts]
 
-    def all_parts(self) -> list[Part]:
+    def all_parts(self) -> list[PartitionProgress]:
         """Return all unsettled parts."""
         return [part for assigned in self._partitions.values() for part in assigned.parts if not part.is_settled]
 
-    def take_settled(self) -> list[Part]:
+    def take_settled(self) -> list[PartitionProgress]:
         """Take the parts settled since the last call, which are to be reported to the consumer."""
         settled, self._settled = self._settled, []
         return settled
@@ -276,13 +276,13 @@ class Lanes:
                     self.waiting -= 1
                     self._give_up(item.part, item.row)
 
-    def _give_up(self, part: Part, row: int) -> None:
+    def _give_up(self, part: PartitionProgress, row: int) -> None:
         was_settled = part.is_settled
         part.give_up(row)
         if not was_settled and part.is_settled:
             self._settle(part)
 
-    def _settle(self, part: Part) -> None:
+    def _settle(self, part: PartitionProgress) -> None:
         parts = self._partitions[(part.topic, part.partition)].parts
         if part.is_complete and part in parts:
             parts.remove(part)
@@ -292,6 +292,6 @@ class Lanes:
         while parts and parts[0].is_settled:
             self._told(parts.popleft())
 
-    def _told(self, part: Part) -> None:
+    def _told(self, part: PartitionProgress) -> None:
         self.queued_bytes -= part.nbytes
         self._settled.append(part)

@@ -10,8 +10,8 @@ from monedula._process.signals import error_to_raise
 from monedula.errors import ClosedError, WakeupError
 from monedula.workers.failures import Failures, Verdict, annotate
 from monedula.workers.lanes import Lanes, Task
-from monedula.workers.parts import Part
 from monedula.workers.plans import Plan
+from monedula.workers.progress import PartitionProgress
 
 BYTES_AT_ONCE = 32 << 20
 """Limit on the bytes taken from the consumer at once."""
@@ -121,11 +121,13 @@ class Run:
         """Return how many bytes may be taken at once."""
         return max(min(self.plan.max_queued_bytes - self.lanes.queued_bytes, BYTES_AT_ONCE), 1)
 
-    def parts(self, batch: Batch) -> Iterator[Part]:
+    def parts(self, batch: Batch) -> Iterator[PartitionProgress]:
         """Yield the parts of a batch. Add each to the lanes before taking the next one."""
         for part in self._member.hand_over(batch, self.holder):
             (span,) = part.spans
-            yield Part(part, self._member.work_gate(part), self.lanes.assigned(span.topic, span.partition).rows)
+            yield PartitionProgress(
+                part, self._member.work_gate(part), self.lanes.assigned(span.topic, span.partition).rows
+            )
 
     def is_read(self) -> bool:
         """Return true if `until` is reached and all is handled: a partition that is lost before that is read again."""
@@ -147,7 +149,7 @@ class Run:
         """Return true if no record waits and no handler runs."""
         return not self.lanes.waiting and not self.lanes.in_flight
 
-    def look_after(self, wanted: list[tuple[str, int]]) -> list[Part]:
+    def look_after(self, wanted: list[tuple[str, int]]) -> list[PartitionProgress]:
         """Give up what a rebalance takes away. Returns the parts to report to the consumer, by `tell`."""
         now = monotonic()
         if wanted or self._wanted_since:
@@ -160,7 +162,7 @@ class Run:
                 self.give_up(late, f"the rebalance that takes {topic}-{partition} has waited for {self.plan.grace} s")
         return [*self.lanes.take_settled(), *self.lanes.first_parts()]
 
-    def tell(self, parts: list[Part]) -> None:
+    def tell(self, parts: list[PartitionProgress]) -> None:
         """Report the progress on the parts to the consumer."""
         for part in parts:
             if part.is_settled:
@@ -172,7 +174,7 @@ class Run:
     def _report(self) -> None:
         self.tell(self.look_after(self._member.rebalance_wanted()))
 
-    def give_up(self, parts: list[Part], reason: str) -> None:
+    def give_up(self, parts: list[PartitionProgress], reason: str) -> None:
         """Abandon parts that took too long, and warn."""
         places = ", ".join(f"{part.topic}-{part.partition}" for part in parts)
         self.lanes.abandon(parts)

@@ -13,12 +13,12 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyString, PyTuple, PyType};
 
-use crate::capsule;
+use crate::arrow::capsule;
+use crate::arrow::schema::Schema;
 use crate::convert;
+use crate::interpreter::thread_ids::this_thread;
 use crate::record::Record;
 use crate::runtime::Own;
-use crate::schema::Schema;
-use crate::thread_ids::this_thread;
 
 /// Kafka records as Arrow columns.
 ///

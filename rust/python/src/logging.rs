@@ -22,10 +22,10 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::attaching::attached;
-use crate::greenlets;
+use crate::interpreter::attaching::attached;
+use crate::interpreter::deferred_error::{put_off, put_off_any};
+use crate::interpreter::greenlets;
 use crate::runtime::{is_ending, is_importer};
-use crate::signals::{put_off, put_off_any};
 
 /// A log event: level, part, name, message, seconds since the epoch, fields.
 type PyLogged<'py> = (u8, &'static str, &'static str, String, f64, Bound<'py, PyDict>);

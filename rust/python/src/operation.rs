@@ -11,10 +11,10 @@ use monedula_client::lock::lock;
 use monedula_client::log::Log;
 use pyo3::prelude::*;
 
+use crate::emergency_allocator;
 use crate::error::to_py;
+use crate::interpreter::loop_waker::LoopWaker;
 use crate::logging::flush_log;
-use crate::loop_waker::LoopWaker;
-use crate::memory_reserve;
 use crate::runtime::{Own, done_within, ended, spawn};
 use crate::seconds::Seconds;
 
@@ -88,7 +88,7 @@ impl Operation {
         log: &Log,
         convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Self> {
-        memory_reserve::check_unused().map_err(|error| Python::attach(|py| to_py(py, error)))?;
+        emergency_allocator::check_unused().map_err(|error| Python::attach(|py| to_py(py, error)))?;
         let slot: Slot = Arc::new((Mutex::new(OperationState::UnderWay(Vec::new())), Condvar::new()));
         let completion = Completion(slot.clone());
         let task = spawn(async move {

@@ -16,17 +16,18 @@ use monedula_engine::cluster::{Broker, Cluster, Partition};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::attaching::attached_or_stopped;
+use crate::arrow::capsule;
+use crate::arrow::schema::Schema;
 use crate::batch::Batch;
-use crate::consumer_values::{PyPartition, PyStart, py_partition, topic_partition, want};
+use crate::config;
+use crate::consumer::values::{PyPartition, PyStart, py_partition, topic_partition, want};
 use crate::error::{argument_error, to_py};
 use crate::formats::{PySpec, batch_columns};
+use crate::interpreter::attaching::attached_or_stopped;
+use crate::interpreter::deferred_error::{put_off, put_off_any};
 use crate::logging::{flush_log, follow};
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
-use crate::schema::Schema;
-use crate::signals::{put_off, put_off_any};
 use crate::tokens::Settings;
-use crate::{capsule, config};
 
 /// A range: topic, partition (`None` for all of the topic), start, end.
 type PyRange = (String, Option<i32>, PyStart, PyStart);

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyType};
 
 use crate::convert;
-use crate::typed_values::{bytes, typed_value};
+use crate::formats::typed_values::{bytes, typed_value};
 
 /// One record. Attributes of columns that the consumer does not read are `None`.
 #[pyclass(frozen, get_all, module = "monedula")]

@@ -25,15 +25,15 @@ use pyo3::types::PyDict;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
-use crate::attaching;
-use crate::cancellation::is_cancelled;
+use crate::emergency_allocator;
 use crate::error::{exit_error, fork_error, to_py};
-use crate::greenlets::Pauses;
+use crate::interpreter::attaching;
+use crate::interpreter::cancellation::is_cancelled;
+use crate::interpreter::greenlets::Pauses;
+use crate::interpreter::thread_exit::park_instead;
 use crate::logging;
-use crate::memory_reserve;
 use crate::producer;
 use crate::seconds::Seconds;
-use crate::thread_exit::park_instead;
 
 /// Longest wait before a check for signals: Ctrl-C ends any wait within twice this time.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
@@ -95,7 +95,7 @@ static OWNED: Mutex<Option<Owned>> = Mutex::new(None);
 /// tries again.
 pub(crate) fn handle() -> PyResult<Handle> {
     // Not under the lock: Python makes the error.
-    memory_reserve::check()
+    emergency_allocator::check()
         .and_then(|()| started_once().map_err(Into::into))
         .map_err(|error| Python::attach(|py| to_py(py, error)))
 }

@@ -12,7 +12,7 @@ use monedula_client::sasl::{Token, TokenError, TokenSource};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::attaching::attached;
+use crate::interpreter::attaching::attached;
 
 /// Settings, and the token source if it is Python code.
 pub(crate) struct Settings {

@@ -15,8 +15,8 @@ use self::column::Column;
 use self::csv::Csv;
 use self::form::Form;
 use self::json::Json;
+use crate::arrow::capsule;
 use crate::batch::Batch;
-use crate::capsule;
 
 /// A format of lines, with what it keeps from one line for the next.
 trait Format: Default {

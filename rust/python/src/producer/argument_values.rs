@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyList, PyString, PyTuple};
 
 use crate::error::argument_error;
-use crate::signals::{self, put_off};
+use crate::interpreter::deferred_error::{self, put_off};
 
 pub(crate) enum Data<'a> {
     Borrowed(&'a [u8]),

@@ -9,10 +9,10 @@ use monedula_client::producer::Report;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::consumer_values::{PyPartition, py_partition};
+use crate::consumer::values::{PyPartition, py_partition};
 use crate::error::{exception, to_py};
+use crate::interpreter::loop_waker::LoopWaker;
 use crate::logging::flush_log;
-use crate::loop_waker::LoopWaker;
 use crate::producer::callbacks::{Callbacks, forget, in_its_loop};
 use crate::producer::not_yet;
 use crate::producer::observed_future::ObservedFuture;

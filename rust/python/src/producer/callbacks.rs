@@ -12,11 +12,11 @@ use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 
 use crate::error::argument_error;
+use crate::interpreter::deferred_error;
 use crate::logging::flush_log;
 use crate::producer::batch_future::BatchFuture;
 use crate::producer::future::SendFuture;
 use crate::runtime::Own;
-use crate::signals;
 
 /// Number of callbacks that the thread takes at once: `settle` may have to wait for this many others.
 const MAX_AT_ONCE: usize = 1024;

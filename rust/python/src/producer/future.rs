@@ -12,15 +12,15 @@ use pyo3::types::{PyString, PyType};
 
 use crate::convert;
 use crate::error::to_py;
+use crate::interpreter::deferred_error;
+use crate::interpreter::loop_waker::LoopWaker;
 use crate::logging::flush_log;
-use crate::loop_waker::LoopWaker;
 use crate::producer::callbacks::{Callbacks, forget, in_its_loop};
 use crate::producer::not_yet;
 use crate::producer::observed_future::ObservedFuture;
 use crate::producer::queued_future::{Progress, QueuedFuture, Waker};
 use crate::runtime::{Own, done_within};
 use crate::seconds::Seconds;
-use crate::signals;
 
 /// The outcome of a sent record.
 #[pyclass(frozen, freelist = 4096, module = "monedula")]

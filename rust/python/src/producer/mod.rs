@@ -35,18 +35,18 @@ pub(crate) use self::transactions::TransactionCore;
 
 use self::callbacks::Callbacks;
 use self::send_arguments::SendArguments;
-use crate::capsule;
+use crate::arrow::capsule;
 use crate::config::{parse_producer, seed};
 use crate::convert;
 use crate::error::{argument_error, exception, to_py};
 use crate::formats::PySpec;
+use crate::formats::typed_rows::registered;
 use crate::logging::{flush_log, follow};
 use crate::operation::Operation;
 use crate::registry::RegistryCore;
 use crate::runtime::{self, Own};
 use crate::seconds::{Seconds, unix_seconds};
 use crate::tokens::Settings;
-use crate::typed_rows::registered;
 
 /// The error for a future that is not done within the user's timeout.
 pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<Seconds>, trouble: Option<String>) -> PyErr {

@@ -11,9 +11,9 @@ use super::future::SendFuture;
 use super::queued_future::QueuedFuture;
 use super::{ProducerCore, Shared};
 use crate::error::to_py;
+use crate::interpreter::deferred_error;
 use crate::runtime::{Own, done_within};
 use crate::seconds::Seconds;
-use crate::signals;
 
 /// A record that waits, as a Python object, and what its future holds.
 #[derive(Clone)]

@@ -8,8 +8,8 @@ use monedula_engine::transaction::TransactionError;
 use pyo3::prelude::*;
 
 use super::{ProducerCore, Shared};
+use crate::consumer::group::{MemberCore, commit_what};
 use crate::error::to_py;
-use crate::group::{MemberCore, commit_what};
 use crate::operation::Operation;
 use crate::runtime::Own;
 use crate::seconds::Seconds;

@@ -13,8 +13,8 @@ from monedula.spark.idle import IdleClients
 from monedula.spark.kafka_settings import with_prefix
 from monedula.spark.offsets import partition_text
 from monedula.spark.process import show_warnings, tune
+from monedula.spark.value_encoding import EncodedColumn
 from monedula.spark.wording import OptionWording
-from monedula.spark.written import WrittenColumn
 from monedula.types.partitions import TopicPartition
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class WriteSettings:
     topic: str | None
     columns: tuple[tuple[str, int], ...]
     """The columns to send, each with its index in Spark's batches."""
-    written: tuple[WrittenColumn, ...] = ()
+    written: tuple[EncodedColumn, ...] = ()
 
 
 def write(batches: "Iterator[pa.RecordBatch]", settings: WriteSettings) -> int:

@@ -1,5 +1,10 @@
 //! The core of `monedula.Consumer` and its asynchronous counterpart, without group membership.
 
+pub(crate) mod assignor;
+pub(crate) mod group;
+pub(crate) mod group_state;
+pub(crate) mod values;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,22 +22,22 @@ use monedula_engine::fetch::Fault;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::assignor::{AssignorDesk, assignors};
+use crate::arrow::schema::Schema;
 use crate::batch::{Batch, Records};
 use crate::config;
-use crate::consumer_values::{
+use crate::consumer::assignor::{AssignorDesk, assignors};
+use crate::consumer::group::{MemberCore, PendingCallback};
+use crate::consumer::values::{
     PyCluster, PyPartition, PyStart, offsets_dict, position, py_cluster, py_health, py_partition, py_status,
     times_dict, topic_partition, want,
 };
 use crate::error::to_py;
 use crate::formats::{PySpec, batch_columns};
-use crate::group::{MemberCore, PendingCallback};
+use crate::interpreter::thread_ids::thread_holder;
 use crate::logging::{flush_log, follow};
 use crate::operation::Operation;
 use crate::runtime::{self, Own, SLICE, in_slices, not_run, wait};
-use crate::schema::Schema;
 use crate::seconds::{Seconds, seconds};
-use crate::thread_ids::thread_holder;
 use crate::tokens::Settings;
 
 /// The consumer's core; see `monedula.Consumer`.

@@ -11,10 +11,10 @@ use arrow_schema::{Field, Schema as ArrowSchema};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
-use crate::capsule;
+use crate::arrow::capsule;
+use crate::arrow::schema::Schema;
 use crate::convert;
 use crate::error::argument_error;
-use crate::schema::Schema;
 
 /// A table of rows and columns.
 #[pyclass(frozen, module = "monedula")]

@@ -1,5 +1,15 @@
 //! Typed keys and values: decoding and writing of one column.
 
+pub(crate) mod avro;
+pub(crate) mod encoder;
+pub(crate) mod json;
+pub(crate) mod parsed;
+pub(crate) mod protobuf;
+pub(crate) mod registered_schema;
+pub(crate) mod registry_source;
+pub(crate) mod typed_rows;
+pub(crate) mod typed_values;
+
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -17,17 +27,18 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
 use crate::argument::BadArgument;
-use crate::avro::{AvroGiven, make_avro};
-use crate::encoder::Encoder;
+use crate::arrow::capsule;
+use crate::arrow::table::Table;
+use crate::config;
 use crate::error::argument_error;
-use crate::json::{JsonGiven, JsonSchemaGiven, json_options};
-use crate::protobuf::{ProtobufGiven, SchemaFiles, Writer};
-use crate::registered::{SubjectLookup, new_references};
+use crate::formats::avro::{AvroGiven, make_avro};
+use crate::formats::encoder::Encoder;
+use crate::formats::json::{JsonGiven, JsonSchemaGiven, json_options};
+use crate::formats::protobuf::{ProtobufGiven, SchemaFiles, Writer};
+use crate::formats::registered_schema::{SubjectLookup, new_references};
+use crate::formats::registry_source::Registry;
+use crate::formats::typed_rows::{WrittenAs, encoded};
 use crate::registry::RegistryCore;
-use crate::registry_source::Registry;
-use crate::table::Table;
-use crate::typed_rows::{WrittenAs, encoded};
-use crate::{capsule, config};
 
 /// Decoding of a column; see `monedula.Json`, `monedula.Avro` and `monedula.Protobuf`.
 #[pyclass(frozen, module = "monedula._monedula")]

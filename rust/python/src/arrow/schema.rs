@@ -4,7 +4,7 @@ use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::capsule;
+use crate::arrow::capsule;
 
 /// The Arrow schema of every batch of a consumer.
 #[pyclass(frozen, module = "monedula")]

@@ -11,8 +11,8 @@ use monedula_client::error::ClientError;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
+use crate::admin::values;
 use crate::admin::{CallTimeout, start};
-use crate::admin_values as values;
 use crate::error::to_py;
 use crate::operation::Operation;
 use crate::runtime::Own;

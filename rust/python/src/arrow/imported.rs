@@ -10,7 +10,7 @@ use arrow_array::{Array, ArrayRef, make_array};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields};
 
-use crate::extensions::Extension;
+use crate::arrow::extensions::Extension;
 
 pub(crate) struct Arrays {
     stream: FFI_ArrowArrayStream,

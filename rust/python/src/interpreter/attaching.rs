@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
+use crate::interpreter::thread_exit::park_instead;
 use crate::runtime::park_for_ever;
-use crate::thread_exit::park_instead;
 
 /// True if no thread may attach any more.
 static IS_OVER: AtomicBool = AtomicBool::new(false);

@@ -11,7 +11,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::consumer_values::{PyPartition, py_partition};
+use crate::consumer::values::{PyPartition, py_partition};
 use crate::seconds::unix_seconds;
 
 /// An event: seconds since the epoch, name of a class of `monedula.events`, its attributes.

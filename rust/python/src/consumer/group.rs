@@ -15,14 +15,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::batch::Batch;
-use crate::consumer_values::{PyPartition, py_partition, topic_partition};
+use crate::consumer::group_state::{PyEvent, py_event, py_figures, py_health};
+use crate::consumer::values::{PyPartition, py_partition, topic_partition};
 use crate::error::to_py;
-use crate::group_state::{PyEvent, py_event, py_figures, py_health};
+use crate::interpreter::thread_ids::thread_holder;
 use crate::logging::flush_log;
 use crate::operation::Operation;
 use crate::runtime::{Own, SLICE, in_slices, not_run};
 use crate::seconds::{Seconds, seconds};
-use crate::thread_ids::thread_holder;
 
 /// An offset to commit: partition, offset, leader epoch or -1, metadata.
 type PyOffset = (PyPartition, i64, i32, String);

@@ -13,11 +13,11 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
 use crate::argument::BadArgument;
+use crate::arrow::capsule;
+use crate::arrow::table::Table;
 use crate::batch::Batch;
-use crate::capsule;
 use crate::error::argument_error;
-use crate::registered::SubjectLookup;
-use crate::table::Table;
+use crate::formats::registered_schema::SubjectLookup;
 
 #[derive(Clone)]
 pub(crate) struct JsonGiven {

@@ -14,11 +14,11 @@ use monedula_formats::{Unwritable, with_frame};
 use pyo3::prelude::*;
 
 use crate::argument::BadArgument;
-use crate::capsule;
-use crate::encoder::{Content, Encoder};
+use crate::arrow::capsule;
 use crate::error::to_py;
 use crate::formats::PySpec;
-use crate::registered::SubjectLookup;
+use crate::formats::encoder::{Content, Encoder};
+use crate::formats::registered_schema::SubjectLookup;
 
 /// Columns that a record has besides its value.
 const BESIDE: [&str; 7] = [KEY, "headers", TOPIC, "partition", "timestamp", "offset", "timestampType"];

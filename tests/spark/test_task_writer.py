@@ -14,7 +14,7 @@ from monedula.spark import idle, sink, writing
 from monedula.spark.client_settings import ClientSettings
 from monedula.spark.idle import IdleClients
 from monedula.spark.sink import Sink
-from monedula.spark.writing import WriteSettings, write
+from monedula.spark.task_writer import WriteSettings, write
 from pyspark.sql import Row
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType, TimestampType
 

@@ -10,9 +10,9 @@ use monedula_formats::{
 use pyo3::prelude::*;
 
 use crate::argument::BadArgument;
+use crate::formats::registered_schema::{SubjectLookup, referred};
+use crate::formats::registry_source::Registry;
 use crate::formats::{no_id, only_read};
-use crate::registered::{SubjectLookup, referred};
-use crate::registry_source::Registry;
 
 #[derive(Clone)]
 pub(crate) struct AvroGiven {

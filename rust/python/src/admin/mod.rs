@@ -1,5 +1,8 @@
 //! The core of the admin clients: each method starts an operation, for which `Admin` waits and `AsyncAdmin` awaits.
 
+pub(crate) mod security;
+pub(crate) mod values;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,10 +16,10 @@ use monedula_engine::TopicPartition;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
-use crate::admin_security::AdminSecurityCore;
-use crate::admin_values as values;
+use crate::admin::security::AdminSecurityCore;
+use crate::admin::values;
 use crate::config::{parse_admin, seed};
-use crate::consumer_values::{PyPartition, py_partition, topic_partition};
+use crate::consumer::values::{PyPartition, py_partition, topic_partition};
 use crate::error::argument_error;
 use crate::logging::flush_log;
 use crate::operation::Operation;

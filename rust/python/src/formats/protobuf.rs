@@ -13,9 +13,9 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
 use crate::argument::BadArgument;
+use crate::formats::registered_schema::SubjectLookup;
+use crate::formats::registry_source::Registry;
 use crate::formats::{framing_of, no_id, only_read};
-use crate::registered::SubjectLookup;
-use crate::registry_source::Registry;
 
 #[derive(FromPyObject)]
 pub(crate) enum SchemaFiles {

@@ -1,4 +1,4 @@
-"""`RefusedStream`: the reader of a streaming query with invalid options, which raises the error where it is shown."""
+"""`InvalidStreamReader`: the reader of a streaming query with invalid options, which raises the error where it is shown."""
 
 from typing import Any, NoReturn
 
@@ -16,7 +16,7 @@ except ImportError:  # Spark 4.0 and 4.1
 
 
 @errors_first
-class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class InvalidStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Raises its error in every method: raised in the constructor, it would become an UnboundLocalError in PySpark."""
 
     def __init__(self, error: KafkaError) -> None:

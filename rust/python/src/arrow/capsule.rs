@@ -15,10 +15,10 @@ use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyMemoryError, PyValueE
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
+use crate::arrow::imported::{Arrays, check_levels, meant, of_type, type_of};
 use crate::error::{argument_error, is_own};
-use crate::imported::{Arrays, check_levels, meant, of_type, type_of};
-use crate::signals::{self, is_of_signal_handler};
-use crate::thread_exit::park_instead;
+use crate::interpreter::deferred_error::{self, is_of_signal_handler};
+use crate::interpreter::thread_exit::park_instead;
 
 pub(crate) fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     let exported = FFI_ArrowSchema::try_from(schema).map_err(|error| PyValueError::new_err(error.to_string()))?;

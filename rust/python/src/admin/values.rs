@@ -11,7 +11,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::consumer_values::{PyPartition, py_partition};
+use crate::consumer::values::{PyPartition, py_partition};
 use crate::error::to_py;
 
 /// A node: id, host, port, rack.

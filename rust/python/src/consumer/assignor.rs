@@ -14,7 +14,7 @@ use monedula_engine::assign::{
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::consumer_values::{PyPartition, py_partition, topic_partition};
+use crate::consumer::values::{PyPartition, py_partition, topic_partition};
 use crate::error::config_error;
 use crate::runtime::Own;
 use monedula_client::blocking;

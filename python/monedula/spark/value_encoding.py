@@ -40,7 +40,7 @@ _READ_ONLY = ("offset", "timestamp", "timestampType")
 
 
 @dataclass(frozen=True)
-class WrittenColumn:
+class EncodedColumn:
     """Encoding of a column. It is part of what a task is sent, so it is made of texts."""
 
     column: str
@@ -83,7 +83,7 @@ class WrittenColumn:
         number, text, references = self.version
         return form.of_version(number, text, [*references])
 
-    def pinned(self, settings: Callable[[], RawSettings]) -> "WrittenColumn":
+    def pinned(self, settings: Callable[[], RawSettings]) -> "EncodedColumn":
         """The same with the schema of its file, or that of its subject if none is given, for all tasks."""
         if self.framing == "confluent" and not any(_is_url(name) for name, _ in settings()):
             name = f"{self.column}.framing"
@@ -107,7 +107,7 @@ class WrittenColumn:
 
     def registered(
         self, schema: "StructType", settings: Callable[[], RawSettings], topic: str | None
-    ) -> "WrittenColumn":
+    ) -> "EncodedColumn":
         """The same with the id of its schema, which is registered or looked up once, and not by each task."""
         raw = settings()
         # The newest schema may be another than the given one: each client asks for it.
@@ -121,13 +121,13 @@ class WrittenColumn:
             raise ConfigError(f"{name}: {OptionWording(self.column).reason(error)}", key=name) from None
         return replace(self, id=number)
 
-    def in_task(self) -> "WrittenColumn":
+    def in_task(self) -> "EncodedColumn":
         """The same with the session's zone, as `to_json` has it."""
         if self.format != "json" or any(name == "timeZone" for name, _ in self.options):
             return self
         return replace(self, options=(*self.options, ("timeZone", session_zone() or self.driver_time_zone)))
 
-    def of(self, schema: "StructType", topic: str | None) -> "WrittenColumn":
+    def of(self, schema: "StructType", topic: str | None) -> "EncodedColumn":
         """The same for the columns of a frame, whose rows all go to `topic`, if there is one."""
         names = schema.fieldNames()
         if self.column in names and not self.flatten:
@@ -176,7 +176,7 @@ class WrittenColumn:
 
         return StructType([schema[place] for _, place in self.fields])
 
-    def _checked(self, kind: "DataType") -> "WrittenColumn":
+    def _checked(self, kind: "DataType") -> "EncodedColumn":
         name = f"{self.column}.format"
         if (path := _variant(kind, self.column)) is not None:
             raise ConfigError(
@@ -246,7 +246,7 @@ def _number(column: str, given: Mapping[str, str]) -> int | None:
     return whole_number(name, version, 1, INT_MAX)
 
 
-def written_columns(options: Mapping[str, str]) -> tuple[WrittenColumn, ...]:
+def encoded_columns(options: Mapping[str, str]) -> tuple[EncodedColumn, ...]:
     """The columns that options say how to write."""
     written = []
     for column in ("key", "value"):
@@ -291,7 +291,7 @@ def written_columns(options: Mapping[str, str]) -> tuple[WrittenColumn, ...]:
             )
         of_format = {"json": TO_JSON, "avro": FROM_AVRO}.get(known, ())
         written.append(
-            WrittenColumn(
+            EncodedColumn(
                 column,
                 known,
                 given.get("schema"),

@@ -1,9 +1,9 @@
-"""`Part`: rows of one partition that were handed to a run, and the progress on them."""
+"""`PartitionProgress`: rows of one partition that were handed to a run, and the progress on them."""
 
 from monedula._monedula import Batch, MemberCore, Record, WorkGate
 
 
-class Part:
+class PartitionProgress:
     """One run of rows of a partition. Rows finish in any order; only those before the first unfinished one count.
 
     Not thread-safe: callers hold the lock of the run, except for `report`.
