@@ -1,4 +1,4 @@
-"""`InvalidStreamReader`: the reader of a streaming query with invalid options, which raises the error where it is shown."""
+"""`InvalidStreamReader`: the reader of a stream with invalid options, which raises the error where it is shown."""
 
 from typing import Any, NoReturn
 

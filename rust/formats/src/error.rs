@@ -7,7 +7,7 @@ use crate::avro::AvroReason;
 /// A value that cannot be decoded, or does not fit the requested fields.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{reason} (byte {position})", if path.is_empty() { String::new() } else { format!("{path}: ") })]
-pub struct BadValue<R = Reason> {
+pub struct ValueFault<R = Reason> {
     /// Path of the field with the fault, like `items[3].price`; empty if the value as a whole is bad.
     pub path: String,
     /// Kind of the fault.
@@ -18,7 +18,7 @@ pub struct BadValue<R = Reason> {
 }
 
 /// A fault passes up through nested values, each of which prepends its part of the path.
-impl<R> BadValue<R> {
+impl<R> ValueFault<R> {
     #[cold]
     pub(crate) fn new(reason: R, position: usize) -> Box<Self> {
         Box::new(Self { path: String::new(), reason, position })

@@ -29,7 +29,7 @@ pub use avro::{
     AvroAppended, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadAvro, BadSchema, Framing,
     WriterKey, stable_text,
 };
-pub use error::{BadValue, Reason, UnsupportedField};
+pub use error::{Reason, UnsupportedField, ValueFault};
 pub use json::base64::encode as encode_base64;
 pub use json::{BadOption, Envelope, JsonDecoder, JsonEncoder, JsonOptions, Mode, Pattern, Syntax, TimeZone};
 pub use protobuf::{

@@ -17,7 +17,7 @@ pub enum Appended<R = Reason> {
     /// Row without a fault.
     Good,
     /// Row with nulls where the value is bad; holds the first fault.
-    Bad(error::BadValue<R>),
+    Bad(error::ValueFault<R>),
 }
 
 impl<R> From<Appended<R>> for Decoded {
@@ -99,8 +99,8 @@ typed_columns!(AvroDecoder, ProtobufDecoder);
 macro_rules! bad_values {
     ($($reason:ty),*) => {
         $(
-            impl From<error::BadValue<$reason>> for BadValue {
-                fn from(bad: error::BadValue<$reason>) -> Self {
+            impl From<error::ValueFault<$reason>> for BadValue {
+                fn from(bad: error::ValueFault<$reason>) -> Self {
                     let (reason, hint) = (bad.reason.to_string(), bad.reason.hint());
                     Self { path: bad.path, reason, hint, position: bad.position }
                 }

@@ -7,7 +7,7 @@ use arrow_array::{Array, StructArray};
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use common::{decoder, every_type, field, list, map, nulls, one, structs, timestamp};
 use monedula_columns::BufferPool;
-use monedula_formats::{Appended, BadValue, JsonDecoder, JsonOptions, Mode, Reason};
+use monedula_formats::{Appended, JsonDecoder, JsonOptions, Mode, Reason, ValueFault};
 
 fn reason(data_type: &DataType, json: &str) -> Reason {
     one(data_type, json).expect_err(json).reason
@@ -18,7 +18,7 @@ fn value(data_type: &DataType, json: &str) -> String {
 }
 
 /// Fault of a whole text, with fields `a` int32 and `b` int32.
-fn fault(text: &str) -> BadValue {
+fn fault(text: &str) -> ValueFault {
     match pair(text) {
         (Appended::Bad(bad), _) => bad,
         (Appended::Good, row) => panic!("{text} is good: {row:?}"),

@@ -8,8 +8,8 @@ mod connection;
 mod control_port;
 mod fault_handle;
 mod listener;
+mod pending;
 mod shared;
-mod starting;
 mod tls;
 mod token_endpoint;
 
@@ -25,7 +25,7 @@ use tokio::task::LocalSet;
 
 pub use clock::Clock;
 pub use fault_handle::FaultHandle;
-pub use starting::{Answering, Starting};
+pub use pending::{PendingCommand, PendingStart};
 
 use crate::BrokerError;
 use crate::cluster::NodeId;
@@ -73,7 +73,7 @@ impl Broker {
         settings: Settings,
         clock: Clock,
         on_thread: impl FnOnce() + Send + 'static,
-    ) -> Result<Starting, BrokerError> {
+    ) -> Result<PendingStart, BrokerError> {
         let (requests, receiver) = mpsc::unbounded_channel();
         let (started, listening) = channel();
         let run = move || {
@@ -82,7 +82,7 @@ impl Broker {
         };
         let thread = std::thread::Builder::new().name("monedula-broker".to_owned()).spawn(run).map_err(no_thread)?;
         let broker = Self { requests, addresses: Vec::new(), control_address: None, thread: Some(thread) };
-        Ok(Starting { broker: Some(broker), listening })
+        Ok(PendingStart { broker: Some(broker), listening })
     }
 
     /// The address of each node's first listener.
@@ -99,11 +99,11 @@ impl Broker {
     }
 
     /// Carries out a command like [`Broker::control`], but does not wait for its answer.
-    pub fn command(&self, command: Command) -> Answering {
+    pub fn command(&self, command: Command) -> PendingCommand {
         let (sender, receiver) = channel();
         // If the thread has ended, the sender is dropped, and the receiver returns `BrokerError::Stopped`.
         let _ = self.requests.send(BrokerRequest::Command(Box::new(command), sender));
-        Answering(receiver)
+        PendingCommand(receiver)
     }
 
     /// Connects to a node without a socket. `capacity` is the size in bytes of the buffer in each direction.

@@ -189,65 +189,65 @@ macro_rules! kafka_settings {
 }
 
 kafka_settings! {
-    /// Whether a Metadata request for a topic that does not exist creates it.
+    /// True if a Metadata request for a topic that does not exist creates it.
     auto_create_topics_enable: bool = true, "auto.create.topics.enable";
     /// Partition count of a topic that is created without one.
     num_partitions: i32 = 1, "num.partitions";
     /// Replication factor of a topic that is created without one; at most the number of nodes.
     default_replication_factor: i16 = 1, "default.replication.factor";
-    /// How many in-sync replicas a write with acks=all needs.
+    /// Number of in-sync replicas that a write with acks=all needs.
     min_insync_replicas: i32 = 1, "min.insync.replicas";
     /// Largest record batch that a producer may write, in bytes.
     message_max_bytes: i32 = 1_048_588, "message.max.bytes";
-    /// Which timestamp records get: the producer's (CreateTime) or the broker's (LogAppendTime).
+    /// Timestamp that records get: the producer's (CreateTime) or the broker's (LogAppendTime).
     log_message_timestamp_type: String = "CreateTime".to_owned(), "log.message.timestamp.type";
-    /// What happens to old records: delete, compact, or both.
+    /// Policy for old records: delete, compact, or both.
     log_cleanup_policy: String = "delete".to_owned(), "log.cleanup.policy";
     /// Codec of batches in the log: a codec, uncompressed, or producer for the producer's own.
     compression_type: String = "producer".to_owned(), "compression.type";
-    /// How far a record's timestamp may lie before the broker's time, in milliseconds.
+    /// Longest time by which a record's timestamp may lie before the broker's, in milliseconds.
     log_message_timestamp_before_max_ms: i64 = i64::MAX, "log.message.timestamp.before.max.ms";
-    /// How far a record's timestamp may lie after the broker's time, in milliseconds.
+    /// Longest time by which a record's timestamp may lie after the broker's, in milliseconds.
     log_message_timestamp_after_max_ms: i64 = 3_600_000, "log.message.timestamp.after.max.ms";
-    /// How long compaction keeps a tombstone, in milliseconds.
+    /// Time for which compaction keeps a tombstone, in milliseconds.
     log_cleaner_delete_retention_ms: i64 = 86_400_000, "log.cleaner.delete.retention.ms";
-    /// How old a record must be before compaction may remove it, in milliseconds.
+    /// Age at which compaction may remove a record, in milliseconds.
     log_cleaner_min_compaction_lag_ms: i64 = 0, "log.cleaner.min.compaction.lag.ms";
     /// Age of a record at which its log is compacted even if log.cleaner.min.cleanable.ratio is not reached, in
     /// milliseconds.
     log_cleaner_max_compaction_lag_ms: i64 = i64::MAX, "log.cleaner.max.compaction.lag.ms";
     /// Share of a log, 0 to 1, that must be new since its last compaction before it is compacted again.
     log_cleaner_min_cleanable_ratio: f64 = 0.5, "log.cleaner.min.cleanable.ratio";
-    /// How often the broker looks for logs to compact, in milliseconds.
+    /// Interval at which the broker looks for logs to compact, in milliseconds.
     log_cleaner_backoff_ms: i64 = 15_000, "log.cleaner.backoff.ms";
-    /// Whether the broker compacts logs by itself.
+    /// True if the broker compacts logs by itself.
     log_cleaner_enable: bool = true, "log.cleaner.enable";
     /// Age at which a segment is closed even if it is not full, in milliseconds.
     log_roll_ms: i64 = 604_800_000, "log.roll.ms";
-    /// How long records are kept, in milliseconds; -1 for ever.
+    /// Time for which records are kept, in milliseconds; -1 for ever.
     log_retention_ms: i64 = 604_800_000, "log.retention.ms";
-    /// How many bytes of a partition are kept; -1 for all.
+    /// Number of bytes of a partition that are kept; -1 for all.
     log_retention_bytes: i64 = -1, "log.retention.bytes";
-    /// How often the broker looks for segments that retention removes, in milliseconds.
+    /// Interval at which the broker looks for segments that retention removes, in milliseconds.
     log_retention_check_interval_ms: i64 = 300_000, "log.retention.check.interval.ms";
     /// Size at which a segment is closed, in bytes. Kafka has 1 GiB; segments in memory are better small, because
     /// retention drops whole ones.
     log_segment_bytes: i32 = 16 * 1024 * 1024, "log.segment.bytes";
     /// Most bytes of records in a Fetch response.
     fetch_max_bytes: i32 = 57_671_680, "fetch.max.bytes";
-    /// How many fetch sessions (KIP-227) a node keeps.
+    /// Number of fetch sessions (KIP-227) that a node keeps.
     max_incremental_fetch_session_cache_slots: i32 = 1000, "max.incremental.fetch.session.cache.slots";
     /// Largest request, in bytes.
     socket_request_max_bytes: i32 = 104_857_600, "socket.request.max.bytes";
-    /// How long a connection may be idle before the broker closes it, in milliseconds; -1 for ever.
+    /// Time for which a connection may be idle before the broker closes it, in milliseconds; -1 for ever.
     connections_max_idle_ms: i64 = 600_000, "connections.max.idle.ms";
-    /// Whether topics may be deleted.
+    /// True if topics may be deleted.
     delete_topic_enable: bool = true, "delete.topic.enable";
-    /// Whether a replica that is not in sync may become leader.
+    /// True if a replica that is not in sync may become leader.
     unclean_leader_election_enable: bool = false, "unclean.leader.election.enable";
-    /// How long the broker remembers an idempotent producer that writes nothing, in milliseconds.
+    /// Time for which the broker remembers an idempotent producer that writes nothing, in milliseconds.
     producer_id_expiration_ms: i32 = 86_400_000, "producer.id.expiration.ms";
-    /// How long the first rebalance of a new classic group waits for more members, in milliseconds. Kafka has 3000.
+    /// Time for which the first rebalance of a new classic group waits for more members, in milliseconds. Kafka has 3000.
     group_initial_rebalance_delay_ms: i32 = 0, "group.initial.rebalance.delay.ms";
     /// Shortest session timeout that a classic member may ask for, in milliseconds.
     group_min_session_timeout_ms: i32 = 6000, "group.min.session.timeout.ms";
@@ -273,13 +273,13 @@ kafka_settings! {
     group_consumer_max_size: i32 = i32::MAX, "group.consumer.max.size";
     /// Assignors of consumer groups; the first is the default.
     group_consumer_assignors: String = "uniform,range".to_owned(), "group.consumer.assignors";
-    /// Whether a group with members may change its protocol: disabled, upgrade, downgrade or bidirectional.
+    /// True if a group with members may change its protocol: disabled, upgrade, downgrade or bidirectional.
     group_consumer_migration_policy: String = "bidirectional".to_owned(), "group.consumer.migration.policy";
     /// Partition count of `__consumer_offsets`; the partition of a group decides which node coordinates it.
     offsets_topic_num_partitions: i32 = 50, "offsets.topic.num.partitions";
-    /// How long committed offsets are kept after their group has become empty, in minutes.
+    /// Time for which committed offsets are kept after their group has become empty, in minutes.
     offsets_retention_minutes: i32 = 10_080, "offsets.retention.minutes";
-    /// How often the broker looks for committed offsets to remove, in milliseconds.
+    /// Interval at which the broker looks for committed offsets to remove, in milliseconds.
     offsets_retention_check_interval_ms: i64 = 600_000, "offsets.retention.check.interval.ms";
     /// Largest metadata of a committed offset, in bytes.
     offset_metadata_max_bytes: i32 = 4096, "offset.metadata.max.bytes";
@@ -287,14 +287,14 @@ kafka_settings! {
     transaction_state_log_num_partitions: i32 = 50, "transaction.state.log.num.partitions";
     /// Longest transaction timeout that a producer may ask for, in milliseconds.
     transaction_max_timeout_ms: i32 = 900_000, "transaction.max.timeout.ms";
-    /// How often the broker looks for transactions that timed out, in milliseconds.
+    /// Interval at which the broker looks for transactions that timed out, in milliseconds.
     transaction_abort_timed_out_transaction_cleanup_interval_ms: i32 = 10_000, "transaction.abort.timed.out.transaction.cleanup.interval.ms";
-    /// How often the broker looks for expired transactional ids, in milliseconds.
+    /// Interval at which the broker looks for expired transactional ids, in milliseconds.
     transaction_remove_expired_transaction_cleanup_interval_ms: i32 = 3_600_000, "transaction.remove.expired.transaction.cleanup.interval.ms";
-    /// Whether the broker refuses a transactional write to a partition that the coordinator has not added to the
+    /// True if the broker refuses a transactional write to a partition that the coordinator has not added to the
     /// transaction (KIP-890).
     transaction_partition_verification_enable: bool = true, "transaction.partition.verification.enable";
-    /// How long an unused transactional id is remembered, in milliseconds.
+    /// Time for which an unused transactional id is remembered, in milliseconds.
     transactional_id_expiration_ms: i32 = 604_800_000, "transactional.id.expiration.ms";
     /// `RackAwareReplicaSelector` (or Kafka's full class name) lets consumers fetch from a replica in their rack;
     /// empty means from leaders only.

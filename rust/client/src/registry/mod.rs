@@ -3,7 +3,7 @@
 //! [`SchemaRegistry::ask`] does not block: a walk that meets an unknown id is told what to wait for. A few threads,
 //! which live while there is something to ask, do the requests.
 
-mod answers;
+mod schema_cache;
 mod authorization;
 mod fetch;
 mod http;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use monedula_columns::{Awaited, Lookup};
 
-use self::answers::Answers;
+use self::schema_cache::SchemaCache;
 use self::fetch::NoAnswer;
 use self::http::{Failure, Http};
 use self::registering::Registering;
@@ -103,7 +103,7 @@ pub struct SubjectVersion {
 type SchemaRequest = (SchemaKey, Option<Arc<str>>, SchemaKind);
 
 /// Schema of a registry, or the reason that it has none of the requested kind.
-pub type Registered = Result<Arc<RegisteredSchema>, String>;
+pub type SchemaResult = Result<Arc<RegisteredSchema>, String>;
 
 /// A schema registry.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct RegistryState {
-    answers: Answers,
+    answers: SchemaCache,
     queue: VecDeque<SchemaRequest>,
     threads: usize,
 }
@@ -171,7 +171,7 @@ impl SchemaRegistry {
     }
 
     /// Requests the schema with this key; never blocks. Ids are unique in a context: that of `subject` is meant.
-    pub fn ask(&self, key: SchemaKey, subject: Option<&Arc<str>>, kind: SchemaKind) -> Lookup<Registered> {
+    pub fn ask(&self, key: SchemaKey, subject: Option<&Arc<str>>, kind: SchemaKind) -> Lookup<SchemaResult> {
         let key = (key, subject.filter(|subject| fetch::context(subject).is_some()).cloned(), kind);
         let mut state = lock(&self.inner.state);
         if let Some(answer) = state.answers.get(&key, Instant::now()) {

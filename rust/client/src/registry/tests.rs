@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use monedula_columns::Lookup;
 
-use super::{Registered, SchemaKey, SchemaKind, SchemaRegistry, registry};
+use super::{SchemaResult, SchemaKey, SchemaKind, SchemaRegistry, registry};
 use crate::config_keys::Role;
 use crate::config_values::{ConfigError, Values};
 
-/// Answers one request after the other with these, and returns the URL and the lines of the requests.
+/// SchemaCache one request after the other with these, and returns the URL and the lines of the requests.
 fn serve(answers: Vec<String>) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -46,11 +46,11 @@ fn at(url: &str) -> Result<Arc<SchemaRegistry>, ConfigError> {
 }
 
 /// The registry's last answer.
-fn asked(registry: &SchemaRegistry, key: SchemaKey) -> Lookup<Registered> {
+fn asked(registry: &SchemaRegistry, key: SchemaKey) -> Lookup<SchemaResult> {
     asked_of(registry, key, None)
 }
 
-fn asked_of(registry: &SchemaRegistry, key: SchemaKey, subject: Option<&Arc<str>>) -> Lookup<Registered> {
+fn asked_of(registry: &SchemaRegistry, key: SchemaKey, subject: Option<&Arc<str>>) -> Lookup<SchemaResult> {
     asked_as(registry, key, subject, SchemaKind::Avro)
 }
 
@@ -59,7 +59,7 @@ fn asked_as(
     key: SchemaKey,
     subject: Option<&Arc<str>>,
     kind: SchemaKind,
-) -> Lookup<Registered> {
+) -> Lookup<SchemaResult> {
     let Lookup::Pending(awaited) = registry.ask(key, subject, kind) else { return registry.ask(key, subject, kind) };
     let (sender, arrived) = mpsc::channel();
     if awaited.then(move || sender.send(()).expect("the test waits")) {
@@ -193,7 +193,7 @@ fn what_to_check_is_what_failed() {
     assert!(told("https://r:1/subjects: io: Connection refused").starts_with("check schema.registry.url"));
 }
 
-/// Answers each connection with the same bytes, and returns the URL and how many there were.
+/// SchemaCache each connection with the same bytes, and returns the URL and how many there were.
 fn serve_always(answer: &'static [u8]) -> (String, Arc<AtomicU32>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();

@@ -24,7 +24,7 @@ use super::revocation::{Revocation, RevocationStep};
 use super::state::GroupProtocol;
 use super::timers::Timer;
 use super::topic_ids::topic_ids;
-use super::words::{CallId, Target, Ticket};
+use super::types::{CallId, Target, Ticket};
 use crate::{Now, TopicPartition};
 
 /// The part of a member that both protocols have: what it owns, commits and revokes, its lease, and its calls.

@@ -9,7 +9,7 @@ use monedula_protocol::types::Uuid;
 
 use super::state::GroupProtocol;
 use super::topic_ids::TopicIds;
-use super::words::{CommitOffset, Committed, PartitionCodes};
+use super::types::{CommitOffset, Committed, PartitionCodes};
 use crate::TopicPartition;
 
 /// Partitions as KIP-848 names them: by the ids of their topics.

@@ -9,7 +9,7 @@ use super::error::CommitError;
 use super::offset_commit::{CommitOrigin, Commits};
 use super::revocation::{Finished, Revocation, RevocationStep};
 use super::timers::Timer;
-use super::words::{CallbackKind, Offsets, Ticket};
+use super::types::{CallbackKind, Offsets, Ticket};
 use crate::Now;
 
 /// A member that commits before it releases partitions.

@@ -6,7 +6,7 @@ use super::call::{Answer, Call, CallKind};
 use super::event::GroupEvent;
 use super::outbox::Outbox;
 use super::timers::Timer;
-use super::words::{CallId, Target};
+use super::types::{CallId, Target};
 use crate::Now;
 
 /// The group's coordinator, and the FindCoordinator calls that look for it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use monedula_protocol::types::Uuid;
 
-use super::words::TopicInfo;
+use super::types::TopicInfo;
 use crate::TopicPartition;
 
 /// The topic that a name last stood for, and how many of its partitions are old.

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use super::words::CallId;
+use super::types::CallId;
 use crate::Now;
 
 /// The heartbeat in flight, and when the next one follows.

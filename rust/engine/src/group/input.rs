@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::call::Answer;
 use super::error::CallError;
-use super::words::{CallId, CommitOffset, Ticket, TopicInfo};
+use super::types::{CallId, CommitOffset, Ticket, TopicInfo};
 use crate::assign::AssignError;
 use crate::{Now, TopicPartition};
 

@@ -1,6 +1,6 @@
 //! The end of a membership.
 
-use super::words::CallId;
+use super::types::CallId;
 
 /// The end of a membership, as the user wants it.
 #[derive(Clone, Copy, Debug)]

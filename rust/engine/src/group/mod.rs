@@ -29,8 +29,8 @@ mod state;
 mod status;
 mod timers;
 mod topic_ids;
+mod types;
 pub(crate) mod wire;
-mod words;
 
 pub(crate) use base::MemberBase;
 pub use call::{Answer, Call, CallKind, ConnectionPurpose, HeartbeatCall, Partitions};
@@ -54,4 +54,4 @@ pub use status::{Reserved, Status};
 pub(crate) use timers::Timer;
 pub use topic_ids::TopicIds;
 pub(crate) use topic_ids::{are_all_known, by_topic, name_of};
-pub use words::{CallId, CallbackKind, CommitOffset, Committed, PartitionCodes, Scope, Target, Ticket, TopicInfo};
+pub use types::{CallId, CallbackKind, CommitOffset, Committed, PartitionCodes, Scope, Target, Ticket, TopicInfo};

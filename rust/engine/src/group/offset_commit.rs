@@ -11,7 +11,7 @@ use super::event::GroupEvent;
 use super::outbox::Outbox;
 use super::output::Output;
 use super::timers::Timer;
-use super::words::{CallId, Offsets, Outcomes, PartitionCodes, Scope, Ticket};
+use super::types::{CallId, Offsets, Outcomes, PartitionCodes, Scope, Ticket};
 use crate::{Now, TopicPartition};
 
 /// After how many attempts a commit reports a topic as deleted. Brokers learn of a new topic at different times, so the

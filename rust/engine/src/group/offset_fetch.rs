@@ -11,7 +11,7 @@ use super::outbox::Outbox;
 use super::output::Output;
 use super::reaction::Reaction;
 use super::timers::Timer;
-use super::words::CallId;
+use super::types::CallId;
 use crate::{Now, TopicPartition};
 
 /// Partitions whose committed offsets are not known yet.

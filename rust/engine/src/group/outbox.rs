@@ -8,7 +8,7 @@ use super::call::{Call, CallKind};
 use super::event::GroupEvent;
 use super::output::Output;
 use super::timers::{Timer, Timers};
-use super::words::{CallId, CallbackKind, Target, Ticket};
+use super::types::{CallId, CallbackKind, Target, Ticket};
 use crate::backoff::{Backoff, Jitter};
 use crate::{Now, TopicPartition};
 

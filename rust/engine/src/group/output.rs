@@ -8,7 +8,7 @@ use monedula_protocol::types::Uuid;
 use super::call::Call;
 use super::error::GroupError;
 use super::event::GroupEvent;
-use super::words::{CallId, CallbackKind, Committed, Outcomes, Scope, Target, Ticket};
+use super::types::{CallId, CallbackKind, Committed, Outcomes, Scope, Target, Ticket};
 use crate::{Now, TopicPartition};
 
 /// A task of the driver. The order of the outputs matters.

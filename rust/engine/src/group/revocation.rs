@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::words::{Offsets, Ticket};
+use super::types::{Offsets, Ticket};
 use crate::TopicPartition;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use monedula_protocol::messages::offset_commit::{
 use monedula_protocol::messages::offset_fetch::{OffsetFetchRequestTopics, OffsetFetchResponse};
 use monedula_protocol::types::Uuid;
 
-use super::words::{CommitOffset, Committed, Offsets, PartitionCodes};
+use super::types::{CommitOffset, Committed, Offsets, PartitionCodes};
 use crate::TopicPartition;
 
 /// Topic ids by topic name, without the ones that are not known.

@@ -2,11 +2,11 @@
 
 use monedula_columns::text_of;
 
-use super::error::{AvroReason, BadAvro, Decoded};
+use super::error::{AvroReason, BadAvro, DecodeResult};
 use super::schema::{AvroSchema, Kind, TypeId};
 use crate::varint::short_varint;
 
-/// Limit on the nesting of skipped values. Decoded values are only as deep as the columns.
+/// Limit on the nesting of skipped values. DecodeResult values are only as deep as the columns.
 const MAX_DEPTH: usize = 1_000;
 
 pub(crate) struct Cursor<'v> {
@@ -29,7 +29,7 @@ impl<'v> Cursor<'v> {
     }
 
     #[inline(always)]
-    pub(crate) fn take(&mut self, length: usize) -> Decoded<&'v [u8]> {
+    pub(crate) fn take(&mut self, length: usize) -> DecodeResult<&'v [u8]> {
         match self.bytes.get(self.at..).and_then(|rest| rest.get(..length)) {
             Some(taken) => {
                 self.at += length;
@@ -40,7 +40,7 @@ impl<'v> Cursor<'v> {
     }
 
     #[inline(always)]
-    pub(crate) fn array<const LENGTH: usize>(&mut self) -> Decoded<[u8; LENGTH]> {
+    pub(crate) fn array<const LENGTH: usize>(&mut self) -> DecodeResult<[u8; LENGTH]> {
         match self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()) {
             Some(taken) => {
                 self.at += LENGTH;
@@ -52,7 +52,7 @@ impl<'v> Cursor<'v> {
 
     /// Reads a varint of at most `BITS` bits, still in zigzag.
     #[inline(always)]
-    fn unsigned<const BITS: u32>(&mut self) -> Decoded<u64> {
+    fn unsigned<const BITS: u32>(&mut self) -> DecodeResult<u64> {
         match self.bytes.get(self.at) {
             Some(byte) if *byte < 0x80 => {
                 self.at += 1;
@@ -63,7 +63,7 @@ impl<'v> Cursor<'v> {
     }
 
     #[inline]
-    fn long_unsigned<const BITS: u32>(&mut self) -> Decoded<u64> {
+    fn long_unsigned<const BITS: u32>(&mut self) -> DecodeResult<u64> {
         if BITS == 64
             && let Some((value, length)) = short_varint(self.bytes, self.at)
         {
@@ -87,25 +87,25 @@ impl<'v> Cursor<'v> {
     }
 
     #[inline(always)]
-    pub(crate) fn long(&mut self) -> Decoded<i64> {
+    pub(crate) fn long(&mut self) -> DecodeResult<i64> {
         let zigzag = self.unsigned::<64>()?;
         Ok((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64))
     }
 
     #[inline(always)]
-    pub(crate) fn int(&mut self) -> Decoded<i32> {
+    pub(crate) fn int(&mut self) -> DecodeResult<i32> {
         let zigzag = self.unsigned::<32>()? as u32;
         Ok((zigzag >> 1) as i32 ^ -((zigzag & 1) as i32))
     }
 
     /// Reads the index of a branch or symbol.
     #[inline(always)]
-    pub(crate) fn index(&mut self) -> Decoded<i64> {
+    pub(crate) fn index(&mut self) -> DecodeResult<i64> {
         self.long()
     }
 
     #[inline(always)]
-    pub(crate) fn boolean(&mut self) -> Decoded<bool> {
+    pub(crate) fn boolean(&mut self) -> DecodeResult<bool> {
         match self.array::<1>()? {
             [0] => Ok(false),
             [1] => Ok(true),
@@ -115,7 +115,7 @@ impl<'v> Cursor<'v> {
 
     /// Reads length-prefixed bytes.
     #[inline(always)]
-    pub(crate) fn bytes(&mut self) -> Decoded<&'v [u8]> {
+    pub(crate) fn bytes(&mut self) -> DecodeResult<&'v [u8]> {
         let start = self.at;
         let length = self.long()?;
         match usize::try_from(length).ok().filter(|length| *length <= self.left()) {
@@ -125,7 +125,7 @@ impl<'v> Cursor<'v> {
     }
 
     #[inline(always)]
-    pub(crate) fn text(&mut self) -> Decoded<&'v str> {
+    pub(crate) fn text(&mut self) -> DecodeResult<&'v str> {
         let start = self.at;
         let bytes = self.bytes()?;
         text_of(bytes).map_err(|_| BadAvro::new(AvroReason::NotUtf8, start))
@@ -134,7 +134,7 @@ impl<'v> Cursor<'v> {
     /// Reads the header of a block of an array or map: the number of items, 0 at the end, and the size in bytes if
     /// present. Items take at least `min_bytes` each, so the value's remaining bytes bound their number.
     #[inline(always)]
-    pub(crate) fn block(&mut self, min_bytes: usize) -> Decoded<(u64, Option<usize>)> {
+    pub(crate) fn block(&mut self, min_bytes: usize) -> DecodeResult<(u64, Option<usize>)> {
         let start = self.at;
         let count = self.long()?;
         let bytes = if count < 0 {
@@ -154,7 +154,7 @@ impl<'v> Cursor<'v> {
 
     /// Skips a value of a writer's type. The time is bounded by the value's bytes: types whose values take none are
     /// skipped at once.
-    pub(crate) fn skip(&mut self, schema: &AvroSchema, id: TypeId, depth: usize) -> Decoded {
+    pub(crate) fn skip(&mut self, schema: &AvroSchema, id: TypeId, depth: usize) -> DecodeResult {
         let each = &schema.types[id];
         if each.is_empty {
             return Ok(());
@@ -203,7 +203,7 @@ impl<'v> Cursor<'v> {
         Ok(())
     }
 
-    fn skip_blocks(&mut self, schema: &AvroSchema, id: TypeId, has_keys: bool, depth: usize) -> Decoded {
+    fn skip_blocks(&mut self, schema: &AvroSchema, id: TypeId, has_keys: bool, depth: usize) -> DecodeResult {
         let is_empty = schema.types[id].is_empty && !has_keys;
         loop {
             let (count, bytes) = self.block(usize::from(!is_empty))?;

@@ -8,7 +8,7 @@ use arrow_schema::DataType;
 use monedula_columns::{BadValue, BufferPool, Lookup, RecordContext};
 
 use super::cursor::Cursor;
-use super::error::{AvroReason, BadAvro, BadSchema, Decoded};
+use super::error::{AvroReason, BadAvro, BadSchema, DecodeResult};
 use super::framing::{Framing, Named, WriterKey};
 use super::options::AvroOptions;
 use super::plan::{Step, resolve};
@@ -217,7 +217,7 @@ impl AvroDecoder {
     }
 
     #[inline]
-    fn decode(&mut self, value: &[u8], named: Option<Named>) -> Decoded {
+    fn decode(&mut self, value: &[u8], named: Option<Named>) -> DecodeResult {
         let framing = self.plan.framing;
         let named = named.unwrap_or_else(|| framing.key(value));
         let (key, start) = named.map_err(|reason| BadAvro::new(reason, 0))?;
@@ -231,7 +231,7 @@ impl AvroDecoder {
     }
 
     #[inline]
-    fn decode_as(&mut self, key: WriterKey, value: &[u8], start: usize) -> Decoded {
+    fn decode_as(&mut self, key: WriterKey, value: &[u8], start: usize) -> DecodeResult {
         if self.writers.get(self.last).is_none_or(|(known, _)| *known != key) {
             self.last = self.find(key)?;
         }
@@ -247,7 +247,7 @@ impl AvroDecoder {
         }
     }
 
-    fn find(&mut self, key: WriterKey) -> Decoded<usize> {
+    fn find(&mut self, key: WriterKey) -> DecodeResult<usize> {
         let place = match self.writers.binary_search_by_key(&key, |(known, _)| *known) {
             Ok(found) => return Ok(found),
             Err(place) => place,

@@ -1,6 +1,6 @@
 //! Faults of schemas and of values.
 
-use crate::error::BadValue;
+use crate::error::ValueFault;
 
 /// A schema that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,9 +35,9 @@ pub(crate) fn bad(path: &str, reason: impl Into<String>) -> BadSchema {
 }
 
 /// A value that cannot be decoded.
-pub type BadAvro = BadValue<AvroReason>;
+pub type BadAvro = ValueFault<AvroReason>;
 
-pub(crate) type Decoded<T = ()> = Result<T, Box<BadAvro>>;
+pub(crate) type DecodeResult<T = ()> = Result<T, Box<BadAvro>>;
 
 /// Kinds of faults in a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! Decoding of one value into the columns of a row, along a plan.
 
 use super::cursor::Cursor;
-use super::error::{AvroReason, BadAvro, Decoded};
+use super::error::{AvroReason, BadAvro, DecodeResult};
 use super::plan::{FieldStep, ItemStep, RecordStep, Step, Symbol, TimeStep};
 use super::schema::AvroSchema;
 use crate::column::Column;
@@ -22,7 +22,7 @@ pub(crate) struct Row<'s> {
 impl Row<'_> {
     /// Decodes one value as a row of the column. After an error the column's children may hold part of that row.
     #[inline(always)]
-    pub(crate) fn value(&mut self, step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
+    pub(crate) fn value(&mut self, step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> DecodeResult {
         let step = match step {
             Step::Branches(steps) => {
                 let start = cursor.at;
@@ -60,7 +60,7 @@ impl Row<'_> {
     }
 
     #[inline(never)]
-    fn any(&mut self, step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
+    fn any(&mut self, step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> DecodeResult {
         match (step, column) {
             (Step::Record(record), Column::Struct(structs)) => return self.record(record, structs, cursor),
             (Step::List(items), Column::List(lists)) => return self.list(items, lists, cursor),
@@ -98,7 +98,7 @@ impl Row<'_> {
         Ok(())
     }
 
-    fn record(&mut self, record: &RecordStep, structs: &mut Structs, cursor: &mut Cursor<'_>) -> Decoded {
+    fn record(&mut self, record: &RecordStep, structs: &mut Structs, cursor: &mut Cursor<'_>) -> DecodeResult {
         for field in &record.fields {
             match field {
                 FieldStep::Column(index, step) => {
@@ -123,7 +123,7 @@ impl Row<'_> {
         Ok(())
     }
 
-    fn list(&mut self, items: &ItemStep, lists: &mut Lists, cursor: &mut Cursor<'_>) -> Decoded {
+    fn list(&mut self, items: &ItemStep, lists: &mut Lists, cursor: &mut Cursor<'_>) -> DecodeResult {
         let item_bytes = lists.child.row_bytes().max(if items.min_bytes == 0 { EMPTY_ITEM_BYTES } else { 1 });
         let mut index = 0_u64;
         loop {
@@ -140,7 +140,7 @@ impl Row<'_> {
         if lists.end_row() { Ok(()) } else { Err(cursor.fault(AvroReason::OutOfRange("list"))) }
     }
 
-    fn map(&mut self, values: &ItemStep, maps: &mut Maps, cursor: &mut Cursor<'_>) -> Decoded {
+    fn map(&mut self, values: &ItemStep, maps: &mut Maps, cursor: &mut Cursor<'_>) -> DecodeResult {
         let entry_bytes = 4 + maps.values.row_bytes();
         loop {
             let (count, _) = cursor.block(values.min_bytes)?;
@@ -160,7 +160,7 @@ impl Row<'_> {
     }
 
     /// Counts the bytes of `count` items before they are decoded.
-    fn charge(&mut self, count: u64, bytes: usize, cursor: &Cursor<'_>) -> Decoded {
+    fn charge(&mut self, count: u64, bytes: usize, cursor: &Cursor<'_>) -> DecodeResult {
         let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(bytes));
         match bytes.and_then(|bytes| self.bytes_left.checked_sub(bytes)) {
             Some(left) => {
@@ -173,7 +173,7 @@ impl Row<'_> {
 }
 
 /// Decodes scalars that [`Row::value`] does not handle itself.
-fn scalar(step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
+fn scalar(step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> DecodeResult {
     let start = cursor.at;
     let name = column.type_name();
     let out_of_range = || BadAvro::new(AvroReason::OutOfRange(name), start);
@@ -220,7 +220,7 @@ fn scalar(step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded 
 
 /// Time in the column's unit; `None` if it is out of range there.
 #[inline]
-fn moment(time: &TimeStep, cursor: &mut Cursor<'_>) -> Decoded<Option<i64>> {
+fn moment(time: &TimeStep, cursor: &mut Cursor<'_>) -> DecodeResult<Option<i64>> {
     let value = if time.is_int { i64::from(cursor.int()?) } else { cursor.long()? };
     let value = value.checked_mul(time.multiply).map(|value| value.div_euclid(time.divide));
     Ok(value.filter(|value| time.day.is_none_or(|day| (0..day).contains(value))))

@@ -12,7 +12,7 @@ use super::options::{Envelope, JsonOptions, Mode};
 use super::path::Path;
 use crate::avro::{Framing, Named};
 use crate::column::{Column, Finishing, nullable, structs};
-use crate::error::{BadValue, Reason, UnsupportedField};
+use crate::error::{Reason, UnsupportedField, ValueFault};
 use crate::nested::Structs;
 use crate::typed::Appended;
 
@@ -95,7 +95,7 @@ impl JsonDecoder {
     ///
     /// # Errors
     /// The first fault of a bad value under [`Mode::FailFast`]; then no row is appended.
-    pub fn append(&mut self, value: Option<&[u8]>) -> Result<Appended, BadValue> {
+    pub fn append(&mut self, value: Option<&[u8]>) -> Result<Appended, ValueFault> {
         self.append_framed(value, None)
     }
 
@@ -104,7 +104,7 @@ impl JsonDecoder {
     ///
     /// # Errors
     /// Same as [`Self::append`].
-    pub fn append_framed(&mut self, value: Option<&[u8]>, header: Option<&[u8]>) -> Result<Appended, BadValue> {
+    pub fn append_framed(&mut self, value: Option<&[u8]>, header: Option<&[u8]>) -> Result<Appended, ValueFault> {
         self.append_named(value, header.map(Framing::key_of_header))
     }
 
@@ -113,7 +113,7 @@ impl JsonDecoder {
         &mut self,
         value: Option<&[u8]>,
         beside: RecordContext<'_>,
-    ) -> Result<Appended, BadValue> {
+    ) -> Result<Appended, ValueFault> {
         let named = match self.objects.options.framing {
             Framing::Confluent => beside.schema_id().map(Framing::key_of_header),
             Framing::Apicurio => Framing::key_of_apicurio(beside),
@@ -122,7 +122,7 @@ impl JsonDecoder {
         self.append_named(value, named)
     }
 
-    fn append_named(&mut self, value: Option<&[u8]>, named: Option<Named>) -> Result<Appended, BadValue> {
+    fn append_named(&mut self, value: Option<&[u8]>, named: Option<Named>) -> Result<Appended, ValueFault> {
         let (framing, max_bytes) = (self.objects.options.framing, self.objects.options.max_row_bytes);
         let (Some(framed), true) = (value, framing != Framing::Bare) else {
             return self.append_text(value.map(|value| (value, 0)));
@@ -137,12 +137,12 @@ impl JsonDecoder {
     }
 
     /// Appends the text that begins at an offset in a value, behind its frame.
-    fn append_text(&mut self, value: Option<(&[u8], usize)>) -> Result<Appended, BadValue> {
+    fn append_text(&mut self, value: Option<(&[u8], usize)>) -> Result<Appended, ValueFault> {
         let row = self.root.rows();
         let decoded = match value {
             Some((value, 0)) => self.decode(value),
             Some((value, start)) => {
-                let at = |bad: BadValue| BadValue { position: bad.position + start, ..bad };
+                let at = |bad: ValueFault| ValueFault { position: bad.position + start, ..bad };
                 let made = self.decode(value.get(start..).unwrap_or_default());
                 made.map_err(at).map(|made| DecodedRow { bad: made.bad.map(at), ..made })
             }
@@ -164,7 +164,12 @@ impl JsonDecoder {
 
     /// Applies the mode to a bad value, which may have a row already.
     #[cold]
-    fn refuse(&mut self, row: usize, bad: Result<BadValue, BadValue>, value: &[u8]) -> Result<Appended, BadValue> {
+    fn refuse(
+        &mut self,
+        row: usize,
+        bad: Result<ValueFault, ValueFault>,
+        value: &[u8],
+    ) -> Result<Appended, ValueFault> {
         let bad = match bad {
             Ok(bad) => bad,
             Err(mut bad) => {
@@ -193,7 +198,7 @@ impl JsonDecoder {
     }
 
     /// Decodes a value into a row; an error has left no row.
-    fn decode(&mut self, value: &[u8]) -> Result<DecodedRow, BadValue> {
+    fn decode(&mut self, value: &[u8]) -> Result<DecodedRow, ValueFault> {
         match text_of(value) {
             Ok(text) => self.decode_text(text),
             Err(error) => self.decode_foreign(value, error.valid_up_to()),
@@ -203,25 +208,25 @@ impl JsonDecoder {
     /// Decodes a value with invalid UTF-8, which is a fault only within selected fields. Each invalid byte is replaced
     /// by [`FOREIGN`], which may occur in texts, but nowhere else in JSON.
     #[cold]
-    fn decode_foreign(&mut self, value: &[u8], first: usize) -> Result<DecodedRow, BadValue> {
+    fn decode_foreign(&mut self, value: &[u8], first: usize) -> Result<DecodedRow, ValueFault> {
         let mut text = String::with_capacity(value.len());
         for chunk in value.utf8_chunks() {
             text.push_str(chunk.valid());
             for _ in chunk.invalid() {
-                self.objects.foreign.push(text.len());
+                self.objects.invalid_utf8.push(text.len());
                 text.push(FOREIGN);
             }
         }
         let decoded = self.decode_text(&text).map_err(|bad| match bad.path.is_empty() {
             true => whole(Fault { reason: Reason::NotUtf8, position: first }),
-            false if self.objects.foreign.contains(&bad.position) => BadValue { reason: Reason::NotUtf8, ..bad },
+            false if self.objects.invalid_utf8.contains(&bad.position) => ValueFault { reason: Reason::NotUtf8, ..bad },
             false => bad,
         });
-        self.objects.foreign.clear();
+        self.objects.invalid_utf8.clear();
         decoded
     }
 
-    fn decode_text(&mut self, text: &str) -> Result<DecodedRow, BadValue> {
+    fn decode_text(&mut self, text: &str) -> Result<DecodedRow, ValueFault> {
         let syntax = self.objects.options.syntax;
         let text = if syntax.comments && text.contains('/') {
             comments::blank(text, syntax.single_quotes, &mut self.without_comments);
@@ -238,7 +243,7 @@ impl JsonDecoder {
         };
         let row = self.root.rows();
         let Some(change) = Change::read(&mut cursor).map_err(whole)? else { return Ok(self.null()) };
-        if !self.objects.foreign.is_empty() && change.op.contains(FOREIGN) {
+        if !self.objects.invalid_utf8.is_empty() && change.op.contains(FOREIGN) {
             return Err(whole(cursor.fault(Reason::NotAnEnvelope)));
         }
         let trailing = cursor.peek().map(|_| whole(cursor.fault(Reason::TrailingText)));
@@ -281,7 +286,7 @@ impl JsonDecoder {
 
 struct DecodedRow {
     /// First fault that left a null in it.
-    bad: Option<BadValue>,
+    bad: Option<ValueFault>,
     /// Bytes of its texts, elements and entries; `None` if they were not counted.
     bytes: Option<usize>,
 }
@@ -292,7 +297,7 @@ fn object(
     objects: &mut Objects,
     corrupt_record: Option<usize>,
     cursor: &mut Cursor<'_>,
-) -> Result<DecodedRow, BadValue> {
+) -> Result<DecodedRow, ValueFault> {
     let mut made = row_of(root, objects, corrupt_record, cursor)?;
     // A row that already has a fault keeps that one as its first.
     if made.bad.is_none() && cursor.peek().is_some() {
@@ -307,7 +312,7 @@ fn row_of(
     objects: &mut Objects,
     corrupt_record: Option<usize>,
     cursor: &mut Cursor<'_>,
-) -> Result<DecodedRow, BadValue> {
+) -> Result<DecodedRow, ValueFault> {
     let start = cursor.at;
     match cursor.value() {
         Ok(Value::Object) => {}
@@ -328,6 +333,6 @@ fn row_of(
 /// Substitute for an invalid UTF-8 byte.
 const FOREIGN: char = '\x7f';
 
-fn whole(fault: Fault) -> BadValue {
-    BadValue { path: String::new(), reason: fault.reason, position: fault.position }
+fn whole(fault: Fault) -> ValueFault {
+    ValueFault { path: String::new(), reason: fault.reason, position: fault.position }
 }

@@ -12,7 +12,7 @@ use super::options::{JsonOptions, Mode};
 use super::path::Path;
 use super::time;
 use crate::column::Column;
-use crate::error::{BadValue, Reason};
+use crate::error::{Reason, ValueFault};
 use crate::fixed::Fixed;
 use crate::names::Names;
 use crate::nested::{Lists, Maps, Structs};
@@ -22,14 +22,14 @@ pub(crate) struct Objects {
     pub(crate) options: JsonOptions,
     /// Positions of invalid UTF-8 bytes in the value, ascending; mostly none. Only texts that are decoded must have
     /// none.
-    pub(crate) foreign: Vec<usize>,
+    pub(crate) invalid_utf8: Vec<usize>,
     text: String,
     bytes: Vec<u8>,
 }
 
 impl Objects {
     pub(crate) fn new(options: JsonOptions) -> Self {
-        Self { options, foreign: Vec::new(), text: String::new(), bytes: Vec::new() }
+        Self { options, invalid_utf8: Vec::new(), text: String::new(), bytes: Vec::new() }
     }
 
     /// Unescapes a text; returned with the options, since `self` is borrowed.
@@ -43,13 +43,13 @@ impl Objects {
     /// Returns a fault if the text at `position` has invalid UTF-8.
     #[inline(always)]
     fn check(&self, position: usize, length: usize) -> Result<(), Fault> {
-        if self.foreign.is_empty() { Ok(()) } else { self.check_foreign(position, length) }
+        if self.invalid_utf8.is_empty() { Ok(()) } else { self.check_foreign(position, length) }
     }
 
     #[cold]
     fn check_foreign(&self, position: usize, length: usize) -> Result<(), Fault> {
-        let next = self.foreign.partition_point(|at| *at < position);
-        match self.foreign.get(next).filter(|at| **at < position + length) {
+        let next = self.invalid_utf8.partition_point(|at| *at < position);
+        match self.invalid_utf8.get(next).filter(|at| **at < position + length) {
             Some(at) => Err(Fault { reason: Reason::NotUtf8, position: *at }),
             None => Ok(()),
         }
@@ -63,20 +63,20 @@ pub(crate) struct Row<'o> {
     text_bytes: usize,
     /// True if a field came twice, so that its bytes were counted twice.
     has_again: bool,
-    first: Option<BadValue>,
+    first: Option<ValueFault>,
     /// True if Spark's parser would end the row here, whatever text follows.
     ended: bool,
 }
 
 pub(crate) struct RowOutcome {
-    pub(crate) first: Option<BadValue>,
+    pub(crate) first: Option<ValueFault>,
     /// True if the row ended before its text did.
     pub(crate) ended: bool,
     /// Bytes of its texts, elements and entries, if they were counted.
     pub(crate) bytes: Option<usize>,
 }
 
-type Decoded = Result<(), Fault>;
+type DecodeResult = Result<(), Fault>;
 
 impl<'o> Row<'o> {
     pub(crate) fn new(corrupt_record: Option<usize>, objects: &'o mut Objects) -> Self {
@@ -99,7 +99,7 @@ impl<'o> Row<'o> {
         cursor: &mut Cursor<'_>,
         path: &Path<'_>,
         depth: usize,
-    ) -> Decoded {
+    ) -> DecodeResult {
         let hidden = if depth == 1 { self.corrupt_record } else { None };
         if !cursor.take(b'}') {
             let mut place = Names::START;
@@ -107,7 +107,7 @@ impl<'o> Row<'o> {
                 cursor.peek();
                 place = match structs.names.expected(place, cursor.rest()) {
                     // Substituted bytes must not match a field name, so the shortcut needs valid UTF-8.
-                    Some((next, length)) if self.objects.foreign.is_empty() => {
+                    Some((next, length)) if self.objects.invalid_utf8.is_empty() => {
                         cursor.at += length;
                         next
                     }
@@ -127,7 +127,7 @@ impl<'o> Row<'o> {
         Ok(())
     }
 
-    /// Place of a name that follows the place `before`.
+    /// Looks a name up, first behind the index `before`, where the last record had it.
     fn look_up(&mut self, structs: &mut Structs, name: Quoted<'_>, before: usize) -> usize {
         match self.plain(name) {
             Ok(name) => structs.names.look_up(before, name.as_bytes()),
@@ -143,7 +143,7 @@ impl<'o> Row<'o> {
         cursor: &mut Cursor<'_>,
         path: &Path<'_>,
         depth: usize,
-    ) -> Decoded {
+    ) -> DecodeResult {
         let (start, row) = (cursor.at, structs.rows());
         let path = Path::Field(path, structs.fields[index].name());
         let child = &mut structs.children[index];
@@ -175,7 +175,7 @@ impl<'o> Row<'o> {
         start: usize,
         fault: &Fault,
         depth: usize,
-    ) -> Decoded {
+    ) -> DecodeResult {
         cursor.at = start;
         if self.objects.options.partial_results {
             return cursor.skip_value(depth);
@@ -209,8 +209,8 @@ impl<'o> Row<'o> {
         Ok(())
     }
 
-    /// Decodes a repeated field: the last value counts, unless it is bad. So it is first tried as another row. Returns
-    /// the fault of a bad value.
+    /// Decodes a repeated field: the last value counts, unless it is bad. So it is first decoded into a row of its
+    /// own. Returns the fault of a bad value.
     #[cold]
     fn field_again(
         &mut self,
@@ -239,8 +239,8 @@ impl<'o> Row<'o> {
 
     /// Keeps the first fault. Returns it as an error if the value cannot be decoded further.
     #[cold]
-    fn note(&mut self, fault: &Fault, path: &Path<'_>) -> Decoded {
-        self.first.get_or_insert_with(|| BadValue {
+    fn note(&mut self, fault: &Fault, path: &Path<'_>) -> DecodeResult {
+        self.first.get_or_insert_with(|| ValueFault {
             path: path.text(),
             reason: fault.reason,
             position: fault.position,
@@ -250,7 +250,7 @@ impl<'o> Row<'o> {
 
     /// Decodes any value as a row of the column. After an error the column's children may hold part of that row.
     #[inline(always)]
-    fn value(&mut self, column: &mut Column, cursor: &mut Cursor<'_>, path: &Path<'_>, depth: usize) -> Decoded {
+    fn value(&mut self, column: &mut Column, cursor: &mut Cursor<'_>, path: &Path<'_>, depth: usize) -> DecodeResult {
         // Shortcut for the most frequent types, without a token between cursor and column.
         match (&mut *column, cursor.peek()) {
             (Column::Utf8(texts), Some(b'"')) => {
@@ -280,7 +280,7 @@ impl<'o> Row<'o> {
     }
 
     #[inline(always)]
-    fn text(&mut self, texts: &mut Texts, quoted: Quoted<'_>, start: usize) -> Decoded {
+    fn text(&mut self, texts: &mut Texts, quoted: Quoted<'_>, start: usize) -> DecodeResult {
         let text = self.plain(quoted)?;
         let bytes = text.len();
         if !texts.push(text) {
@@ -291,7 +291,13 @@ impl<'o> Row<'o> {
     }
 
     #[inline(never)]
-    fn other_value(&mut self, column: &mut Column, cursor: &mut Cursor<'_>, path: &Path<'_>, depth: usize) -> Decoded {
+    fn other_value(
+        &mut self,
+        column: &mut Column,
+        cursor: &mut Cursor<'_>,
+        path: &Path<'_>,
+        depth: usize,
+    ) -> DecodeResult {
         // Move to the value, for its position and source text.
         cursor.peek();
         let start = cursor.at;
@@ -339,7 +345,7 @@ impl<'o> Row<'o> {
         value: Value<'_>,
         cursor: &mut Cursor<'_>,
         (start, depth): (usize, usize),
-    ) -> Decoded {
+    ) -> DecodeResult {
         let name = column.type_name();
         let fault = |reason| Fault { reason, position: start };
         let unreadable = fault(Reason::Unreadable(name));
@@ -409,7 +415,7 @@ impl<'o> Row<'o> {
         self.objects.plain(quoted).map(|(text, _)| text)
     }
 
-    fn array(&mut self, lists: &mut Lists, cursor: &mut Cursor<'_>, path: &Path<'_>, depth: usize) -> Decoded {
+    fn array(&mut self, lists: &mut Lists, cursor: &mut Cursor<'_>, path: &Path<'_>, depth: usize) -> DecodeResult {
         if !cursor.take(b']') {
             let element_bytes = lists.child.row_bytes();
             let mut index = 0;
@@ -430,7 +436,7 @@ impl<'o> Row<'o> {
         if lists.end_row() { Ok(()) } else { Err(cursor.fault(Reason::RowTooLarge(i32::MAX as usize))) }
     }
 
-    fn map(&mut self, maps: &mut Maps, cursor: &mut Cursor<'_>, path: &Path<'_>, depth: usize) -> Decoded {
+    fn map(&mut self, maps: &mut Maps, cursor: &mut Cursor<'_>, path: &Path<'_>, depth: usize) -> DecodeResult {
         if !cursor.take(b'}') {
             let entry_bytes = 4 + maps.values.row_bytes();
             loop {
@@ -456,7 +462,7 @@ impl<'o> Row<'o> {
     }
 
     /// Counts the bytes of an element or entry before it is decoded.
-    fn charge(&mut self, bytes: usize, cursor: &Cursor<'_>) -> Decoded {
+    fn charge(&mut self, bytes: usize, cursor: &Cursor<'_>) -> DecodeResult {
         match self.bytes_left.checked_sub(bytes) {
             Some(left) => {
                 self.bytes_left = left;

@@ -7,7 +7,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 use monedula_columns::{BadValue, BufferPool, Lookup, RecordContext};
 
-use super::error::{BadProtobuf, Decoded, ProtobufReason};
+use super::error::{BadProtobuf, DecodeResult, ProtobufReason};
 use super::framing::{Frame, Framed, MessageName, MessageNaming, unframed};
 use super::options::ProtobufOptions;
 use super::plan::{MessagePlan, plan};
@@ -305,7 +305,7 @@ impl ProtobufDecoder {
 
     /// Decodes a value, whose frame may have been found in the headers.
     #[inline]
-    fn decode(&mut self, value: &[u8], frame: Option<Framed<'_>>) -> Decoded {
+    fn decode(&mut self, value: &[u8], frame: Option<Framed<'_>>) -> DecodeResult {
         let frame = match (self.plan.framing, frame) {
             (Framing::Bare | Framing::SingleObject, _) => return self.message(value, 0),
             (Framing::Glue, _) => return self.decode_glue(value),
@@ -316,7 +316,7 @@ impl ProtobufDecoder {
         self.decode_framed(value, &frame.map_err(|reason| BadProtobuf::new(reason, 0))?)
     }
 
-    fn decode_glue(&mut self, value: &[u8]) -> Decoded {
+    fn decode_glue(&mut self, value: &[u8]) -> DecodeResult {
         let framed = Framing::Glue.unframed(value, None, self.plan.options.max_row_bytes);
         let Unframed { key, bytes, start } = framed.map_err(|reason| BadProtobuf::new(unframed(reason), 0))?;
         let frame = Frame::of_glue(key, &bytes, start).map_err(|reason| BadProtobuf::new(reason, start))?;
@@ -324,7 +324,7 @@ impl ProtobufDecoder {
     }
 
     #[inline]
-    fn decode_framed(&mut self, value: &[u8], frame: &Frame<'_>) -> Decoded {
+    fn decode_framed(&mut self, value: &[u8], frame: &Frame<'_>) -> DecodeResult {
         let named = (frame.key, frame.by, frame.named);
         if self.known.get(self.last).is_none_or(|(key, by, name)| (*key, *by, &**name) != named) {
             self.last = self.find(frame).map_err(|reason| BadProtobuf::new(reason, 0))?;
@@ -367,7 +367,7 @@ impl ProtobufDecoder {
     }
 
     #[inline]
-    fn message(&mut self, value: &[u8], start: usize) -> Decoded {
+    fn message(&mut self, value: &[u8], start: usize) -> DecodeResult {
         let Self { plan, root, parts, .. } = self;
         if parts.capacity() > MAX_KEPT_PARTS {
             *parts = Vec::new();

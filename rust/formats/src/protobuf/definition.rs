@@ -1,7 +1,7 @@
 //! The files of a schema as declared, with names not resolved yet. They are read from descriptors here, and from text
 //! in `text.rs`.
 
-use super::error::{Decoded, ProtobufReason};
+use super::error::{DecodeResult, ProtobufReason};
 use super::wire::{BYTES, Cursor, VARINT};
 use crate::json::base64;
 
@@ -112,7 +112,7 @@ pub(crate) fn base64_of(text: &str) -> Option<Vec<u8>> {
 }
 
 /// The file of a `FileDescriptorProto`.
-pub(crate) fn file_of(bytes: &[u8]) -> Decoded<File> {
+pub(crate) fn file_of(bytes: &[u8]) -> DecodeResult<File> {
     read_file(Cursor::new(bytes, 0))
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn encoded(name: &str, text: &str) -> Option<File> {
 }
 
 /// Files of a `FileDescriptorSet`.
-pub(crate) fn descriptor_set(bytes: &[u8]) -> Decoded<Vec<File>> {
+pub(crate) fn descriptor_set(bytes: &[u8]) -> DecodeResult<Vec<File>> {
     let mut files = Vec::new();
     each_field(&mut Cursor::new(bytes, 0), |number, content| {
         if let (1, Content::Bytes(file)) = (number, content) {
@@ -141,7 +141,7 @@ enum Content<'v> {
     Bytes(Cursor<'v>),
 }
 
-fn each_field<'v>(cursor: &mut Cursor<'v>, mut met: impl FnMut(u32, Content<'v>) -> Decoded) -> Decoded {
+fn each_field<'v>(cursor: &mut Cursor<'v>, mut met: impl FnMut(u32, Content<'v>) -> DecodeResult) -> DecodeResult {
     while !cursor.is_at_end() {
         let (number, wire) = cursor.tag()?;
         match wire {
@@ -156,14 +156,14 @@ fn each_field<'v>(cursor: &mut Cursor<'v>, mut met: impl FnMut(u32, Content<'v>)
     Ok(())
 }
 
-fn read_text(cursor: &Cursor<'_>) -> Decoded<String> {
+fn read_text(cursor: &Cursor<'_>) -> DecodeResult<String> {
     match std::str::from_utf8(cursor.bytes.get(cursor.at..).unwrap_or_default()) {
         Ok(text) => Ok(text.to_owned()),
         Err(_) => Err(cursor.fault(ProtobufReason::NotUtf8)),
     }
 }
 
-fn read_file(mut cursor: Cursor<'_>) -> Decoded<File> {
+fn read_file(mut cursor: Cursor<'_>) -> DecodeResult<File> {
     let mut file = File::default();
     each_field(&mut cursor, |number, content| {
         match (number, content) {
@@ -183,7 +183,7 @@ fn read_file(mut cursor: Cursor<'_>) -> Decoded<File> {
     Ok(file)
 }
 
-fn read_message(mut cursor: Cursor<'_>, depth: usize) -> Decoded<Message> {
+fn read_message(mut cursor: Cursor<'_>, depth: usize) -> DecodeResult<Message> {
     if depth == MAX_DEPTH {
         return Err(cursor.fault(ProtobufReason::TooDeep));
     }
@@ -207,7 +207,7 @@ fn read_message(mut cursor: Cursor<'_>, depth: usize) -> Decoded<Message> {
     Ok(message)
 }
 
-fn read_name(cursor: &mut Cursor<'_>) -> Decoded<String> {
+fn read_name(cursor: &mut Cursor<'_>) -> DecodeResult<String> {
     let mut name = String::new();
     each_field(cursor, |number, content| {
         if let (1, Content::Bytes(text)) = (number, content) {
@@ -219,7 +219,7 @@ fn read_name(cursor: &mut Cursor<'_>) -> Decoded<String> {
 }
 
 /// Numbers as a text has them; those of descriptors end before their last.
-fn read_range(mut cursor: Cursor<'_>) -> Decoded<String> {
+fn read_range(mut cursor: Cursor<'_>) -> DecodeResult<String> {
     let (mut first, mut end) = (0, 0);
     each_field(&mut cursor, |number, content| {
         match (number, content) {
@@ -236,7 +236,7 @@ fn read_range(mut cursor: Cursor<'_>) -> Decoded<String> {
     })
 }
 
-fn read_field(mut cursor: Cursor<'_>) -> Decoded<Field> {
+fn read_field(mut cursor: Cursor<'_>) -> DecodeResult<Field> {
     let mut field = Field::default();
     each_field(&mut cursor, |number, content| {
         match (number, content) {
@@ -261,7 +261,7 @@ fn read_field(mut cursor: Cursor<'_>) -> Decoded<Field> {
     Ok(field)
 }
 
-fn read_enum(mut cursor: Cursor<'_>) -> Decoded<Enum> {
+fn read_enum(mut cursor: Cursor<'_>) -> DecodeResult<Enum> {
     let mut read = Enum::default();
     each_field(&mut cursor, |number, content| {
         match (number, content) {
@@ -287,7 +287,7 @@ fn read_enum(mut cursor: Cursor<'_>) -> Decoded<Enum> {
 }
 
 /// Features among options, which have this field number, and true if option 7 is set.
-fn read_options(mut cursor: Cursor<'_>, features_number: u32) -> Decoded<(Features, bool)> {
+fn read_options(mut cursor: Cursor<'_>, features_number: u32) -> DecodeResult<(Features, bool)> {
     let (mut features, mut is_seventh) = (Features::default(), false);
     each_field(&mut cursor, |number, content| {
         match content {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::error::{BadProtobuf, Decoded, ProtobufReason};
+use super::error::{BadProtobuf, DecodeResult, ProtobufReason};
 use super::plan::{FieldStep, MapPlan};
 use super::row::{Row, is_known};
 use super::scalar::{scalar, zero};
@@ -41,7 +41,7 @@ impl Row<'_> {
         maps: &mut Maps,
         cursor: &Cursor<'_>,
         parts: Range<usize>,
-    ) -> Decoded {
+    ) -> DecodeResult {
         self.charge(parts.len(), plan.bytes, cursor)?;
         if let [part] = &self.parts[parts.clone()] {
             let (start, end) = (part.start, part.end.unwrap_or(part.start));
@@ -69,7 +69,7 @@ impl Row<'_> {
         Ok(())
     }
 
-    fn entry(&mut self, plan: &MapPlan, maps: &mut Maps, cursor: &Cursor<'_>, entry: &Entry<'_>) -> Decoded {
+    fn entry(&mut self, plan: &MapPlan, maps: &mut Maps, cursor: &Cursor<'_>, entry: &Entry<'_>) -> DecodeResult {
         let (start, end) = entry.whole;
         let is_pushed = match entry.key_at {
             Some(at) => scalar(&plan.key, &mut maps.keys, &mut cursor.part(at, end)).map(|()| true)?,
@@ -84,7 +84,13 @@ impl Row<'_> {
         })
     }
 
-    fn entry_value(&mut self, plan: &MapPlan, column: &mut Column, cursor: &Cursor<'_>, entry: &Entry<'_>) -> Decoded {
+    fn entry_value(
+        &mut self,
+        plan: &MapPlan,
+        column: &mut Column,
+        cursor: &Cursor<'_>,
+        entry: &Entry<'_>,
+    ) -> DecodeResult {
         let (start, end) = entry.whole;
         match (&plan.value, entry.values) {
             (step, Some(Values { are_several: true, .. })) if step.is_message() => {
@@ -106,7 +112,7 @@ impl Row<'_> {
 }
 
 /// Locates key and value of an entry; `None` if the value is an unknown number of a closed enum.
-fn entry<'v>(plan: &MapPlan, mut cursor: Cursor<'v>) -> Decoded<Option<Entry<'v>>> {
+fn entry<'v>(plan: &MapPlan, mut cursor: Cursor<'v>) -> DecodeResult<Option<Entry<'v>>> {
     let whole = (cursor.at, cursor.bytes.len());
     let empty = if matches!(plan.key, FieldStep::Text) { Key::Text("") } else { Key::Number(0) };
     let mut entry = Entry { key: empty, key_at: None, values: None, whole };
@@ -147,7 +153,7 @@ fn entry<'v>(plan: &MapPlan, mut cursor: Cursor<'v>) -> Decoded<Option<Entry<'v>
 }
 
 /// Reads a key, truncated to the bits of its type.
-fn key<'v>(step: &FieldStep, cursor: &mut Cursor<'v>) -> Decoded<Key<'v>> {
+fn key<'v>(step: &FieldStep, cursor: &mut Cursor<'v>) -> DecodeResult<Key<'v>> {
     Ok(match step {
         FieldStep::Text => Key::Text(cursor.text()?),
         FieldStep::Fixed32 | FieldStep::Fixed32AsLong => Key::Number(u64::from(u32::from_le_bytes(cursor.array()?))),
@@ -173,7 +179,7 @@ fn shown(step: &FieldStep, column: &Column, number: u64) -> String {
 }
 
 /// Joins all values of an entry, so that they decode as one merged message.
-fn merged(plan: &MapPlan, mut cursor: Cursor<'_>) -> Decoded<Vec<u8>> {
+fn merged(plan: &MapPlan, mut cursor: Cursor<'_>) -> DecodeResult<Vec<u8>> {
     let mut all = Vec::new();
     while !cursor.is_at_end() {
         match cursor.tag()? {

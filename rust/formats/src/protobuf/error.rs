@@ -1,11 +1,11 @@
 //! Faults of values.
 
-use crate::error::{BadValue, GIVE_CONFLUENT};
+use crate::error::{GIVE_CONFLUENT, ValueFault};
 
 /// A value that cannot be decoded.
-pub type BadProtobuf = BadValue<ProtobufReason>;
+pub type BadProtobuf = ValueFault<ProtobufReason>;
 
-pub(crate) type Decoded<T = ()> = Result<T, Box<BadProtobuf>>;
+pub(crate) type DecodeResult<T = ()> = Result<T, Box<BadProtobuf>>;
 
 /// Kinds of faults in a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

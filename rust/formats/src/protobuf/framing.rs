@@ -2,7 +2,7 @@
 
 use monedula_columns::{RecordContext, text_of};
 
-use super::error::{Decoded, ProtobufReason};
+use super::error::{DecodeResult, ProtobufReason};
 use super::wire::{BYTES, Cursor};
 use crate::avro::{AvroReason, Framing, WriterKey};
 
@@ -117,12 +117,12 @@ pub(crate) fn unframed(reason: AvroReason) -> ProtobufReason {
     }
 }
 
-fn name(found: Decoded<&[u8]>) -> Result<MessageName, ProtobufReason> {
+fn name(found: DecodeResult<&[u8]>) -> Result<MessageName, ProtobufReason> {
     let text = found.ok().and_then(|bytes| text_of(bytes).ok()).filter(|text| !text.is_empty());
     text.map(|text| MessageName::Name(text.into())).ok_or_else(|| ProtobufReason::NotFramed(NO_REF.into()))
 }
 
-fn name_of_ref<'v>(cursor: &mut Cursor<'v>) -> Decoded<&'v [u8]> {
+fn name_of_ref<'v>(cursor: &mut Cursor<'v>) -> DecodeResult<&'v [u8]> {
     let mut name = &[][..];
     while !cursor.is_at_end() {
         match cursor.tag()? {

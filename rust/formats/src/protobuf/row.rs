@@ -4,7 +4,7 @@
 //! and map entries are only noted where they occur, and are decoded at the end of the message: only then it is known
 //! which of them are parts of one message, and each part is decoded once.
 
-use super::error::{BadProtobuf, Decoded, ProtobufReason};
+use super::error::{BadProtobuf, DecodeResult, ProtobufReason};
 use super::plan::{Absent, FieldPlan, FieldStep, ItemPlan, MessagePlan};
 use super::scalar::{micros, scalar, wrapper, zero};
 use super::schema::Enum;
@@ -56,7 +56,12 @@ impl Seen {
 
 impl Row<'_> {
     /// Decodes one message as a row of the structs. After an error the columns may hold part of that row.
-    pub(crate) fn message(&mut self, plan: &MessagePlan, structs: &mut Structs, cursor: &mut Cursor<'_>) -> Decoded {
+    pub(crate) fn message(
+        &mut self,
+        plan: &MessagePlan,
+        structs: &mut Structs,
+        cursor: &mut Cursor<'_>,
+    ) -> DecodeResult {
         let (mark, rows) = (self.parts.len(), structs.rows());
         let mut seen = Seen(0);
         while let Some(byte) = cursor.peek() {
@@ -103,7 +108,7 @@ impl Row<'_> {
         structs: &mut Structs,
         cursor: &mut Cursor<'_>,
         seen: &mut Seen,
-    ) -> Decoded {
+    ) -> DecodeResult {
         let (rows, child) = (structs.rows(), &mut structs.children[index]);
         let group = field.oneof.as_ref().map_or(index, |oneof| oneof.group);
         match (&field.step, child) {
@@ -149,7 +154,7 @@ impl Row<'_> {
         structs: &mut Structs,
         cursor: &mut Cursor<'_>,
         seen: &mut Seen,
-    ) -> Decoded<Option<(usize, u8)>> {
+    ) -> DecodeResult<Option<(usize, u8)>> {
         let start = cursor.at;
         let (number, wire) = cursor.tag()?;
         let Ok(place) = plan.by_number.binary_search_by_key(&number, |(number, _)| *number) else {
@@ -184,7 +189,7 @@ impl Row<'_> {
         wire: u8,
         lists: &mut Lists,
         cursor: &mut Cursor<'_>,
-    ) -> Decoded {
+    ) -> DecodeResult {
         if wire != BYTES || items.wire == BYTES {
             self.charge(1, items.bytes, cursor)?;
             return self.element(items, number, wire, lists, cursor);
@@ -205,7 +210,7 @@ impl Row<'_> {
         wire: u8,
         lists: &mut Lists,
         cursor: &mut Cursor<'_>,
-    ) -> Decoded {
+    ) -> DecodeResult {
         match &items.step {
             FieldStep::Enum(of) | FieldStep::EnumNumber(Some(of)) if of.is_closed && !is_known(of, cursor)? => {
                 cursor.varint().map(|_| ())
@@ -228,7 +233,7 @@ impl Row<'_> {
         cursor: &Cursor<'_>,
         mark: usize,
         seen: &mut Seen,
-    ) -> Decoded {
+    ) -> DecodeResult {
         let parts = self.parts.get_mut(mark..).unwrap_or_default();
         if !parts.is_sorted_by_key(|part| part.group) {
             parts.sort_by_key(|part| part.group);
@@ -264,7 +269,7 @@ impl Row<'_> {
         child: &mut Column,
         cursor: &Cursor<'_>,
         parts: std::ops::Range<usize>,
-    ) -> Decoded {
+    ) -> DecodeResult {
         if let (FieldStep::Map(plan), Column::Map(maps)) = (&field.step, &mut *child) {
             return self.entries(plan, maps, cursor, parts);
         }
@@ -287,7 +292,7 @@ impl Row<'_> {
     }
 
     /// Decodes the content of a sub-message.
-    pub(super) fn part(&mut self, step: &FieldStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
+    pub(super) fn part(&mut self, step: &FieldStep, column: &mut Column, cursor: &mut Cursor<'_>) -> DecodeResult {
         match (step, column) {
             (FieldStep::Message(plan), Column::Struct(structs)) => self.message(plan, structs, cursor),
             (FieldStep::Wrapper(step), column) => wrapper(step, column, cursor),
@@ -305,7 +310,7 @@ impl Row<'_> {
     }
 
     /// Appends the name of an enum's number, or the number itself if it has no name.
-    pub(super) fn enum_name(&mut self, of: &Enum, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
+    pub(super) fn enum_name(&mut self, of: &Enum, column: &mut Column, cursor: &mut Cursor<'_>) -> DecodeResult {
         let start = cursor.at;
         // Excess bits are cut off, as in Google's parsers.
         let number = cursor.varint()? as i32;
@@ -325,7 +330,7 @@ impl Row<'_> {
 
     /// Counts the bytes of `count` items before they are decoded.
     #[inline(always)]
-    pub(super) fn charge(&mut self, count: usize, bytes: usize, cursor: &Cursor<'_>) -> Decoded {
+    pub(super) fn charge(&mut self, count: usize, bytes: usize, cursor: &Cursor<'_>) -> DecodeResult {
         match count.checked_mul(bytes).and_then(|bytes| self.bytes_left.checked_sub(bytes)) {
             Some(left) => {
                 self.bytes_left = left;
@@ -353,13 +358,13 @@ fn clear(others: &[usize], structs: &mut Structs, seen: &mut Seen) {
 }
 
 /// Returns true if the enum has the next number, which is not consumed.
-pub(super) fn is_known(of: &Enum, cursor: &Cursor<'_>) -> Decoded<bool> {
+pub(super) fn is_known(of: &Enum, cursor: &Cursor<'_>) -> DecodeResult<bool> {
     Ok(of.values.contains_key(&(cursor.clone().varint()? as i32)))
 }
 
 /// Ends the row of the fields that the message lacks.
 #[inline(never)]
-fn fill(plan: &MessagePlan, structs: &mut Structs, cursor: &Cursor<'_>, seen: &Seen) -> Decoded {
+fn fill(plan: &MessagePlan, structs: &mut Structs, cursor: &Cursor<'_>, seen: &Seen) -> DecodeResult {
     let rows = structs.rows();
     for (index, (field, child)) in plan.fields.iter().zip(&mut structs.children).enumerate() {
         if field.absent != Absent::Ended && seen.has(index, child, rows) {

@@ -1,13 +1,13 @@
 //! Decoding of scalars, and of Google's messages that become scalars.
 
-use super::error::{BadProtobuf, Decoded, ProtobufReason};
+use super::error::{BadProtobuf, DecodeResult, ProtobufReason};
 use super::plan::FieldStep;
 use super::wire::{BYTES, Cursor, FIXED32, FIXED64, VARINT};
 use crate::column::Column;
 
 /// Decodes one value behind its tag as a row of the column.
 #[inline(always)]
-pub(crate) fn scalar(step: &FieldStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
+pub(crate) fn scalar(step: &FieldStep, column: &mut Column, cursor: &mut Cursor<'_>) -> DecodeResult {
     match (step, column) {
         (FieldStep::Varint64, Column::Int64(values) | Column::UInt64(values)) => {
             values.push(cursor.varint()?.to_ne_bytes());
@@ -32,7 +32,7 @@ pub(crate) fn scalar(step: &FieldStep, column: &mut Column, cursor: &mut Cursor<
 }
 
 #[inline(never)]
-fn rarer(step: &FieldStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
+fn rarer(step: &FieldStep, column: &mut Column, cursor: &mut Cursor<'_>) -> DecodeResult {
     match (step, column) {
         (FieldStep::Fixed32, Column::Float32(values) | Column::Int32(values) | Column::UInt32(values)) => {
             values.push(u32::from_le_bytes(cursor.array()?).to_ne_bytes());
@@ -83,7 +83,7 @@ pub(crate) fn zero(step: &FieldStep, column: &mut Column) -> bool {
 }
 
 /// Decodes a wrapper's only field, number 1.
-pub(crate) fn wrapper(step: &FieldStep, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
+pub(crate) fn wrapper(step: &FieldStep, column: &mut Column, cursor: &mut Cursor<'_>) -> DecodeResult {
     let expected = match step {
         FieldStep::Fixed64 | FieldStep::Fixed64AsDecimal => FIXED64,
         FieldStep::Fixed32 | FieldStep::Fixed32AsLong => FIXED32,
@@ -105,7 +105,7 @@ pub(crate) fn wrapper(step: &FieldStep, column: &mut Column, cursor: &mut Cursor
 }
 
 /// Reads the next tag, and returns true if its field has this number; other fields are skipped.
-fn field_of(cursor: &mut Cursor<'_>, wanted: u32, expected: u8) -> Decoded<bool> {
+fn field_of(cursor: &mut Cursor<'_>, wanted: u32, expected: u8) -> DecodeResult<bool> {
     let start = cursor.at;
     match cursor.tag()? {
         (number, found) if number == wanted && found != expected => {
@@ -117,7 +117,7 @@ fn field_of(cursor: &mut Cursor<'_>, wanted: u32, expected: u8) -> Decoded<bool>
 }
 
 /// Microseconds of a `Timestamp` or `Duration`: seconds are field 1, nanoseconds field 2.
-pub(crate) fn micros(cursor: &mut Cursor<'_>, name: &'static str) -> Decoded<i64> {
+pub(crate) fn micros(cursor: &mut Cursor<'_>, name: &'static str) -> DecodeResult<i64> {
     let start = cursor.at;
     let (mut seconds, mut nanos) = (0_i64, 0_i32);
     while !cursor.is_at_end() {

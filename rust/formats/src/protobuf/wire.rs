@@ -2,7 +2,7 @@
 
 use monedula_columns::text_of;
 
-use super::error::{BadProtobuf, Decoded, ProtobufReason};
+use super::error::{BadProtobuf, DecodeResult, ProtobufReason};
 use crate::varint::short_varint;
 
 /// Limit on the nesting of groups that are skipped, as in Google's parsers.
@@ -52,7 +52,7 @@ impl<'v> Cursor<'v> {
     }
 
     #[inline(always)]
-    pub(crate) fn varint(&mut self) -> Decoded<u64> {
+    pub(crate) fn varint(&mut self) -> DecodeResult<u64> {
         match self.bytes.get(self.at) {
             Some(byte) if *byte < 0x80 => {
                 self.at += 1;
@@ -63,7 +63,7 @@ impl<'v> Cursor<'v> {
     }
 
     #[inline]
-    fn long_varint(&mut self) -> Decoded<u64> {
+    fn long_varint(&mut self) -> DecodeResult<u64> {
         if let Some((value, length)) = short_varint(self.bytes, self.at) {
             self.at += length;
             return Ok(value);
@@ -85,13 +85,13 @@ impl<'v> Cursor<'v> {
     }
 
     #[inline(always)]
-    pub(crate) fn zigzag(&mut self) -> Decoded<i64> {
+    pub(crate) fn zigzag(&mut self) -> DecodeResult<i64> {
         let zigzag = self.varint()?;
         Ok((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64))
     }
 
     #[inline(always)]
-    pub(crate) fn array<const LENGTH: usize>(&mut self) -> Decoded<[u8; LENGTH]> {
+    pub(crate) fn array<const LENGTH: usize>(&mut self) -> DecodeResult<[u8; LENGTH]> {
         match self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()) {
             Some(taken) => {
                 self.at += LENGTH;
@@ -103,7 +103,7 @@ impl<'v> Cursor<'v> {
 
     /// Reads length-prefixed bytes.
     #[inline(always)]
-    pub(crate) fn take(&mut self) -> Decoded<&'v [u8]> {
+    pub(crate) fn take(&mut self) -> DecodeResult<&'v [u8]> {
         let start = self.at;
         let length = self.varint()?;
         let rest = self.bytes.get(self.at..).unwrap_or_default();
@@ -117,14 +117,14 @@ impl<'v> Cursor<'v> {
     }
 
     #[inline(always)]
-    pub(crate) fn text(&mut self) -> Decoded<&'v str> {
+    pub(crate) fn text(&mut self) -> DecodeResult<&'v str> {
         let start = self.at;
         text_of(self.take()?).map_err(|_| BadProtobuf::new(ProtobufReason::NotUtf8, start))
     }
 
     /// Reads a field's number and wire type.
     #[inline]
-    pub(crate) fn tag(&mut self) -> Decoded<(u32, u8)> {
+    pub(crate) fn tag(&mut self) -> DecodeResult<(u32, u8)> {
         let start = self.at;
         let tag = self.varint()?;
         let (number, wire) = (tag >> 3, (tag & 7) as u8);
@@ -135,7 +135,7 @@ impl<'v> Cursor<'v> {
     }
 
     /// Skips the content of a field.
-    pub(crate) fn skip(&mut self, number: u32, wire: u8) -> Decoded {
+    pub(crate) fn skip(&mut self, number: u32, wire: u8) -> DecodeResult {
         match wire {
             VARINT => self.varint().map(|_| ()),
             FIXED64 => self.array::<8>().map(|_| ()),
@@ -148,7 +148,7 @@ impl<'v> Cursor<'v> {
 
     /// Start and end of a sub-message's content; moves the cursor behind it.
     #[inline(always)]
-    pub(crate) fn message(&mut self, number: u32, wire: u8) -> Decoded<(usize, usize)> {
+    pub(crate) fn message(&mut self, number: u32, wire: u8) -> DecodeResult<(usize, usize)> {
         if wire == GROUP {
             return self.group(number);
         }
@@ -157,7 +157,7 @@ impl<'v> Cursor<'v> {
     }
 
     /// Same as [`Self::message`], for a group whose start tag has been read.
-    fn group(&mut self, number: u32) -> Decoded<(usize, usize)> {
+    fn group(&mut self, number: u32) -> DecodeResult<(usize, usize)> {
         let start = self.at;
         let (mut open, mut depth) = ([0; MAX_DEPTH], 1);
         open[0] = number;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_array::{Array, StructArray};
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use monedula_columns::BufferPool;
-use monedula_formats::{Appended, BadValue, JsonDecoder, JsonOptions, Mode};
+use monedula_formats::{Appended, JsonDecoder, JsonOptions, Mode, ValueFault};
 
 pub(crate) fn field(name: &str, data_type: DataType) -> Field {
     Field::new(name, data_type, true)
@@ -68,7 +68,7 @@ pub(crate) fn rows(fields: &Fields, texts: &[impl AsRef<[u8]>]) -> StructArray {
 }
 
 /// Field `a` of `{"a": <json>}` as Debug shows its only value, or the fault.
-pub(crate) fn one(data_type: &DataType, json: &str) -> Result<String, BadValue> {
+pub(crate) fn one(data_type: &DataType, json: &str) -> Result<String, ValueFault> {
     let mut decoder = decoder(vec![field("a", data_type.clone())], Mode::Permissive);
     let text = format!("{{\"a\":{json}}}");
     match decoder.append(Some(text.as_bytes())).expect("permissive") {

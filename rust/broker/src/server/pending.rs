@@ -11,13 +11,13 @@ use crate::BrokerError;
 
 /// A broker that is starting: it reads its data directory and opens the ports of its nodes.
 #[derive(Debug)]
-pub struct Starting {
+pub struct PendingStart {
     /// Dropping it, while the broker has not started, stops the thread.
     pub(super) broker: Option<Broker>,
     pub(super) listening: Receiver<Result<Listening, BrokerError>>,
 }
 
-impl Starting {
+impl PendingStart {
     /// Waits until the broker runs, at most until the time `until`. Returns `None` if it does not run by then.
     ///
     /// # Errors
@@ -33,9 +33,9 @@ impl Starting {
 
 /// A command whose answer is pending.
 #[derive(Debug)]
-pub struct Answering(pub(super) Receiver<Result<Value, BrokerError>>);
+pub struct PendingCommand(pub(super) Receiver<Result<Value, BrokerError>>);
 
-impl Answering {
+impl PendingCommand {
     /// Waits for the answer, at most until the time `until`. Returns `None` if there is none by then.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Answering {
     /// Waits for the answer.
     ///
     /// # Errors
-    /// The errors of [`Answering::wait_until`].
+    /// The errors of [`PendingCommand::wait_until`].
     pub fn wait(&self) -> Result<Value, BrokerError> {
         self.0.recv().unwrap_or(Err(BrokerError::Stopped))
     }

@@ -1,4 +1,4 @@
-//! Answers of a registry. A schema never changes, so it is kept for good; that there is none may change.
+//! SchemaCache of a registry. A schema never changes, so it is kept for good; that there is none may change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use monedula_columns::{Awaited, Lookup};
 
 use super::fetch::NoAnswer;
-use super::{Registered, RegisteredSchema, SchemaRequest};
+use super::{SchemaResult, RegisteredSchema, SchemaRequest};
 
 /// Time for which an id counts as unknown: a schema may be registered after the record that names it was read, or not
 /// yet be known to every node of the registry.
@@ -20,15 +20,15 @@ const FAILED_FOR: Duration = Duration::from_secs(1);
 const MAX_MISSING: usize = 10_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Answers {
+pub(super) struct SchemaCache {
     known: BTreeMap<SchemaRequest, Arc<RegisteredSchema>>,
     asked: BTreeMap<SchemaRequest, Arc<Awaited>>,
     without: BTreeMap<SchemaRequest, (NoAnswer, Instant)>,
 }
 
-impl Answers {
+impl SchemaCache {
     /// The answer that is kept; `None` if the registry is to be asked.
-    pub(super) fn get(&self, key: &SchemaRequest, now: Instant) -> Option<Lookup<Registered>> {
+    pub(super) fn get(&self, key: &SchemaRequest, now: Instant) -> Option<Lookup<SchemaResult>> {
         if let Some(schema) = self.known.get(key) {
             return Some(Lookup::Ready(Ok(Arc::clone(schema))));
         }
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn what_there_is_stands_for_good_and_what_there_is_not_for_a_short_time() {
-        let (mut answers, now) = (Answers::default(), Instant::now());
+        let (mut answers, now) = (SchemaCache::default(), Instant::now());
         assert!(answers.get(&KEY, now).is_none());
         answers.begin(KEY, Arc::default());
         assert!(matches!(answers.get(&KEY, now), Some(Lookup::Pending(_))));
