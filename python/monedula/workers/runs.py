@@ -1,4 +1,7 @@
-"""`Run`: the common part of runs with threads and runs with tasks. Nothing here waits."""
+"""`Run`: the common part of runs with threads and runs with tasks. Nothing here waits.
+
+Which rows are finished, and so may be committed, is counted in `progress.py`.
+"""
 
 from collections.abc import Callable, Iterator
 from time import monotonic

@@ -10,7 +10,7 @@ use monedula_protocol::messages::delete_acls::{DeleteAclsFilter, DeleteAclsFilte
 use monedula_protocol::messages::describe_acls::{DescribeAclsRequest, DescribeAclsResource};
 
 use super::call::{AdminCall, Answers, CallResult, ItemCall, Items, Recipient, Refusal, read};
-use super::types::words;
+use super::words::words;
 use super::{Admin, AdminContext};
 use crate::net::network::NodeId;
 

@@ -20,7 +20,7 @@ mod quorum;
 mod reassignments;
 mod scram_credentials;
 mod topics;
-mod types;
+mod words;
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};

@@ -16,7 +16,7 @@ use monedula_protocol::secret::Secret;
 use monedula_protocol::types::SecretBytes;
 
 use super::call::{AdminCall, Answers, CallResult, ItemCall, Items, Recipient, Refusal, read, refused};
-use super::types::words;
+use super::words::words;
 use super::{Admin, AdminContext};
 use crate::blocking;
 use crate::coordinator::Failure;

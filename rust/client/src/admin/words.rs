@@ -36,13 +36,13 @@ macro_rules! words {
             /// # Errors
             /// [`ClientError::Argument`], with the words that there are.
             pub fn from_word(word: &str) -> Result<Self, $crate::error::ClientError> {
-                $crate::admin::types::number_of(Self::WORDS, word, $what).map(Self)
+                $crate::admin::words::number_of(Self::WORDS, word, $what).map(Self)
             }
         }
 
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(&$crate::admin::types::word_of(Self::WORDS, self.0))
+                f.write_str(&$crate::admin::words::word_of(Self::WORDS, self.0))
             }
         }
     };

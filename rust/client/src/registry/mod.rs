@@ -3,12 +3,12 @@
 //! [`SchemaRegistry::ask`] does not block: a walk that meets an unknown id is told what to wait for. A few threads,
 //! which live while there is something to ask, do the requests.
 
-mod schema_cache;
 mod authorization;
 mod fetch;
 mod http;
 mod reaching;
 mod registering;
+mod schema_cache;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 
 use monedula_columns::{Awaited, Lookup};
 
-use self::schema_cache::SchemaCache;
 use self::fetch::NoAnswer;
 use self::http::{Failure, Http};
 use self::registering::Registering;
 pub use self::registering::{NewReference, NewSchema, NoSubject, WrittenSchema};
+use self::schema_cache::SchemaCache;
 pub(crate) use self::settings::registry;
 use crate::blocking;
 use crate::lock::lock;

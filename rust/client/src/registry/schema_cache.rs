@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use monedula_columns::{Awaited, Lookup};
 
 use super::fetch::NoAnswer;
-use super::{SchemaResult, RegisteredSchema, SchemaRequest};
+use super::{RegisteredSchema, SchemaRequest, SchemaResult};
 
 /// Time for which an id counts as unknown: a schema may be registered after the record that names it was read, or not
 /// yet be known to every node of the registry.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use monedula_columns::Lookup;
 
-use super::{SchemaResult, SchemaKey, SchemaKind, SchemaRegistry, registry};
+use super::{SchemaKey, SchemaKind, SchemaRegistry, SchemaResult, registry};
 use crate::config_keys::Role;
 use crate::config_values::{ConfigError, Values};
 

@@ -1,5 +1,6 @@
 //! The commits of a member that wait or are in flight. They are sent one after the other, and one in flight is never
-//! cancelled (contract 3). Each protocol decides when a commit may be sent and what an error means for the membership.
+//! cancelled (contract 3). When a commit may be sent is decided in `offset_commit.rs` of each protocol, and what an error means for
+//! the membership in its `error_codes.rs`.
 //! Which offsets are committed, those that the user finished and those that it chose, is decided in [`crate::ledger`].
 
 use std::collections::{BTreeSet, VecDeque};

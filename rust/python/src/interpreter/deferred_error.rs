@@ -2,6 +2,7 @@
 //!
 //! Python runs signal handlers in its main thread, between any two instructions. One that is due when the core calls
 //! Python runs inside that call, whose errors the core may handle: those of a `repr` in a message, or of a library.
+//! Calls that wait in Rust look for signals in [`crate::runtime`].
 
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
