@@ -17,7 +17,6 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
 use crate::admin::security::AdminSecurityCore;
-use crate::admin::values;
 use crate::config::{parse_admin, seed};
 use crate::consumer::values::{PyPartition, py_partition, topic_partition};
 use crate::error::argument_error;

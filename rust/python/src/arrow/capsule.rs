@@ -97,9 +97,9 @@ fn exported<'py>(data: &Bound<'py, PyAny>, method: &str) -> PyResult<Bound<'py, 
         if is_told || error.is_instance_of::<PyMemoryError>(py) || is_of_signal_handler(py, &error) {
             return error;
         }
-        let name = data.get_type().name().map_or_else(|_| "this object".to_owned(), |name| signals::text(&name));
-        let text = signals::text(error.value(py));
-        let kind = error.get_type(py).name().map_or_else(|_| "error".to_owned(), |name| signals::text(&name));
+        let name = data.get_type().name().map_or_else(|_| "this object".to_owned(), |name| deferred_error::text(&name));
+        let text = deferred_error::text(error.value(py));
+        let kind = error.get_type(py).name().map_or_else(|_| "error".to_owned(), |name| deferred_error::text(&name));
         let told = argument_error(py, format!("{name} does not export its data as Arrow: {kind}: {text}"));
         told.set_cause(py, Some(error));
         told

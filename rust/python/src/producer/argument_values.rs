@@ -75,8 +75,8 @@ fn no_data(name: &str, given: &Bound<'_, PyAny>) -> PyErr {
 
 /// The value and its type, shortened, for an error message.
 pub(crate) fn short(given: &Bound<'_, PyAny>) -> String {
-    let shown = signals::repr(given);
-    let name = given.get_type().name().map_or_else(|_| "?".into(), |name| signals::text(&name));
+    let shown = deferred_error::repr(given);
+    let name = given.get_type().name().map_or_else(|_| "?".into(), |name| deferred_error::text(&name));
     let cut: String = shown.chars().take(60).collect();
     let dots = if cut.len() < shown.len() { "..." } else { "" };
     format!("{cut}{dots} ({name})")

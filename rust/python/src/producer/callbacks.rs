@@ -95,7 +95,7 @@ impl Callbacks {
 
     /// Counts a record that failed before it was sent.
     pub(super) fn count_unsent(&self, py: Python<'_>, error: &Py<PyBaseException>) {
-        self.failures.add_unsent(signals::text(error.bind(py).as_any()));
+        self.failures.add_unsent(deferred_error::text(error.bind(py).as_any()));
         let _ = self.first_unsent.get_or_init(|| error.clone_ref(py));
     }
 

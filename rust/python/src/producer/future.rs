@@ -324,7 +324,7 @@ impl Failure {
     fn text(&self, py: Python<'_>) -> String {
         match self {
             Self::Sent(error) => error.to_string(),
-            Self::Unsent(error) => signals::text(error.value(py)),
+            Self::Unsent(error) => deferred_error::text(error.value(py)),
         }
     }
 

@@ -82,8 +82,8 @@ impl QueuedSendsCore {
     /// The first record of a queue failed. Returns whether another record waits.
     fn failed(&self, py: Python<'_>, queue: &str, error: Py<PyBaseException>) -> PyResult<bool> {
         let shared = self.shared.get()?;
-        let reason = signals::text(error.bind(py));
-        let reason = if reason.is_empty() { signals::repr(error.bind(py)) } else { reason };
+        let reason = deferred_error::text(error.bind(py));
+        let reason = if reason.is_empty() { deferred_error::repr(error.bind(py)) } else { reason };
         Ok(shared.queued.settle(queue, Some(&reason), |first| {
             shared.callbacks.count_unsent(py, &error);
             py.detach(|| first.0.1.fail(error));
