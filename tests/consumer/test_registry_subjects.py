@@ -80,7 +80,7 @@ def test_a_subject_that_cannot_be_had_is_an_error_where_the_consumer_is_made(
     ("arguments", "message"),
     [
         ({"subject": ""}, "expected the name of a subject"),
-        ({"version": 1}, "version is that of a subject"),
+        ({"version": 1}, "version: it is that of a subject"),
         ({"subject": "s", "version": 0}, "expected the number of a version"),
         ({"subject": "s", "version": 1, "schema": ORDER}, "schema and version say two things"),
         ({"subject": "s", "framing": "bare"}, "subject is for framing='confluent'"),

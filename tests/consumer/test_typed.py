@@ -235,7 +235,7 @@ def _nothing() -> dict[str, Any]:
         (lambda: Json("id foo"), "field id: foo: there is no such type"),
         (lambda: Json(5), "a value of type int is no schema"),
         (lambda: Json(SCHEMA, options={"multiLine": True}), "option multiLine: is an option for files"),
-        (lambda: Json(SCHEMA, options={"mode": "FAILFAST"}), "mode is an argument of its own"),
+        (lambda: Json(SCHEMA, options={"mode": "FAILFAST"}), "mode: it is an argument of its own"),
         (lambda: Json(SCHEMA, options={"dateFormat": anything(5)}), "dateFormat=5: expected a text, True or False"),
         (lambda: Json(SCHEMA, options=anything("timeZone")), "options='timeZone': expected names and values"),
         (lambda: Json(SCHEMA, options=anything({1: "UTC"})), "options={1: 'UTC'}: expected names and values"),

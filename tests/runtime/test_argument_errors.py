@@ -43,6 +43,11 @@ def raised(call: Callable[[], object]) -> ArgumentError:
             "schema: is not JSON, as Avro schemas are, but 'order.avsc'; that of a file is Path(...).read_text()",
         ),
         (
+            lambda: Avro(subject="a", writer='"long"', framing="confluent"),
+            ("writer", None, "a registry has the schemas that values of a subject were written with", None, None),
+            "writer: a registry has the schemas that values of a subject were written with",
+        ),
+        (
             lambda: Avro('"long"', schemas={7: "{"}, framing="confluent"),
             ("schemas[7]", None, None, None, None),
             None,

@@ -79,7 +79,7 @@ class Batches:
         except ArgumentError as error:
             if not self._forms:
                 raise
-            wording = CommandWording()
+            wording = CommandWording("key" if (error.argument or "").startswith("key") else "value")
             if error.row is None:
                 raise Failure(self._of_columns(wording.told(error), numbers)) from None
             if error.row > 0:

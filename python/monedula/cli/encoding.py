@@ -54,7 +54,8 @@ def encoder(given: Options, where: Where) -> Typed | None:
     try:
         return _written(given, encode, where)
     except ArgumentError as error:
-        raise UsageError(f"{named('schema')}: {CommandWording(given.column).reason(error)}") from None
+        told = CommandWording(given.column).told(error)
+        raise UsageError(told if error.argument is not None else f"{named('schema')}: {told}") from None
 
 
 def _written(given: Options, encode: Encode, where: Where) -> Typed:

@@ -150,7 +150,7 @@ def behaviour_of(mode: object, dead_letter: str | None) -> str:
     if dead_letter is None:
         return str(mode)
     if mode != "fail":
-        raise ArgumentError("mode and dead_letter say two things about bad records; give one of them", argument="mode")
+        raise ArgumentError("dead_letter says another thing about bad records; give one of them", argument="mode")
     topic_names([dead_letter], "dead_letter is the name of one topic")
     return "dead_letter"
 
@@ -177,32 +177,25 @@ def check_framing(framing: object) -> None:
 def framing_of_subject(framing: RegistryFraming | None) -> RegistryFraming:
     """Return the framing of values if a subject has the reader's schema."""
     if framing not in (None, "confluent", "apicurio"):
-        raise no_subject(framing)
+        raise ArgumentError.of(
+            "framing",
+            framing,
+            "values do not name their schema by an id that a registry knows",
+            "subject is for `framing='confluent'` and `framing='apicurio'`",
+        )
     return framing or "confluent"
-
-
-def no_subject(framing: object) -> ArgumentError:
-    """The error of a subject, where values do not name their schema as a registry does."""
-    return ArgumentError(
-        "values do not name their schema by an id that a registry knows",
-        argument="framing",
-        value=None if framing is None else repr(framing),
-        hint="subject is for `framing='confluent'` and `framing='apicurio'`",
-    )
 
 
 def check_subject(subject: object, version: object, schema: object) -> None:
     if not isinstance(subject, str) or not subject.strip():
         expected = "expected the name of a subject, such as 'orders-value'"
         if subject is None:
-            raise ArgumentError(f"version is that of a subject: give subject=; {expected}", argument="version")
+            raise ArgumentError(f"it is that of a subject: give subject=; {expected}", argument="version")
         raise ArgumentError.of("subject", subject, expected)
     if version is not None and (type(version) is not int or not 1 <= version < 1 << 31):
         raise ArgumentError.of("version", version, "expected the number of a version; the latest if it is left out")
     if version is not None and schema is not None:
-        raise ArgumentError(
-            "schema and version say two things about the reader's schema; give one of them", argument="version"
-        )
+        raise ArgumentError("schema says another thing about the reader's schema; give one of them", argument="version")
 
 
 def schema_key(key: object, framing: object = "confluent") -> tuple[int, bytes | None]:
@@ -247,7 +240,7 @@ def option_pairs(options: Mapping[str, Any] | None) -> Iterable[tuple[str, Any]]
 def option_text(name: str, value: object) -> str:
     if name.lower() in ("mode", "columnnameofcorruptrecord"):
         argument = "mode=" if name.lower() == "mode" else "corrupt_record= of Json"
-        raise ArgumentError(f"{name} is an argument of its own, {argument}", argument="options", key=name)
+        raise ArgumentError(f"it is an argument of its own, {argument}", argument="options", key=name)
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str):

@@ -6,7 +6,15 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from monedula._monedula import ColumnSpec
 from monedula.errors import ArgumentError
-from monedula.formats._typed import Mode, Typed, behaviour_of, check_subject, no_subject, option_texts, schema_key
+from monedula.formats._typed import (
+    Mode,
+    Typed,
+    behaviour_of,
+    check_subject,
+    framing_of_subject,
+    option_texts,
+    schema_key,
+)
 
 Framing = Literal["bare", "confluent", "single_object", "apicurio", "glue"]
 """Framing of Avro values: bytes before a value, or a header, that name the writer's schema."""
@@ -157,9 +165,10 @@ class Avro(Typed):
 
 def _of_registry(writer: object, schemas: object, framing: Framing | None) -> Framing:
     """Return the framing of values from a registry, after a check that the other arguments do not contradict it."""
-    if framing not in (None, "confluent", "apicurio") or writer is not None or isinstance(schemas, list | tuple):
-        raise no_subject(framing)
-    return framing or "confluent"
+    for name, given in ("writer", writer), ("schemas", schemas if isinstance(schemas, list | tuple) else None):
+        if given is not None:
+            raise ArgumentError("a registry has the schemas that values of a subject were written with", argument=name)
+    return framing_of_subject(framing)
 
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -191,7 +200,7 @@ def _writers(writer: Any, schemas: Any, framing: Framing | None) -> tuple[Framin
                 "writer and schemas say two things about what values were written with; give one of them"
             )
         if not schemas:
-            raise ArgumentError("no value could be decoded without one", argument="schemas", value="{}")
+            raise ArgumentError("there are none: no value could be decoded", argument="schemas", value="{}")
         framing = framing or "confluent"
         return framing, [
             (*schema_key(key, framing), _schema_text(f"schemas[{key!r}]", each)) for key, each in schemas.items()

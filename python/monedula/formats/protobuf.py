@@ -188,7 +188,7 @@ def _writers(schemas: Any, framing: object) -> list[tuple[int, bytes | None, _So
     if not isinstance(schemas, Mapping):
         raise ArgumentError("expected {id: schema}", argument="schemas")
     if not schemas:
-        raise ArgumentError("no value could be decoded without one", argument="schemas", value="{}")
+        raise ArgumentError("there are none: no value could be decoded", argument="schemas", value="{}")
     keyed = framing or "confluent"
     return [(*schema_key(key, keyed), _source(f"schemas[{key!r}]", each)[0]) for key, each in schemas.items()]
 

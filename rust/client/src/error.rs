@@ -186,7 +186,7 @@ pub enum ClientError {
     },
     /// A response is larger than `receive.message.max.bytes`.
     #[error(
-        "{broker}: the answer to {api} has {bytes} bytes, more than receive.message.max.bytes ({limit}): raise \
+        "{broker}: the answer to {api} has {bytes} bytes, more than receive.message.max.bytes ({limit}); raise \
              receive.message.max.bytes{}",
         too_large_advice(api)
     )]
@@ -274,8 +274,9 @@ impl ClientError {
             Self::Partition(fault) => fault.hint(),
             Self::Decode { error, .. } => decode_hint(error, Some(advice(error).to_owned())),
             Self::Read(error) => hint_of_read(error),
-            Self::AnswerTooLarge { api, .. } if !too_large_advice(api).is_empty() => {
-                Some("`, or seek past the batch`".into())
+            Self::AnswerTooLarge { api, .. } => {
+                let advice = too_large_advice(api).replace(", or seek past the batch", "`, or seek past the batch`");
+                Some(format!("raise receive.message.max.bytes{advice}"))
             }
             _ => None,
         }

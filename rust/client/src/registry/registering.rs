@@ -34,8 +34,8 @@ type Versions<'s> = BTreeMap<&'s str, Value>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
-    /// SchemaResult if it is not there yet.
-    SchemaResult,
+    /// Registered if it is not there yet.
+    Registered,
     LookedUp,
     /// The subject's newest is written, in place of the given one.
     Latest,
@@ -94,7 +94,7 @@ impl Registering {
         }
         let how = match (latest, auto) {
             (true, _) => How::Latest,
-            (false, true) => How::SchemaResult,
+            (false, true) => How::Registered,
             (false, false) => How::LookedUp,
         };
         let naming = |key: &str| match values.text(key).rsplit('.').next() {
@@ -191,7 +191,7 @@ impl Registering {
         for reference in &schema.references {
             let subject = format!("{context}{}", reference.name);
             let body = body(schema.kind, &reference.text, &reference.refers_to, context, &versions);
-            if self.how == How::SchemaResult {
+            if self.how == How::Registered {
                 self.register(http, &subject, &body)?;
             }
             // Only what is looked up has a version.
@@ -202,7 +202,7 @@ impl Registering {
         }
         let body = body(schema.kind, &schema.text, &schema.refers_to, context, &versions);
         let answer = match self.how {
-            How::SchemaResult => self.register(http, subject, &body)?,
+            How::Registered => self.register(http, subject, &body)?,
             _ => self.look_up(http, subject, &body)?,
         };
         let id = answer.get("id").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());

@@ -359,7 +359,7 @@ impl ColumnSpec {
         let registry = match registry {
             Some(registry) if avro.may_ask => Registry(Arc::clone(registry), avro.subject.clone()),
             None if matches!(avro.framing, Framing::Confluent | Framing::Apicurio) && avro.schemas.is_empty() => {
-                let framing = if avro.framing == Framing::Apicurio { "apicurio" } else { "confluent" };
+                let framing = if avro.framing == Framing::Apicurio { "'apicurio'" } else { "'confluent'" };
                 let bad = BadArgument::of("framing", "values name their schema by its id")
                     .with_value(framing)
                     .with_hint(
