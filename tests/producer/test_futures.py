@@ -438,6 +438,19 @@ def test_flush_is_bounded(broker: Broker, producer: ProducerFactory) -> None:
     assert future.done()
 
 
+def test_flush_without_time_says_whether_anything_is_left(broker: Broker, producer: ProducerFactory) -> None:
+    broker.create_topic("orders")
+    sender = producer(linger_ms=0)
+    for number in range(200):
+        sender.send("orders", str(number)).result(PATIENCE)
+        sender.flush(0)
+    fault = broker.fault(api="Metadata", hold=True)
+    with pytest.raises(monedula.KafkaTimeoutError, match="flush"):
+        sender.send("unknown", "x")
+        sender.flush(0)
+    fault.remove()
+
+
 def test_closing_delivers_and_is_an_end(ground: Ground) -> None:
     topic = ground.topic()
     sender = monedula.Producer(bootstrap_servers=ground.bootstrap, linger_ms=60_000, delivery_timeout_ms=120_000)
