@@ -445,8 +445,8 @@ def test_flush_without_time_says_whether_anything_is_left(broker: Broker, produc
         sender.send("orders", str(number)).result(PATIENCE)
         sender.flush(0)
     fault = broker.fault(api="Metadata", hold=True)
+    sender.send("unknown", "x")
     with pytest.raises(monedula.KafkaTimeoutError, match="flush"):
-        sender.send("unknown", "x")
         sender.flush(0)
     fault.remove()
 
