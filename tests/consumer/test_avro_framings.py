@@ -86,7 +86,9 @@ def test_contents_of_apicurio_are_asked_for_by_confluents_api(broker: Broker, re
     # As a contentId the number would be that of another schema.
     with pytest.raises(monedula.DecodeError, match=r"named by globalId 1, which .* give its schema by that"):
         values(settings(broker, registry), "global", value=value)
-    with pytest.raises(monedula.ArgumentError, match=r"'apicurio' need the setting schema\.registry\.url"):
+    with pytest.raises(
+        monedula.ArgumentError, match=r"'apicurio': values name .* give the setting schema\.registry\.url"
+    ):
         monedula.Consumer({"bootstrap.servers": broker.bootstrap_servers}, value=value)
 
 

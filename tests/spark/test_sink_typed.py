@@ -221,7 +221,10 @@ def test_a_subject_that_nothing_names_is_told_on_the_driver(
         routed = frame.selectExpr(f"'{name}' AS topic", "*")
         kind, told = said(lambda: write(routed, OURS, options | url))
         assert kind == "ConfigError"
-        assert "set the option topic, or value.subject, or kafka.value.subject.name.strategy=RecordNameStrategy" in told
+        assert (
+            "give the option topic, or value.subject, or set kafka.value.subject.name.strategy=RecordNameStrategy"
+            in told
+        )
         write(routed, OURS, options | url | {"kafka.value.subject.name.strategy": "RecordNameStrategy"})
         assert list(registry.subjects) == ["Order"]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from monedula import ConfigError, Producer
 from monedula.errors import BatchSendError, ClosedError
-from monedula.spark import idle, sink, writing
+from monedula.spark import idle, sink, task_writer
 from monedula.spark.client_settings import ClientSettings
 from monedula.spark.idle import IdleClients
 from monedula.spark.sink import Sink
@@ -28,8 +28,8 @@ WAIT_SECONDS = 60.0
 @pytest.fixture(autouse=True)
 def producers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """Each test has producers of its own, as a new worker process has."""
-    fresh: Store = IdleClients(writing._open, Producer.close)
-    monkeypatch.setattr(writing, "_producers", fresh)
+    fresh: Store = IdleClients(task_writer._open, Producer.close)
+    monkeypatch.setattr(task_writer, "_producers", fresh)
     yield fresh
     for _, producer, _ in fresh._idle:
         producer.close()
