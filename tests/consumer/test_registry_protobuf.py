@@ -180,7 +180,7 @@ def test_a_subject_that_cannot_be_had_is_an_error_where_the_consumer_is_made(
         ({}, "or subject="),
         ({"subject": ""}, "expected the name of a subject"),
         ({"version": 1}, "version: it is that of a subject"),
-        ({"subject": "s", "version": 1, "schema": OLD}, "schema and version say two things"),
+        ({"subject": "s", "version": 1, "schema": OLD}, "version: schema says another thing"),
         ({"subject": "s", "framing": "bare"}, "subject is for framing='confluent'"),
     ],
 )

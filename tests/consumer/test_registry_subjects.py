@@ -82,9 +82,9 @@ def test_a_subject_that_cannot_be_had_is_an_error_where_the_consumer_is_made(
         ({"subject": ""}, "expected the name of a subject"),
         ({"version": 1}, "version: it is that of a subject"),
         ({"subject": "s", "version": 0}, "expected the number of a version"),
-        ({"subject": "s", "version": 1, "schema": ORDER}, "schema and version say two things"),
+        ({"subject": "s", "version": 1, "schema": ORDER}, "version: schema says another thing"),
         ({"subject": "s", "framing": "bare"}, "subject is for framing='confluent'"),
-        ({"subject": "s", "writer": ORDER}, "subject is for framing='confluent'"),
+        ({"subject": "s", "writer": ORDER}, "writer: a registry has the schemas"),
     ],
 )
 def test_what_contradicts_a_subject_is_refused(arguments: dict[str, Any], message: str) -> None:
