@@ -86,9 +86,7 @@ def test_contents_of_apicurio_are_asked_for_by_confluents_api(broker: Broker, re
     # As a contentId the number would be that of another schema.
     with pytest.raises(monedula.DecodeError, match=r"named by globalId 1, which .* give its schema by that"):
         values(settings(broker, registry), "global", value=value)
-    with pytest.raises(
-        monedula.ArgumentError, match=r"'apicurio': .* give the setting schema\.registry\.url"
-    ):
+    with pytest.raises(monedula.ArgumentError, match=r"'apicurio': .* give the setting schema\.registry\.url"):
         monedula.Consumer({"bootstrap.servers": broker.bootstrap_servers}, value=value)
 
 
