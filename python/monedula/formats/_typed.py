@@ -174,16 +174,18 @@ def check_framing(framing: object) -> None:
         raise ArgumentError.of("framing", framing, "expected 'bare', 'confluent', 'apicurio' or 'glue'")
 
 
-def framing_of_subject(framing: RegistryFraming | None) -> RegistryFraming:
+def framing_of_subject(framing: object) -> Literal["confluent", "apicurio"]:
     """Return the framing of values if a subject has the reader's schema."""
-    if framing not in (None, "confluent", "apicurio"):
-        raise ArgumentError.of(
-            "framing",
-            framing,
-            "values do not name their schema by an id that a registry knows",
-            "subject is for `framing='confluent'` and `framing='apicurio'`",
-        )
-    return framing or "confluent"
+    if framing in (None, "confluent"):
+        return "confluent"
+    if framing == "apicurio":
+        return "apicurio"
+    raise ArgumentError.of(
+        "framing",
+        framing,
+        "values do not name their schema by an id that a registry knows",
+        "subject is for `framing='confluent'` and `framing='apicurio'`",
+    )
 
 
 def check_subject(subject: object, version: object, schema: object) -> None:
