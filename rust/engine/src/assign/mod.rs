@@ -129,11 +129,11 @@ pub trait Assignor: Send + Sync {
 
 /// The reason why a leader could not compute an assignment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum AssignError {
     /// A member's subscription is malformed.
     #[error("the subscription of member {member_id} cannot be read: {reason}")]
     Subscription {
+        /// The member.
         member_id: String,
         /// The malformed part.
         reason: String,
@@ -141,6 +141,7 @@ pub enum AssignError {
     /// The assignor failed.
     #[error("the assignor {assignor} failed: {reason}")]
     Failed {
+        /// Its name.
         assignor: String,
         /// Its error message.
         reason: String,
@@ -154,6 +155,7 @@ pub enum AssignError {
     /// The system grants no thread to assign on. A retry may succeed.
     #[error("the assignor {assignor} cannot run: {reason}")]
     NoThread {
+        /// Its name.
         assignor: String,
         /// The system's error.
         reason: String,
@@ -161,6 +163,7 @@ pub enum AssignError {
     /// The assignor returned an invalid assignment.
     #[error("the assignor {assignor} {what}")]
     Invalid {
+        /// Its name.
         assignor: String,
         /// The invalid part, as the end of a sentence.
         what: String,

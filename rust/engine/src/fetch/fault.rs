@@ -7,11 +7,11 @@ use crate::TopicPartition;
 /// A fault that stopped a partition. It stays so until the user seeks, or assigns anew; other partitions go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Fault {
     /// The topic, or this partition of it, does not exist.
     #[error("{}: the cluster does not know this {what}; check its name, or create it", missing(partition, what))]
     UnknownTopicOrPartition {
+        /// The partition.
         partition: TopicPartition,
         /// "topic" or "partition".
         what: &'static str,
@@ -21,16 +21,24 @@ pub enum Fault {
         "{partition}: the topic was deleted and created again; offsets of the old topic mean nothing in the new \
              one. {}", self.plain_hint()
     )]
-    TopicRecreated { partition: TopicPartition },
+    TopicRecreated {
+        /// The partition.
+        partition: TopicPartition,
+    },
     /// The user may not read the topic.
     #[error("{partition}: reading the topic is not allowed (TOPIC_AUTHORIZATION_FAILED); ask for the READ permission")]
-    TopicDenied { partition: TopicPartition },
+    TopicDenied {
+        /// The partition.
+        partition: TopicPartition,
+    },
     /// The position is outside of what the log holds, and no reset policy says where to go.
     #[error(
         "{partition}: offset {offset} is out of range: the log holds {log_start}..{log_end}. {}", self.plain_hint()
     )]
     OffsetOutOfRange {
+        /// The partition.
         partition: TopicPartition,
+        /// The position.
         offset: i64,
         /// First offset that the log holds.
         log_start: i64,
@@ -43,25 +51,37 @@ pub enum Fault {
              or replaced. {}", self.plain_hint()
     )]
     LogTruncated {
+        /// The partition.
         partition: TopicPartition,
+        /// The position.
         offset: i64,
         /// First offset at which the log differs from what was read.
         divergent: i64,
     },
     /// No offset is known, and the reset policy is to fail.
     #[error("{partition}: no starting offset is known and auto.offset.reset is none; give one, or set the policy")]
-    NoOffset { partition: TopicPartition },
+    NoOffset {
+        /// The partition.
+        partition: TopicPartition,
+    },
     /// The broker found its own log corrupt, or the answer could not be read.
     #[error("{partition}: the record batch at offset {offset} cannot be read: {reason}. {}", self.plain_hint())]
     Corrupt {
+        /// The partition.
         partition: TopicPartition,
         /// Base offset of the batch.
         offset: i64,
+        /// The damage.
         reason: String,
     },
     /// An error of the broker that no retry mends.
     #[error("{partition}: the broker answered {} ({})", code.name(), code.message())]
-    Refused { partition: TopicPartition, code: ErrorCode },
+    Refused {
+        /// The partition.
+        partition: TopicPartition,
+        /// The broker's error.
+        code: ErrorCode,
+    },
 }
 
 /// A missing thing, as it is to be looked for.

@@ -40,7 +40,6 @@ pub type EpochEnd = Option<i64>;
 
 /// An event, an answer, or a wish of the user.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Input<'a> {
     /// Nothing but time has passed.
     Tick,
@@ -51,8 +50,11 @@ pub enum Input<'a> {
     },
     /// Read this partition, in place of an earlier assignment of it.
     Assign {
+        /// Partition.
         partition: &'a TopicPartition,
+        /// Its span.
         span: u64,
+        /// The start of reading.
         start: Start,
         /// Exclusive end of a bounded read. Nothing from there on is asked for; whole batches may reach beyond it.
         end: Option<i64>,
@@ -64,10 +66,15 @@ pub enum Input<'a> {
         cluster: &'a Cluster,
     },
     /// Read this partition no more.
-    Unassign { partition: &'a TopicPartition },
+    Unassign {
+        /// Partition.
+        partition: &'a TopicPartition,
+    },
     /// Read on elsewhere. A partition that stopped is read again, a recreated topic is accepted.
     Seek {
+        /// Partition.
         partition: &'a TopicPartition,
+        /// Its new span.
         span: u64,
         /// The position from which reading goes on.
         start: Start,
@@ -76,6 +83,7 @@ pub enum Input<'a> {
     },
     /// Pause or resume fetching. What was fetched stays with the driver.
     Pause {
+        /// Partition.
         partition: &'a TopicPartition,
         /// Set to pause, clear to go on.
         paused: bool,
@@ -83,6 +91,7 @@ pub enum Input<'a> {
     /// The driver dropped what it had of a partition from `offset` on, and with it any fault that stood behind it: both
     /// are to be fetched again.
     Rewind {
+        /// Partition.
         partition: &'a TopicPartition,
         /// Span of what was dropped.
         span: u64,
@@ -91,13 +100,20 @@ pub enum Input<'a> {
     },
     /// The records at `offset` cannot be decoded; the partition stops there.
     Unreadable {
+        /// Partition.
         partition: &'a TopicPartition,
+        /// Span of the records.
         span: u64,
         /// The offset at which decoding failed.
         offset: i64,
     },
     /// The answer to a [`FetchPlan`]. [`Output::Fetched`] refers to it: keep it until the outputs are drained.
-    FetchAnswer { node: i32, answer: &'a FetchResponse<'a> },
+    FetchAnswer {
+        /// The node that answered.
+        node: i32,
+        /// The answer.
+        answer: &'a FetchResponse<'a>,
+    },
     /// No answer to a [`FetchPlan`] will come: the connection is lost, the request timed out, or the answer cannot be
     /// read.
     FetchFailed {
@@ -106,14 +122,18 @@ pub enum Input<'a> {
     },
     /// The answer to [`Output::ListOffset`] or [`Output::ListLogRange`].
     ListedOffset {
+        /// Partition.
         partition: &'a TopicPartition,
+        /// Span of the output.
         span: u64,
         /// `None` where no record is as young as the timestamp asked for; the broker's error.
         answer: Result<Option<ListedOffset>, ErrorCode>,
     },
     /// The answer to [`Output::OffsetForLeaderEpoch`].
     EpochEnd {
+        /// Partition.
         partition: &'a TopicPartition,
+        /// Span of the output.
         span: u64,
         /// The end of the epoch, or the broker's error.
         answer: Result<EpochEnd, ErrorCode>,
@@ -122,10 +142,10 @@ pub enum Input<'a> {
 
 /// A task of the driver, or news that it passes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Output {
     /// Find the offset of `start` (ListOffsets, one attempt); answer with [`Input::ListedOffset`].
     ListOffset {
+        /// Partition.
         partition: TopicPartition,
         /// Span to echo.
         span: u64,
@@ -134,15 +154,18 @@ pub enum Output {
     },
     /// Find both ends of the log (ListOffsets, twice); answer with [`Input::ListedOffset`], `log_start` set.
     ListLogRange {
+        /// Partition.
         partition: TopicPartition,
         /// Span to echo.
         span: u64,
     },
     /// Ask the leader where `offset_epoch` ends (one attempt); answer with [`Input::EpochEnd`].
     OffsetForLeaderEpoch {
+        /// Partition.
         partition: TopicPartition,
         /// Span to echo.
         span: u64,
+        /// Epoch of the leader to be asked.
         leader_epoch: i32,
         /// Epoch of the record before the position.
         offset_epoch: i32,
@@ -152,14 +175,18 @@ pub enum Output {
     /// A broker named a newer leader (KIP-951): merge it into the cluster view, and give that as
     /// [`Input::MetadataUpdate`].
     LeaderHint {
+        /// Partition.
         partition: TopicPartition,
         /// Node id of the new leader.
         leader: i32,
+        /// Its epoch.
         leader_epoch: i32,
     },
     /// Reading goes on at `offset`.
     Positioned {
+        /// Partition.
         partition: TopicPartition,
+        /// Its span.
         span: u64,
         /// Offset of the next record.
         offset: i64,
@@ -169,7 +196,12 @@ pub enum Output {
     /// Records that were fetched; they follow what was fetched of this partition before.
     Fetched(Fetched),
     /// The partition stopped, behind all that was fetched of it.
-    Stopped { span: u64, fault: Fault },
+    Stopped {
+        /// Its span.
+        span: u64,
+        /// The fault.
+        fault: Fault,
+    },
 }
 
 /// An aborted transaction that the fetched records may hold parts of.

@@ -91,16 +91,21 @@ pub struct HeartbeatCall {
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Call {
     /// Asks any broker for the coordinator of the group.
-    FindCoordinator { group_id: String },
+    FindCoordinator {
+        /// The group.
+        group_id: String,
+    },
     /// Joins the group. Classic only.
     JoinGroup {
+        /// The group.
         group_id: String,
         /// The member id; empty before the coordinator has issued one.
         member_id: String,
+        /// Static id.
         instance_id: Option<String>,
+        /// Session timeout.
         session_timeout: Duration,
         /// Rebalance timeout: the broker may hold the answer for this long.
         rebalance_timeout: Duration,
@@ -111,9 +116,13 @@ pub enum Call {
     },
     /// Asks for the member's assignment; the leader sends the assignments of all members. Classic only.
     SyncGroup {
+        /// The group.
         group_id: String,
+        /// The member.
         member_id: String,
+        /// Static id.
         instance_id: Option<String>,
+        /// The generation of the JoinGroup.
         generation: i32,
         /// The assignor that was chosen.
         protocol: String,
@@ -123,11 +132,23 @@ pub enum Call {
         assignments: Vec<(String, Vec<u8>)>,
     },
     /// Keeps the session alive. Classic only.
-    Heartbeat { group_id: String, member_id: String, instance_id: Option<String>, generation: i32 },
+    Heartbeat {
+        /// The group.
+        group_id: String,
+        /// The member.
+        member_id: String,
+        /// Static id.
+        instance_id: Option<String>,
+        /// Its generation.
+        generation: i32,
+    },
     /// Leaves the group. Classic only.
     LeaveGroup {
+        /// The group.
         group_id: String,
+        /// The member.
         member_id: String,
+        /// Static id.
         instance_id: Option<String>,
         /// The reason (KIP-800).
         reason: String,
@@ -138,10 +159,15 @@ pub enum Call {
     OffsetCommit {
         /// The protocol of the group: it decides which versions can carry the request.
         protocol: GroupProtocol,
+        /// The group.
         group_id: String,
+        /// The member.
         member_id: String,
+        /// Static id.
         instance_id: Option<String>,
+        /// Its generation, or its member epoch.
         generation_or_epoch: i32,
+        /// The offsets.
         offsets: BTreeMap<TopicPartition, CommitOffset>,
         /// The ids of their topics, as far as they are known. With them, the coordinator never takes offsets of a
         /// deleted topic for offsets of one that was recreated under its name (franz-go#1426).
@@ -149,9 +175,11 @@ pub enum Call {
     },
     /// Asks for committed offsets, excluding those that an open transaction may still change (KIP-447).
     OffsetFetch {
+        /// The group.
         group_id: String,
         /// The member id and its epoch; KIP-848 only.
         member: Option<(String, i32)>,
+        /// The partitions.
         partitions: Vec<TopicPartition>,
         /// The ids of their topics, as far as they are known.
         topic_ids: TopicIds,
@@ -189,17 +217,27 @@ impl Call {
 
 /// A decoded answer; its error code is [`ErrorCode::None`] if the request succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Answer {
     /// The coordinator.
-    FindCoordinator { code: ErrorCode, node_id: i32, host: String, port: i32 },
+    FindCoordinator {
+        /// Error of the group.
+        code: ErrorCode,
+        /// Its node id.
+        node_id: i32,
+        /// Its advertised host.
+        host: String,
+        /// Its advertised port.
+        port: i32,
+    },
     /// The new generation.
     JoinGroup {
+        /// Error.
         code: ErrorCode,
         /// Generation, -1 with an error.
         generation: i32,
         /// The member id; with MEMBER_ID_REQUIRED, the id to join with.
         member_id: String,
+        /// The leader's id.
         leader: String,
         /// The type of the group, if the broker sends it (KIP-559).
         protocol_type: Option<String>,
@@ -212,15 +250,20 @@ pub enum Answer {
     },
     /// The assignment.
     SyncGroup {
+        /// Error.
         code: ErrorCode,
         /// The type of the group, if the broker sends it (KIP-559).
         protocol_type: Option<String>,
         /// The assignor, if the broker sends it.
         protocol: Option<String>,
+        /// The assignment.
         assignment: Vec<u8>,
     },
     /// The answer to a Heartbeat: the session continues, or the group rebalances.
-    Heartbeat { code: ErrorCode },
+    Heartbeat {
+        /// Error.
+        code: ErrorCode,
+    },
     /// The answer to LeaveGroup.
     LeaveGroup {
         /// Error of the request, or of the member.
@@ -228,8 +271,11 @@ pub enum Answer {
     },
     /// The member's epoch and its target assignment.
     ConsumerGroupHeartbeat {
+        /// Error.
         code: ErrorCode,
+        /// The broker's error message.
         message: String,
+        /// The member epoch.
         epoch: i32,
         /// The time to wait before the next heartbeat.
         interval: Duration,
@@ -237,9 +283,13 @@ pub enum Answer {
         assignment: Option<Partitions>,
     },
     /// The result of each partition. Partitions that the answer leaves out are missing here too.
-    OffsetCommit { codes: PartitionCodes },
+    OffsetCommit {
+        /// By partition.
+        codes: PartitionCodes,
+    },
     /// Committed offsets.
     OffsetFetch {
+        /// Error of the group.
         code: ErrorCode,
         /// By partition; partitions that the answer leaves out are missing here too.
         offsets: BTreeMap<TopicPartition, Result<Committed, ErrorCode>>,

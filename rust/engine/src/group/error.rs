@@ -8,19 +8,26 @@ use crate::assign::AssignError;
 
 /// An error of the membership as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum GroupError {
     /// The principal is not authorized for the group.
     #[error(
         "using the consumer group {group} is not allowed (GROUP_AUTHORIZATION_FAILED); ask for the READ permission on it"
     )]
-    Denied { group: String },
+    Denied {
+        /// The group.
+        group: String,
+    },
     /// Another consumer joined with the same static id and fenced this one.
     #[error(
         "group.instance.id={instance} of the group {group} was taken over by another consumer (FENCED_INSTANCE_ID): each \
          running consumer of a group needs an id of its own"
     )]
-    FencedInstance { group: String, instance: String },
+    FencedInstance {
+        /// The group.
+        group: String,
+        /// The id.
+        instance: String,
+    },
     /// No assignor is common to all members.
     #[error(
         "the members of the group {group} have no assignor in common (INCONSISTENT_GROUP_PROTOCOL): this one offers \
@@ -29,6 +36,7 @@ pub enum GroupError {
          group from one assignor to another, have its members list both meanwhile. Or use another group.id"
     )]
     InconsistentProtocol {
+        /// The group.
         group: String,
         /// The assignors of this member.
         assignors: String,
@@ -38,67 +46,129 @@ pub enum GroupError {
         "session.timeout.ms={} is outside of what the broker allows (INVALID_SESSION_TIMEOUT): see \
          group.min.session.timeout.ms and group.max.session.timeout.ms of the broker", session_timeout.as_millis()
     )]
-    InvalidSessionTimeout { session_timeout: Duration },
+    InvalidSessionTimeout {
+        /// The setting.
+        session_timeout: Duration,
+    },
     /// The user did not poll for `max.poll.interval.ms`, so the member left the group.
     #[error(
         "no poll for more than max.poll.interval.ms={}: the member left the group {group}, and others read its partitions. \
          The next poll joins again. Take smaller batches, call keep_alive() meanwhile, or raise max.poll.interval.ms",
         after.as_millis()
     )]
-    MaxPollExceeded { group: String, after: Duration },
+    MaxPollExceeded {
+        /// The group.
+        group: String,
+        /// The setting.
+        after: Duration,
+    },
     /// This leader could not compute an assignment.
     #[error("group {group}: {error}")]
-    Assign { group: String, error: AssignError },
+    Assign {
+        /// The group.
+        group: String,
+        /// The reason.
+        error: AssignError,
+    },
     /// The coordinator answered with an error that a retry cannot fix.
     #[error("group {group}: {api} was answered {} ({})", code.name(), code.message())]
-    Broker { group: String, api: &'static str, code: ErrorCode },
+    Broker {
+        /// The group.
+        group: String,
+        /// Name of the API.
+        api: &'static str,
+        /// The error code of the answer.
+        code: ErrorCode,
+    },
     /// A request that cannot be sent at all, for example because the broker supports no version that can carry it.
     #[error("group {group}: {reason}")]
-    Call { group: String, reason: String },
+    Call {
+        /// The group.
+        group: String,
+        /// The reason.
+        reason: String,
+    },
     /// The broker does not support KIP-848, or does not allow it for this group.
     #[error(
         "the broker does not offer the consumer group protocol of KIP-848 for the group {group} ({reason}): set \
          group.protocol=classic, or group.protocol=auto to use it where it is offered"
     )]
-    Unsupported { group: String, reason: String },
+    Unsupported {
+        /// The group.
+        group: String,
+        /// The broker's message.
+        reason: String,
+    },
     /// The broker does not have the requested assignor.
     #[error(
         "the broker does not have the assignor group.remote.assignor={assignor} (UNSUPPORTED_ASSIGNOR){}: use one of the \
          broker's group.consumer.assignors, or none for the broker's choice",
         said(message)
     )]
-    UnsupportedAssignor { assignor: String, message: String },
+    UnsupportedAssignor {
+        /// The setting.
+        assignor: String,
+        /// The broker's message.
+        message: String,
+    },
     /// The broker rejects the subscription pattern.
     #[error(
         "the broker cannot use the pattern {pattern:?} (INVALID_REGULAR_EXPRESSION){}: patterns that brokers match are in \
          RE2's syntax",
         said(message)
     )]
-    InvalidRegex { pattern: String, message: String },
+    InvalidRegex {
+        /// The pattern.
+        pattern: String,
+        /// The broker's message.
+        message: String,
+    },
     /// The group has as many members as the broker allows.
     #[error(
         "the group {group} is full (GROUP_MAX_SIZE_REACHED){}: run fewer consumers, or raise the broker's \
          group.consumer.max.size",
         said(message)
     )]
-    GroupFull { group: String, message: String },
+    GroupFull {
+        /// The group.
+        group: String,
+        /// The broker's message.
+        message: String,
+    },
     /// Another consumer still holds the static id.
     #[error(
         "group.instance.id={instance} of the group {group} is in use by another consumer (UNRELEASED_INSTANCE_ID): each \
          running consumer of a group needs an id of its own. If that consumer died without closing, its id is free again \
          when its session ends (group.consumer.session.timeout.ms of the broker)"
     )]
-    UnreleasedInstance { group: String, instance: String },
+    UnreleasedInstance {
+        /// The group.
+        group: String,
+        /// The id.
+        instance: String,
+    },
     /// The principal is not authorized for a subscribed topic.
     #[error(
         "reading a topic that the group {group} subscribes to is not allowed (TOPIC_AUTHORIZATION_FAILED){}; ask for the \
          DESCRIBE and READ permissions. The consumer goes on trying",
         said(message)
     )]
-    TopicDenied { group: String, message: String },
+    TopicDenied {
+        /// The group.
+        group: String,
+        /// The broker's message.
+        message: String,
+    },
     /// ConsumerGroupHeartbeat failed with an error that has no variant of its own, such as INVALID_REQUEST.
     #[error("group {group}: ConsumerGroupHeartbeat was answered {} ({}){}", code.name(), code.message(), said(message))]
-    Heartbeat { group: String, code: ErrorCode, message: String },
+    Heartbeat {
+        /// The group.
+        group: String,
+        /// The error code of the answer.
+        code: ErrorCode,
+        /// The broker's message.
+        message: String,
+    },
 }
 
 impl GroupError {
@@ -136,20 +206,28 @@ pub enum CallError {
 
 /// The reason why an offset was not committed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum CommitError {
     /// The partition is not owned, or not any more. No request was sent.
     #[error("it is not assigned to this consumer, or not any more: another member may own it")]
     NotOwned,
     /// The member is not in the group any more and joins again. Another member may already own the partition.
     #[error("the member is not in the group any more ({}): its partitions may have other owners", code.name())]
-    MemberGone { code: ErrorCode },
+    MemberGone {
+        /// The error code of the coordinator.
+        code: ErrorCode,
+    },
     /// The broker refused this partition's offset.
     #[error("the broker answered {} ({})", code.name(), code.message())]
-    Refused { code: ErrorCode },
+    Refused {
+        /// The error code of the partition.
+        code: ErrorCode,
+    },
     /// The commit was not confirmed before its deadline.
     #[error("it was not committed in time; the last attempt: {last}")]
-    TimedOut { last: String },
+    TimedOut {
+        /// The reason why the last attempt failed.
+        last: String,
+    },
     /// The consumer left the group, or was closed, before the offset was committed.
     #[error("the consumer left the group before it was committed")]
     Closed,

@@ -9,24 +9,41 @@ use crate::TopicPartition;
 
 /// An event of a member, for the log, metrics and hooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum GroupEvent {
     /// The state changed.
-    StateChanged { from: MemberState, to: MemberState },
+    StateChanged {
+        /// The old state.
+        from: MemberState,
+        /// The new state.
+        to: MemberState,
+    },
     /// `group.protocol=auto`, and the broker does not support KIP-848: a classic member takes over.
-    FellBack { reason: String },
+    FellBack {
+        /// The broker's error.
+        reason: String,
+    },
     /// The coordinator is known.
-    CoordinatorFound { node_id: i32 },
+    CoordinatorFound {
+        /// Its node id.
+        node_id: i32,
+    },
     /// The coordinator is not known any more.
-    CoordinatorLost { reason: String },
+    CoordinatorLost {
+        /// The reason.
+        reason: String,
+    },
     /// A rebalance began for this member.
-    RebalanceStarted { reason: String },
+    RebalanceStarted {
+        /// The reason.
+        reason: String,
+    },
     /// JoinGroup succeeded; under KIP-848, the first heartbeat did.
     Joined {
         /// The generation; the member epoch under KIP-848.
         generation: i32,
         /// Set if the member leads the group.
         leader: bool,
+        /// The assignor.
         protocol: String,
         /// The time that the join took.
         took: Duration,
@@ -62,17 +79,27 @@ pub enum GroupEvent {
     },
     /// A request failed and is retried; the user does not see the error.
     Retried {
+        /// Name of the API.
         api: &'static str,
         /// The error, or what happened to the connection.
         reason: String,
     },
     /// Partitions are about to be revoked. A user in the middle of a long batch can hurry up.
-    RebalanceWanted { partitions: BTreeSet<TopicPartition> },
+    RebalanceWanted {
+        /// The partitions.
+        partitions: BTreeSet<TopicPartition>,
+    },
     /// Partitions were lost.
-    Lost { partitions: BTreeSet<TopicPartition>, reason: String },
+    Lost {
+        /// The partitions.
+        partitions: BTreeSet<TopicPartition>,
+        /// The reason.
+        reason: String,
+    },
     /// Partitions are reserved for members that were lost in a rebalance. One event for each loss that is new to this
     /// member.
     Reserved {
+        /// The partitions.
         partitions: BTreeSet<TopicPartition>,
         /// The number of members that the group waits for.
         members: usize,
@@ -82,7 +109,10 @@ pub enum GroupEvent {
         left: Duration,
     },
     /// Partitions are not reserved any more: their owner came back, or they are assigned to others.
-    Released { partitions: BTreeSet<TopicPartition> },
+    Released {
+        /// The partitions.
+        partitions: BTreeSet<TopicPartition>,
+    },
     /// The lease ran out: no records are handed out.
     LeaseExpired,
     /// The lease was renewed after it had run out.
@@ -90,12 +120,19 @@ pub enum GroupEvent {
     /// A subscribed topic does not exist: several answers to Metadata in a row did not know it. Reported by the driver,
     /// once for each topic until it exists.
     UnknownTopic {
+        /// The topic.
         topic: Arc<str>,
         /// An existing topic with nearly the same name.
         nearest: Option<Arc<str>>,
     },
     /// A topic that was reported as unknown exists now.
-    TopicFound { topic: Arc<str> },
+    TopicFound {
+        /// The topic.
+        topic: Arc<str>,
+    },
     /// The member left the group.
-    Left { reason: String },
+    Left {
+        /// The reason.
+        reason: String,
+    },
 }

@@ -27,7 +27,6 @@ pub enum Subscription {
 
 /// An event, an answer, or a request of the user. An input of the other protocol is ignored.
 #[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Input {
     /// Only time has passed.
     Tick,
@@ -42,24 +41,43 @@ pub enum Input {
     /// Metadata of the subscribed topics (for a leader: of all members' topics) and of the topics that
     /// [`Output::ResolveTopicIds`](super::Output::ResolveTopicIds) asked for. Topics that do not exist are left out;
     /// the driver waits until metadata has an answer for each.
-    Topics { topics: BTreeMap<Arc<str>, TopicInfo> },
+    Topics {
+        /// By name.
+        topics: BTreeMap<Arc<str>, TopicInfo>,
+    },
     /// The outcome of an [`Output::Call`](super::Output::Call). Each call has exactly one.
     Answer {
+        /// The id of the call.
         id: CallId,
         /// The answer, or why there is none.
         outcome: Result<Answer, CallError>,
     },
     /// Classic only: the answer to [`Output::ComputeAssignment`](super::Output::ComputeAssignment).
-    AssignmentComputed { ticket: Ticket, outcome: Result<Assignments, AssignError> },
+    AssignmentComputed {
+        /// The ticket of the output.
+        ticket: Ticket,
+        /// The assignment.
+        outcome: Result<Assignments, AssignError>,
+    },
     /// The answer to [`Output::PrepareRevocation`](super::Output::PrepareRevocation) and
     /// [`Output::CollectFinished`](super::Output::CollectFinished): the finished offsets that are not committed yet.
-    Finished { ticket: Ticket, offsets: BTreeMap<TopicPartition, CommitOffset> },
+    Finished {
+        /// The ticket of the output.
+        ticket: Ticket,
+        /// Offsets to commit.
+        offsets: BTreeMap<TopicPartition, CommitOffset>,
+    },
     /// The answer to [`Output::Callback`](super::Output::Callback): the callback returned or raised, or the user
     /// registered none.
-    CalledBack { ticket: Ticket },
+    CalledBack {
+        /// The ticket of the output.
+        ticket: Ticket,
+    },
     /// The user commits offsets. [`Output::Committed`](super::Output::Committed) is the answer.
     Commit {
+        /// The ticket of the answer.
         ticket: Ticket,
+        /// The offsets.
         offsets: BTreeMap<TopicPartition, CommitOffset>,
         /// The commit fails at this time at the latest.
         deadline: Now,

@@ -13,18 +13,29 @@ use crate::{Now, TopicPartition};
 
 /// A task of the driver. The order of the outputs matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Output {
     /// Send this request, and bring the answer as [`Input::Answer`](super::Input::Answer).
-    Call { id: CallId, target: Target, call: Call },
+    Call {
+        /// The id that the answer carries.
+        id: CallId,
+        /// The broker to send it to.
+        target: Target,
+        /// The request.
+        call: Call,
+    },
     /// Classic only: stop waiting for the answer to this call, and answer it at once: with
     /// [`CallError::Unsent`](super::CallError::Unsent) if it was not sent, and is not sent any more, else with
     /// [`CallError::Lost`](super::CallError::Lost). A call that was answered meanwhile is left alone.
-    CancelCall { id: CallId },
+    CancelCall {
+        /// The call.
+        id: CallId,
+    },
     /// Classic only: this member leads the group. Get metadata of the topics of all members, compute the assignment,
     /// and bring it as [`Input::AssignmentComputed`](super::Input::AssignmentComputed).
     ComputeAssignment {
+        /// The ticket that the answer carries.
         ticket: Ticket,
+        /// Name of the assignor.
         assignor: String,
         /// Id, static id and subscription metadata of each member.
         members: Vec<(String, Option<String>, Vec<u8>)>,
@@ -39,7 +50,10 @@ pub enum Output {
     },
     /// The member owns these partitions from now on. [`Output::StartingOffsets`] says where each starts, and the
     /// Assigned callback follows at once; no record of them is handed out before both.
-    Assigned { partitions: BTreeSet<TopicPartition> },
+    Assigned {
+        /// The partitions.
+        partitions: BTreeSet<TopicPartition>,
+    },
     /// The starting offsets of assigned partitions.
     StartingOffsets {
         /// The committed offset, and whether the partition was added while the member knew its topic. If the committed
@@ -49,17 +63,34 @@ pub enum Output {
     },
     /// The coordinator answers OffsetFetch with an error for this partition. Report it to the user; the partition does
     /// not start.
-    StartingOffsetFailed { partition: TopicPartition, code: ErrorCode },
+    StartingOffsetFailed {
+        /// The partition.
+        partition: TopicPartition,
+        /// The broker's error.
+        code: ErrorCode,
+    },
     /// Hand out no more records of these partitions. Once the user has finished the records that were handed out (at
     /// the next call; at once if none are out and no callback is registered), bring the offsets to commit as
     /// [`Input::Finished`](super::Input::Finished).
-    PrepareRevocation { ticket: Ticket, partitions: BTreeSet<TopicPartition> },
+    PrepareRevocation {
+        /// The ticket that the answer carries.
+        ticket: Ticket,
+        /// The partitions.
+        partitions: BTreeSet<TopicPartition>,
+    },
     /// Bring the finished offsets that are not committed yet as [`Input::Finished`](super::Input::Finished), at once.
-    CollectFinished { ticket: Ticket, scope: Scope },
+    CollectFinished {
+        /// The ticket that the answer carries.
+        ticket: Ticket,
+        /// The partitions.
+        scope: Scope,
+    },
     /// Run the user's callback in the user's thread, in the order of these outputs, then bring
     /// [`Input::CalledBack`](super::Input::CalledBack).
     Callback {
+        /// The ticket that the answer carries.
         ticket: Ticket,
+        /// The callback.
         kind: CallbackKind,
         /// The partitions that change, not all owned ones (req S042).
         partitions: BTreeSet<TopicPartition>,
@@ -67,6 +98,7 @@ pub enum Output {
     /// The member does not own these partitions any more: discard their fetched records. Records of them that the user
     /// still holds are never committed.
     Released {
+        /// The partitions.
         partitions: BTreeSet<TopicPartition>,
         /// They were lost, not revoked: a Revoked callback for them that has not begun becomes one for lost partitions.
         are_lost: bool,
@@ -86,6 +118,7 @@ pub enum Output {
     },
     /// An error for the user: on every call if it is fatal, else once.
     Raise {
+        /// The error.
         error: GroupError,
         /// Set if the membership is over.
         fatal: bool,

@@ -76,22 +76,29 @@ pub struct Batch {
 
 /// An event, or a wish of the user.
 #[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Input {
     /// Nothing but time has passed.
     Tick,
     /// New metadata: who leads what.
-    MetadataUpdate { cluster: Arc<Cluster> },
+    MetadataUpdate {
+        /// The cluster.
+        cluster: Arc<Cluster>,
+    },
     /// A batch was opened behind all others of its partition.
     Opened {
+        /// The partition.
         partition: TopicPartition,
+        /// The new batch.
         batch: BatchId,
         /// The time when its first record was sent, which is long ago if that record had to wait for its topic's
         /// metadata. Linger and delivery timeout count from then.
         since: Now,
     },
     /// The batch is full. The driver packs it without being asked by [`Output::Close`].
-    Full { batch: BatchId },
+    Full {
+        /// The batch.
+        batch: BatchId,
+    },
     /// The batch is closed and compressed, and can be sent. Follows every [`Input::Full`] and [`Output::Close`].
     Packed(Batch),
     /// The answer to [`Output::Split`]: these packed batches replace the batch, in this order. Not to be given once the
@@ -112,6 +119,7 @@ pub enum Input {
     /// The outcome of a request. Exactly one follows each [`Output::Send`]. With acks 0 it follows once the request is
     /// written, and has no partitions.
     Answer {
+        /// The request.
         request: RequestId,
         /// The answer, or why there is none.
         outcome: Result<Vec<PartitionAnswer>, RequestFailure>,
@@ -167,12 +175,15 @@ pub enum RequestFailure {
 
 /// A task of the driver, or news that it passes on.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Output {
     /// Close the batch, pack it, and give [`Input::Packed`].
-    Close { batch: BatchId },
+    Close {
+        /// The batch.
+        batch: BatchId,
+    },
     /// Send one Produce request to a broker. It is in flight until its [`Input::Answer`].
     Send {
+        /// Identifies the request.
         request: RequestId,
         /// Node id.
         broker: i32,
@@ -181,10 +192,14 @@ pub enum Output {
     },
     /// The broker found the batch too large: divide its records into two or more batches, and give
     /// [`Input::SplitInto`].
-    Split { batch: BatchId },
+    Split {
+        /// The batch.
+        batch: BatchId,
+    },
     /// The batch is acknowledged or has failed. This is the last output about it, so its memory may be freed. A batch
     /// that failed may still be open, or being packed: later inputs about it are ignored.
     Done {
+        /// The batch.
         batch: BatchId,
         /// The place of its records, or the reason why they were not delivered.
         outcome: Result<Acknowledged, SendFault>,
@@ -193,9 +208,11 @@ pub enum Output {
     RefreshMetadata,
     /// A broker named a newer leader (KIP-951): merge it, and give [`Input::MetadataUpdate`].
     LeaderHint {
+        /// Partition.
         partition: TopicPartition,
         /// Node id of the new leader.
         leader: i32,
+        /// Its leader epoch.
         leader_epoch: i32,
     },
     /// An identity is needed: the first, or one with a higher epoch because it is unknown which sequence numbers of the
@@ -205,6 +222,7 @@ pub enum Output {
     NewIdentity {
         /// The identity that must not be used any more; `None` for the first.
         old: Option<Identity>,
+        /// The reason, for the log.
         reason: String,
     },
     /// Add the partition to the current transaction and give [`Input::AddedToTransaction`].
@@ -214,7 +232,10 @@ pub enum Output {
     /// [`Input::TransactionEnded`], fail with [`SendFault::Aborted`].
     TransactionFailed(SendFault),
     /// All batches that were unfinished at [`Input::Flush`] are done.
-    Flushed { ticket: Ticket },
+    Flushed {
+        /// The ticket of the flush.
+        ticket: Ticket,
+    },
 }
 
 /// A batch in a request.
@@ -241,7 +262,6 @@ pub struct Acknowledged {
 /// The reason why the records of a batch were not delivered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum SendFault {
     /// `delivery.timeout.ms` is over. With `outcome_unknown` the batch was sent and may be in the log.
     #[error(
@@ -251,22 +271,31 @@ pub enum SendFault {
         because(last_error)
     )]
     TimedOut {
+        /// The partition.
         partition: TopicPartition,
+        /// The timeout.
         after: Duration,
         /// The number of times that the batch was sent.
         attempts: u32,
         /// Set if the batch may be in the log.
         outcome_unknown: bool,
+        /// The reason why the last attempt failed.
         last_error: Option<String>,
     },
     /// The topic, or this partition of it, does not exist.
     #[error("{partition}: the cluster does not know this topic or partition; check its name, or create it")]
-    UnknownTopicOrPartition { partition: TopicPartition },
+    UnknownTopicOrPartition {
+        /// The partition.
+        partition: TopicPartition,
+    },
     /// The broker refused the batch for good, or more often than `retries` allows.
     #[error("{partition}: the broker refused the records: {} ({}){}", code.name(), message.as_deref().unwrap_or(code.message()), repeated(*attempts))]
     Refused {
+        /// The partition.
         partition: TopicPartition,
+        /// The broker's error.
         code: ErrorCode,
+        /// The broker's error message.
         message: Option<String>,
         /// The number of times that the batch was sent.
         attempts: u32,
@@ -297,7 +326,10 @@ pub enum SendFault {
     },
     /// No request can be sent at all.
     #[error("{reason}")]
-    Fatal { reason: String },
+    Fatal {
+        /// The reason.
+        reason: String,
+    },
 }
 
 fn because(last_error: &Option<String>) -> String {

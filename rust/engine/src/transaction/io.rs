@@ -48,29 +48,45 @@ pub enum Ending {
 
 /// A request, without its encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Call {
     /// FindCoordinator for a group, or for the transactional id if `group` is `None`.
-    FindCoordinator { group: Option<String> },
+    FindCoordinator {
+        /// The group.
+        group: Option<String>,
+    },
     /// InitProducerId. With an identity it requests a higher epoch of the same producer id (KIP-360).
     InitProducerId {
         /// The identity whose epoch is bumped.
         current: Option<Identity>,
     },
     /// Adds partitions to the transaction; not needed under transaction version 2 (KIP-890).
-    AddPartitionsToTxn { identity: Identity, partitions: BTreeSet<TopicPartition> },
+    AddPartitionsToTxn {
+        /// The producer.
+        identity: Identity,
+        /// The partitions.
+        partitions: BTreeSet<TopicPartition>,
+    },
     /// Adds a group to the transaction; not needed under transaction version 2.
-    AddOffsetsToTxn { identity: Identity, group: String },
+    AddOffsetsToTxn {
+        /// The producer.
+        identity: Identity,
+        /// The group.
+        group: String,
+    },
     /// Commits offsets with the transaction, at the group's coordinator.
     TxnOffsetCommit {
+        /// The producer.
         identity: Identity,
+        /// The group and its member.
         group: GroupMetadata,
+        /// The offsets.
         offsets: BTreeMap<TopicPartition, CommitOffset>,
         /// Set if it adds the group to the transaction (transaction version 2, KIP-890).
         version2: bool,
     },
     /// Ends the transaction.
     EndTxn {
+        /// The producer.
         identity: Identity,
         /// Commit or abort.
         ending: Ending,
@@ -81,10 +97,16 @@ pub enum Call {
 
 /// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Answer {
     /// The coordinator.
-    Coordinator { node_id: i32, host: String, port: i32 },
+    Coordinator {
+        /// Its node id.
+        node_id: i32,
+        /// Its advertised host.
+        host: String,
+        /// Its advertised port.
+        port: i32,
+    },
     /// The producer id and epoch. EndTxn returns it too, where it bumps the epoch (KIP-890).
     Identity(Identity),
     /// Success.
@@ -106,7 +128,6 @@ pub enum CallFailure {
 
 /// An event, or a wish of the user.
 #[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Input {
     /// Nothing but time has passed.
     Tick,
@@ -120,6 +141,7 @@ pub enum Input {
     TransactionVersion2(bool),
     /// The outcome of an [`Output::Call`]. Exactly one follows each call.
     Answer {
+        /// The call.
         id: CallId,
         /// The answer, or why there is none.
         outcome: Result<Answer, CallFailure>,
@@ -127,24 +149,32 @@ pub enum Input {
     /// `init_transactions`: fence older producers of this transactional id, and end their open transaction. Answered by
     /// [`Output::Done`].
     Init {
+        /// Identifies the verb.
         ticket: Ticket,
         /// The time when the user's wait fails with a timeout.
         deadline: Now,
     },
     /// `begin_transaction`; answered at once.
-    Begin { ticket: Ticket },
+    Begin {
+        /// Identifies the verb.
+        ticket: Ticket,
+    },
     /// A partition is about to get its first records of this transaction.
     AddPartition(TopicPartition),
     /// `send_offsets`.
     SendOffsets {
+        /// Identifies the verb.
         ticket: Ticket,
+        /// The group and its member.
         group: GroupMetadata,
+        /// The offsets.
         offsets: BTreeMap<TopicPartition, CommitOffset>,
         /// The time when the user's wait fails with a timeout.
         deadline: Now,
     },
     /// `commit_transaction` or `abort_transaction`. The driver has flushed the transaction's records before.
     End {
+        /// Identifies the verb.
         ticket: Ticket,
         /// Commit or abort.
         ending: Ending,
@@ -157,10 +187,16 @@ pub enum Input {
 
 /// A task of the driver, or news that it passes on.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum Output {
     /// Make a call, and give its outcome by [`Input::Answer`].
-    Call { id: CallId, target: Target, call: Call },
+    Call {
+        /// Identifies the call.
+        id: CallId,
+        /// The broker.
+        target: Target,
+        /// The request.
+        call: Call,
+    },
     /// For the delivery machine: the producer id and epoch from now on.
     Identity(Identity),
     /// For the delivery machine: the partition is part of the transaction.
@@ -169,6 +205,7 @@ pub enum Output {
     Ended,
     /// A verb of the user has ended.
     Done {
+        /// Identifies the verb.
         ticket: Ticket,
         /// Success, or the error.
         outcome: Result<(), TransactionError>,
@@ -184,18 +221,26 @@ pub enum Output {
 
 /// An event of a session, for logs and metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum SessionEvent {
     /// The session went from one state to another.
-    StateChanged { from: TransactionState, to: TransactionState },
+    StateChanged {
+        /// The old state.
+        from: TransactionState,
+        /// The new state.
+        to: TransactionState,
+    },
     /// A call failed and is retried.
-    Retried { api: &'static str, reason: String },
+    Retried {
+        /// The API.
+        api: &'static str,
+        /// The reason why it failed.
+        reason: String,
+    },
 }
 
 /// The reason why a verb of transactions failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "a field without a comment is what its name says")]
 pub enum TransactionError {
     /// Another producer with the same `transactional.id` took over: this one cannot be used any more.
     #[error(
@@ -203,13 +248,17 @@ pub enum TransactionError {
          was open for longer than transaction.timeout.ms and the coordinator aborted it. Close this one"
     )]
     Fenced {
+        /// The `transactional.id`.
         transactional_id: String,
         /// Kafka's name of the broker's error.
         code: &'static str,
     },
     /// The transaction can only be aborted.
     #[error("the transaction must be aborted: {reason}")]
-    MustAbort { reason: String },
+    MustAbort {
+        /// The reason.
+        reason: String,
+    },
     /// The verb is not allowed in this state, such as a commit without a transaction.
     #[error("{0}")]
     State(String),
@@ -218,14 +267,29 @@ pub enum TransactionError {
     Denied {
         /// The action that is not allowed.
         what: String,
+        /// The broker's error.
         code: ErrorCode,
     },
     /// The verb did not end in time.
     #[error("{what} did not end within {} ms ({last_error}); it goes on: call it again to wait on", after.as_millis())]
-    TimedOut { what: &'static str, after: Duration, last_error: String },
+    TimedOut {
+        /// The verb.
+        what: &'static str,
+        /// The time that it was waited for.
+        after: Duration,
+        /// The reason why the last attempt failed.
+        last_error: String,
+    },
     /// The broker refused the call, and a retry would not help.
     #[error("{what}: the broker answered {} ({})", code.name(), message.as_deref().unwrap_or(code.message()))]
-    Refused { what: &'static str, code: ErrorCode, message: Option<String> },
+    Refused {
+        /// The API.
+        what: &'static str,
+        /// The broker's error.
+        code: ErrorCode,
+        /// The broker's error message.
+        message: Option<String>,
+    },
     /// The producer cannot be used any more.
     #[error("{0}")]
     Fatal(String),
