@@ -49,6 +49,17 @@ pub enum CallKind {
 }
 
 impl CallKind {
+    /// All kinds.
+    pub const ALL: [Self; 7] = [
+        Self::FindCoordinator,
+        Self::JoinGroup,
+        Self::SyncGroup,
+        Self::Heartbeat,
+        Self::LeaveGroup,
+        Self::OffsetCommit,
+        Self::OffsetFetch,
+    ];
+
     /// The name of the API under the classic protocol.
     pub fn api(self) -> &'static str {
         match self {

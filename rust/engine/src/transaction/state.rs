@@ -22,6 +22,18 @@ pub enum TransactionState {
 }
 
 impl TransactionState {
+    /// Every state.
+    pub const ALL: [Self; 8] = [
+        Self::Uninitialized,
+        Self::Initializing,
+        Self::Ready,
+        Self::InTransaction,
+        Self::Committing,
+        Self::Aborting,
+        Self::AbortableError,
+        Self::Fatal,
+    ];
+
     /// The states that may follow this one. docs/design/transactions.md has the same table, and a test compares the
     /// two.
     pub fn successors(self) -> &'static [Self] {

@@ -3,31 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-use monedula_engine::group::CallKind;
 use monedula_protocol::error_code::ErrorCode;
 
 const DESIGN: &str =
     concat!(include_str!("../../../../docs/design/groups.md"), include_str!("../../../../docs/design/transactions.md"));
-
-/// The kinds of a member's calls.
-pub(crate) const CALL_KINDS: [CallKind; 7] = [
-    CallKind::FindCoordinator,
-    CallKind::JoinGroup,
-    CallKind::SyncGroup,
-    CallKind::Heartbeat,
-    CallKind::LeaveGroup,
-    CallKind::OffsetCommit,
-    CallKind::OffsetFetch,
-];
-
-/// The states of a machine that can be entered, of which this is the first.
-pub(crate) fn states<S: Copy + Ord + 'static>(first: S, successors: impl Fn(S) -> &'static [S]) -> BTreeSet<S> {
-    let (mut found, mut open) = (BTreeSet::from([first]), vec![first]);
-    while let Some(state) = open.pop() {
-        open.extend(successors(state).iter().filter(|&&next| found.insert(next)));
-    }
-    found
-}
 
 /// The section of docs/design with this title.
 pub(crate) struct Section(pub &'static str);

@@ -253,6 +253,12 @@ impl MemberWorld {
                 self.raised.push((error, fatal));
             }
             Output::Event(GroupEvent::StateChanged { from, to }) => {
+                let is_legal = match (from, to) {
+                    (MemberState::Classic(from), MemberState::Classic(to)) => from.successors().contains(&to),
+                    (MemberState::Consumer(from), MemberState::Consumer(to)) => from.successors().contains(&to),
+                    _ => false,
+                };
+                assert!(is_legal, "no way from {from:?} to {to:?}");
                 let leased = self.lease.filter(|_| to.is_unsubscribed());
                 assert_eq!(leased, None, "a lease outlives the membership");
                 match (from, to) {

@@ -4,7 +4,6 @@ use monedula_engine::group::classic::{ClassicState, known_errors, reaction};
 use monedula_engine::group::{CallKind, CommitError, Reaction};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::common::design::CALL_KINDS;
 use crate::pending::{APIS, TICKET, again, failed, pending};
 use crate::world::{BACKOFF, identity};
 
@@ -69,7 +68,7 @@ fn seen(api: &str, code: ErrorCode) -> Reaction {
 // req: S121
 #[test]
 fn every_code_of_every_call_leads_to_what_the_table_says() {
-    for kind in CALL_KINDS {
+    for kind in CallKind::ALL {
         for code in codes() {
             // The member owns nothing that it could lose, and has no id yet. A member with an id is tested below.
             if kind == CallKind::JoinGroup && code == ErrorCode::MemberIdRequired {
@@ -92,7 +91,7 @@ fn a_member_id_that_is_required_is_taken() {
 
 #[test]
 fn all_that_kafka_calls_retriable_is_retried() {
-    for kind in CALL_KINDS {
+    for kind in CallKind::ALL {
         for code in codes().filter(|code| code.is_retriable()) {
             let retried = matches!(reaction(kind, code), Reaction::Retry | Reaction::Rediscover | Reaction::Rejoin);
             // A topic that does not exist has no committed offset to wait for: Java's consumer raises it as well.
@@ -104,8 +103,8 @@ fn all_that_kafka_calls_retriable_is_retried() {
 
 #[test]
 fn the_codes_of_each_call_are_in_order_and_each_call_has_a_test() {
-    assert_eq!(CALL_KINDS.map(CallKind::api), APIS);
-    for kind in CALL_KINDS {
+    assert_eq!(CallKind::ALL.map(CallKind::api), APIS);
+    for kind in CallKind::ALL {
         assert!(known_errors(kind).is_sorted_by(|(a, _), (b, _)| a.code() < b.code()), "{kind:?}");
     }
 }

@@ -4,7 +4,6 @@ use monedula_engine::group::consumer::{ConsumerState, api, known_errors, reactio
 use monedula_engine::group::{Answer, CallId, CallKind, CommitError, Input, Reaction};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::common::design::CALL_KINDS;
 use crate::world::{BACKOFF, World, by_hand, commit_codes, coordinator, ids, offsets, refused};
 
 const LEAVING: &str = "ConsumerGroupHeartbeat, leaving";
@@ -146,7 +145,7 @@ fn all_that_kafka_calls_retriable_is_retried() {
 
 #[test]
 fn the_codes_of_each_call_are_in_order_and_only_these_calls_have_some() {
-    for kind in CALL_KINDS {
+    for kind in CallKind::ALL {
         assert!(known_errors(kind).is_sorted_by(|(a, _), (b, _)| a.code() < b.code()), "{kind:?}");
         assert_eq!(known_errors(kind).is_empty(), !CALLS.contains(&kind), "{kind:?}");
     }

@@ -25,6 +25,19 @@ pub enum ClassicState {
 }
 
 impl ClassicState {
+    /// Every state.
+    pub const ALL: [Self; 9] = [
+        Self::Unsubscribed,
+        Self::Unjoined,
+        Self::PreparingRebalance,
+        Self::CompletingRebalance,
+        Self::Stable,
+        Self::Revoking,
+        Self::Leaving,
+        Self::Stale,
+        Self::Fatal,
+    ];
+
     /// The states that may follow this one. docs/design/groups.md has the same table; a test compares the two.
     pub fn successors(self) -> &'static [Self] {
         match self {

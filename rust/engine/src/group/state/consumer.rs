@@ -29,6 +29,20 @@ pub enum ConsumerState {
 }
 
 impl ConsumerState {
+    /// Every state.
+    pub const ALL: [Self; 10] = [
+        Self::Unsubscribed,
+        Self::Joining,
+        Self::Reconciling,
+        Self::Acknowledging,
+        Self::Stable,
+        Self::PrepareLeaving,
+        Self::Leaving,
+        Self::Fenced,
+        Self::Stale,
+        Self::Fatal,
+    ];
+
     /// The states that may follow this one. docs/design/groups.md has the same table; a test compares the two.
     pub fn successors(self) -> &'static [Self] {
         match self {
