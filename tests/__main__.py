@@ -11,14 +11,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from xdist.scheduler import LoadGroupScheduling
-
-from tests.kafka.permits import MOST as MOST_JVMS
+from xdist.scheduler import LoadScopeScheduling
 
 WORKERS = int(os.environ.get("MONEDULA_TEST_WORKERS", "5"))
 """Processes, on two cores: most tests wait for something."""
@@ -27,10 +24,10 @@ MOST = 2
 AGAIN = "MONEDULA_TESTS_AGAIN"
 """Environment variable of the second run, with the ids of its tests as JSON."""
 UNITS = "monedula_units"
-"""The key of `workerinput` with the file for the unit, and the JVMs, of each of a worker's tests."""
+"""The key of `workerinput` with the file for the unit of each of a worker's tests."""
 
 
-class Units(LoadGroupScheduling):
+class Units(LoadScopeScheduling):
     """The tests of a unit (`tests.jvms`) run in one worker; a file is a unit where the workers have written none.
 
     xdist's own mark for that, `xdist_group`, has no effect under pytest 9: it sets an attribute that is gone.
@@ -39,42 +36,26 @@ class Units(LoadGroupScheduling):
     def __init__(self, config: pytest.Config, log: Any, folder: Path) -> None:
         super().__init__(config, log)
         self._folder = folder
-        self._jvms: dict[str, int] = {}
+        self._units: dict[str, str] = {}
 
-    def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
-        """A worker has collected its tests, and will name them by index."""
-        written = self._folder / node.gateway.id
-        files = [(name.partition("::")[0], 0) for name in collection]
-        units = json.loads(written.read_text()) if written.exists() else files
-        names = [f"{name}@{unit}" for name, (unit, _) in zip(collection, units, strict=True)]
-        self._jvms |= {name: jvms for name, (_, jvms) in zip(names, units, strict=True)}
-        super().add_node_collection(node, names)
+    def schedule(self) -> None:
+        """All workers have collected the same tests."""
+        for written in self._folder.iterdir():
+            self._units |= json.loads(written.read_text())
+        super().schedule()
 
-    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
-        """The next unit is one whose JVMs fit beside those of the other workers, or else one without."""
-        free = MOST_JVMS - sum(self._running(other) for other in self.nodes if other is not node)
-
-        def turn(unit: str) -> int:
-            jvms = self._jvms[next(iter(self.workqueue[unit]))]
-            return 0 if 0 < jvms <= free else 1 if not jvms else 2
-
-        if self.workqueue:
-            self.workqueue.move_to_end(min(self.workqueue, key=turn), last=False)
-        super().mark_test_complete(node, item_index, duration)
-
-    def _running(self, node: Any) -> int:
-        """The JVMs of a worker's next test; it may have begun its newest unit, or not yet."""
-        units = list(self.assigned_work[node].values())[-2:]
-        return next((self._jvms[name] for unit in units for name, completed in unit.items() if not completed), 0)
+    def _split_scope(self, nodeid: str) -> str:
+        return self._units.get(nodeid) or nodeid.partition("::")[0]
 
     def remove_node(self, node: Any) -> str | None:
         """Leave out the test that ended its worker: xdist would give it to each of the others, which it ends too."""
-        units = self.assigned_work[node].values()
-        left = [(unit, name) for unit in units for name, completed in unit.items() if not completed]
-        for unit, name in left[:1]:
-            unit[name] = True
-        super().remove_node(node)
-        return left[0][1].rpartition("@")[0] if left else None
+        for unit in self.assigned_work[node].values():
+            for name, completed in unit.items():
+                if not completed:
+                    unit[name] = True
+                    super().remove_node(node)
+                    return name
+        return super().remove_node(node)
 
 
 class Outcomes:

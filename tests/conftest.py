@@ -54,7 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tests wait for permits for their JVMs; Ctrl-C interrupts in a shell's background job too, which ignores it."""
+    """Order tests by their JVMs; Ctrl-C interrupts in a shell's background job too, which ignores it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(Jvms(), "monedula-jvms")

@@ -170,9 +170,7 @@ def test_a_number_that_the_broker_does_not_know_goes_there_and_is_refused(admin:
     assert raised.value.code == "INVALID_REQUEST"
 
 
-@pytest.mark.parametrize(
-    "make", [pytest.param(KafkaCluster, marks=[pytest.mark.jvm, pytest.mark.jvms(1)]), EmbeddedCluster]
-)
+@pytest.mark.parametrize("make", [pytest.param(KafkaCluster, marks=pytest.mark.jvm), EmbeddedCluster])
 def test_brokers_without_an_authorizer_say_which_setting_it_is(make: type[KafkaCluster]) -> None:
     acl = AclBinding("User:anna", "read", "topic", "one")
     with make(1) as kafka, Admin({"bootstrap.servers": kafka.bootstrap}) as admin:

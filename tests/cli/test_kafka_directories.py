@@ -29,7 +29,7 @@ class TwoDirectories(KafkaCluster):
         (second / "meta.properties").write_text(own)
 
 
-@pytest.mark.jvms(1)
+@pytest.mark.jvm
 def test_a_replica_moves_between_two_directories(tmp_path: Path) -> None:
     cluster = TwoDirectories(tmp_path)
     try:

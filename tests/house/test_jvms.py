@@ -1,37 +1,38 @@
-"""What needs the same clusters stays in one worker, and five JVMs are enough for those that run side by side."""
+"""Tests of one kind of JVMs run in one worker, and a cluster is alive only while its tests run."""
 
-import json
 import os
 import random
+import subprocess
+import sys
+from collections import Counter
+from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol
 
 import pytest
 
-from tests.__main__ import Units
 from tests.jvms import Jvms, Unit, clusters
-from tests.kafka.permits import MOST, Permits
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class ItemFactory(Protocol):
     """Makes a test that asks for these fixtures."""
 
-    def __call__(self, name: str, *fixtures: str, jvms: int = 0, **params: str) -> Any:
+    def __call__(self, name: str, *fixtures: str, is_marked: bool = False, **params: str) -> Any:
         """Make one."""
 
 
 @pytest.fixture
 def item() -> ItemFactory:
-    def make(name: str, *fixtures: str, jvms: int = 0, **params: str) -> Any:
-        marks = [pytest.mark.jvms(jvms).mark] if jvms else []
+    def make(name: str, *fixtures: str, is_marked: bool = False, **params: str) -> Any:
         return SimpleNamespace(
             nodeid=name,
-            path=Path(name.partition("::")[0]),
             config=SimpleNamespace(getoption=lambda *_: None),  # whatever this run itself is on
             fixturenames=fixtures,
             callspec=SimpleNamespace(params=params),
-            iter_markers=lambda _name: marks,
+            iter_markers=lambda _name: [pytest.mark.jvm] * is_marked,
         )
 
     return make
@@ -39,94 +40,103 @@ def item() -> ItemFactory:
 
 def test_units_begin_by_their_jvms_and_then_by_their_tests(item: ItemFactory) -> None:
     in_order = [
-        ("spark with a kafka", item("c.py::1", "spark", "kafka")),
-        ("spark with a kafka", item("a.py::1", "spark", "kafka", jvms=1)),
-        # Many JVMs come last there: three nodes are through, or their turn is over.
-        ("spark with a kafka", item("a.py::2", "secured", jvms=3)),
-        ("three nodes", item("b.py::1[kafka]", "cluster", kind="kafka")),
-        ("three nodes", item("a.py::3", "kafka3")),
+        ("Spark with a Kafka", item("c.py::1", "spark", "kafka")),
+        ("Spark with a Kafka", item("a.py::1", "spark", "topic")),
+        ("a Kafka of three nodes", item("b.py::1[kafka]", "cluster", kind="kafka")),
+        ("a Kafka of three nodes", item("a.py::3", "kafka3")),
+        # What is alive for one test serves the next.
+        ("one of either", item("a.py::7", is_marked=True)),
+        ("one of either", item("d.py::3", "topic")),
+        ("one of either", item("d.py::1", "protected", kind="kafka")),
+        ("one of either", item("a.py::5", "spark")),
         ("b.py", item("b.py::1[embedded]", "cluster", kind="embedded")),
         ("b.py", item("b.py::2")),
         ("a.py", item("a.py::4")),
-        ("spark alone", item("a.py::5", "spark")),
-        ("spark alone", item("a.py::6", "spark", jvms=1)),
-        ("d.py with secured", item("d.py::1", "protected", kind="kafka")),
-        ("d.py with secured", item("d.py::2", "secured")),
-        ("a.py with", item("a.py::7", jvms=2)),
-        ("d.py with kafka", item("d.py::3", "topic")),
     ]
     tests = [test for _, test in in_order]
     shuffled = random.Random(7).sample(tests, len(tests))
-    Jvms(Permits(Path(os.devnull))).pytest_collection_modifyitems(shuffled)
+    Jvms().pytest_collection_modifyitems(shuffled)
     assert [Unit.of(test).name for test in shuffled] == [unit for unit, _ in in_order]
-    assert [test.nodeid for test in shuffled[:3]] == ["c.py::1", "a.py::1", "a.py::2"]
+    assert [test.nodeid for test in shuffled[4:8]] == ["a.py::7", "d.py::3", "d.py::1", "a.py::5"]
 
 
 @pytest.mark.parametrize("cluster", ["secured", "secured3", "kafka3"])
-def test_a_topic_of_another_cluster_needs_no_permit_for_kafka(item: ItemFactory, cluster: str) -> None:
-    assert set(clusters(item("a.py::1", "topic", cluster))) == {cluster}
-    assert set(clusters(item("a.py::1", "topic"))) == {"kafka"}
+def test_a_topic_of_another_cluster_needs_no_kafka(item: ItemFactory, cluster: str) -> None:
+    assert clusters(item("a.py::1", "topic", cluster)) == {cluster}
+    assert clusters(item("a.py::1", "topic")) == {"kafka"}
 
 
-def test_a_permit_stays_for_the_next_test_though_nobody_started_its_cluster(item: ItemFactory, tmp_path: Path) -> None:
-    permits = Permits(tmp_path / "permits")
-    jvms = Jvms(permits)
-    for test, held in [(item("a.py::1", "topic"), 1), (item("b.py::1", "topic", "spark"), 2), (item("b.py::2"), 0)]:
-        jvms.admit(test)
-        assert permits.held == held
+# Fixtures by our names that only wait, and tests of them. The log has a line when JVMs start, and when they end.
+PLUGIN = """
+import contextlib, pathlib, pytest, tests.jvms
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "jvm: starts one")
+    config.pluginmanager.register(tests.jvms.Jvms())
+
+@contextlib.contextmanager
+def jvms(name, count):
+    with pathlib.Path(__file__).with_name("log").open("a", buffering=1) as log:
+        log.write(f"{name} {count}\\n")
+        yield name
+        log.write(f"{name} {-count}\\n")
+
+def fixture(name, count):
+    def make():
+        with jvms(name, count) as made: yield made
+    return pytest.fixture(make, scope="session", name=name)
+
+kafka, kafka3, spark = fixture("kafka", 1), fixture("kafka3", 3), fixture("spark", 1)
+"""
+FILE = """
+import pytest
+from conftest import jvms
+
+@pytest.fixture(scope="module")
+def made_of(kafka):
+    with jvms("made of kafka", 0): yield kafka
+
+@pytest.mark.parametrize("turn", range(3))
+def test_one(kafka, turn): assert kafka == "kafka"
+
+def test_made_of(made_of, spark): assert (made_of, spark) == ("kafka", "spark")
+
+def test_three(kafka3): assert kafka3 == "kafka3"
+
+@pytest.mark.jvm
+def test_own():
+    with jvms("own", 1): pass
+
+def test_none(): pass
+"""
 
 
-JVMS = {"spark with a kafka": 2, "three nodes": 3, "a.py": 0, "b.py": 0, "spark alone": 1, "c.py with kafka": 1}
-"""Units of ten tests each, in their order."""
+def run(folder: Path, workers: int) -> str:
+    """Run the tests of a folder."""
+    (folder / "conftest.py").write_text(PLUGIN)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    config = [f"--rootdir={folder}", f"--config-file={folder / 'pytest.ini'}", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "tests", "-q", *config, str(folder)]
+    environment = {**os.environ, "MONEDULA_TEST_WORKERS": str(workers)}
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100, check=False
+    ).stdout
 
 
-class Worker:
-    """xdist's side of a worker."""
-
-    shutting_down = False
-
-    def __init__(self, number: int) -> None:
-        self.gateway = SimpleNamespace(id=f"gw{number}")
-        self.ahead: list[int] = []
-
-    def send_runtest_some(self, indexes: list[int]) -> None:
-        self.ahead += indexes
-
-    def shutdown(self) -> None:
-        self.shutting_down = True
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_cluster_of_many_files_is_started_once_in_a_unit(tmp_path: Path, workers: int) -> None:
+    for number in range(4):
+        (tmp_path / f"test_{number}.py").write_text(FILE)
+    assert "28 passed" in run(tmp_path, workers)
+    lines = (tmp_path / "log").read_text().splitlines()
+    started = Counter(line for line in lines if "-" not in line)
+    # One worker keeps the `kafka` of Spark's tests for nobody: tests on three nodes come between.
+    assert started == {"kafka 1": 2, "kafka3 3": 1, "spark 1": 1, "own 1": 4, "made of kafka 0": 8}
+    alive = list(accumulate(int(line.rpartition(" ")[2]) for line in lines))
+    assert alive[-1] == 0
+    assert max(alive) <= (3 if workers == 1 else 2 + 3 + 1)
 
 
-@pytest.fixture
-def units(tmp_path: Path) -> Any:
-    """Handed out to three workers."""
-    config: Any = SimpleNamespace(getvalue=lambda _: ["popen"] * 3, option=SimpleNamespace(loadscopereorder=False))
-    units: Any = Units(config, None, tmp_path)
-    of_each = [(unit, jvms) for unit, jvms in JVMS.items() for _ in range(10)]
-    for number in range(3):
-        (tmp_path / f"gw{number}").write_text(json.dumps(of_each))
-        units.add_node(worker := Worker(number))
-        units.add_node_collection(worker, [f"test_{index}" for index in range(len(of_each))])
-    units.schedule()
-    return units
-
-
-def run(units: Any) -> dict[Worker, list[int]]:
-    """The tests that each worker ran, one of each after the other."""
-    ran: dict[Worker, list[int]] = {worker: [] for worker in units.nodes}
-    while busy := [worker for worker in units.nodes if worker.ahead]:
-        assert sum(list(JVMS.values())[worker.ahead[0] // 10] for worker in busy) <= MOST
-        for worker in busy:
-            ran[worker].append(worker.ahead.pop(0))
-            units.mark_test_complete(worker, ran[worker][-1])
-    return ran
-
-
-def test_units_side_by_side_have_five_jvms_at_most(units: Any) -> None:
-    names = [[list(JVMS)[test // 10] for test in tests[::10]] for tests in run(units).values()]
-    assert names == [["spark with a kafka", "spark alone"], ["three nodes", "c.py with kafka"], ["a.py", "b.py"]]
-
-
-def test_what_ends_its_worker_is_left_out_for_the_others(units: Any) -> None:
-    first, *_ = units.nodes
-    assert units.remove_node(first) == "test_0"
-    assert sorted(test for tests in run(units).values() for test in tests) == list(range(1, 60))
+def test_an_unforeseen_kafka_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "test_late.py").write_text('def test_late(request): request.getfixturevalue("kafka")')
+    assert "it starts a `kafka` among tests that need none" in run(tmp_path, 1)

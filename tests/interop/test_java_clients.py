@@ -14,7 +14,7 @@ from tests.interop.process import Driver, eventually
 from tests.interop.servers import Server
 from tests.kafka import KafkaHelper
 
-pytestmark = pytest.mark.jvms(2)
+pytestmark = pytest.mark.jvm
 
 COPY = Path(__file__).with_name("java") / "Copy.java"
 PROTOCOLS = ["classic", "consumer"]

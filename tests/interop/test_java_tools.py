@@ -9,7 +9,7 @@ from tests.interop import java
 from tests.interop.conftest import Unique
 from tests.interop.servers import Server
 
-pytestmark = pytest.mark.jvms(1)
+pytestmark = pytest.mark.jvm
 
 
 def test_topics_and_configs(server: Server, unique: Unique) -> None:

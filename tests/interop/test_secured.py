@@ -342,7 +342,7 @@ def written_and_read_by_java(settings: Path, bootstrap: str, topic: str) -> list
     return java.tool(java.CONSOLE_CONSUMER, bootstrap, *reading, *config).splitlines()
 
 
-@pytest.mark.jvms(1)
+@pytest.mark.jvm
 @pytest.mark.parametrize(
     "mechanism",
     [
@@ -359,7 +359,7 @@ def test_java_logs_in(broker: Broker, unique: Unique, tmp_path: Path, mechanism:
     assert written_and_read_by_java(path, broker.bootstrap_servers, topic) == VALUES
 
 
-@pytest.mark.jvms(1)
+@pytest.mark.jvm
 def test_java_logs_in_with_a_token_that_has_no_signature(broker: Broker, unique: Unique, tmp_path: Path) -> None:
     topic = unique("topic")
     broker.create_topic(topic, 1)
@@ -370,7 +370,7 @@ def test_java_logs_in_with_a_token_that_has_no_signature(broker: Broker, unique:
     assert written_and_read_by_java(path, broker.bootstrap_servers, topic) == VALUES
 
 
-@pytest.mark.jvms(1)
+@pytest.mark.jvm
 def test_java_shows_a_certificate(certified: Broker, unique: Unique, tmp_path: Path) -> None:
     topic = unique("topic")
     certified.create_topic(topic, 1)

@@ -15,7 +15,7 @@ from tests.interop import java
 from tests.interop.servers import Embedded, RealKafka, Server
 from tests.interop.tool_commands import CHAPTERS, FILES, Command
 
-pytestmark = [pytest.mark.slow, pytest.mark.jvms(1), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.jvm, pytest.mark.timeout(1800)]
 
 _NO_GROUPS = "no share groups and no Streams groups"
 

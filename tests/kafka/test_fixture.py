@@ -214,7 +214,7 @@ def test_a_frozen_node_answers_nothing(kafka: KafkaCluster) -> None:
     kafka.wait_ready()
 
 
-@pytest.mark.jvms(1)
+@pytest.mark.jvm
 def test_the_command_runs_until_interrupted(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.kafka", "--topic", "demo:3"]
     with (tmp_path / "errors").open("w") as errors:
@@ -260,7 +260,7 @@ def test_without_kafka_ci_fails_and_others_skip_loudly(monkeypatch: pytest.Monke
         give_up(KafkaUnavailable("no JDK"))
 
 
-@pytest.mark.jvms(1)
+@pytest.mark.jvm
 def test_a_bad_setting_fails_with_the_log() -> None:
     with (
         pytest.warns(UserWarning, match="logs are kept") as warned,
@@ -273,7 +273,7 @@ def test_a_bad_setting_fails_with_the_log() -> None:
     shutil.rmtree(kept)
 
 
-@pytest.mark.jvms(1)
+@pytest.mark.jvm
 def test_nothing_outlives_a_killed_session() -> None:
     script = (
         "import os, signal, sys\n"

@@ -17,7 +17,7 @@ from tests.standing import stand_still
 
 STALLED_SECONDS = 1.0
 
-pytestmark = [pytest.mark.jvm, pytest.mark.jvms(2)]
+pytestmark = pytest.mark.jvm
 
 
 @pytest.fixture(scope="module")

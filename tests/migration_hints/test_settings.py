@@ -72,7 +72,7 @@ def test_every_parameter_of_kafka_python_is_known_or_explained(client: type) -> 
     assert unexplained(names) == []
 
 
-@pytest.mark.jvms(1)
+@pytest.mark.jvm
 def test_every_setting_of_javas_clients_is_known_or_explained() -> None:
     try:
         source = command(Path(__file__).with_name("SettingNames.java"))

@@ -68,7 +68,7 @@ def compiled(folder: Path) -> Path:
     return folder / "receiver.jar"
 
 
-@pytest.mark.jvms(1)
+@pytest.mark.jvm
 def test_a_real_kafka_takes_what_is_pushed(kafka_with_receiver: Kafka) -> None:
     settings = kafka_with_receiver.settings
     subscribe(settings, "all", "*")
@@ -98,7 +98,7 @@ def test_a_real_kafka_takes_what_is_pushed(kafka_with_receiver: Kafka) -> None:
     assert sum(decoded(push.metrics).points[acknowledged].value for push in of_producer) == 5
 
 
-@pytest.mark.jvms(1)
+@pytest.mark.jvm
 def test_a_real_kafka_that_wants_other_metrics_is_told_others(kafka_with_receiver: Kafka) -> None:
     settings = kafka_with_receiver.settings
     subscribe(settings, "all", "org.apache.kafka.producer.connection")
@@ -112,7 +112,7 @@ def test_a_real_kafka_that_wants_other_metrics_is_told_others(kafka_with_receive
             assert all(name.startswith("org.apache.kafka.producer.connection") for name in names)
 
 
-@pytest.mark.jvms(1)
+@pytest.mark.jvm
 def test_javas_client_pushes_to_the_embedded_broker() -> None:
     with receiver() as (broker, settings):
         bounded = ("--topic", "orders", "--max-messages", "40", "--throughput", "20")
@@ -129,7 +129,7 @@ def test_javas_client_pushes_to_the_embedded_broker() -> None:
     assert {name: java_points[name].is_sum for name in shared} == {name: ours[name] for name in shared}
 
 
-@pytest.mark.jvms(1)
+@pytest.mark.jvm
 def test_javas_consumer_pushes_to_the_embedded_broker_as_it_ends() -> None:
     """Java's producer skips this push if its thread does not poll again while it closes. Its consumer has to leave."""
     reading = ("--topic", "orders", "--group", "g", "--from-beginning", "--max-messages", "5", "--timeout-ms", "30000")

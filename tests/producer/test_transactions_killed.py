@@ -17,7 +17,7 @@ from tests.interop import java
 from tests.producer.conftest import ProducerFactory
 from tests.producer.test_transactions import committed, reading, transform_once
 
-pytestmark = pytest.mark.jvms(1)
+pytestmark = pytest.mark.jvm
 
 PROGRAM = Path(__file__).with_name("worker.py")
 COUNT = 60

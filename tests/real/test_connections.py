@@ -139,7 +139,7 @@ def _pump(source: socket.socket, sink: socket.socket) -> None:
             end.close()
 
 
-@pytest.mark.jvms(2)
+@pytest.mark.jvm
 @pytest.mark.timeout(240)
 def test_brokers_replaced_by_others_are_found_through_the_bootstrap_addresses() -> None:
     with KafkaCluster() as second:

@@ -93,7 +93,7 @@ def test_a_topic_that_ends_in_an_aborted_transaction_is_equal(
 
 
 @pytest.mark.thorough
-@pytest.mark.jvms(1)
+@pytest.mark.jvm
 def test_a_topic_with_gaps_is_equal(spark: SparkSession, topic: TopicFactory) -> None:
     settings = {"segment.ms": 100, "min.cleanable.dirty.ratio": 0.01, "max.compaction.lag.ms": 100}
     with KafkaCluster(config={"log.cleaner.backoff.ms": 100}) as cleaning:

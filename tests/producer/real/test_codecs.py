@@ -20,7 +20,7 @@ from tests.producer.real.conftest import MakeTopic
 from tests.producer.real.load import DEADLINE_SECONDS, messages_of
 from tests.producer.real.stored import Batch, batches_of
 
-pytestmark = pytest.mark.jvms(1)
+pytestmark = pytest.mark.jvm
 
 HERE = Path(__file__).parent
 # Timestamps of today: a real Kafka deletes records older than a week, also while they are read.
