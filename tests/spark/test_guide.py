@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from monedula import ConfigError, OffsetAndMetadata, Producer
-from monedula.spark import kafka_settings, producer_settings, sink
-from monedula.spark.options import OPTIONS, SourceOptions
-from monedula.spark.sink_options import OPTIONS as SINK_OPTIONS
-from monedula.spark.sink_options import SinkOptions
-from monedula.spark.typed import OPTIONS as TYPED_OPTIONS
+from monedula.spark.options import kafka_settings, producer_settings
+from monedula.spark.sink import sink
+from monedula.spark.sink.options import OPTIONS as SINK_OPTIONS
+from monedula.spark.sink.options import SinkOptions
+from monedula.spark.source.options import OPTIONS, SourceOptions
+from monedula.spark.source.typed import OPTIONS as TYPED_OPTIONS
 from monedula.testing import Registry
 from pyspark.sql import SparkSession
 

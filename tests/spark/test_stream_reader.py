@@ -13,10 +13,10 @@ from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
 from tests.real.reading import core
 
-stream = pytest.importorskip("monedula.spark.stream", reason="pyspark is not installed")
-from monedula.spark import batch  # noqa: E402
-from monedula.spark.resolving import resolve  # noqa: E402
-from monedula.spark.source import Source  # noqa: E402
+stream = pytest.importorskip("monedula.spark.source.stream", reason="pyspark is not installed")
+from monedula.spark.source import batch  # noqa: E402
+from monedula.spark.source.resolving import resolve  # noqa: E402
+from monedula.spark.source.source import Source  # noqa: E402
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # noqa: E402
 
 ALL = ReadAllAvailable()

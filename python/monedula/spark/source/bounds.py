@@ -1,4 +1,4 @@
-"""The start and end of a query as the options give them; `monedula.spark.resolving` turns them into offsets."""
+"""The start and end of a query as the options give them; `monedula.spark.source.resolving` turns them into offsets."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from monedula.spark.offsets import (
     partition_text,
     partitions_text,
 )
-from monedula.spark.values import LONG_MAX
+from monedula.spark.options.values import LONG_MAX
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from monedula.errors import ArgumentError, ConfigError
 from monedula.formats.avro import Avro
 from monedula.formats.json import CORRUPT_RECORD, Json
 from monedula.formats.protobuf import Protobuf
-from monedula.spark.readers import AvroReader, Mode, ProtobufReader
-from monedula.spark.session_zone import session_zone, time_zone_here
-from monedula.spark.values import boolean
-from monedula.spark.wording import OptionWording
+from monedula.spark.options.session_zone import session_zone, time_zone_here
+from monedula.spark.options.values import boolean
+from monedula.spark.options.wording import OptionWording
+from monedula.spark.source.readers import AvroReader, Mode, ProtobufReader
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType

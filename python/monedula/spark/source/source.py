@@ -6,15 +6,15 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from monedula.errors import ConfigError
-from monedula.spark.client_settings import ClientSettings
-from monedula.spark.cluster import Layout
 from monedula.spark.offsets import PartitionOffsets
-from monedula.spark.options import SourceOptions
-from monedula.spark.planning import OffsetRange, coalesce, split
+from monedula.spark.options.client_settings import ClientSettings
 from monedula.spark.process import show_warnings
-from monedula.spark.schema import Projection, check_projection, source_schema
-from monedula.spark.typed import TypedColumn
-from monedula.spark.worker import ReadSettings, ReadTask
+from monedula.spark.source.cluster import Layout
+from monedula.spark.source.options import SourceOptions
+from monedula.spark.source.planning import OffsetRange, coalesce, split
+from monedula.spark.source.schema import Projection, check_projection, source_schema
+from monedula.spark.source.typed import TypedColumn
+from monedula.spark.source.worker import ReadSettings, ReadTask
 
 Pinned = tuple[TypedColumn, ...]
 """The columns that are decoded, with the readers' schemas, which a registry was asked for."""

@@ -11,14 +11,14 @@ from typing import Literal
 from monedula._arguments import is_name
 from monedula.config import HiddenValues
 from monedula.errors import ConfigError
-from monedula.spark import bounds
-from monedula.spark.bounds import Bound, Latest
-from monedula.spark.kafka_settings import PREFIX, client_keys, kafka_settings
 from monedula.spark.offsets import parse_assign
-from monedula.spark.pattern import topic_pattern
-from monedula.spark.typed import FROM_OPTIONS, TypedColumn, typed_columns
-from monedula.spark.typed import OPTIONS as TYPED_OPTIONS
-from monedula.spark.values import INT_MAX, boolean, edit_distance, size_bytes, time_ms, whole_number
+from monedula.spark.options.kafka_settings import PREFIX, client_keys, kafka_settings
+from monedula.spark.options.values import INT_MAX, boolean, edit_distance, size_bytes, time_ms, whole_number
+from monedula.spark.source import bounds
+from monedula.spark.source.bounds import Bound, Latest
+from monedula.spark.source.pattern import topic_pattern
+from monedula.spark.source.typed import FROM_OPTIONS, TypedColumn, typed_columns
+from monedula.spark.source.typed import OPTIONS as TYPED_OPTIONS
 from monedula.types.partitions import TopicPartition
 
 _LOGGER = logging.getLogger("monedula.spark")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from monedula._monedula import check_producer_settings
-from monedula.spark.kafka_settings import given_settings, used_settings
+from monedula.spark.options.kafka_settings import given_settings, used_settings
 
 CLIENT_ID = "spark-kafka-sink"
 """The `client.id`, if `kafka.client.id` is not given."""

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from monedula.config import HiddenValues
-from monedula.spark import options as source
-from monedula.spark.producer_settings import producer_settings
-from monedula.spark.typed import FROM_OPTIONS
-from monedula.spark.value_encoding import OPTIONS as WRITTEN_OPTIONS
-from monedula.spark.value_encoding import TO_OPTIONS, EncodedColumn, encoded_columns
-from monedula.spark.values import boolean
+from monedula.spark.options.producer_settings import producer_settings
+from monedula.spark.options.values import boolean
+from monedula.spark.sink.encoding import OPTIONS as WRITTEN_OPTIONS
+from monedula.spark.sink.encoding import TO_OPTIONS, EncodedColumn, encoded_columns
+from monedula.spark.source import options as source
+from monedula.spark.source.typed import FROM_OPTIONS
 
 OPTIONS = ("topic", "includeHeaders", *WRITTEN_OPTIONS)
 """All options of the sink, except those that begin with `kafka.`."""

@@ -10,11 +10,11 @@ from monedula.formats.avro import Avro
 from monedula.formats.json import Json
 from monedula.formats.protobuf import Protobuf
 from monedula.formats.registry import SchemaRegistry
-from monedula.spark.readers import ProtobufReader, avro_text
-from monedula.spark.session_zone import session_zone, time_zone_here
-from monedula.spark.typed import FROM_AVRO
-from monedula.spark.values import INT_MAX, boolean, whole_number
-from monedula.spark.wording import OptionWording
+from monedula.spark.options.session_zone import session_zone, time_zone_here
+from monedula.spark.options.values import INT_MAX, boolean, whole_number
+from monedula.spark.options.wording import OptionWording
+from monedula.spark.source.readers import ProtobufReader, avro_text
+from monedula.spark.source.typed import FROM_AVRO
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType

@@ -1,10 +1,10 @@
-"""Turns the bounds of the options (`monedula.spark.bounds`) into offsets, with requests to Kafka."""
+"""Turns the bounds of the options (`monedula.spark.source.bounds`) into offsets, with requests to Kafka."""
 
 from monedula.errors import ConfigError
-from monedula.spark.bounds import Bound, Earliest, Latest, Offsets, Timestamp, Timestamps
-from monedula.spark.cluster import Cluster, Layout
 from monedula.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, PartitionOffsets, partition_text, partitions_text
-from monedula.spark.options import SourceOptions
+from monedula.spark.source.bounds import Bound, Earliest, Latest, Offsets, Timestamp, Timestamps
+from monedula.spark.source.cluster import Cluster, Layout
+from monedula.spark.source.options import SourceOptions
 from monedula.types.partitions import TopicPartition
 
 

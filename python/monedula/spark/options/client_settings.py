@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from monedula._config.providers import resolved
 from monedula.config import RawSettings
 from monedula.errors import ConfigError
-from monedula.spark.kafka_settings import kafka_error
-from monedula.spark.shipped import located, shipped
+from monedula.spark.options.kafka_settings import kafka_error
+from monedula.spark.options.shipped import located, shipped
 
 
 @dataclass(frozen=True)

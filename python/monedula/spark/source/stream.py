@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from monedula.errors import ConfigError, DataLossError, KafkaError, UnknownTopicError
-from monedula.spark.bounds import Earliest, Offsets
-from monedula.spark.cluster import Cluster, Layout
 from monedula.spark.errors_first import errors_first
-from monedula.spark.limits import TriggerDelay, byte_limit, rate_limit
 from monedula.spark.offsets import LATEST_OFFSET, PartitionOffsets, StreamOffset, partition_text, partitions_text
-from monedula.spark.resolving import filled_in, resolve
-from monedula.spark.sampling import ByteEstimate
-from monedula.spark.source import KafkaInputPartition, Source
-from monedula.spark.worker import read, report_data_loss
+from monedula.spark.source.bounds import Earliest, Offsets
+from monedula.spark.source.cluster import Cluster, Layout
+from monedula.spark.source.limits import TriggerDelay, byte_limit, rate_limit
+from monedula.spark.source.resolving import filled_in, resolve
+from monedula.spark.source.sampling import ByteEstimate
+from monedula.spark.source.source import KafkaInputPartition, Source
+from monedula.spark.source.worker import read, report_data_loss
 from monedula.types.partitions import TopicPartition
 
 try:

@@ -12,8 +12,8 @@ from monedula.reading.filters.conditions import And, Condition, Constant, Not, N
 from monedula.reading.filters.intervals import compared
 from monedula.reading.filters.ranges import Bounds, Found, Plan, narrowed
 from monedula.reading.filters.tuples import compare_texts
-from monedula.spark.cluster import Cluster
 from monedula.spark.offsets import PartitionOffsets
+from monedula.spark.source.cluster import Cluster
 from monedula.types.partitions import TopicPartition
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

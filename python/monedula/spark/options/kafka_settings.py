@@ -9,7 +9,7 @@ from monedula._config.providers import PROVIDERS, resolved
 from monedula._monedula import check_settings
 from monedula.config import HiddenValues, RawSettings, config_keys, refuse_foreign
 from monedula.errors import ConfigError
-from monedula.spark.shipped import located, shipped
+from monedula.spark.options.shipped import located, shipped
 
 _LOGGER = logging.getLogger("monedula.spark")
 

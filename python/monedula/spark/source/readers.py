@@ -119,7 +119,7 @@ class AvroReader(Reader):
 
     def narrowed(self, wanted: "DataType | None" = None) -> Self:
         """The same with what a query wants of the schema."""
-        from monedula.spark.avro_schema import narrowed
+        from monedula.spark.source.avro_schema import narrowed
 
         return replace(self, text=narrowed(self.text, self.references, wanted), references=())
 

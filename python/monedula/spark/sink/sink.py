@@ -14,12 +14,12 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructField, StructType
 
 from monedula.errors import ConfigError
-from monedula.spark.client_settings import ClientSettings
 from monedula.spark.errors_first import errors_first
+from monedula.spark.options.client_settings import ClientSettings
 from monedula.spark.process import show_warnings
-from monedula.spark.sink_options import SinkOptions
-from monedula.spark.task_writer import WriteSettings, write
-from monedula.spark.value_encoding import EncodedColumn
+from monedula.spark.sink.encoding import EncodedColumn
+from monedula.spark.sink.options import SinkOptions
+from monedula.spark.sink.task_writer import WriteSettings, write
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,14 +7,14 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from monedula.errors import ConfigError
 from monedula.reading.filters.conditions import Unknown
-from monedula.spark.bounds import Earliest, Latest
-from monedula.spark.cluster import Cluster
 from monedula.spark.errors_first import errors_first
 from monedula.spark.offsets import PartitionOffsets, partition_text
-from monedula.spark.pushed import condition_of, is_settled, narrow, passed_for_default
-from monedula.spark.resolving import resolve
-from monedula.spark.source import KafkaInputPartition, Source
-from monedula.spark.worker import read, report_data_loss
+from monedula.spark.source.bounds import Earliest, Latest
+from monedula.spark.source.cluster import Cluster
+from monedula.spark.source.pushed import condition_of, is_settled, narrow, passed_for_default
+from monedula.spark.source.resolving import resolve
+from monedula.spark.source.source import KafkaInputPartition, Source
+from monedula.spark.source.worker import read, report_data_loss
 
 if TYPE_CHECKING:
     import pyarrow as pa
