@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from monedula.errors import ConfigError
-from monedula.spark.options.client_settings import ClientSettings
-from monedula.spark.options.shipped import shipped
+from monedula.spark.options.kafka_settings import ClientSettings, shipped
 from monedula.spark.sink.options import SinkOptions
 from monedula.spark.source.options import SourceOptions
 from pyspark import SparkFiles

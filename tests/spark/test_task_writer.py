@@ -12,7 +12,7 @@ from monedula import ConfigError, Producer
 from monedula.errors import BatchSendError, ClosedError
 from monedula.spark import idle
 from monedula.spark.idle import IdleClients
-from monedula.spark.options.client_settings import ClientSettings
+from monedula.spark.options.kafka_settings import ClientSettings
 from monedula.spark.sink import sink, task_writer
 from monedula.spark.sink.sink import Sink
 from monedula.spark.sink.task_writer import WriteSettings, write

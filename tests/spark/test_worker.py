@@ -12,7 +12,7 @@ from monedula._monedula import ReaderCore
 from monedula.errors import DataLossError, OffsetOutOfRangeError
 from monedula.spark import idle
 from monedula.spark.idle import IdleClients
-from monedula.spark.options.client_settings import ClientSettings
+from monedula.spark.options.kafka_settings import ClientSettings
 from monedula.spark.source import worker
 from monedula.spark.source.cluster import Cluster, Layout
 from monedula.spark.source.options import SourceOptions

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from monedula.config import HiddenValues
-from monedula.spark.options.producer_settings import producer_settings
+from monedula.spark.options.kafka_settings import producer_settings
 from monedula.spark.options.values import boolean
 from monedula.spark.sink.encoding import OPTIONS as WRITTEN_OPTIONS
 from monedula.spark.sink.encoding import TO_OPTIONS, EncodedColumn, encoded_columns

@@ -15,7 +15,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, Stri
 
 from monedula.errors import ConfigError
 from monedula.spark.errors_first import errors_first
-from monedula.spark.options.client_settings import ClientSettings
+from monedula.spark.options.kafka_settings import ClientSettings
 from monedula.spark.process import show_warnings
 from monedula.spark.sink.encoding import EncodedColumn
 from monedula.spark.sink.options import SinkOptions

@@ -10,8 +10,7 @@ from monedula.errors import ArgumentError, BatchSendError, KafkaError, UnknownTo
 from monedula.producer.sync import Producer
 from monedula.spark.idle import IdleClients
 from monedula.spark.offsets import partition_text
-from monedula.spark.options.client_settings import ClientSettings
-from monedula.spark.options.kafka_settings import with_prefix
+from monedula.spark.options.kafka_settings import ClientSettings, with_prefix
 from monedula.spark.options.wording import OptionWording
 from monedula.spark.process import show_warnings, tune
 from monedula.spark.sink.encoding import EncodedColumn

@@ -10,7 +10,7 @@ from monedula._monedula import ConsumerCore
 from monedula.config import RawSettings, config_keys
 from monedula.errors import AuthenticationError, AuthorizationError, ConfigError, KafkaError, UnknownTopicError
 from monedula.spark.offsets import PartitionOffsets, partition_text
-from monedula.spark.options.client_settings import ClientSettings
+from monedula.spark.options.kafka_settings import ClientSettings
 from monedula.spark.source.options import Assign, SourceOptions, Subscribe
 from monedula.spark.source.pattern import topic_pattern
 from monedula.types.partitions import TopicPartition

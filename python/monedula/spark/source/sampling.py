@@ -9,7 +9,7 @@ from collections import defaultdict
 from monedula._monedula import ReaderCore
 from monedula.errors import KafkaError
 from monedula.spark.offsets import PartitionOffsets
-from monedula.spark.options.client_settings import ClientSettings
+from monedula.spark.options.kafka_settings import ClientSettings
 from monedula.spark.source.cluster import Layout
 from monedula.spark.source.options import SourceOptions
 from monedula.types.partitions import TopicPartition

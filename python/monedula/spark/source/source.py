@@ -7,7 +7,7 @@ from pyspark.sql.types import StructType
 
 from monedula.errors import ConfigError
 from monedula.spark.offsets import PartitionOffsets
-from monedula.spark.options.client_settings import ClientSettings
+from monedula.spark.options.kafka_settings import ClientSettings
 from monedula.spark.process import show_warnings
 from monedula.spark.source.cluster import Layout
 from monedula.spark.source.options import SourceOptions

@@ -16,7 +16,7 @@ from monedula.errors import (
 )
 from monedula.spark.idle import IdleClients
 from monedula.spark.offsets import partition_text
-from monedula.spark.options.client_settings import ClientSettings
+from monedula.spark.options.kafka_settings import ClientSettings
 from monedula.spark.options.wording import OptionWording
 from monedula.spark.process import show_warnings, tune
 from monedula.spark.source.planning import OffsetRange
