@@ -92,8 +92,7 @@ class DefaultSource(DataSource):
         """The reader of a streaming query."""
         from monedula.errors import ConfigError, SchemaRegistryError
         from monedula.spark.errors_first import without_traceback
-        from monedula.spark.source.invalid_stream import InvalidStreamReader
-        from monedula.spark.source.stream import StreamReader
+        from monedula.spark.source.stream import InvalidStreamReader, StreamReader
 
         try:
             with without_traceback():
@@ -148,3 +147,9 @@ class DefaultSource(DataSource):
             warn_of_driver_python()
         with without_traceback():
             return Sink(dict(self.options.items()), schema)
+
+
+class RegisteredSource(DefaultSource):
+    """Spark runs a registered source with the Python of other Python code, and one that it found with the driver's."""
+
+    is_registered = True

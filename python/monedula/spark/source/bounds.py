@@ -1,4 +1,4 @@
-"""The start and end of a query as the options give them; `monedula.spark.source.resolving` turns them into offsets."""
+"""The start and end of a query as the options give them; `Cluster.resolve` turns them into offsets."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
