@@ -67,13 +67,3 @@ def _scaled(text: str, pattern: re.Pattern[str], units: Mapping[str, int], defau
 def bad_value(name: str, text: str, expected: str) -> ConfigError:
     """The error for an option with an invalid value."""
     return ConfigError(f"option '{name}' is '{text}': expected {expected}", key=name)
-
-
-def edit_distance(first: str, second: str) -> int:
-    """The Levenshtein distance: how many characters must be added, removed or replaced to get from one to the other."""
-    row = list(range(len(second) + 1))
-    for line, left in enumerate(first, 1):
-        above, row = row, [line]
-        for column, right in enumerate(second, 1):
-            row.append(min(above[column] + 1, row[-1] + 1, above[column - 1] + (left != right)))
-    return row[-1]

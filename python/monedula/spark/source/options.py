@@ -4,7 +4,7 @@ Parsing them sends no requests: what depends on the cluster is checked when the 
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -12,8 +12,9 @@ from monedula._arguments import is_name
 from monedula.config import HiddenValues
 from monedula.errors import ConfigError
 from monedula.spark.offsets import parse_assign
-from monedula.spark.options.kafka_settings import PREFIX, client_keys, kafka_settings
-from monedula.spark.options.values import INT_MAX, boolean, edit_distance, size_bytes, time_ms, whole_number
+from monedula.spark.options.kafka_settings import kafka_settings
+from monedula.spark.options.names import check_names
+from monedula.spark.options.values import INT_MAX, LONG_MAX, boolean, size_bytes, time_ms, whole_number
 from monedula.spark.source import bounds
 from monedula.spark.source.bounds import Bound, Latest
 from monedula.spark.source.pattern import topic_pattern
@@ -204,7 +205,7 @@ class _Numbers:
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = options
 
-    def optional(self, name: str, minimum: int, maximum: int = (1 << 63) - 1) -> int | None:
+    def optional(self, name: str, minimum: int, maximum: int = LONG_MAX) -> int | None:
         text = self._options.get(name.lower())
         return None if text is None else whole_number(name, text, minimum, maximum)
 
@@ -212,7 +213,7 @@ class _Numbers:
         number = self.optional(name, minimum)
         return default if number is None else number
 
-    def positive(self, name: str, maximum: int = (1 << 63) - 1) -> int | None:
+    def positive(self, name: str, maximum: int = LONG_MAX) -> int | None:
         number = self.optional(name, -maximum, maximum)
         if number is not None and number <= 0:
             raise ConfigError(f"{name} must be positive", key=name)
@@ -298,25 +299,3 @@ def _columns(options: Mapping[str, str]) -> tuple[str, ...] | None:
             raise ConfigError(message, key="columns")
         wanted.add(canonical[name.lower()])
     return tuple(column for column in COLUMNS if column in wanted)
-
-
-def check_names(options: Mapping[str, str], names: Collection[str], passed_along: Collection[str]) -> None:
-    """Refuse names that look like misspelled options, and warn of unknown ones.
-
-    Args:
-        options: the given options, names in lower case.
-        names: all options, except those that begin with `kafka.`.
-        passed_along: names, in lower case, that are ignored without a warning.
-    """
-    known = {name.lower(): name for name in names}
-    ignored = []
-    for name in options:
-        if name in known or name in passed_along or name.startswith((PREFIX, "_")):
-            continue
-        distance, nearest = min((edit_distance(name, candidate), candidate) for candidate in known)
-        if distance <= min(2, len(nearest) // 4):
-            message = f"option '{name}' is not known; did you mean '{known[nearest]}'?"
-            raise ConfigError(message, key=name)
-        ignored.append(f"{name} (did you mean {PREFIX}{name}?)" if name in client_keys() else name)
-    if ignored:
-        _LOGGER.warning("options that are not known are ignored: %s", ", ".join(ignored))

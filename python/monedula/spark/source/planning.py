@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
+from monedula.spark.options.values import INT_MAX
 from monedula.types.partitions import TopicPartition
-
-_INT_MAX = (1 << 31) - 1
 
 
 class OffsetRange(NamedTuple):
@@ -37,7 +36,7 @@ def split(
     pieces = [each for each in ranges if each.size > 0]
     if max_records_per_partition is not None:
         limit = float(max_records_per_partition)
-        pieces = [part for each in pieces for part in _divide(each, min(math.ceil(float(each.size) / limit), _INT_MAX))]
+        pieces = [part for each in pieces for part in _divide(each, min(math.ceil(float(each.size) / limit), INT_MAX))]
     if min_partitions is None or len(pieces) >= min_partitions:
         return pieces
     total = sum(each.size for each in pieces)
