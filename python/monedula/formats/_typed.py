@@ -23,7 +23,17 @@ _MODES_OF_SPARK = {"PERMISSIVE": "null", "DROPMALFORMED": "drop", "FAILFAST": "f
 class Typed:
     """Decoding of keys or values: the base of `Json`, `Avro` and `Protobuf`."""
 
-    _DEFAULTS: ClassVar[Mapping[str, Any]] = {}
+    _DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "framing": None,
+        "mode": "fail",
+        "dead_letter": None,
+        "flatten": False,
+        "options": {},
+        "subject": None,
+        "version": None,
+        "references": (),
+        "fields": (),
+    }
     """Arguments that `repr` shows, with their defaults."""
 
     _KIND: ClassVar[str] = ""
