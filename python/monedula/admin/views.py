@@ -3,26 +3,15 @@
 from collections.abc import Iterable, Mapping
 
 from monedula._migration_hints import tells
+from monedula.admin import types
 from monedula.admin.results import TableResults, Tabular, columns
 from monedula.admin.security_types import AclBinding, DelegationToken, QuotaEntity, QuotaName, ScramCredential
-from monedula.admin.types import (
-    ConfigEntry,
-    ConfigResource,
-    GroupDescription,
-    GroupListing,
-    ListedOffset,
-    LogDir,
-    PartitionLag,
-    Reassignment,
-    TopicDescription,
-    TopicListing,
-)
 from monedula.errors import KafkaError
 from monedula.types.partitions import OffsetAndMetadata, TopicPartition
 
 
 @tells
-class Topics(TableResults[str, TopicListing]):
+class Topics(TableResults[str, types.TopicListing]):
     """Topics by name."""
 
     _columns = columns("topic string, topic_id string, internal bool, partitions int32, replication_factor int32")
@@ -31,7 +20,7 @@ class Topics(TableResults[str, TopicListing]):
         return ((t.name, t.topic_id, t.internal, t.partitions, t.replication_factor) for t in self.values())
 
 
-class TopicsDescribed(TableResults[str, TopicDescription]):
+class TopicsDescribed(TableResults[str, types.TopicDescription]):
     """Topics with their partitions, by name; as a table, one row for each partition."""
 
     _columns = columns(
@@ -47,7 +36,7 @@ class TopicsDescribed(TableResults[str, TopicDescription]):
         )
 
 
-class Configs(TableResults[ConfigResource, dict[str, ConfigEntry]]):
+class Configs(TableResults[types.ConfigResource, dict[str, types.ConfigEntry]]):
     """Settings by resource, each a dict by name; as a table, one row for each setting."""
 
     _columns = columns(
@@ -64,7 +53,7 @@ class Configs(TableResults[ConfigResource, dict[str, ConfigEntry]]):
 
 
 @tells
-class Groups(TableResults[str, GroupListing]):
+class Groups(TableResults[str, types.GroupListing]):
     """Groups by group id.
 
     Attributes:
@@ -76,7 +65,7 @@ class Groups(TableResults[str, GroupListing]):
     _columns = columns("group string, state string, type string, protocol_type string, coordinator int32")
 
     def __init__(
-        self, values: Iterable[tuple[str, GroupListing]] = (), missing: Mapping[int, KafkaError] | None = None
+        self, values: Iterable[tuple[str, types.GroupListing]] = (), missing: Mapping[int, KafkaError] | None = None
     ) -> None:
         super().__init__(values)
         self.missing = dict(missing or {})
@@ -89,7 +78,7 @@ class Groups(TableResults[str, GroupListing]):
         return ((g.group_id, g.state, g.type, g.protocol_type, g.coordinator) for g in self.values())
 
 
-class GroupsDescribed(TableResults[str, GroupDescription]):
+class GroupsDescribed(TableResults[str, types.GroupDescription]):
     """Groups with their members, by group id; as a table, one row for each member."""
 
     _columns = columns(
@@ -115,7 +104,7 @@ class GroupOffsets(TableResults[TopicPartition, OffsetAndMetadata | None]):
             yield (*partition, *((None, None, None) if at is None else (at.offset, at.leader_epoch, at.metadata)))
 
 
-class GroupLag(TableResults[TopicPartition, PartitionLag]):
+class GroupLag(TableResults[TopicPartition, types.PartitionLag]):
     """The lag of a group, by partition.
 
     Attributes:
@@ -130,7 +119,7 @@ class GroupLag(TableResults[TopicPartition, PartitionLag]):
 
     def __init__(
         self,
-        values: Mapping[TopicPartition, PartitionLag] | Iterable[tuple[TopicPartition, PartitionLag]] = (),
+        values: Mapping[TopicPartition, types.PartitionLag] | Iterable[tuple[TopicPartition, types.PartitionLag]] = (),
         errors: Mapping[TopicPartition, KafkaError] | None = None,
         *,
         group: str = "",
@@ -151,7 +140,7 @@ class GroupLag(TableResults[TopicPartition, PartitionLag]):
             yield (self.group, *at.partition, *offsets, at.member_id, at.client_id, at.host)
 
 
-class Offsets(TableResults[TopicPartition, ListedOffset]):
+class Offsets(TableResults[TopicPartition, types.ListedOffset]):
     """Offsets by partition."""
 
     _columns = columns("topic string, partition int32, offset int64, timestamp int64, leader_epoch int32")
@@ -160,7 +149,7 @@ class Offsets(TableResults[TopicPartition, ListedOffset]):
         return ((*partition, at.offset, at.timestamp, at.leader_epoch) for partition, at in self.items())
 
 
-class LogDirs(TableResults[int, tuple[LogDir, ...]]):
+class LogDirs(TableResults[int, tuple[types.LogDir, ...]]):
     """Log directories by broker id; as a table, one row for each partition in them."""
 
     _columns = columns(
@@ -176,7 +165,7 @@ class LogDirs(TableResults[int, tuple[LogDir, ...]]):
         )
 
 
-class Reassignments(TableResults[TopicPartition, Reassignment]):
+class Reassignments(TableResults[TopicPartition, types.Reassignment]):
     """The current moves, by partition."""
 
     _columns = columns("topic string, partition int32, replicas list<int32>, adding list<int32>, removing list<int32>")

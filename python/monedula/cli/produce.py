@@ -5,34 +5,12 @@ from collections.abc import Iterator
 from io import BufferedReader
 from typing import Any
 
+from monedula.cli import produce_options
 from monedula.cli.batches import Tables, TypedLines
 from monedula.cli.encoding import Options, Where, encoder
 from monedula.cli.failures import Failure, UsageError
 from monedula.cli.placing import Placing
 from monedula.cli.positions import partitions_of
-from monedula.cli.produce_options import (
-    AnyPartition,
-    Compression,
-    Encoding,
-    File,
-    Flatten,
-    FormatName,
-    Header,
-    Key,
-    KeyColumn,
-    KeyEncoding,
-    KeyMessage,
-    KeySchema,
-    KeySeparator,
-    KeySubject,
-    Message,
-    Null,
-    Partition,
-    Schema,
-    Subject,
-    Topic,
-    ValueColumn,
-)
 from monedula.cli.progress import Bar
 from monedula.cli.records import Common, Lines
 from monedula.cli.running import command, say
@@ -78,28 +56,28 @@ echo '{"id":7}' | monedula produce orders --encode avro -F registry.properties
 
 @command("produce")
 def produce(
-    topic: Topic = None,
+    topic: produce_options.Topic = None,
     bootstrap_servers: BootstrapServers = None,
-    file: File = None,
-    format_: FormatName = None,
-    partition: Partition = None,
-    any_partition: AnyPartition = False,
-    key: Key = None,
-    key_separator: KeySeparator = None,
-    null: Null = None,
-    header: Header = None,
-    key_column: KeyColumn = None,
-    value_column: ValueColumn = None,
-    encode: Encoding = None,
-    schema: Schema = None,
-    message: Message = None,
-    subject: Subject = None,
-    flatten: Flatten = False,
-    key_encode: KeyEncoding = None,
-    key_schema: KeySchema = None,
-    key_message: KeyMessage = None,
-    key_subject: KeySubject = None,
-    compression: Compression = None,
+    file: produce_options.File = None,
+    format_: produce_options.FormatName = None,
+    partition: produce_options.Partition = None,
+    any_partition: produce_options.AnyPartition = False,
+    key: produce_options.Key = None,
+    key_separator: produce_options.KeySeparator = None,
+    null: produce_options.Null = None,
+    header: produce_options.Header = None,
+    key_column: produce_options.KeyColumn = None,
+    value_column: produce_options.ValueColumn = None,
+    encode: produce_options.Encoding = None,
+    schema: produce_options.Schema = None,
+    message: produce_options.Message = None,
+    subject: produce_options.Subject = None,
+    flatten: produce_options.Flatten = False,
+    key_encode: produce_options.KeyEncoding = None,
+    key_schema: produce_options.KeySchema = None,
+    key_message: produce_options.KeyMessage = None,
+    key_subject: produce_options.KeySubject = None,
+    compression: produce_options.Compression = None,
     setting: Setting = None,
     settings_file: SettingsFile = None,
 ) -> None:
