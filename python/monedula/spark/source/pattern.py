@@ -1,4 +1,4 @@
-"""Java's regular expressions for topic names: what they share with Python's, and a refusal of everything else.
+"""Java's regular expressions for topic names: Python's `re`, plus a refusal of all that differs there.
 
 A topic name consists of one or more ASCII letters, digits, `.`, `_` and `-`. For such names, what is taken here means
 the same in both: everything about line ends and Unicode can be ignored.
