@@ -38,13 +38,6 @@ _TYPES: tuple[AclResourceType, ...] = ("topic", "group", "transactional_id", "de
 _COLUMNS = ("principal", "permission", "operation", "resource", "name", "pattern", "host")
 
 
-LIST_EXAMPLES = """
-monedula acls list
-monedula acls list --principal User:anna --json
-monedula acls list --topic orders --pattern match
-"""
-
-
 @administration("acls list")
 def list_acls(
     connection: Connection,
@@ -62,7 +55,13 @@ def list_acls(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List ACLs: all, or those that the options name."""
+    """List ACLs: all, or those that the options name.
+
+    Examples:
+        monedula acls list
+        monedula acls list --principal User:anna --json
+        monedula acls list --topic orders --pattern match
+    """
     resources = _resources(cluster, topic, group, transactional_id, delegation_token, user)
     filters = _filters(principal, operation, resources, _pattern(pattern), None, None)
     with connection.admin() as admin:
@@ -70,13 +69,6 @@ def list_acls(
     # A host that is no restriction is the one column that nobody misses.
     spare = () if any(acl.host != "*" for acl in found) else ("host",)
     show(_COLUMNS, map(_row, sorted(found, key=_order)), as_json, spare=spare)
-
-
-ADD_EXAMPLES = """
-monedula acls add --principal User:anna --operation read --topic orders --group etl
-monedula acls add --principal User:anna --operation write --operation describe --topic logs- --prefixed
-monedula acls add --principal 'User:*' --deny --operation all --topic secret --host 192.0.2.7
-"""
 
 
 @administration("acls add")
@@ -100,7 +92,13 @@ def add(
         list[str] | None, typer.Option("--host", help="From this address only; from any by default. Repeatable.")
     ] = None,
 ) -> None:
-    """Add ACLs. Each principal, operation, resource and host that is given, with each other."""
+    """Add ACLs. Each principal, operation, resource and host that is given, with each other.
+
+    Examples:
+        monedula acls add --principal User:anna --operation read --topic orders --group etl
+        monedula acls add --principal User:anna --operation write --operation describe --topic logs- --prefixed
+        monedula acls add --principal 'User:*' --deny --operation all --topic secret --host 192.0.2.7
+    """
     resources = _resources(cluster, topic, group, transactional_id, delegation_token, user)
     if not resources:
         raise UsageError(
@@ -126,12 +124,6 @@ def add(
             say(f"added: {_sentence(acl)}")
 
 
-REMOVE_EXAMPLES = """
-monedula acls remove --principal User:anna --topic orders --yes
-monedula acls remove --topic old- --pattern prefixed --yes
-"""
-
-
 @administration("acls remove")
 def remove(
     connection: Connection,
@@ -149,7 +141,12 @@ def remove(
     every: Annotated[bool, typer.Option("--all", help="All ACLs, where no other option names some.")] = False,
     yes: Yes = False,
 ) -> None:
-    """Remove the ACLs that the options name; they are shown first."""
+    """Remove the ACLs that the options name; they are shown first.
+
+    Examples:
+        monedula acls remove --principal User:anna --topic orders --yes
+        monedula acls remove --topic old- --pattern prefixed --yes
+    """
     resources = _resources(cluster, topic, group, transactional_id, delegation_token, user)
     if not (principal or operation or resources or host or every):
         raise UsageError("say which ACLs: --principal, --operation, a resource, --host, or --all")
@@ -227,4 +224,4 @@ def _sentence(acl: AclBinding) -> str:
 
 
 HELP = "List, add and remove ACLs."
-COMMANDS = (("list", list_acls, LIST_EXAMPLES), ("add", add, ADD_EXAMPLES), ("remove", remove, REMOVE_EXAMPLES))
+COMMANDS = (("list", list_acls), ("add", add), ("remove", remove))

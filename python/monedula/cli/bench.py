@@ -27,12 +27,6 @@ _CHUNK = 1 << 16
 
 _COLUMNS = ("what", "records", "seconds", "records_per_second", "mb_per_second", "p50_ms", "p99_ms")
 
-EXAMPLES = """
-monedula bench --embedded --records 20000
-monedula bench --records 20000 --size 200 -z lz4 --partitions 2
-monedula bench --records 20000 --json
-"""
-
 Row = tuple[str, int, float, float, float, float | None, float | None]
 
 
@@ -56,6 +50,11 @@ def bench(
     """Measure rates of producing and consuming.
 
     And the latency of single records, on a topic that is made for it and deleted again.
+
+    Examples:
+        monedula bench --embedded --records 20000
+        monedula bench --records 20000 --size 200 -z lz4 --partitions 2
+        monedula bench --records 20000 --json
     """
     settings = settings_of(bootstrap_servers, setting, settings_file)
     if embedded and bootstrap_servers is not None:

@@ -20,15 +20,6 @@ from monedula.testing import Broker
 _TRACE = 5
 _REGISTRY_PORT = 8081
 
-EXAMPLES = """
-monedula broker --topic orders:3
-monedula broker --port 0 --nodes 3 --data-dir kafka-data
-monedula broker --nodes 2 --rack a --rack b --first-node-id 0
-monedula broker --security SSL --client-auth required --ca-file ca.pem
-monedula broker --port 0 --security SSL --ca-file ca.pem --listener PLAINTEXT
-monedula broker --port 0 --registry --registry-port 0
-"""
-
 # Seconds between two calls of `Broker.log`, which pass the broker's log lines to `logging`.
 _LOOK = 0.2
 
@@ -99,6 +90,14 @@ def broker(
     """Run a Kafka-compatible broker.
 
     For trying things and for tests, until Ctrl-C or SIGTERM.
+
+    Examples:
+        monedula broker --topic orders:3
+        monedula broker --port 0 --nodes 3 --data-dir kafka-data
+        monedula broker --nodes 2 --rack a --rack b --first-node-id 0
+        monedula broker --security SSL --client-auth required --ca-file ca.pem
+        monedula broker --port 0 --security SSL --ca-file ca.pem --listener PLAINTEXT
+        monedula broker --port 0 --registry --registry-port 0
     """
     _log_to_stderr(_TRACE if trace else logging.DEBUG if verbose else logging.WARNING)
     try:

@@ -20,13 +20,6 @@ class Shell(StrEnum):
     fish = "fish"
 
 
-EXAMPLES = """
-monedula completion bash > monedula.bash
-monedula completion zsh > _monedula
-monedula completion fish > monedula.fish
-"""
-
-
 @command("completion")
 def completion(shell: Annotated[Shell, typer.Argument(help="Which shell.", show_default=False)]) -> None:
     """Write the script that lets a shell complete commands.
@@ -35,6 +28,11 @@ def completion(shell: Annotated[Shell, typer.Argument(help="Which shell.", show_
 
     For bash: `source <(monedula completion bash)` in ~/.bashrc. For zsh: the file _monedula in a directory of
     $fpath. For fish: the file ~/.config/fish/completions/monedula.fish.
+
+    Examples:
+        monedula completion bash > monedula.bash
+        monedula completion zsh > _monedula
+        monedula completion fish > monedula.fish
     """
     write: Any = vars(of_typer)["get_completion_script"]
     typer.echo(write(prog_name="monedula", complete_var=_VARIABLE, shell=shell.value))

@@ -42,11 +42,6 @@ Name = Annotated[
     ),
 ]
 
-LIST_EXAMPLES = """
-monedula configs list
-monedula configs list group
-"""
-
 
 @administration("configs list")
 def list_configs(
@@ -54,17 +49,15 @@ def list_configs(
     kind: Annotated[Kind | None, typer.Argument(help="Only resources of this type.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what has settings. That is every topic and broker, and groups and client metrics with their own."""
+    """List what has settings. That is every topic and broker, and groups and client metrics with their own.
+
+    Examples:
+        monedula configs list
+        monedula configs list group
+    """
     with connection.admin() as admin:
         found = admin.list_config_resources(() if kind is None else _type(kind))
     show(("type", "name"), sorted((each.type.replace("_", "-"), each.name) for each in found), as_json)
-
-
-DESCRIBE_EXAMPLES = """
-monedula configs describe topic orders
-monedula configs describe broker 1 --all
-monedula configs describe group etl --json
-"""
 
 
 @administration("configs describe")
@@ -83,7 +76,13 @@ def describe(
     help_: Annotated[bool, typer.Option("--documentation", help="With what the broker says about each.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show settings that are not the default, with where they are set. Secrets are not shown."""
+    """Show settings that are not the default, with where they are set. Secrets are not shown.
+
+    Examples:
+        monedula configs describe topic orders
+        monedula configs describe broker 1 --all
+        monedula configs describe group etl --json
+    """
     with connection.admin() as admin:
         resources = [_resource(kind, name) for name in (expanded(admin, names) if kind is Kind.topic else names)]
         found = admin.describe_configs(resources, documentation=help_)
@@ -102,14 +101,6 @@ def show_settings(found: Any, everything: bool, with_help: bool, as_json: bool) 
     show(names, rows, as_json, spare=("resource", "source") if len(found) == 1 else ("source",))
     if not rows and not as_json:
         say("every setting has its default (--all shows them)")
-
-
-SET_EXAMPLES = """
-monedula configs set topic orders retention.ms=86400000 cleanup.policy=compact
-monedula configs set topic orders --append cleanup.policy=compact
-monedula configs set broker all log.cleaner.threads=2 --dry-run
-monedula configs set group etl consumer.session.timeout.ms=50000
-"""
 
 
 @administration("configs set")
@@ -132,7 +123,14 @@ def set_(
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Change settings; all others stay as they are. A --dry-run lets the broker check them."""
+    """Change settings; all others stay as they are. A --dry-run lets the broker check them.
+
+    Examples:
+        monedula configs set topic orders retention.ms=86400000 cleanup.policy=compact
+        monedula configs set topic orders --append cleanup.policy=compact
+        monedula configs set broker all log.cleaner.threads=2 --dry-run
+        monedula configs set group etl consumer.session.timeout.ms=50000
+    """
     changes: dict[str, Any] = {}
     given: list[tuple[str, str, type[str] | type[Append] | type[Subtract]]] = [
         *((text, "setting", str) for text in pairs or ()),
@@ -160,12 +158,6 @@ def set_(
     say(f"{'would change' if dry_run else 'changed'} {', '.join(changes)} of {_title(kind, name)}")
 
 
-DELETE_EXAMPLES = """
-monedula configs delete topic orders retention.ms
-monedula configs delete group etl --all --yes
-"""
-
-
 @administration("configs delete")
 def delete(
     kind: KindArgument,
@@ -179,7 +171,12 @@ def delete(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Go back to the default of settings. Client metrics that have none left are gone."""
+    """Go back to the default of settings. Client metrics that have none left are gone.
+
+    Examples:
+        monedula configs delete topic orders retention.ms
+        monedula configs delete group etl --all --yes
+    """
     if bool(keys) == everything:
         raise UsageError("name the settings, or give --all")
     with connection.admin() as admin:
@@ -230,9 +227,4 @@ def _add(changes: dict[str, Any], key: str, change: Any) -> None:
 
 
 HELP = "Show and change settings of topics, brokers and others."
-COMMANDS = (
-    ("list", list_configs, LIST_EXAMPLES),
-    ("describe", describe, DESCRIBE_EXAMPLES),
-    ("set", set_, SET_EXAMPLES),
-    ("delete", delete, DELETE_EXAMPLES),
-)
+COMMANDS = (("list", list_configs), ("describe", describe), ("set", set_), ("delete", delete))

@@ -42,20 +42,6 @@ _WAIT = 1.0
 # For how long brokers are asked for topics, however short --timeout is: longer than they may not know one.
 _LOOKUP_SECONDS = 5.0
 
-EXAMPLES = """
-monedula consume orders
-monedula consume orders --from -10 --follow
-monedula consume orders --from 2026-11-21T10:00 --to "5m ago" -o orders.parquet
-monedula consume orders --format json --max-rows 3
-monedula consume orders -f '%p %o %k: %s\\n' --value '~"amount": [0-9]+'
-monedula consume '^ord' --key =key-7 -o key-7.csv
-monedula consume orders --group etl --timeout 10 --key-separator :
-monedula consume orders --decode json --schema 'id bigint, user string' --flatten -o orders.parquet
-monedula consume orders --decode avro --bad null -o orders.parquet -F registry.properties
-monedula consume orders --decode avro --framing glue --schemas schemas.json --bad null
-monedula consume orders --decode protobuf --schema order.proto --bad null --format json --max-rows 3
-"""
-
 
 @command("consume")
 def consume(
@@ -90,11 +76,24 @@ def consume(
     setting: Setting = None,
     settings_file: SettingsFile = None,
 ) -> None:
-    """Read topics to a screen, a file or a pipe.
+    r"""Read topics to a screen, a file or a pipe.
 
     As text, JSON lines, CSV, Arrow or Parquet. All that is there now, unless an option says otherwise, without
     a group and without committing anything. On a terminal each line says where the record is; in a pipe it is the
     record's value and nothing else.
+
+    Examples:
+        monedula consume orders
+        monedula consume orders --from -10 --follow
+        monedula consume orders --from 2026-11-21T10:00 --to "5m ago" -o orders.parquet
+        monedula consume orders --format json --max-rows 3
+        monedula consume orders -f '%p %o %k: %s\n' --value '~"amount": [0-9]+'
+        monedula consume '^ord' --key =key-7 -o key-7.csv
+        monedula consume orders --group etl --timeout 10 --key-separator :
+        monedula consume orders --decode json --schema 'id bigint, user string' --flatten -o orders.parquet
+        monedula consume orders --decode avro --bad null -o orders.parquet -F registry.properties
+        monedula consume orders --decode avro --framing glue --schemas schemas.json --bad null
+        monedula consume orders --decode protobuf --schema order.proto --bad null --format json --max-rows 3
     """
     settings = settings_of(bootstrap_servers, setting, settings_file)
     output = None if output == Path("-") else output

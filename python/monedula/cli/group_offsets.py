@@ -27,14 +27,13 @@ def name_of(partition: TopicPartition) -> str:
     return f"{partition.topic}-{partition.partition}"
 
 
-OFFSETS_EXAMPLES = """
-monedula groups offsets etl
-"""
-
-
 @administration("groups offsets")
 def offsets(group: Group, connection: Connection, as_json: AsJson = False) -> None:
-    """Show what a group has committed."""
+    """Show what a group has committed.
+
+    Examples:
+        monedula groups offsets etl
+    """
     with connection.admin() as admin:
         found = admin.list_group_offsets(group)
     rows = [
@@ -43,16 +42,6 @@ def offsets(group: Group, connection: Connection, as_json: AsJson = False) -> No
         if at is not None
     ]
     show(("topic", "partition", "offset", "leader_epoch", "metadata"), rows, as_json)
-
-
-RESET_EXAMPLES = """
-monedula groups reset etl --to earliest --dry-run
-monedula groups reset etl --to "1h ago" --topic orders --yes
-monedula groups reset etl --shift -100 --yes
-monedula groups reset etl --to 2 --topic orders --partition 0 --yes
-monedula groups reset etl --by-duration 1h --yes
-monedula groups reset etl --to-current --topic orders --yes
-"""
 
 
 @administration("groups reset")
@@ -78,7 +67,16 @@ def reset(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Rewind or forward a group that has no members. All that it has committed, or the topics given."""
+    """Rewind or forward a group that has no members. All that it has committed, or the topics given.
+
+    Examples:
+        monedula groups reset etl --to earliest --dry-run
+        monedula groups reset etl --to "1h ago" --topic orders --yes
+        monedula groups reset etl --shift -100 --yes
+        monedula groups reset etl --to 2 --topic orders --partition 0 --yes
+        monedula groups reset etl --by-duration 1h --yes
+        monedula groups reset etl --to-current --topic orders --yes
+    """
     if [to, shift, by_duration, to_current or None].count(None) != 3:
         raise UsageError("say where to go, with one of --to, --shift, --by-duration and --to-current")
     place: Place | None = None if to is None else place_of(to, "--to")
@@ -127,12 +125,6 @@ def _at_offset(
     return {at: (ends[at].offset or 0) if found is None else found for at, found in current.items()}
 
 
-DELETE_OFFSETS_EXAMPLES = """
-monedula groups delete-offsets etl --topic orders --yes
-monedula groups delete-offsets etl --topic orders --partition 0,2 --yes
-"""
-
-
 @administration("groups delete-offsets")
 def delete_offsets(
     group: Group,
@@ -143,7 +135,12 @@ def delete_offsets(
     partition: Partitions = None,
     yes: Yes = False,
 ) -> None:
-    """Forget what a group has committed of topics. It must not read them any more; they no longer count as lag."""
+    """Forget what a group has committed of topics. It must not read them any more; they no longer count as lag.
+
+    Examples:
+        monedula groups delete-offsets etl --topic orders --yes
+        monedula groups delete-offsets etl --topic orders --partition 0,2 --yes
+    """
     indexes = partitions_of(partition)
     with connection.admin() as admin:
         committed = [at for at, offset in admin.list_group_offsets(group).items() if offset is not None]
@@ -156,13 +153,6 @@ def delete_offsets(
         confirm(f"Delete what {group} has committed of {names}?", yes)
         for at in admin.delete_group_offsets(group, chosen):
             say(f"deleted the offset of {name_of(at)}")
-
-
-EXPORT_EXAMPLES = """
-monedula groups export etl
-monedula groups export etl -o etl.csv
-monedula groups export etl --topic orders --format json
-"""
 
 
 @administration("groups export")
@@ -179,6 +169,11 @@ def export(
 
     As CSV without a heading, in the form of Kafka's own tool: topic, partition, offset; of several groups, the
     group before these. As JSON lines with metadata.
+
+    Examples:
+        monedula groups export etl
+        monedula groups export etl -o etl.csv
+        monedula groups export etl --topic orders --format json
     """
     kind = offsets_format(format_, output)
     with connection.admin() as admin:
@@ -199,12 +194,6 @@ def export(
     say(f"{output}: {len(rows)} offsets")
 
 
-IMPORT_EXAMPLES = """
-monedula groups export etl | monedula groups import - --group copy-of-etl --yes
-monedula groups export etl -o etl.csv && monedula groups import etl.csv --group etl --dry-run
-"""
-
-
 @administration("groups import")
 def import_(
     file: Annotated[Path, typer.Argument(help="A file that `groups export` or Kafka's own tool wrote; - for a pipe.")],
@@ -219,7 +208,12 @@ def import_(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Set the committed offsets of groups to those of a file. The groups have no members; other partitions stay."""
+    """Set the committed offsets of groups to those of a file. The groups have no members; other partitions stay.
+
+    Examples:
+        monedula groups export etl | monedula groups import - --group copy-of-etl --yes
+        monedula groups export etl -o etl.csv && monedula groups import etl.csv --group etl --dry-run
+    """
     offsets = read_offsets(file, group)
     with connection.admin() as admin:
         if clamp:
@@ -251,9 +245,9 @@ def _clamped(admin: Admin, offsets: Mapping[TopicPartition, tuple[int, str]]) ->
 
 
 COMMANDS = (
-    ("offsets", offsets, OFFSETS_EXAMPLES),
-    ("reset", reset, RESET_EXAMPLES),
-    ("export", export, EXPORT_EXAMPLES),
-    ("import", import_, IMPORT_EXAMPLES),
-    ("delete-offsets", delete_offsets, DELETE_OFFSETS_EXAMPLES),
+    ("offsets", offsets),
+    ("reset", reset),
+    ("export", export),
+    ("import", import_),
+    ("delete-offsets", delete_offsets),
 )

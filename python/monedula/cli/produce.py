@@ -43,16 +43,6 @@ from monedula.errors import ArgumentError, SchemaRegistryError
 from monedula.formats._typed import Typed
 from monedula.producer.sync import Producer
 
-EXAMPLES = """
-echo hello | monedula produce orders
-seq 1000 | monedula produce orders --header source=seq -z lz4
-printf 'a:1\\nb:2\\n' | monedula produce orders --key-separator :
-monedula consume orders -f json --headers | monedula produce orders -f json
-monedula consume orders -o orders.parquet && monedula produce orders -i orders.parquet
-echo '{"id":7}' | monedula produce orders --encode avro --schema order.avsc
-echo '{"id":7}' | monedula produce orders --encode avro -F registry.properties
-"""
-
 
 @command("produce")
 def produce(
@@ -81,11 +71,20 @@ def produce(
     setting: Setting = None,
     settings_file: SettingsFile = None,
 ) -> None:
-    """Send lines, JSON, Arrow or Parquet to topics.
+    r"""Send lines, JSON, Arrow or Parquet to topics.
 
     From standard input or a file; a line is a record, unless an option says otherwise. JSON lines are what
     monedula consume --format json writes: objects with value, key, headers, and so on. Lines that are JSON
     and simply the values need no format. With --encode, the JSON or the columns are written as Avro, Protobuf or JSON.
+
+    Examples:
+        echo hello | monedula produce orders
+        seq 1000 | monedula produce orders --header source=seq -z lz4
+        printf 'a:1\nb:2\n' | monedula produce orders --key-separator :
+        monedula consume orders -f json --headers | monedula produce orders -f json
+        monedula consume orders -o orders.parquet && monedula produce orders -i orders.parquet
+        echo '{"id":7}' | monedula produce orders --encode avro --schema order.avsc
+        echo '{"id":7}' | monedula produce orders --encode avro -F registry.properties
     """
     kind = input_of(format_, file)
     _check_options(kind, topic, key, key_separator, null, header, key_column, value_column)

@@ -19,11 +19,6 @@ _RECORDS = 10
 # Seconds between two calls of `Broker.log`, which pass the broker's log lines to `logging`.
 _LOOK = 0.2
 
-EXAMPLES = """
-monedula quickstart
-monedula quickstart --port 0 --once
-"""
-
 
 @command("quickstart")
 def quickstart(
@@ -34,6 +29,10 @@ def quickstart(
     """Start a broker, write to it, read from it.
 
     And say what to try next. It needs no Kafka.
+
+    Examples:
+        monedula quickstart
+        monedula quickstart --port 0 --once
     """
     broker = _start(port, topic)
     with broker:

@@ -21,12 +21,6 @@ Default = Annotated[
 
 _TYPES = ("user", "client-id", "ip")
 
-LIST_EXAMPLES = """
-monedula quotas list
-monedula quotas list --user anna --json
-monedula quotas list --default user
-"""
-
 
 @administration("quotas list")
 def list_quotas(
@@ -37,7 +31,13 @@ def list_quotas(
     default: Default = None,
     as_json: AsJson = False,
 ) -> None:
-    """List quotas: all, or those that the options name."""
+    """List quotas: all, or those that the options name.
+
+    Examples:
+        monedula quotas list
+        monedula quotas list --user anna --json
+        monedula quotas list --default user
+    """
     wanted = _entity(user, client_id, ip, default)
     with connection.admin() as admin:
         found = admin.describe_client_quotas(user=wanted.user, client_id=wanted.client_id, ip=wanted.ip)
@@ -49,13 +49,6 @@ def list_quotas(
     show(("user", "client_id", "ip", "quota", "value"), rows, as_json)
 
 
-SET_EXAMPLES = """
-monedula quotas set producer_byte_rate=1000000 --user anna
-monedula quotas set request_percentage=50 consumer_byte_rate=2e6 --default user --client-id reports
-monedula quotas set connection_creation_rate=10 --default ip
-"""
-
-
 @administration("quotas set")
 def set_quotas(
     quotas: Annotated[list[str], typer.Argument(metavar="NAME=NUMBER...", help="Such as producer_byte_rate=1000000.")],
@@ -65,18 +58,18 @@ def set_quotas(
     ip: Ip = None,
     default: Default = None,
 ) -> None:
-    """Set quotas of a user, a client id, both together, or an address. Others that it has remain."""
+    """Set quotas of a user, a client id, both together, or an address. Others that it has remain.
+
+    Examples:
+        monedula quotas set producer_byte_rate=1000000 --user anna
+        monedula quotas set request_percentage=50 consumer_byte_rate=2e6 --default user --client-id reports
+        monedula quotas set connection_creation_rate=10 --default ip
+    """
     entity = _named(user, client_id, ip, default)
     values = dict(_quota(text) for text in quotas)
     with connection.admin() as admin:
         admin.alter_client_quotas({entity: values})
     say(f"set {', '.join(values)} of {_title(entity)}")
-
-
-REMOVE_EXAMPLES = """
-monedula quotas remove producer_byte_rate --user anna --yes
-monedula quotas remove --default ip --yes
-"""
 
 
 @administration("quotas remove")
@@ -91,7 +84,12 @@ def remove(
     default: Default = None,
     yes: Yes = False,
 ) -> None:
-    """Remove quotas of a user, a client id, both, or an address."""
+    """Remove quotas of a user, a client id, both, or an address.
+
+    Examples:
+        monedula quotas remove producer_byte_rate --user anna --yes
+        monedula quotas remove --default ip --yes
+    """
     entity = _named(user, client_id, ip, default)
     with connection.admin() as admin:
         found = admin.describe_client_quotas(user=entity.user, client_id=entity.client_id, ip=entity.ip, strict=True)
@@ -145,8 +143,4 @@ def _title(entity: QuotaEntity) -> str:
 
 
 HELP = "List, set and remove client quotas."
-COMMANDS = (
-    ("list", list_quotas, LIST_EXAMPLES),
-    ("set", set_quotas, SET_EXAMPLES),
-    ("remove", remove, REMOVE_EXAMPLES),
-)
+COMMANDS = (("list", list_quotas), ("set", set_quotas), ("remove", remove))

@@ -27,12 +27,6 @@ _INTERVAL_SECONDS = 1.0
 
 _LIFTED = "; the limit on copying is lifted"
 
-PLAN_EXAMPLES = """
-monedula reassignments plan
-monedula reassignments plan --topic orders --brokers 1 -o plan.json
-monedula reassignments plan --topic orders --replication-factor 1 --json
-"""
-
 
 @administration("reassignments plan")
 def plan(
@@ -52,6 +46,11 @@ def plan(
     """Plan which brokers keep which partitions. Evenly, on several racks, with few moves. Changes nothing.
 
     Without --topic, of all topics, Kafka's own included: so a broker that is to go is left out of --brokers.
+
+    Examples:
+        monedula reassignments plan
+        monedula reassignments plan --topic orders --brokers 1 -o plan.json
+        monedula reassignments plan --topic orders --replication-factor 1 --json
     """
     named = None if brokers is None else _ids(brokers)
     if named is not None and replication_factor is not None:
@@ -81,13 +80,6 @@ def plan(
         )
 
 
-START_EXAMPLES = """
-monedula reassignments plan --topic orders -o plan.json && monedula reassignments start plan.json --yes
-monedula reassignments plan --topic orders -o - | monedula reassignments start - --save-current undo.json --yes
-monedula reassignments plan --topic orders -o plan.json && monedula reassignments start plan.json --throttle 10m --yes
-"""
-
-
 @administration("reassignments start")
 def start(
     file: Annotated[
@@ -107,7 +99,13 @@ def start(
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """Start the moves of a plan; `reassignments status` follows them."""
+    """Start the moves of a plan; `reassignments status` follows them.
+
+    Examples:
+        monedula reassignments plan --topic orders -o plan.json && monedula reassignments start plan.json --yes
+        monedula reassignments plan --topic orders -o - | monedula reassignments start - --save-current undo.json --yes
+        monedula reassignments plan -t orders -o plan.json && monedula reassignments start plan.json --throttle 10m -y
+    """
     rate = None if throttled is None else rate_of(throttled)
     planned = _read(file)
     with connection.admin() as admin:
@@ -132,19 +130,18 @@ def start(
             _move_throttled(admin, rate, {at: current[at] for at in moves}, moves)
 
 
-STATUS_EXAMPLES = """
-monedula reassignments status
-monedula reassignments status --wait
-"""
-
-
 @administration("reassignments status")
 def status(
     connection: Connection,
     wait: Annotated[bool, typer.Option("--wait", help="Look every second until no partition moves any more.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the partitions that are moving. With replicas, those that come and go, and how much was copied."""
+    """Show the partitions that are moving. With replicas, those that come and go, and how much was copied.
+
+    Examples:
+        monedula reassignments status
+        monedula reassignments status --wait
+    """
     with connection.admin() as admin:
         moves = admin.list_partition_reassignments()
         while wait and moves:
@@ -160,15 +157,14 @@ def status(
         say("no partition moves")
 
 
-CANCEL_EXAMPLES = """
-monedula reassignments cancel --topic orders --yes
-monedula reassignments cancel --yes
-"""
-
-
 @administration("reassignments cancel")
 def cancel(connection: Connection, topic: OnlyTopics = None, yes: Yes = False) -> None:
-    """Cancel moves that have not ended. The replicas stay where they were before."""
+    """Cancel moves that have not ended. The replicas stay where they were before.
+
+    Examples:
+        monedula reassignments cancel --topic orders --yes
+        monedula reassignments cancel --yes
+    """
     with connection.admin() as admin:
         topics = expanded(admin, topic)
         moves = sorted(at for at in admin.list_partition_reassignments() if not topics or at.topic in topics)
@@ -277,9 +273,4 @@ def _read(file: Path) -> Assignment:
 
 
 HELP = "Plan, start, follow and cancel moves of partitions."
-COMMANDS = (
-    ("plan", plan, PLAN_EXAMPLES),
-    ("start", start, START_EXAMPLES),
-    ("status", status, STATUS_EXAMPLES),
-    ("cancel", cancel, CANCEL_EXAMPLES),
-)
+COMMANDS = (("plan", plan), ("start", start), ("status", status), ("cancel", cancel))

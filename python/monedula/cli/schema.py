@@ -21,13 +21,6 @@ class Form(StrEnum):
     DDL = "ddl"
 
 
-INFER_EXAMPLES = """
-monedula schema infer orders
-monedula schema infer orders -o ddl
-monedula schema infer orders -o json > orders.json
-"""
-
-
 @administration("schema infer", headings_behind="output")
 def infer(
     connection: Connection,
@@ -44,7 +37,13 @@ def infer(
         bool, typer.Option("--prefers-decimal", help="Numbers are decimals if 38 digits hold them.")
     ] = False,
 ) -> None:
-    """Infer the schema of JSON records, as Spark does. From the first and the last ones of each partition."""
+    """Infer the schema of JSON records, as Spark does. From the first and the last ones of each partition.
+
+    Examples:
+        monedula schema infer orders
+        monedula schema infer orders -o ddl
+        monedula schema infer orders -o json > orders.json
+    """
     from monedula.cli.settings import settings_of
     from monedula.cli.topic_names import check_name
     from monedula.reading.schema_inference import infer
@@ -74,4 +73,4 @@ def infer(
 
 
 HELP = "Infer the schemas of JSON records."
-COMMANDS = (("infer", infer, INFER_EXAMPLES),)
+COMMANDS = (("infer", infer),)

@@ -16,11 +16,6 @@ TokenId = Annotated[str, typer.Argument(help="Id of the token.")]
 
 _COLUMNS = ("token_id", "owner", "renewers", "issued", "expires", "latest")
 
-LIST_EXAMPLES = """
-monedula tokens list
-monedula tokens list --owner User:anna --json
-"""
-
 
 @administration("tokens list")
 def list_tokens(
@@ -30,16 +25,15 @@ def list_tokens(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List delegation tokens, without their passwords."""
+    """List delegation tokens, without their passwords.
+
+    Examples:
+        monedula tokens list
+        monedula tokens list --owner User:anna --json
+    """
     with connection.admin() as admin:
         tokens = admin.describe_delegation_tokens(owner)
     show(_COLUMNS, [_row(tokens[name]) for name in sorted(tokens)], as_json, spare=("issued", "latest", "renewers"))
-
-
-CREATE_EXAMPLES = """
-monedula tokens create --json > token.json
-monedula tokens create --owner User:anna --renewer User:scheduler --lifetime 7d
-"""
 
 
 @administration("tokens create")
@@ -56,18 +50,17 @@ def create(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a delegation token, and write it to standard output. Its id is a user name, with that password."""
+    """Create a delegation token, and write it to standard output. Its id is a user name, with that password.
+
+    Examples:
+        monedula tokens create --json > token.json
+        monedula tokens create --owner User:anna --renewer User:scheduler --lifetime 7d
+    """
     longest = None if lifetime is None else duration_of(lifetime, "--lifetime")
     with connection.admin() as admin:
         token = admin.create_delegation_token(owner=owner, renewers=renewer or (), max_lifetime=longest)
     password = token.password.expose().decode()
     show((*_COLUMNS, "password"), [(*_row(token), password)], as_json)
-
-
-RENEW_EXAMPLES = """
-monedula tokens renew 8RJqbJ4cQ3Wx8n0kq2vJ1w
-monedula tokens renew 8RJqbJ4cQ3Wx8n0kq2vJ1w --for 1d
-"""
 
 
 @administration("tokens renew")
@@ -78,17 +71,16 @@ def renew(
         str | None, typer.Option("--for", help="For how long from now on, such as 1d; by default the broker decides.")
     ] = None,
 ) -> None:
-    """Let a token be valid for longer."""
+    """Let a token be valid for longer.
+
+    Examples:
+        monedula tokens renew 8RJqbJ4cQ3Wx8n0kq2vJ1w
+        monedula tokens renew 8RJqbJ4cQ3Wx8n0kq2vJ1w --for 1d
+    """
     length = None if period is None else duration_of(period, "--for")
     with connection.admin() as admin:
         expiry = admin.renew_delegation_token(_found(admin, token_id), period=length)
     say(f"{token_id} expires {_time(expiry)}")
-
-
-EXPIRE_EXAMPLES = """
-monedula tokens expire 8RJqbJ4cQ3Wx8n0kq2vJ1w --yes
-monedula tokens expire 8RJqbJ4cQ3Wx8n0kq2vJ1w --after 1h --yes
-"""
 
 
 @administration("tokens expire")
@@ -98,7 +90,12 @@ def expire(
     after: Annotated[str | None, typer.Option(help="In which time, such as 1h; at once if left out.")] = None,
     yes: Yes = False,
 ) -> None:
-    """Let a token expire: at once, or earlier than it would."""
+    """Let a token expire: at once, or earlier than it would.
+
+    Examples:
+        monedula tokens expire 8RJqbJ4cQ3Wx8n0kq2vJ1w --yes
+        monedula tokens expire 8RJqbJ4cQ3Wx8n0kq2vJ1w --after 1h --yes
+    """
     length = None if after is None else duration_of(after, "--after")
     when = "at once" if length is None else f"in {after}"
     with connection.admin() as admin:
@@ -125,9 +122,4 @@ def _time(timestamp_ms: int) -> str:
 
 
 HELP = "Create, list, renew and expire delegation tokens."
-COMMANDS = (
-    ("list", list_tokens, LIST_EXAMPLES),
-    ("create", create, CREATE_EXAMPLES),
-    ("renew", renew, RENEW_EXAMPLES),
-    ("expire", expire, EXPIRE_EXAMPLES),
-)
+COMMANDS = (("list", list_tokens), ("create", create), ("renew", renew), ("expire", expire))

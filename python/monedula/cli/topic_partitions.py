@@ -14,11 +14,6 @@ from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import PATTERN_HELP, Names, expanded
 from monedula.types.partitions import TopicPartition
 
-OFFSETS_EXAMPLES = """
-monedula topics offsets orders
-monedula topics offsets orders --at "1h ago" --partition 0,1
-"""
-
 
 @administration("topics offsets")
 def offsets(
@@ -30,7 +25,12 @@ def offsets(
     partition: Partitions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show offsets of partitions: start, end, or at a time. There is none if no record is that new."""
+    """Show offsets of partitions: start, end, or at a time. There is none if no record is that new.
+
+    Examples:
+        monedula topics offsets orders
+        monedula topics offsets orders --at "1h ago" --partition 0,1
+    """
     place = place_of(at, "--at")
     if isinstance(place, int):
         raise UsageError(f"--at {at}: expected earliest, latest, or a time; '@{abs(place)}' is milliseconds since 1970")
@@ -43,12 +43,6 @@ def offsets(
         (*where, each.offset, time_text(each.timestamp)) for where, each in sorted(found.items(), key=lambda i: i[0])
     ]
     show(("topic", "partition", "offset", "timestamp"), rows, as_json)
-
-
-ELECT_EXAMPLES = """
-monedula topics elect-leaders
-monedula topics elect-leaders orders --partition 0
-"""
 
 
 @administration("topics elect-leaders")
@@ -68,7 +62,12 @@ def elect_leaders(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let the first replica of each partition lead again. Those whose leader changed are shown."""
+    """Let the first replica of each partition lead again. Those whose leader changed are shown.
+
+    Examples:
+        monedula topics elect-leaders
+        monedula topics elect-leaders orders --partition 0
+    """
     indexes = partitions_of(partition)
     if not names and (indexes or unclean):
         raise UsageError(f"{'--unclean' if unclean else '--partition'} needs a topic")
@@ -99,4 +98,4 @@ def elect_leaders(
         say("no leader changed")
 
 
-COMMANDS = (("offsets", offsets, OFFSETS_EXAMPLES), ("elect-leaders", elect_leaders, ELECT_EXAMPLES))
+COMMANDS = (("offsets", offsets), ("elect-leaders", elect_leaders))

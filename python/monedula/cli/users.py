@@ -28,11 +28,6 @@ _MECHANISMS: dict[str, ScramMechanism] = {
     for name in (mechanism, mechanism.removeprefix("SCRAM-"))
 }
 
-LIST_EXAMPLES = """
-monedula users list
-monedula users list anna --json
-"""
-
 
 @administration("users list")
 def list_users(
@@ -40,17 +35,16 @@ def list_users(
     users: Annotated[list[str] | None, typer.Argument(help="Names of users; all if left out.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List users that have a SCRAM password. The mechanisms that it is for are shown."""
+    """List users that have a SCRAM password. The mechanisms that it is for are shown.
+
+    Examples:
+        monedula users list
+        monedula users list anna --json
+    """
     with connection.admin() as admin:
         found = admin.describe_user_scram_credentials(users or None)
     rows = [(user, each.mechanism, each.iterations) for user in sorted(found) for each in found[user]]
     show(("user", "mechanism", "iterations"), rows, as_json)
-
-
-SET_EXAMPLES = """
-monedula users set anna
-monedula users set anna --password-file anna.txt --iterations 16384
-"""
 
 
 @administration("users set")
@@ -68,18 +62,16 @@ def set_password(
 
     The password comes from --password-file, from the environment variable MONEDULA_USER_PASSWORD, or is asked for. It
     is no option: everyone on a machine can read the arguments of a command.
+
+    Examples:
+        monedula users set anna
+        monedula users set anna --password-file anna.txt --iterations 16384
     """
     chosen = _mechanism(mechanism)
     upsertion = ScramUpsertion(user, _password(user, password_file), chosen, iterations)
     with connection.admin() as admin:
         admin.alter_user_scram_credentials(upsertion)
     say(f"set the {chosen} password of {user}")
-
-
-DELETE_EXAMPLES = """
-monedula users delete anna --yes
-monedula users delete anna --mechanism SCRAM-SHA-256 --yes
-"""
 
 
 @administration("users delete")
@@ -89,7 +81,12 @@ def delete(
     mechanism: Annotated[str | None, typer.Option("-m", "--mechanism", help="Only the password for this one.")] = None,
     yes: Yes = False,
 ) -> None:
-    """Delete the SCRAM passwords of a user. They are of no use any more; ACLs of the user remain."""
+    """Delete the SCRAM passwords of a user. They are of no use any more; ACLs of the user remain.
+
+    Examples:
+        monedula users delete anna --yes
+        monedula users delete anna --mechanism SCRAM-SHA-256 --yes
+    """
     only = None if mechanism is None else _mechanism(mechanism)
     with connection.admin() as admin:
         (found,) = admin.describe_user_scram_credentials(user).values()
@@ -130,8 +127,4 @@ def _first_line(text: str) -> Secret:
 
 
 HELP = "List, set and delete users that log in by SCRAM."
-COMMANDS = (
-    ("list", list_users, LIST_EXAMPLES),
-    ("set", set_password, SET_EXAMPLES),
-    ("delete", delete, DELETE_EXAMPLES),
-)
+COMMANDS = (("list", list_users), ("set", set_password), ("delete", delete))
