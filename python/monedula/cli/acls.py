@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, get_args
 
-import typer
+from typer import Option
 
 from monedula.admin import AclBinding, AclFilter, AclOperation, AclPatternType, AclResourceType
 from monedula.admin.security_types import CLUSTER
@@ -12,23 +12,19 @@ from monedula.cli.failures import Failure, UsageError
 from monedula.cli.running import confirm, say
 from monedula.cli.tables import AsJson, Row, show
 
-Principals = Annotated[
-    list[str] | None, typer.Option("-u", "--principal", help="Whose, such as User:anna. Repeatable.")
-]
+Principals = Annotated[list[str] | None, Option("-u", "--principal", help="Whose, such as User:anna. Repeatable.")]
 Operations = Annotated[
-    list[str] | None, typer.Option("-o", "--operation", help="Such as read, write or describe-configs. Repeatable.")
+    list[str] | None, Option("-o", "--operation", help="Such as read, write or describe-configs. Repeatable.")
 ]
-Topics = Annotated[list[str] | None, typer.Option("-t", "--topic", help="On this topic. Repeatable.")]
-Groups = Annotated[list[str] | None, typer.Option("-g", "--group", help="On this consumer group. Repeatable.")]
+Topics = Annotated[list[str] | None, Option("-t", "--topic", help="On this topic. Repeatable.")]
+Groups = Annotated[list[str] | None, Option("-g", "--group", help="On this consumer group. Repeatable.")]
 TransactionalIds = Annotated[
-    list[str] | None, typer.Option("--transactional-id", help="On this transactional id. Repeatable.")
+    list[str] | None, Option("--transactional-id", help="On this transactional id. Repeatable.")
 ]
-Tokens = Annotated[list[str] | None, typer.Option("--delegation-token", help="On the token with this id. Repeatable.")]
-Users = Annotated[
-    list[str] | None, typer.Option("--user", help="On this user, for whom others create tokens. Repeatable.")
-]
-Cluster = Annotated[bool, typer.Option("--cluster", help="On the cluster.")]
-Deny = Annotated[bool, typer.Option("--deny", help="Deny, which wins over any ACL that allows.")]
+Tokens = Annotated[list[str] | None, Option("--delegation-token", help="On the token with this id. Repeatable.")]
+Users = Annotated[list[str] | None, Option("--user", help="On this user, for whom others create tokens. Repeatable.")]
+Cluster = Annotated[bool, Option("--cluster", help="On the cluster.")]
+Deny = Annotated[bool, Option("--deny", help="Deny, which wins over any ACL that allows.")]
 
 _PATTERNS: list[AclPatternType] = [pattern for pattern in get_args(AclPatternType) if pattern != "any"]
 _OPERATIONS: list[AclOperation] = [operation for operation in get_args(AclOperation) if operation != "any"]
@@ -51,7 +47,7 @@ def list_acls(
     cluster: Cluster = False,
     pattern: Annotated[
         str | None,
-        typer.Option(help="literal, prefixed, or match: every pattern that covers the name; any of them by default."),
+        Option(help="literal, prefixed, or match: every pattern that covers the name; any of them by default."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -73,9 +69,9 @@ def list_acls(
 
 @administration("acls add")
 def add(
-    principal: Annotated[list[str], typer.Option("-u", "--principal", help="Who, such as User:anna. Repeatable.")],
+    principal: Annotated[list[str], Option("-u", "--principal", help="Who, such as User:anna. Repeatable.")],
     operation: Annotated[
-        list[str], typer.Option("-o", "--operation", help="What, such as read or describe-configs; all. Repeatable.")
+        list[str], Option("-o", "--operation", help="What, such as read or describe-configs; all. Repeatable.")
     ],
     connection: Connection,
     topic: Topics = None,
@@ -85,11 +81,11 @@ def add(
     user: Users = None,
     cluster: Cluster = False,
     prefixed: Annotated[
-        bool, typer.Option("--prefixed", help="On all that begin with the name; without it, * is all.")
+        bool, Option("--prefixed", help="On all that begin with the name; without it, * is all.")
     ] = False,
     deny: Deny = False,
     host: Annotated[
-        list[str] | None, typer.Option("--host", help="From this address only; from any by default. Repeatable.")
+        list[str] | None, Option("--host", help="From this address only; from any by default. Repeatable.")
     ] = None,
 ) -> None:
     """Add ACLs. Each principal, operation, resource and host that is given, with each other.
@@ -135,10 +131,10 @@ def remove(
     delegation_token: Tokens = None,
     user: Users = None,
     cluster: Cluster = False,
-    pattern: Annotated[str | None, typer.Option(help="literal, prefixed, or match; any of them by default.")] = None,
-    host: Annotated[str | None, typer.Option("--host", help="Only those for this address.")] = None,
-    deny: Annotated[bool, typer.Option("--deny", help="Only those that deny.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="All ACLs, where no other option names some.")] = False,
+    pattern: Annotated[str | None, Option(help="literal, prefixed, or match; any of them by default.")] = None,
+    host: Annotated[str | None, Option("--host", help="Only those for this address.")] = None,
+    deny: Annotated[bool, Option("--deny", help="Only those that deny.")] = False,
+    every: Annotated[bool, Option("--all", help="All ACLs, where no other option names some.")] = False,
     yes: Yes = False,
 ) -> None:
     """Remove the ACLs that the options name; they are shown first.

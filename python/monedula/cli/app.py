@@ -6,6 +6,7 @@ from inspect import getdoc
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from monedula import __version__
 from monedula.cli import (
@@ -81,10 +82,8 @@ add(app, "broker", broker.broker)
 
 @app.callback(invoke_without_command=True)
 def root(
-    verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Say what is being done, on standard error.")
-    ] = False,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+    verbose: Annotated[bool, Option("-v", "--verbose", help="Say what is being done, on standard error.")] = False,
+    version: Annotated[bool, Option("--version", help="Print the version.", is_eager=True)] = False,
 ) -> None:
     """Kafka topics as Arrow record batches."""
     if verbose:

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from monedula.cli.administration import Connection, administration
 from monedula.cli.cluster import described
@@ -46,7 +46,7 @@ def list_brokers(connection: Connection, as_json: AsJson = False) -> None:
 
 @administration("brokers describe")
 def describe(
-    broker: Annotated[int, typer.Argument(help="Id of the broker.")], connection: Connection, as_json: AsJson = False
+    broker: Annotated[int, Argument(help="Id of the broker.")], connection: Connection, as_json: AsJson = False
 ) -> None:
     """Show the partitions of a broker. Whether it leads them, whether it is in sync, and the bytes of its replica.
 

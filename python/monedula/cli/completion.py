@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
+from typer import Argument
 from typer import completion as of_typer
 
 from monedula.cli.running import command
@@ -21,7 +22,7 @@ class Shell(StrEnum):
 
 
 @command("completion")
-def completion(shell: Annotated[Shell, typer.Argument(help="Which shell.", show_default=False)]) -> None:
+def completion(shell: Annotated[Shell, Argument(help="Which shell.", show_default=False)]) -> None:
     """Write the script that lets a shell complete commands.
 
     It completes options too, and names of topics and groups.

@@ -5,7 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from monedula.admin import Admin, Append, ConfigResource, Subtract
 from monedula.cli.administration import Connection, DryRun, Yes, administration
@@ -34,10 +34,10 @@ _ALL_BROKERS = "all"
 
 _SECRET = re.compile(r"(password|secret)(\.key)?$")
 
-KindArgument = Annotated[Kind, typer.Argument(help="What has the settings.", show_default=False)]
+KindArgument = Annotated[Kind, Argument(help="What has the settings.", show_default=False)]
 Name = Annotated[
     str,
-    typer.Argument(
+    Argument(
         help="Its name; for a broker its id, or `all` for what all brokers share.", autocompletion=complete_resources
     ),
 ]
@@ -46,7 +46,7 @@ Name = Annotated[
 @administration("configs list")
 def list_configs(
     connection: Connection,
-    kind: Annotated[Kind | None, typer.Argument(help="Only resources of this type.", show_default=False)] = None,
+    kind: Annotated[Kind | None, Argument(help="Only resources of this type.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
     """List what has settings. That is every topic and broker, and groups and client metrics with their own.
@@ -65,15 +65,15 @@ def describe(
     kind: KindArgument,
     names: Annotated[
         list[str],
-        typer.Argument(
+        Argument(
             help="Their names; of topics also ^REGEX; of brokers ids, or `all`.",
             metavar="NAME...",
             autocompletion=complete_resources,
         ),
     ],
     connection: Connection,
-    everything: Annotated[bool, typer.Option("--all", help="Show those too that have their default.")] = False,
-    help_: Annotated[bool, typer.Option("--documentation", help="With what the broker says about each.")] = False,
+    everything: Annotated[bool, Option("--all", help="Show those too that have their default.")] = False,
+    help_: Annotated[bool, Option("--documentation", help="With what the broker says about each.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show settings that are not the default, with where they are set. Secrets are not shown.
@@ -109,17 +109,17 @@ def set_(
     name: Name,
     connection: Connection,
     pairs: Annotated[
-        list[str] | None, typer.Argument(help="KEY=VALUE ...", metavar="[KEY=VALUE]...", autocompletion=complete_pairs)
+        list[str] | None, Argument(help="KEY=VALUE ...", metavar="[KEY=VALUE]...", autocompletion=complete_pairs)
     ] = None,
     append: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Add to a setting that is a list. Repeatable.")
+        list[str] | None, Option(metavar="KEY=VALUE", help="Add to a setting that is a list. Repeatable.")
     ] = None,
     subtract: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Remove from a setting that is a list. Repeatable.")
+        list[str] | None, Option(metavar="KEY=VALUE", help="Remove from a setting that is a list. Repeatable.")
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--file", metavar="FILE", help="More settings, and secrets, in a properties file; - for a pipe."),
+        Option("--file", metavar="FILE", help="More settings, and secrets, in a properties file; - for a pipe."),
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
@@ -164,10 +164,9 @@ def delete(
     name: Name,
     connection: Connection,
     keys: Annotated[
-        list[str] | None,
-        typer.Argument(help="Names of settings.", metavar="[KEY]...", autocompletion=complete_settings),
+        list[str] | None, Argument(help="Names of settings.", metavar="[KEY]...", autocompletion=complete_settings)
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that are set for this resource itself.")] = False,
+    everything: Annotated[bool, Option("--all", help="All that are set for this resource itself.")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from monedula.admin import Admin
 from monedula.cli.administration import Connection, DryRun, Partitions, Yes, administration
@@ -19,7 +20,7 @@ from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import OnlyTopics, expanded, topics_of
 from monedula.types.partitions import TopicPartition
 
-Group = Annotated[str, typer.Argument(help="Id of the group.", autocompletion=complete_groups)]
+Group = Annotated[str, Argument(help="Id of the group.", autocompletion=complete_groups)]
 
 
 def name_of(partition: TopicPartition) -> str:
@@ -49,17 +50,15 @@ def reset(
     group: Group,
     connection: Connection,
     to: Annotated[
-        str | None, typer.Option(metavar="WHERE", help="earliest, latest, a time (as in consume), or an offset.")
+        str | None, Option(metavar="WHERE", help="earliest, latest, a time (as in consume), or an offset.")
     ] = None,
-    shift: Annotated[
-        int | None, typer.Option(metavar="N", help="So many records forward, or backward if negative.")
-    ] = None,
+    shift: Annotated[int | None, Option(metavar="N", help="So many records forward, or backward if negative.")] = None,
     by_duration: Annotated[
         str | None,
-        typer.Option("--by-duration", metavar="DURATION", help="To so long ago: 90m, 7d, or as in ISO 8601, PT1H30M."),
+        Option("--by-duration", metavar="DURATION", help="To so long ago: 90m, 7d, or as in ISO 8601, PT1H30M."),
     ] = None,
     to_current: Annotated[
-        bool, typer.Option("--to-current", help="To what is committed, and to the end of partitions without that.")
+        bool, Option("--to-current", help="To what is committed, and to the end of partitions without that.")
     ] = False,
     topic: OnlyTopics = None,
     partition: Partitions = None,
@@ -129,7 +128,7 @@ def _at_offset(
 def delete_offsets(
     group: Group,
     topic: Annotated[
-        list[str], typer.Option("-t", "--topic", help="Of this topic; ^REGEX is each that matches. Repeatable.")
+        list[str], Option("-t", "--topic", help="Of this topic; ^REGEX is each that matches. Repeatable.")
     ],
     connection: Connection,
     partition: Partitions = None,
@@ -157,13 +156,13 @@ def delete_offsets(
 
 @administration("groups export")
 def export(
-    groups: Annotated[list[str], typer.Argument(help="Ids of groups.", autocompletion=complete_groups)],
+    groups: Annotated[list[str], Argument(help="Ids of groups.", autocompletion=complete_groups)],
     connection: Connection,
     topic: OnlyTopics = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="A file, .csv or .json; standard output without it.")
+        Path | None, Option("-o", "--output", help="A file, .csv or .json; standard output without it.")
     ] = None,
-    format_: Annotated[OffsetsFormat | None, typer.Option("-f", "--format", help="By default CSV.")] = None,
+    format_: Annotated[OffsetsFormat | None, Option("-f", "--format", help="By default CSV.")] = None,
 ) -> None:
     """Write what groups have committed, for `groups import`.
 
@@ -196,13 +195,13 @@ def export(
 
 @administration("groups import")
 def import_(
-    file: Annotated[Path, typer.Argument(help="A file that `groups export` or Kafka's own tool wrote; - for a pipe.")],
+    file: Annotated[Path, Argument(help="A file that `groups export` or Kafka's own tool wrote; - for a pipe.")],
     connection: Connection,
     group: Annotated[
-        str | None, typer.Option("-g", "--group", help="Set the offsets of this group; else of that in the file.")
+        str | None, Option("-g", "--group", help="Set the offsets of this group; else of that in the file.")
     ] = None,
     clamp: Annotated[
-        bool, typer.Option("--clamp", help="Move offsets that a log does not hold any more, or not yet, to its ends.")
+        bool, Option("--clamp", help="Move offsets that a log does not hold any more, or not yet, to its ends.")
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from monedula.admin import Admin, GroupLag, Groups
 from monedula.cli import group_offsets
@@ -32,7 +32,7 @@ _STATES = {
 def list_groups(
     connection: Connection,
     state: Annotated[
-        list[str] | None, typer.Option(help="Only those in this state, such as Stable or Empty. Repeatable.")
+        list[str] | None, Option(help="Only those in this state, such as Stable or Empty. Repeatable.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -83,12 +83,11 @@ LAG_OF_GROUPS_COLUMNS = ("group", "state", "topics", "partitions", "largest_lag"
 def lag(
     connection: Connection,
     groups: Annotated[
-        list[str] | None,
-        typer.Argument(help="Ids of groups; without any, a row for each.", autocompletion=complete_groups),
+        list[str] | None, Argument(help="Ids of groups; without any, a row for each.", autocompletion=complete_groups)
     ] = None,
     topic: OnlyTopics = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
+    watch: Annotated[bool, Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
+    interval: Annotated[float, Option(min=0.1, help="Seconds between two looks.")] = 2.0,
     as_json: AsJson = False,
 ) -> None:
     """Show how far groups are behind.
@@ -236,7 +235,7 @@ def _rate(before: tuple[float, dict[TopicPartition, int]] | None, now: float, at
 
 @administration("groups delete")
 def delete(
-    groups: Annotated[list[str], typer.Argument(help="Ids of groups.", autocompletion=complete_groups)],
+    groups: Annotated[list[str], Argument(help="Ids of groups.", autocompletion=complete_groups)],
     connection: Connection,
     yes: Yes = False,
 ) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from monedula.cli.administration import Connection, Partitions, Yes, administration
 from monedula.cli.completing import complete_topics
@@ -12,7 +12,7 @@ from monedula.cli.running import confirm, say
 from monedula.cli.tables import AsJson, Row, show
 from monedula.cli.topic_names import OnlyTopics, expanded
 
-Brokers = Annotated[list[int] | None, typer.Option("--broker", help="Only of this broker. Repeatable.")]
+Brokers = Annotated[list[int] | None, Option("--broker", help="Only of this broker. Repeatable.")]
 
 
 @administration("log-dirs list")
@@ -40,7 +40,7 @@ def replicas(
     connection: Connection,
     broker: Brokers = None,
     topic: OnlyTopics = None,
-    largest: Annotated[int | None, typer.Option(metavar="N", min=1, help="The N largest, the largest first.")] = None,
+    largest: Annotated[int | None, Option(metavar="N", min=1, help="The N largest, the largest first.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List replicas by broker, directory and partition. Bytes, how far behind, and whether one is moving there.
@@ -69,9 +69,9 @@ def replicas(
 
 @administration("log-dirs move")
 def move(
-    topic: Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=complete_topics)],
-    broker: Annotated[int, typer.Option("--broker", help="The broker whose replicas move.")],
-    to: Annotated[str, typer.Option("--to", metavar="PATH", help="The directory, as `log-dirs list` shows it.")],
+    topic: Annotated[str, Argument(help="Name of the topic.", autocompletion=complete_topics)],
+    broker: Annotated[int, Option("--broker", help="The broker whose replicas move.")],
+    to: Annotated[str, Option("--to", metavar="PATH", help="The directory, as `log-dirs list` shows it.")],
     connection: Connection,
     partition: Partitions = None,
     yes: Yes = False,

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from monedula.admin import DEFAULT, QuotaEntity, QuotaName
 from monedula.cli.administration import Connection, Yes, administration
@@ -11,12 +11,12 @@ from monedula.cli.running import confirm, say
 from monedula.cli.settings import pair
 from monedula.cli.tables import AsJson, show
 
-User = Annotated[str | None, typer.Option("-u", "--user", help="Of this user.")]
-ClientId = Annotated[str | None, typer.Option("--client-id", help="Of this client id; with --user, of both together.")]
-Ip = Annotated[str | None, typer.Option("--ip", help="Of this address.")]
+User = Annotated[str | None, Option("-u", "--user", help="Of this user.")]
+ClientId = Annotated[str | None, Option("--client-id", help="Of this client id; with --user, of both together.")]
+Ip = Annotated[str | None, Option("--ip", help="Of this address.")]
 Default = Annotated[
     list[str] | None,
-    typer.Option("-d", "--default", metavar="TYPE", help="The default of a type: user, client-id or ip. Repeatable."),
+    Option("-d", "--default", metavar="TYPE", help="The default of a type: user, client-id or ip. Repeatable."),
 ]
 
 _TYPES = ("user", "client-id", "ip")
@@ -51,7 +51,7 @@ def list_quotas(
 
 @administration("quotas set")
 def set_quotas(
-    quotas: Annotated[list[str], typer.Argument(metavar="NAME=NUMBER...", help="Such as producer_byte_rate=1000000.")],
+    quotas: Annotated[list[str], Argument(metavar="NAME=NUMBER...", help="Such as producer_byte_rate=1000000.")],
     connection: Connection,
     user: User = None,
     client_id: ClientId = None,
@@ -75,9 +75,7 @@ def set_quotas(
 @administration("quotas remove")
 def remove(
     connection: Connection,
-    quotas: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME...", help="Names of quotas; all if left out.")
-    ] = None,
+    quotas: Annotated[list[str] | None, Argument(metavar="NAME...", help="Names of quotas; all if left out.")] = None,
     user: User = None,
     client_id: ClientId = None,
     ip: Ip = None,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from monedula.admin import Admin, Reassignment
 from monedula.cli.administration import Connection, Yes, administration
@@ -33,13 +34,13 @@ def plan(
     connection: Connection,
     topic: OnlyTopics = None,
     brokers: Annotated[
-        str | None, typer.Option(metavar="ID,...", help="The brokers that are to have the replicas; all by default.")
+        str | None, Option(metavar="ID,...", help="The brokers that are to have the replicas; all by default.")
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option("-r", "--replication-factor", min=1, help="Replicas of each partition; else as now.")
+        int | None, Option("-r", "--replication-factor", min=1, help="Replicas of each partition; else as now.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the plan to this file, for `reassignments start`.")
+        Path | None, Option("-o", "--output", help="Write the plan to this file, for `reassignments start`.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -83,15 +84,15 @@ def plan(
 @administration("reassignments start")
 def start(
     file: Annotated[
-        Path, typer.Argument(help="A plan: of `reassignments plan`, or of kafka-reassign-partitions; - for a pipe.")
+        Path, Argument(help="A plan: of `reassignments plan`, or of kafka-reassign-partitions; - for a pipe.")
     ],
     connection: Connection,
     save_current: Annotated[
-        Path | None, typer.Option("--save-current", metavar="FILE", help="Write the assignment of now, as a plan.")
+        Path | None, Option("--save-current", metavar="FILE", help="Write the assignment of now, as a plan.")
     ] = None,
     throttled: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--throttle",
             metavar="RATE",
             help="Copy at most so many bytes a second on each broker, as 10m; waits for the end, and lifts the limit.",
@@ -133,7 +134,7 @@ def start(
 @administration("reassignments status")
 def status(
     connection: Connection,
-    wait: Annotated[bool, typer.Option("--wait", help="Look every second until no partition moves any more.")] = False,
+    wait: Annotated[bool, Option("--wait", help="Look every second until no partition moves any more.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the partitions that are moving. With replicas, those that come and go, and how much was copied.

@@ -5,7 +5,7 @@ import sys
 from enum import StrEnum
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from monedula.cli.administration import Connection, administration
 from monedula.cli.completing import complete_topics
@@ -24,17 +24,17 @@ class Form(StrEnum):
 @administration("schema infer", headings_behind="output")
 def infer(
     connection: Connection,
-    topic: Annotated[str, typer.Argument(help="The topic.", autocompletion=complete_topics)],
+    topic: Annotated[str, Argument(help="The topic.", autocompletion=complete_topics)],
     records: Annotated[
-        int, typer.Option("-n", "--records", min=1, help="How many offsets of each partition, half at each end.")
+        int, Option("-n", "--records", min=1, help="How many offsets of each partition, half at each end.")
     ] = 1000,
-    output: Annotated[Form, typer.Option("-o", "--output", help="A table, Spark's JSON, or Spark's DDL.")] = Form.TABLE,
-    keys: Annotated[bool, typer.Option("--keys", help="Of the keys in place of the values.")] = False,
+    output: Annotated[Form, Option("-o", "--output", help="A table, Spark's JSON, or Spark's DDL.")] = Form.TABLE,
+    keys: Annotated[bool, Option("--keys", help="Of the keys in place of the values.")] = False,
     primitives_as_string: Annotated[
-        bool, typer.Option("--primitives-as-string", help="Numbers and booleans are strings.")
+        bool, Option("--primitives-as-string", help="Numbers and booleans are strings.")
     ] = False,
     prefers_decimal: Annotated[
-        bool, typer.Option("--prefers-decimal", help="Numbers are decimals if 38 digits hold them.")
+        bool, Option("--prefers-decimal", help="Numbers are decimals if 38 digits hold them.")
     ] = False,
 ) -> None:
     """Infer the schema of JSON records, as Spark does. From the first and the last ones of each partition.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from monedula.cli.administration import Connection, administration
 from monedula.cli.failures import Failure, UsageError
@@ -16,13 +17,13 @@ from monedula.formats.registry import SchemaRegistry
 
 URL = "schema.registry.url"
 
-Subject = Annotated[str, typer.Argument(help="The subject, such as orders-value.")]
-Version = Annotated[int | None, typer.Option("--version", min=1, help="Its version; the latest if left out.")]
-File = Annotated[Path, typer.Argument(help="The file with the schema; - is standard input.")]
-Kind = Annotated[str, typer.Option("--type", metavar="TYPE", help="avro, protobuf or json.")]
+Subject = Annotated[str, Argument(help="The subject, such as orders-value.")]
+Version = Annotated[int | None, Option("--version", min=1, help="Its version; the latest if left out.")]
+File = Annotated[Path, Argument(help="The file with the schema; - is standard input.")]
+Kind = Annotated[str, Option("--type", metavar="TYPE", help="avro, protobuf or json.")]
 References = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--reference",
         metavar="NAME=SUBJECT:VERSION",
         help="A schema that it refers to by this name, and the subject and version that are meant. Repeatable.",

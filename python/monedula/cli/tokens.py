@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from monedula.admin import Admin, DelegationToken
 from monedula.cli.administration import Connection, Yes, administration
@@ -12,7 +12,7 @@ from monedula.cli.positions import duration_of
 from monedula.cli.running import confirm, say
 from monedula.cli.tables import AsJson, show
 
-TokenId = Annotated[str, typer.Argument(help="Id of the token.")]
+TokenId = Annotated[str, Argument(help="Id of the token.")]
 
 _COLUMNS = ("token_id", "owner", "renewers", "issued", "expires", "latest")
 
@@ -21,7 +21,7 @@ _COLUMNS = ("token_id", "owner", "renewers", "issued", "expires", "latest")
 def list_tokens(
     connection: Connection,
     owner: Annotated[
-        list[str] | None, typer.Option("--owner", help="Only those of this principal, such as User:anna. Repeatable.")
+        list[str] | None, Option("--owner", help="Only those of this principal, such as User:anna. Repeatable.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -40,13 +40,13 @@ def list_tokens(
 def create(
     connection: Connection,
     owner: Annotated[
-        str | None, typer.Option("--owner", help="Whose rights it has, such as User:anna; yours if left out.")
+        str | None, Option("--owner", help="Whose rights it has, such as User:anna; yours if left out.")
     ] = None,
     renewer: Annotated[
-        list[str] | None, typer.Option("--renewer", help="Who may renew it beside its owner. Repeatable.")
+        list[str] | None, Option("--renewer", help="Who may renew it beside its owner. Repeatable.")
     ] = None,
     lifetime: Annotated[
-        str | None, typer.Option(help="Until when it can be renewed, such as 7d; as long as the broker allows.")
+        str | None, Option(help="Until when it can be renewed, such as 7d; as long as the broker allows.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -68,7 +68,7 @@ def renew(
     token_id: TokenId,
     connection: Connection,
     period: Annotated[
-        str | None, typer.Option("--for", help="For how long from now on, such as 1d; by default the broker decides.")
+        str | None, Option("--for", help="For how long from now on, such as 1d; by default the broker decides.")
     ] = None,
 ) -> None:
     """Let a token be valid for longer.
@@ -87,7 +87,7 @@ def renew(
 def expire(
     token_id: TokenId,
     connection: Connection,
-    after: Annotated[str | None, typer.Option(help="In which time, such as 1h; at once if left out.")] = None,
+    after: Annotated[str | None, Option(help="In which time, such as 1h; at once if left out.")] = None,
     yes: Yes = False,
 ) -> None:
     """Let a token expire: at once, or earlier than it would.

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from monedula.cli.administration import Connection, Partitions, Yes, administration
 from monedula.cli.completing import complete_topics
@@ -20,7 +20,7 @@ def offsets(
     names: Names,
     connection: Connection,
     at: Annotated[
-        str, typer.Option(metavar="WHERE", help="earliest, latest, or a time, for the first record that is not older.")
+        str, Option(metavar="WHERE", help="earliest, latest, or a time, for the first record that is not older.")
     ] = "latest",
     partition: Partitions = None,
     as_json: AsJson = False,
@@ -50,14 +50,12 @@ def elect_leaders(
     connection: Connection,
     names: Annotated[
         list[str] | None,
-        typer.Argument(help=f"Names of topics; {PATTERN_HELP}; all by default.", autocompletion=complete_topics),
+        Argument(help=f"Names of topics; {PATTERN_HELP}; all by default.", autocompletion=complete_topics),
     ] = None,
     partition: Partitions = None,
     unclean: Annotated[
         bool,
-        typer.Option(
-            "--unclean", help="Let a replica lead that is not in sync, if no other is alive: RECORDS ARE LOST."
-        ),
+        Option("--unclean", help="Let a replica lead that is not in sync, if no other is alive: RECORDS ARE LOST."),
     ] = False,
     yes: Yes = False,
     as_json: AsJson = False,

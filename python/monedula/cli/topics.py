@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from monedula.admin import Admin, NewTopic
 from monedula.cli import topic_partitions
@@ -18,16 +18,16 @@ from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import PATTERN_HELP, Names, check_names, expanded, topics_of
 from monedula.types.partitions import TopicPartition
 
-Name = Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=complete_topics)]
+Name = Annotated[str, Argument(help="Name of the topic.", autocompletion=complete_topics)]
 
 
 @administration("topics list")
 def list_topics(
     connection: Connection,
     names: Annotated[
-        list[str] | None, typer.Argument(help=f"Only these; {PATTERN_HELP}.", autocompletion=complete_topics)
+        list[str] | None, Argument(help=f"Only these; {PATTERN_HELP}.", autocompletion=complete_topics)
     ] = None,
-    internal: Annotated[bool, typer.Option("--internal", help="Kafka's own topics too.")] = False,
+    internal: Annotated[bool, Option("--internal", help="Kafka's own topics too.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List topics with their partitions and replicas.
@@ -53,18 +53,18 @@ def list_topics(
 
 @administration("topics create")
 def create(
-    names: Annotated[list[str], typer.Argument(help="Names of topics.")],
+    names: Annotated[list[str], Argument(help="Names of topics.")],
     connection: Connection,
     partitions: Annotated[
-        int | None, typer.Option("-p", "--partitions", min=1, help="How many each has; by default the broker decides.")
+        int | None, Option("-p", "--partitions", min=1, help="How many each has; by default the broker decides.")
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option("-r", "--replication-factor", min=1, help="Replicas of each; likewise.")
+        int | None, Option("-r", "--replication-factor", min=1, help="Replicas of each; likewise.")
     ] = None,
     config: Annotated[
-        list[str] | None, typer.Option("-c", "--config", metavar="KEY=VALUE", help="A setting of theirs. Repeatable.")
+        list[str] | None, Option("-c", "--config", metavar="KEY=VALUE", help="A setting of theirs. Repeatable.")
     ] = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Leave alone those that exist.")] = False,
+    if_not_exists: Annotated[bool, Option("--if-not-exists", help="Leave alone those that exist.")] = False,
 ) -> None:
     """Create topics.
 
@@ -86,7 +86,7 @@ def delete(
     names: Names,
     connection: Connection,
     yes: Yes = False,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not mind if there is no such topic.")] = False,
+    if_exists: Annotated[bool, Option("--if-exists", help="Do not mind if there is no such topic.")] = False,
 ) -> None:
     """Delete topics with all of their records.
 
@@ -138,7 +138,7 @@ def describe(names: Names, connection: Connection, as_json: AsJson = False) -> N
 @administration("topics add-partitions")
 def add_partitions(
     name: Name,
-    total: Annotated[int, typer.Option("--to", min=1, help="How many it is to have, those that are there included.")],
+    total: Annotated[int, Option("--to", min=1, help="How many it is to have, those that are there included.")],
     connection: Connection,
 ) -> None:
     """Give a topic more partitions. Keys that are hashed go to others from then on.
@@ -156,12 +156,12 @@ def configs(
     name: Name,
     connection: Connection,
     sets: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting. Repeatable.")
+        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Change a setting. Repeatable.")
     ] = None,
     unsets: Annotated[
-        list[str] | None, typer.Option("--unset", metavar="KEY", help="Go back to its default. Repeatable.")
+        list[str] | None, Option("--unset", metavar="KEY", help="Go back to its default. Repeatable.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show those too that have their default.")] = False,
+    everything: Annotated[bool, Option("--all", help="Show those too that have their default.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the settings of a topic, or change some. Only those that are not the default are shown.
@@ -194,7 +194,7 @@ def delete_records(
     name: Name,
     before: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="WHERE",
             help="First record to keep: an offset, -N for the last N, a time (as in consume); latest keeps none.",
         ),

@@ -6,7 +6,7 @@ from getpass import getpass
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from monedula.admin import ScramDeletion, ScramMechanism, ScramUpsertion, Secret
 from monedula.cli.administration import Connection, Yes, administration
@@ -17,9 +17,9 @@ from monedula.cli.tables import AsJson, show
 
 PASSWORD_VARIABLE = "MONEDULA_USER_PASSWORD"
 
-User = Annotated[str, typer.Argument(help="Name of the user, without User:.")]
+User = Annotated[str, Argument(help="Name of the user, without User:.")]
 Mechanism = Annotated[
-    str, typer.Option("-m", "--mechanism", help="SCRAM-SHA-512 or SCRAM-SHA-256; each has a password of its own.")
+    str, Option("-m", "--mechanism", help="SCRAM-SHA-512 or SCRAM-SHA-256; each has a password of its own.")
 ]
 
 _MECHANISMS: dict[str, ScramMechanism] = {
@@ -32,7 +32,7 @@ _MECHANISMS: dict[str, ScramMechanism] = {
 @administration("users list")
 def list_users(
     connection: Connection,
-    users: Annotated[list[str] | None, typer.Argument(help="Names of users; all if left out.")] = None,
+    users: Annotated[list[str] | None, Argument(help="Names of users; all if left out.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List users that have a SCRAM password. The mechanisms that it is for are shown.
@@ -52,10 +52,10 @@ def set_password(
     user: User,
     connection: Connection,
     mechanism: Mechanism = "SCRAM-SHA-512",
-    iterations: Annotated[int, typer.Option(min=4096, max=16384, help="Of the hash.")] = 4096,
+    iterations: Annotated[int, Option(min=4096, max=16384, help="Of the hash.")] = 4096,
     password_file: Annotated[
         Path | None,
-        typer.Option("--password-file", metavar="FILE", help="Its first line is the password; - is standard input."),
+        Option("--password-file", metavar="FILE", help="Its first line is the password; - is standard input."),
     ] = None,
 ) -> None:
     """Create a user, or set the password of one.
@@ -78,7 +78,7 @@ def set_password(
 def delete(
     user: User,
     connection: Connection,
-    mechanism: Annotated[str | None, typer.Option("-m", "--mechanism", help="Only the password for this one.")] = None,
+    mechanism: Annotated[str | None, Option("-m", "--mechanism", help="Only the password for this one.")] = None,
     yes: Yes = False,
 ) -> None:
     """Delete the SCRAM passwords of a user. They are of no use any more; ACLs of the user remain.
