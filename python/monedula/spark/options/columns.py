@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from monedula.errors import ArgumentError, ConfigError
 from monedula.formats.avro import PRIMITIVES
-from monedula.spark.options.values import bad_value
+from monedula.spark.options.values import bad_value, refused
 
 FORMATS = ("json", "avro", "protobuf")
 
@@ -38,8 +38,7 @@ def take_format(column: str, given: dict[str, str]) -> str:
 
 def unfit(column: str, suffix: str, formats: str) -> ConfigError:
     """The error for an option that says nothing with the format of its column."""
-    name = f"{column}.{suffix}"
-    return ConfigError(f"option '{name}' is for {column}.format={formats}", key=name)
+    return refused(f"{column}.{suffix}", f"is for {column}.format={formats}")
 
 
 def with_time_zone(options: Options, of_driver: str) -> Options:

@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Collection, Mapping
 
-from monedula.errors import ConfigError
 from monedula.spark.options.kafka_settings import PREFIX, client_keys
+from monedula.spark.options.values import refused
 
 _LOGGER = logging.getLogger("monedula.spark")
 
@@ -24,8 +24,7 @@ def check_names(options: Mapping[str, str], names: Collection[str], passed_along
             continue
         distance, nearest = min((_edit_distance(name, candidate), candidate) for candidate in known)
         if distance <= min(2, len(nearest) // 4):
-            message = f"option '{name}' is not known; did you mean '{known[nearest]}'?"
-            raise ConfigError(message, key=name)
+            raise refused(name, f"is not known; did you mean '{known[nearest]}'?")
         ignored.append(f"{name} (did you mean {PREFIX}{name}?)" if name in client_keys() else name)
     if ignored:
         _LOGGER.warning("options that are not known are ignored: %s", ", ".join(ignored))

@@ -23,7 +23,7 @@ from monedula.spark.options.columns import (
     unfit,
     with_time_zone,
 )
-from monedula.spark.options.values import INT_MAX, bad_value, boolean, whole_number
+from monedula.spark.options.values import INT_MAX, bad_value, boolean, refused, whole_number
 from monedula.spark.options.wording import OptionWording
 
 if TYPE_CHECKING:
@@ -247,10 +247,8 @@ def _number(column: str, given: Mapping[str, str]) -> int | None:
     if version is None:
         return None
     if "schema" in given or "subject" not in given:
-        raise ConfigError(
-            f"option '{name}' is that of {column}.subject, without {column}.schema: a schema is written as it is given",
-            key=name,
-        )
+        reason = f"is that of {column}.subject, without {column}.schema: a schema is written as it is given"
+        raise refused(name, reason)
     return whole_number(name, version, 1, INT_MAX)
 
 
@@ -264,10 +262,10 @@ def encoded_columns(options: Mapping[str, str]) -> tuple[EncodedColumn, ...]:
             if idle := next((suffix for suffix in SUFFIXES[1:-1] if suffix in given), None):
                 raise unfit(column, idle, ", ".join(FORMATS))
             if "flatten" in given and boolean("value.flatten", given["flatten"]):
-                raise ConfigError(
-                    "option 'value.flatten' makes values of the columns of the frame, which needs a format: set "
-                    f"value.format to {', '.join(FORMATS)}",
-                    key="value.flatten",
+                raise refused(
+                    "value.flatten",
+                    "makes values of the columns of the frame, which needs a format: set value.format to "
+                    f"{', '.join(FORMATS)}",
                 )
             continue
         for suffix in given:

@@ -14,7 +14,16 @@ from monedula.errors import ConfigError
 from monedula.spark.offsets import parse_assign
 from monedula.spark.options.kafka_settings import kafka_settings
 from monedula.spark.options.names import check_names
-from monedula.spark.options.values import INT_MAX, LONG_MAX, boolean, size_bytes, time_ms, whole_number
+from monedula.spark.options.values import (
+    INT_MAX,
+    LONG_MAX,
+    bad_value,
+    boolean,
+    refused,
+    size_bytes,
+    time_ms,
+    whole_number,
+)
 from monedula.spark.source import bounds
 from monedula.spark.source.bounds import Bound, Latest
 from monedula.spark.source.pattern import topic_pattern
@@ -255,10 +264,10 @@ def _selection(options: Mapping[str, str]) -> Selection:
             raise ConfigError(message, key="subscribe")
         for topic in topics:
             if not is_name(topic):
-                raise ConfigError(
-                    f"option 'subscribe' is '{text}': '{topic}' is no topic's name; names are separated by commas, as "
-                    "in option('subscribe', 'orders,returns'), and a pattern is given as the option subscribePattern",
-                    key="subscribe",
+                raise refused(
+                    "subscribe",
+                    f"is '{text}': '{topic}' is no topic's name; names are separated by commas, as in "
+                    "option('subscribe', 'orders,returns'), and a pattern is given as the option subscribePattern",
                 )
         return Subscribe(tuple(topics))
     if name == "assign":
@@ -282,7 +291,7 @@ def _no_match(options: Mapping[str, str]) -> Literal["error", "latest"]:
         case "latest":
             return "latest"
         case text:
-            raise ConfigError(f"option '{name}' is '{text}': expected error or latest", key=name)
+            raise bad_value(name, text, "error or latest")
 
 
 def _columns(options: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -293,9 +302,6 @@ def _columns(options: Mapping[str, str]) -> tuple[str, ...] | None:
     wanted = set()
     for name in (part.strip() for part in text.split(",")):
         if name.lower() not in canonical:
-            message = (
-                f"option 'columns' is '{text}': there is no column '{name}'; expected some of {', '.join(COLUMNS)}"
-            )
-            raise ConfigError(message, key="columns")
+            raise refused("columns", f"is '{text}': there is no column '{name}'; expected some of {', '.join(COLUMNS)}")
         wanted.add(canonical[name.lower()])
     return tuple(column for column in COLUMNS if column in wanted)

@@ -25,7 +25,7 @@ from monedula.spark.options.columns import (
     unfit,
     with_time_zone,
 )
-from monedula.spark.options.values import bad_value, boolean
+from monedula.spark.options.values import bad_value, boolean, refused
 from monedula.spark.options.wording import OptionWording
 from monedula.spark.source.readers import AvroReader, Mode, ProtobufReader
 
@@ -245,9 +245,8 @@ def _reader(
             key=f"{column}.subject",
         )
     if version is not None and (subject is None or not version.strip().isdigit()):
-        name = f"{column}.version"
         what = f"is for {column}.subject" if subject is None else f"is '{version}': expected the number of a version"
-        raise ConfigError(f"option '{name}' {what}", key=name)
+        raise refused(f"{column}.version", what)
     if schema is None and subject is None and not (known == "avro" and schemas is not None):
         name = f"{column}.format"
         raise ConfigError(
@@ -257,7 +256,7 @@ def _reader(
         )
     if "schema.registry.url" in options:
         name = "schema.registry.url"
-        raise ConfigError(f"option '{name}' is 'kafka.{name}' here, as all settings of the client", key=name)
+        raise refused(name, f"is 'kafka.{name}' here, as all settings of the client")
     number = None if version is None else int(version)
     of_format = tuple(sorted(options_of.items()))
     if known == "avro":
@@ -294,13 +293,11 @@ def _check_unknown(options: Mapping[str, str]) -> None:
         column = name.partition(".")[0]
         if column in ("key", "value") and "." in name and name not in known:
             names = ", ".join(f"{column}.{suffix}" for suffix in (*SUFFIXES, *_FROM) if suffix != "flatten")
-            raise ConfigError(f"option '{name}' is not known; expected one of {names}, value.flatten", key=name)
+            raise refused(name, f"is not known; expected one of {names}, value.flatten")
 
 
 def _check_bare(options: Mapping[str, str], column: str) -> None:
     """Refuse options of `from_json` as they are written there, where they would be without effect."""
     for suffix in (*SUFFIXES[1:3], *_FROM):
         if suffix.lower() in options:
-            raise ConfigError(
-                f"option '{suffix}' is '{column}.{suffix}' here, for the column that it is about", key=suffix
-            )
+            raise refused(suffix, f"is '{column}.{suffix}' here, for the column that it is about")
