@@ -204,7 +204,8 @@ class ClientQuotas(TableResults[QuotaEntity, dict[str, float]]):
 
     def _rows(self) -> Iterable[tuple[object, ...]]:
         for entity, quotas in self.items():
-            names = [f"<{at.value}>" if isinstance(at, QuotaName) else at for at in _names_of(entity)]
+            named = entity.user, entity.client_id, entity.ip
+            names = [f"<{at.value}>" if isinstance(at, QuotaName) else at for at in named]
             for quota, value in quotas.items():
                 yield (*names, quota, value)
 
@@ -221,10 +222,6 @@ class DelegationTokens(TableResults[str, DelegationToken]):
         for token in self.values():
             timestamps = token.issue_timestamp, token.expiry_timestamp, token.max_timestamp
             yield (token.token_id, token.owner, token.requester, token.renewers, *timestamps)
-
-
-def _names_of(entity: QuotaEntity) -> tuple[str | QuotaName | None, ...]:
-    return entity.user, entity.client_id, entity.ip
 
 
 def _names(partitions: Iterable[TopicPartition]) -> list[str]:

@@ -120,9 +120,8 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
                 max_reauth_ms=max_reauth_ms,
                 **({} if control_port is None else {"control_port": control_port}),
             )
-            arguments.check_texts(host=host, first_use=first_use, security=security, client_auth=client_auth)
-            arguments.check_switches(unsecured_tokens=unsecured_tokens, client_metrics=client_metrics)
-            arguments.check_data_dir(data_dir)
+            arguments.check_kinds(host=host, first_use=first_use, security=security, client_auth=client_auth)
+            arguments.check_kinds(unsecured_tokens=unsecured_tokens, client_metrics=client_metrics, data_dir=data_dir)
             arguments.check_users(users)
             arguments.check_lists(
                 listeners=listeners, mechanisms=mechanisms, super_users=super_users, racks=racks, acls=acls

@@ -25,7 +25,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def records_of(records: Iterable[RecordLike] | object, timestamps: Timestamps, headers: Headers) -> list[Row]:
     """The records, or the rows of a table, in the core's form."""
-    common = [(name, _data(value)) for name, value in _pairs(headers)]
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    common = [(name, _data(value)) for name, value in pairs]
     if hasattr(records, "__arrow_c_stream__"):
         rows = _rows_of_table(records)
     elif isinstance(records, str | bytes | Mapping) or not isinstance(records, Iterable):
@@ -68,10 +69,6 @@ def _rows_of_table(table: object) -> list[Row]:
 
 def _headers_of(headers: Any) -> list[tuple[str, bytes | None]]:
     return [(header["key"], _data(header["value"])) for header in headers or ()]
-
-
-def _pairs(headers: Headers) -> Iterable[tuple[str, Data]]:
-    return headers.items() if isinstance(headers, Mapping) else headers
 
 
 def _times(timestamps: Timestamps, count: int) -> Sequence[int | None]:

@@ -36,8 +36,10 @@ class Source:
         show_warnings()
         self.options = SourceOptions.parse(options)
         chosen = self.options.column_names()
-        self.pinned = self._pinned() if pinned is None else pinned
-        typed = self.pinned
+        if pinned is None:
+            settings = ClientSettings.of(self.options.kafka)
+            pinned = tuple(each.pinned(settings.here) for each in self.options.typed)
+        self.pinned = typed = pinned
         if requested is None and (unnamed := [each for each in typed if each.reader is None]):
             name = unnamed[0].column
             example = "id bigint, user string" if unnamed[0].flatten else f"{name} struct<id: bigint, user: string>"
@@ -56,10 +58,6 @@ class Source:
     def schema(self) -> StructType:
         """The schema of `load()` if the user gives no schema."""
         return source_schema(self.options.column_names(), self.pinned)
-
-    def _pinned(self) -> Pinned:
-        settings = ClientSettings.of(self.options.kafka)
-        return tuple(each.pinned(settings.here) for each in self.options.typed)
 
     @property
     def read_settings(self) -> ReadSettings:
