@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from io import BufferedReader
 from typing import Any
 
-from monedula.cli import produce_options
+from monedula.cli import produce_options, sources
 from monedula.cli.batches import Tables, TypedLines
 from monedula.cli.encoding import Options, Where, encoder
 from monedula.cli.failures import Failure, UsageError
@@ -22,20 +22,6 @@ from monedula.cli.settings import (
     names_registry,
     pair,
     settings_of,
-)
-from monedula.cli.sources import (
-    Headers,
-    Input,
-    Line,
-    arrivals,
-    input_of,
-    json_lines,
-    json_of,
-    named,
-    opened,
-    tables,
-    text_lines,
-    with_fields,
 )
 from monedula.cli.topic_names import check_name
 from monedula.cli.wording import CommandWording
@@ -86,7 +72,7 @@ def produce(
         echo '{"id":7}' | monedula produce orders --encode avro --schema order.avsc
         echo '{"id":7}' | monedula produce orders --encode avro -F registry.properties
     """
-    kind = input_of(format_, file)
+    kind = sources.input_of(format_, file)
     _check_options(kind, topic, key, key_separator, null, header, key_column, value_column)
     fixed = partitions_of([partition] if partition else None)
     if len(fixed) > 1:
@@ -94,7 +80,7 @@ def produce(
     settings = settings_of(bootstrap_servers, setting, settings_file)
     if compression is not None:
         settings["compression.type"] = compression
-    tabular = kind in (Input.arrow, Input.parquet)
+    tabular = kind in (sources.Input.arrow, sources.Input.parquet)
     is_typed = encode is not None or key_encode is not None
     where = Where(topic, names_registry(settings, is_typed), tabular)
     told = (
@@ -104,9 +90,9 @@ def produce(
     forms = {each.column: form for each in told if (form := encoder(each, where)) is not None}
     pairs = [pair(text, "--header") for text in header or ()]
     key_of_all = _key(key, "key" in forms)
-    headers: Headers = [(name, value.encode()) for name, value in pairs]
-    with opened(file) as stream:
-        rows, batches = tables(stream, file, kind) if tabular else (None, iter(()))
+    headers: sources.Headers = [(name, value.encode()) for name, value in pairs]
+    with sources.opened(file) as stream:
+        rows, batches = sources.tables(stream, file, kind) if tabular else (None, iter(()))
         size = rows if tabular or file is None else os.fstat(stream.fileno()).st_size
         if file is None and stream.isatty():
             say("one record a line; Ctrl-D ends")
@@ -121,7 +107,11 @@ def produce(
             elif forms:
                 TypedLines(producer, bar, forms, common).send(_typed(stream, kind, key_separator, null, forms))
             else:
-                lines = json_lines(stream) if kind is Input.json else text_lines(stream, key_separator, null)
+                lines = (
+                    sources.json_lines(stream)
+                    if kind is sources.Input.json
+                    else sources.text_lines(stream, key_separator, null)
+                )
                 Lines(producer, bar, common).send(lines)
 
 
@@ -129,7 +119,7 @@ def _key(key: str | None, is_typed: bool) -> Any:
     if key is None or not is_typed:
         return None if key is None else key.encode()
     try:
-        return json_of(key)
+        return sources.json_of(key)
     except ValueError as error:
         raise UsageError(f"--key {key}: {error}; --key-encode makes the key of JSON") from None
 
@@ -152,21 +142,21 @@ def _shaped(batch: Any, key_column: str | None, value_column: str | None, form: 
     """The columns of a table that are sent; in a format, values may be made of all those that are not Kafka's."""
     has_values = value_column is not None or "value" in batch.schema.names
     if form is None or (has_values and not form.flatten):
-        return named(batch, key_column, value_column)
+        return sources.named(batch, key_column, value_column)
     fields = {each.partition(": ")[0] for each in form.spec.fields}
-    return with_fields(batch, key_column, fields or None)
+    return sources.with_fields(batch, key_column, fields or None)
 
 
 def _typed(
-    stream: BufferedReader, kind: Input, separator: str | None, null: str | None, typed: dict[str, Typed]
-) -> Iterator[Iterator[Line]]:
+    stream: BufferedReader, kind: sources.Input, separator: str | None, null: str | None, typed: dict[str, Typed]
+) -> Iterator[Iterator[sources.Line]]:
     """The records of lines with JSON, each time those that are there."""
     first = 1
-    for lines in arrivals(stream):
-        if kind is Input.json:
-            yield json_lines(lines, first, typed)
+    for lines in sources.arrivals(stream):
+        if kind is sources.Input.json:
+            yield sources.json_lines(lines, first, typed)
         else:
-            yield text_lines(lines, separator, null, first, typed)
+            yield sources.text_lines(lines, separator, null, first, typed)
         first += len(lines)
 
 
@@ -179,7 +169,7 @@ def _reach(settings: dict[str, str]) -> None:
 
 
 def _check_options(
-    kind: Input,
+    kind: sources.Input,
     topic: str | None,
     key: str | None,
     key_separator: str | None,
@@ -188,12 +178,12 @@ def _check_options(
     key_column: str | None,
     value_column: str | None,
 ) -> None:
-    tabular = kind in (Input.arrow, Input.parquet)
-    if kind is Input.lines and topic is None:
+    tabular = kind in (sources.Input.arrow, sources.Input.parquet)
+    if kind is sources.Input.lines and topic is None:
         raise UsageError("where to? Give a topic: monedula produce orders")
     if topic is not None:
         check_name(topic, "; several topics stand in the data, in a field topic")
-    if kind is not Input.lines and (key_separator is not None or null is not None):
+    if kind is not sources.Input.lines and (key_separator is not None or null is not None):
         raise UsageError("--key-separator and --null are for --format lines")
     if not tabular and (key_column or value_column):
         raise UsageError("--key-column and --value-column are for Arrow and Parquet")

@@ -10,19 +10,8 @@ from monedula.formats.avro import Avro
 from monedula.formats.json import Json
 from monedula.formats.protobuf import Protobuf
 from monedula.formats.registry import SchemaRegistry
-from monedula.spark.options.columns import (
-    FORMATS,
-    OF_AVRO,
-    Options,
-    Source,
-    avro_text,
-    given_options,
-    protobuf_source,
-    take_format,
-    time_zone_here,
-    unfit,
-    with_time_zone,
-)
+from monedula.spark.options import columns
+from monedula.spark.options.columns import Options, Source
 from monedula.spark.options.values import INT_MAX, bad_value, boolean, refused, whole_number
 from monedula.spark.options.wording import OptionWording
 
@@ -102,9 +91,9 @@ class EncodedColumn:
             )
         try:
             if self.format == "protobuf" and self.schema is not None:
-                return replace(self, source=protobuf_source(self.schema))
+                return replace(self, source=columns.protobuf_source(self.schema))
             if self.format == "avro" and self.schema is not None:
-                return replace(self, schema=avro_text(self.schema, "schema"))
+                return replace(self, schema=columns.avro_text(self.schema, "schema"))
             if self.schema is not None or self.subject is None:
                 return self
             number, text, references = self.form().version_in(SchemaRegistry(settings()).core)
@@ -133,7 +122,7 @@ class EncodedColumn:
         """The same with the session's zone, as `to_json` has it."""
         if self.format != "json":
             return self
-        return replace(self, options=with_time_zone(self.options, self.driver_time_zone))
+        return replace(self, options=columns.with_time_zone(self.options, self.driver_time_zone))
 
     def of(self, schema: "StructType", topic: str | None) -> "EncodedColumn":
         """The same for the columns of a frame, whose rows all go to `topic`, if there is one."""
@@ -256,21 +245,21 @@ def encoded_columns(options: Mapping[str, str]) -> tuple[EncodedColumn, ...]:
     """The columns that options say how to write."""
     written = []
     for column in ("key", "value"):
-        given = given_options(options, column, (*SUFFIXES, *TO_JSON))
-        known = take_format(column, given)
+        given = columns.given_options(options, column, (*SUFFIXES, *TO_JSON))
+        known = columns.take_format(column, given)
         if known == "binary":
             if idle := next((suffix for suffix in SUFFIXES[1:-1] if suffix in given), None):
-                raise unfit(column, idle, ", ".join(FORMATS))
+                raise columns.unfit(column, idle, ", ".join(columns.FORMATS))
             if "flatten" in given and boolean("value.flatten", given["flatten"]):
                 raise refused(
                     "value.flatten",
                     "makes values of the columns of the frame, which needs a format: set value.format to "
-                    f"{', '.join(FORMATS)}",
+                    f"{', '.join(columns.FORMATS)}",
                 )
             continue
         for suffix in given:
             if known != _FOR.get(suffix, known):
-                raise unfit(column, suffix, _FOR[suffix])
+                raise columns.unfit(column, suffix, _FOR[suffix])
         if (framing := given.get("framing", "bare")) not in ("bare", "confluent"):
             expected = "bare or confluent; values are not written in other framings"
             raise bad_value(f"{column}.framing", framing, expected)
@@ -281,7 +270,7 @@ def encoded_columns(options: Mapping[str, str]) -> tuple[EncodedColumn, ...]:
                 "the registry that kafka.schema.registry.url names",
                 key=name,
             )
-        of_format = {"json": TO_JSON, "avro": OF_AVRO}.get(known, ())
+        of_format = {"json": TO_JSON, "avro": columns.OF_AVRO}.get(known, ())
         written.append(
             EncodedColumn(
                 column,
@@ -292,8 +281,8 @@ def encoded_columns(options: Mapping[str, str]) -> tuple[EncodedColumn, ...]:
                 _number(column, given),
                 given.get("framing"),
                 flatten=column == "value" and boolean("value.flatten", given.get("flatten", "false")),
-                options=tuple(given_options(options, column, of_format).items()),
-                driver_time_zone=time_zone_here(),
+                options=tuple(columns.given_options(options, column, of_format).items()),
+                driver_time_zone=columns.time_zone_here(),
             )
         )
     return tuple(written)

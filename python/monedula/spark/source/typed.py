@@ -15,16 +15,8 @@ from monedula.errors import ArgumentError, ConfigError
 from monedula.formats.avro import Avro
 from monedula.formats.json import CORRUPT_RECORD, Json
 from monedula.formats.protobuf import Protobuf
-from monedula.spark.options.columns import (
-    FORMATS,
-    OF_AVRO,
-    Options,
-    given_options,
-    take_format,
-    time_zone_here,
-    unfit,
-    with_time_zone,
-)
+from monedula.spark.options import columns
+from monedula.spark.options.columns import Options
 from monedula.spark.options.values import bad_value, boolean, refused
 from monedula.spark.options.wording import OptionWording
 from monedula.spark.source.readers import AvroReader, Mode, ProtobufReader
@@ -76,13 +68,13 @@ FROM_PROTOBUF = (
 )
 """Options of `Protobuf`, which stand behind `value.` and `key.` as well."""
 
-_FROM = (*FROM_JSON, *OF_AVRO, *FROM_PROTOBUF)
+_FROM = (*FROM_JSON, *columns.OF_AVRO, *FROM_PROTOBUF)
 
 FROM_OPTIONS = tuple(f"{column}.{name}" for column in ("value", "key") for name in _FROM)
 
 _FOR = {
     **dict.fromkeys((*FROM_JSON, "columnNameOfCorruptRecord"), ("json",)),
-    **dict.fromkeys(OF_AVRO, ("avro",)),
+    **dict.fromkeys(columns.OF_AVRO, ("avro",)),
     **dict.fromkeys((*FROM_PROTOBUF, "message"), ("protobuf",)),
     **dict.fromkeys(_OF_READERS, ("avro", "protobuf")),
 }
@@ -155,7 +147,7 @@ class TypedColumn:
         """The same, with the time zone of the session, as `from_json` has it."""
         if self.reader is not None:
             return self
-        return replace(self, from_json=with_time_zone(self.from_json, self.driver_time_zone))
+        return replace(self, from_json=columns.with_time_zone(self.from_json, self.driver_time_zone))
 
     def decoder(self) -> Json | Avro | Protobuf:
         """The decoder, on the driver or in a task."""
@@ -180,9 +172,9 @@ def typed_columns(options: Mapping[str, str]) -> tuple[TypedColumn, ...]:
     _check_unknown(options)
     typed = []
     for column in ("key", "value"):
-        given = given_options(options, column, SUFFIXES)
-        options_of = given_options(options, column, _FROM)
-        known = take_format(column, given)
+        given = columns.given_options(options, column, SUFFIXES)
+        options_of = columns.given_options(options, column, _FROM)
+        known = columns.take_format(column, given)
         _check_format(column, known, given | options_of)
         if known == "binary":
             continue
@@ -199,7 +191,7 @@ def typed_columns(options: Mapping[str, str]) -> tuple[TypedColumn, ...]:
                 corrupt_record,
                 flatten,
                 from_json=tuple(sorted(options_of.items())) if known == "json" else (),
-                driver_time_zone=time_zone_here(),
+                driver_time_zone=columns.time_zone_here(),
                 reader=None if known == "json" else _reader(options, column, known, given, options_of, framing),
                 framing=framing,
             )
@@ -212,9 +204,9 @@ def typed_columns(options: Mapping[str, str]) -> tuple[TypedColumn, ...]:
 def _check_format(column: str, known: str, given: Mapping[str, str]) -> None:
     """Refuse options that say nothing with this format."""
     for suffix, text in given.items():
-        formats = _FOR.get(suffix, FORMATS)
+        formats = _FOR.get(suffix, columns.FORMATS)
         if known not in formats and text != _DEFAULTS.get(suffix):
-            raise unfit(column, suffix, " or ".join(formats))
+            raise columns.unfit(column, suffix, " or ".join(formats))
 
 
 def _framing(column: str, known: str, given: Mapping[str, str]) -> str | None:
