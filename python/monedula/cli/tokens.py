@@ -1,6 +1,6 @@
 """`monedula tokens`: creates, lists, renews and expires delegation tokens."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Annotated
 
 from typer import Argument, Option
@@ -11,6 +11,7 @@ from monedula.cli.failures import Failure
 from monedula.cli.positions import duration_of
 from monedula.cli.running import confirm, say
 from monedula.cli.tables import AsJson, show
+from monedula.types.times import EPOCH
 
 TokenId = Annotated[str, Argument(help="Id of the token.")]
 
@@ -118,7 +119,7 @@ def _row(token: DelegationToken) -> tuple[object, ...]:
 
 
 def _time(timestamp_ms: int) -> str:
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp_ms)).isoformat(timespec="seconds")
+    return (EPOCH + timedelta(milliseconds=timestamp_ms)).isoformat(timespec="seconds")
 
 
 HELP = "Create, list, renew and expire delegation tokens."

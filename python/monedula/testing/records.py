@@ -1,10 +1,11 @@
 """Converts the records given to `Broker.append` into the form of the broker's core."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from monedula.errors import ArgumentError
+from monedula.types.times import EPOCH
 
 Data = bytes | str | None
 """A key or a value; a str is encoded as UTF-8."""
@@ -19,8 +20,6 @@ Headers = Mapping[str, Data] | Sequence[tuple[str, Data]]
 
 Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]
 """A record in the core's form: key, value, headers, timestamp in milliseconds or `None`."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def records_of(records: Iterable[RecordLike] | object, timestamps: Timestamps, headers: Headers) -> list[Row]:
@@ -81,9 +80,7 @@ def _times(timestamps: Timestamps, count: int) -> Sequence[int | None]:
 
 def _milliseconds(time: int | datetime) -> int:
     if isinstance(time, datetime):
-        aware = time if time.tzinfo else time.astimezone()
-        since = aware - _EPOCH
-        return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
+        return ((time if time.tzinfo else time.astimezone()) - EPOCH) // timedelta(milliseconds=1)
     return time
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 from monedula._arguments import is_name
 from monedula.config import HiddenValues
 from monedula.errors import ConfigError
+from monedula.formats._typed import KAFKA_COLUMNS
 from monedula.spark.offsets import parse_assign
 from monedula.spark.options.kafka_settings import kafka_settings
 from monedula.spark.options.names import check_names
@@ -33,7 +34,7 @@ from monedula.types.partitions import TopicPartition
 
 _LOGGER = logging.getLogger("monedula.spark")
 
-COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+COLUMNS = KAFKA_COLUMNS
 """All columns of the source, in the schema's order."""
 
 

@@ -7,18 +7,17 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from monedula.config import RawSettings
 from monedula.formats._schemas_by_id import schemas_by_id
+from monedula.formats._typed import Mode
 from monedula.formats.avro import Avro
 from monedula.formats.protobuf import Protobuf
 from monedula.spark.options.columns import Options, Source, avro_text, protobuf_source
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
-
-Mode = Literal["null", "fail", "drop"]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from monedula.config import RawSettings
 from monedula.errors import ArgumentError, ConfigError
+from monedula.formats._typed import Mode
 from monedula.formats.avro import Avro
 from monedula.formats.json import CORRUPT_RECORD, Json
 from monedula.formats.protobuf import Protobuf
@@ -19,7 +20,7 @@ from monedula.spark.options import columns
 from monedula.spark.options.columns import Options
 from monedula.spark.options.values import bad_value, boolean, refused
 from monedula.spark.options.wording import OptionWording
-from monedula.spark.source.readers import AvroReader, Mode, ProtobufReader
+from monedula.spark.source.readers import AvroReader, ProtobufReader
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
