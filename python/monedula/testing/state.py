@@ -1,7 +1,7 @@
 """The state of an embedded broker as dataclasses: groups, members, connections, log lines."""
 
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -208,7 +208,7 @@ def connection_of(connection: Mapping[str, Any]) -> Connection:
     return _made(Connection, connection)
 
 
-def _made(kind: type[T], given: Mapping[str, Any], **converted: Any) -> T:
+def _made(kind: Callable[..., T], given: Mapping[str, Any], **converted: Any) -> T:
     """A dataclass of what a command answers, without what it has no field for."""
     known = {each.name: given[each.name] for each in fields(cast("Any", kind)) if each.name in given}
     return kind(**{**known, **converted})

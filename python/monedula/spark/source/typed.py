@@ -73,7 +73,7 @@ _FROM = (*FROM_JSON, *columns.OF_AVRO, *FROM_PROTOBUF)
 
 FROM_OPTIONS = tuple(f"{column}.{name}" for column in ("value", "key") for name in _FROM)
 
-_FOR = {
+_FOR: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((*FROM_JSON, "columnNameOfCorruptRecord"), ("json",)),
     **dict.fromkeys(columns.OF_AVRO, ("avro",)),
     **dict.fromkeys((*FROM_PROTOBUF, "message"), ("protobuf",)),
