@@ -9,10 +9,10 @@ from pathlib import Path
 
 import monedula
 import pyarrow
-from monedula.spark.options import COLUMNS
 from monedula.spark.process import tune
-from monedula.spark.schema import source_schema
-from monedula.spark.worker import MAX_BYTES, MAX_ROWS
+from monedula.spark.source.options import COLUMNS
+from monedula.spark.source.schema import source_schema
+from monedula.spark.source.worker import MAX_BYTES, MAX_ROWS
 from pyarrow import ipc
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema

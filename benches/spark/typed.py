@@ -6,7 +6,7 @@ from pathlib import Path
 
 import monedula
 import pyarrow
-from monedula.spark.worker import MAX_BYTES, MAX_ROWS
+from monedula.spark.source.worker import MAX_BYTES, MAX_ROWS
 from pyarrow import ipc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.avro.functions import from_avro

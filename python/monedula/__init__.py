@@ -33,8 +33,7 @@ from monedula.types.reports import BatchReport, RowError
 
 if TYPE_CHECKING:
     from monedula.admin import Admin, AsyncAdmin, NewTopic
-    from monedula.reading.dataset import dataset
-    from monedula.reading.scan import scan
+    from monedula.reading.queries import dataset, scan
     from monedula.reading.schema_inference import infer
     from monedula.workers import Retry
 
@@ -88,9 +87,9 @@ _LATER = {
     "AsyncAdmin": "monedula.admin",
     "NewTopic": "monedula.admin",
     "Retry": "monedula.workers",
-    "dataset": "monedula.reading.dataset",
+    "dataset": "monedula.reading.queries",
     "infer": "monedula.reading.schema_inference",
-    "scan": "monedula.reading.scan",
+    "scan": "monedula.reading.queries",
 }
 _MODULES_LATER = frozenset({"admin", "assignors", "events", "otel", "prometheus", "formats", "spark", "testing"})
 

@@ -1,20 +1,19 @@
 """Checks of the user's arguments, which turn them into the core's form."""
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from operator import index
 
 from monedula._monedula import Batch
 from monedula.errors import ArgumentError
 from monedula.types.partitions import Assignment, OffsetAndMetadata, Position
-from monedula.types.times import EXPECTED_TIME, time_of
+from monedula.types.times import EPOCH, EXPECTED_TIME, time_of
 
 _CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _OF_PATTERNS = frozenset("*+?|^$()[]{}\\")
 """Characters that regular expressions have and names of topics have not."""
 _LONGEST_NAME = 249
 _NAMES = 'expected 1 to 249 of the characters a-z, A-Z, 0-9, ".", "_" and "-"'
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 RawPosition = tuple[str, int]
 """A position in the core's form: its kind, such as "offset" or "timestamp", and the number for it (0 without one)."""
@@ -48,7 +47,7 @@ def timestamp_ms(time: datetime | int | str) -> int:
     if isinstance(time, datetime):
         if time.tzinfo is None:
             raise ArgumentError(f"{time!r} has no time zone; use datetime.now(timezone.utc), or .astimezone()")
-        number: int | None = (time - _EPOCH) // timedelta(milliseconds=1)
+        number: int | None = (time - EPOCH) // timedelta(milliseconds=1)
     else:
         number = whole_number(time)
     if number is None:

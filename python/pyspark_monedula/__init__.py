@@ -21,8 +21,8 @@ except ImportError as error:
     ) from error
 
 if TYPE_CHECKING:
-    from monedula.spark.sink import Sink
-    from monedula.spark.source import Source
+    from monedula.spark.sink.sink import Sink
+    from monedula.spark.source.source import Source
 
 __all__ = ["DefaultSource"]
 
@@ -82,8 +82,8 @@ class DefaultSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a batch query."""
-        from monedula.spark.batch import BatchReader
         from monedula.spark.errors_first import without_traceback
+        from monedula.spark.source.batch import BatchReader
 
         with without_traceback():
             return BatchReader(self._source(schema))
@@ -92,8 +92,7 @@ class DefaultSource(DataSource):
         """The reader of a streaming query."""
         from monedula.errors import ConfigError, SchemaRegistryError
         from monedula.spark.errors_first import without_traceback
-        from monedula.spark.invalid_stream import InvalidStreamReader
-        from monedula.spark.stream import StreamReader
+        from monedula.spark.source.stream import InvalidStreamReader, StreamReader
 
         try:
             with without_traceback():
@@ -105,7 +104,7 @@ class DefaultSource(DataSource):
         """The writer of a batch query."""
         from monedula.errors import ConfigError
         from monedula.spark.errors_first import without_traceback
-        from monedula.spark.sink import BatchWriter
+        from monedula.spark.sink.sink import BatchWriter
 
         with without_traceback():
             if overwrite:
@@ -119,7 +118,7 @@ class DefaultSource(DataSource):
         sink.
         """
         from monedula.spark.errors_first import without_traceback
-        from monedula.spark.sink import StreamWriter
+        from monedula.spark.sink.sink import StreamWriter
 
         with without_traceback():
             writer: DataSourceStreamWriter = StreamWriter(self._sink(schema))
@@ -128,7 +127,7 @@ class DefaultSource(DataSource):
     def _source(self, schema: "StructType | None") -> "Source":
         from monedula.spark.errors_first import without_traceback
         from monedula.spark.process import warn_of_driver_python
-        from monedula.spark.source import Source
+        from monedula.spark.source.source import Source
 
         if schema is not None and not self.is_registered:
             warn_of_driver_python()
@@ -142,9 +141,15 @@ class DefaultSource(DataSource):
     def _sink(self, schema: StructType) -> "Sink":
         from monedula.spark.errors_first import without_traceback
         from monedula.spark.process import warn_of_driver_python
-        from monedula.spark.sink import Sink
+        from monedula.spark.sink.sink import Sink
 
         if not self.is_registered:
             warn_of_driver_python()
         with without_traceback():
             return Sink(dict(self.options.items()), schema)
+
+
+class RegisteredSource(DefaultSource):
+    """Spark runs a registered source with the Python of other Python code, and one that it found with the driver's."""
+
+    is_registered = True

@@ -11,7 +11,7 @@ from monedula import ArgumentError, Avro, Json, Protobuf
 from monedula.cli.wording import CommandWording
 from monedula.errors import CorruptRecordError, DecodeError, LogTruncatedError
 from monedula.formats._typed import check_columns
-from monedula.spark.wording import OptionWording
+from monedula.spark.options.wording import OptionWording
 
 IMPORTS = 'syntax = "proto3"; message A { common.B b = 1; }'
 NODE = '{"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}'

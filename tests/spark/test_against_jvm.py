@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from monedula import ConfigError, TopicPartition
-from monedula.spark.limits import TriggerDelay, rate_limit
 from monedula.spark.offsets import PartitionOffsets, from_dict, parse_assign, parse_offsets, parse_timestamps, to_dict
-from monedula.spark.options import SourceOptions
-from monedula.spark.pattern import topic_pattern
-from monedula.spark.planning import OffsetRange, split
-from monedula.spark.values import size_bytes, time_ms
+from monedula.spark.options.values import size_bytes, time_ms
+from monedula.spark.source.limits import TriggerDelay, rate_limit
+from monedula.spark.source.options import SourceOptions
+from monedula.spark.source.pattern import topic_pattern
+from monedula.spark.source.planning import OffsetRange, split
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from monedula.errors import ConfigError
-from monedula.spark.client_settings import ClientSettings
-from monedula.spark.options import SourceOptions
-from monedula.spark.shipped import shipped
-from monedula.spark.sink_options import SinkOptions
+from monedula.spark.options.kafka_settings import ClientSettings, shipped
+from monedula.spark.sink.options import SinkOptions
+from monedula.spark.source.options import SourceOptions
 from pyspark import SparkFiles
 
 SECRET = "canary-5b1e"

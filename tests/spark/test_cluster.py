@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from monedula.errors import BrokerConnectionError, KafkaError
-from monedula.spark.cluster import Cluster
-from monedula.spark.options import SourceOptions
+from monedula.spark.source.cluster import Cluster
+from monedula.spark.source.options import SourceOptions
 from monedula.testing import Broker
 
 HOUR_MS = 3_600_000

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from monedula import ConfigError
 from monedula.config import RawSettings
-from monedula.spark.typed import typed_columns
-from monedula.spark.value_encoding import encoded_columns
+from monedula.spark.sink.encoding import encoded_columns
+from monedula.spark.source.typed import typed_columns
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 

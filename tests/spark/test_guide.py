@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from monedula import ConfigError, OffsetAndMetadata, Producer
-from monedula.spark import kafka_settings, producer_settings, sink
-from monedula.spark.options import OPTIONS, SourceOptions
-from monedula.spark.sink_options import OPTIONS as SINK_OPTIONS
-from monedula.spark.sink_options import SinkOptions
-from monedula.spark.typed import OPTIONS as TYPED_OPTIONS
+from monedula.spark.options.kafka_settings import kafka_settings, producer_settings
+from monedula.spark.sink import sink
+from monedula.spark.sink.options import OPTIONS as SINK_OPTIONS
+from monedula.spark.sink.options import SinkOptions
+from monedula.spark.source.options import OPTIONS, SourceOptions
+from monedula.spark.source.typed import OPTIONS as TYPED_OPTIONS
 from monedula.testing import Registry
 from pyspark.sql import SparkSession
 
@@ -333,7 +334,7 @@ def test_the_table_marks_the_options_that_spark_does_not_have() -> None:
 
 
 def test_the_table_of_settings_has_the_true_defaults() -> None:
-    used = kafka_settings.kafka_settings({name.lower(): value for name, value in MINIMAL.items()}, "spark-kafka-source")
+    used = kafka_settings({name.lower(): value for name, value in MINIMAL.items()}, "spark-kafka-source")
     named = {cells[0].strip("`").removeprefix("kafka."): cells[1].strip("`") for cells in table("Settings of Kafka")}
     expected = {**used, "bootstrap.servers": "required", "client.id": "what `groupIdPrefix` says"}
     assert named == expected
@@ -349,7 +350,7 @@ def test_the_table_names_the_options_for_writing_and_their_true_defaults() -> No
 
 
 def test_the_table_of_settings_for_writing_has_the_true_defaults() -> None:
-    used = producer_settings.producer_settings({"kafka.bootstrap.servers": "localhost:9092"})
+    used = producer_settings({"kafka.bootstrap.servers": "localhost:9092"})
     rows = table("Settings for writing")
     named = {cells[0].strip("`").removeprefix("kafka."): cells[1].strip("`") for cells in rows}
     assert named == {**used, "bootstrap.servers": "required"}

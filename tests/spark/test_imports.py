@@ -3,7 +3,12 @@ import sys
 
 import pytest
 
-PURE = ("bounds", "kafka_settings", "limits", "offsets", "options", "pattern", "planning", "values")
+PURE = (
+    "offsets",
+    "options.kafka_settings",
+    "options.values",
+    *(f"source.{name}" for name in ("bounds", "limits", "options", "pattern", "planning")),
+)
 
 
 def run(program: str) -> list[str]:

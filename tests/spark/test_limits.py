@@ -2,7 +2,7 @@ import random
 
 import pytest
 from monedula import TopicPartition
-from monedula.spark.limits import TriggerDelay, byte_limit, rate_limit
+from monedula.spark.source.limits import TriggerDelay, byte_limit, rate_limit
 
 P = [TopicPartition("t", number) for number in range(6)]
 LONG_MAX = (1 << 63) - 1

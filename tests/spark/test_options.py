@@ -6,9 +6,9 @@ from typing import Any
 import monedula
 import pytest
 from monedula import ConfigError, TopicPartition
-from monedula.spark.bounds import Earliest, Latest, Offsets, Timestamp, Timestamps
-from monedula.spark.options import COLUMNS, Assign, SourceOptions, Subscribe, SubscribePattern
-from monedula.spark.schema import check_projection
+from monedula.spark.source.bounds import Earliest, Latest, Offsets, Timestamp, Timestamps
+from monedula.spark.source.options import COLUMNS, Assign, SourceOptions, Subscribe, SubscribePattern
+from monedula.spark.source.schema import check_projection
 from pyspark.sql.types import LongType, StructField, StructType
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}

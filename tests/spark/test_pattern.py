@@ -2,7 +2,7 @@ import re
 
 import pytest
 from monedula import ConfigError
-from monedula.spark.pattern import topic_pattern
+from monedula.spark.source.pattern import topic_pattern
 
 
 def refusal(pattern: str) -> str:

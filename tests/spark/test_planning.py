@@ -3,7 +3,7 @@ from itertools import pairwise
 
 import pytest
 from monedula import TopicPartition
-from monedula.spark.planning import OffsetRange, coalesce, split
+from monedula.spark.source.planning import OffsetRange, coalesce, split
 
 
 def ranges_of(*sizes: int, first: int = 0) -> list[OffsetRange]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from monedula import ConfigError
-from monedula.spark.sink import Sink
-from monedula.spark.sink_options import SinkOptions
+from monedula.spark.sink.options import SinkOptions
+from monedula.spark.sink.sink import Sink
 from pyspark.sql.types import ArrayType, BinaryType, DataType, StringType, StructField, StructType
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}

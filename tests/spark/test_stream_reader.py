@@ -13,10 +13,10 @@ from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
 from tests.real.reading import core
 
-stream = pytest.importorskip("monedula.spark.stream", reason="pyspark is not installed")
-from monedula.spark import batch  # noqa: E402
-from monedula.spark.resolving import resolve  # noqa: E402
-from monedula.spark.source import Source  # noqa: E402
+stream = pytest.importorskip("monedula.spark.source.stream", reason="pyspark is not installed")
+from monedula.spark.source import batch  # noqa: E402
+from monedula.spark.source.cluster import Cluster  # noqa: E402
+from monedula.spark.source.source import Source  # noqa: E402
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # noqa: E402
 
 ALL = ReadAllAvailable()
@@ -525,11 +525,13 @@ def test_a_batch_of_a_topic_that_grows_while_it_is_planned_loses_nothing(
     name = topic()
     _produce(kafka, name, 4)
 
+    resolve = Cluster.resolve
+
     def resolve_late(*arguments: Any) -> Any:
         _produce(kafka, name, 3)
         return resolve(*arguments)
 
-    monkeypatch.setattr(batch, "resolve", resolve_late)
+    monkeypatch.setattr(Cluster, "resolve", resolve_late)
     ends = json.dumps({name: {"0": -1}})
     options = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": name, "endingOffsets": ends}
     assert _ranges(batch.BatchReader(Source(options)).partitions()) == {(name, 0): (0, 7)}

@@ -10,11 +10,12 @@ import pyarrow as pa
 import pytest
 from monedula import ConfigError, Producer
 from monedula.errors import BatchSendError, ClosedError
-from monedula.spark import idle, sink, task_writer
-from monedula.spark.client_settings import ClientSettings
+from monedula.spark import idle
 from monedula.spark.idle import IdleClients
-from monedula.spark.sink import Sink
-from monedula.spark.task_writer import WriteSettings, write
+from monedula.spark.options.kafka_settings import ClientSettings
+from monedula.spark.sink import sink, task_writer
+from monedula.spark.sink.sink import Sink
+from monedula.spark.sink.task_writer import WriteSettings, write
 from pyspark.sql import Row
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType, TimestampType
 

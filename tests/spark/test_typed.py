@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from monedula.spark.typed import typed_columns
+from monedula.spark.source.typed import typed_columns
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f

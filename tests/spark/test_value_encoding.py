@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from monedula import ConfigError
-from monedula.spark.sink import Sink
+from monedula.spark.sink.sink import Sink
 from monedula.testing import Registry
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType, VariantType
 

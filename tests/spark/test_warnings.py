@@ -43,7 +43,7 @@ def test_a_python_of_the_driver_alone_is_warned_of_unless_the_format_is_register
 ) -> None:
     program = f"""
 {IN_SPARK}
-from monedula.spark.registered import DefaultSource, RegisteredSource
+from pyspark_monedula import DefaultSource, RegisteredSource
 options = {{"kafka.bootstrap.servers": "localhost:1", "subscribe": "orders", "topic": "orders"}}
 source = {source}(options)
 source.reader(source.schema())

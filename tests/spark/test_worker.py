@@ -10,13 +10,14 @@ import pytest
 from monedula import TopicPartition
 from monedula._monedula import ReaderCore
 from monedula.errors import DataLossError, OffsetOutOfRangeError
-from monedula.spark import idle, worker
-from monedula.spark.client_settings import ClientSettings
-from monedula.spark.cluster import Cluster, Layout
+from monedula.spark import idle
 from monedula.spark.idle import IdleClients
-from monedula.spark.options import SourceOptions
-from monedula.spark.planning import OffsetRange
-from monedula.spark.worker import ReadSettings, ReadTask, read
+from monedula.spark.options.kafka_settings import ClientSettings
+from monedula.spark.source import worker
+from monedula.spark.source.cluster import Cluster, Layout
+from monedula.spark.source.options import SourceOptions
+from monedula.spark.source.planning import OffsetRange
+from monedula.spark.source.worker import ReadSettings, ReadTask, read
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster

@@ -15,6 +15,12 @@ Columns = tuple[tuple[str, str], ...]
 """The columns of a table: name and Arrow type of each."""
 
 
+def columns(text: str) -> Columns:
+    """The columns of a text such as `topic string, partition int32`."""
+    pairs = (column.split(" ") for column in text.split(", "))
+    return tuple((name, kind) for name, kind in pairs)
+
+
 class Results(dict[K, V]):
     """The results of a call for several topics, partitions, groups or resources: a dict of those that succeeded.
 

@@ -3,30 +3,8 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from monedula.admin import types
 from monedula.admin.arguments import RESOURCE_TYPES
-from monedula.admin.types import (
-    ClusterDescription,
-    ConfigEntry,
-    ConfigResource,
-    ConfigSynonym,
-    CreatedTopic,
-    GroupDescription,
-    GroupListing,
-    ListedOffset,
-    LogDir,
-    LogDirReplica,
-    MemberDescription,
-    Node,
-    OffsetReset,
-    PartitionDescription,
-    PartitionLag,
-    QuorumDescription,
-    QuorumReplica,
-    Reassignment,
-    TopicDescription,
-    TopicListing,
-    TopicPartitionReplica,
-)
 from monedula.errors import KafkaError
 from monedula.types.partitions import OffsetAndMetadata, TopicPartition
 
@@ -70,9 +48,9 @@ def items(
     return [(item, value(item, found)) for item, found in named], {key(raw): error for raw, error in errors}
 
 
-def resource(raw: tuple[int, str]) -> ConfigResource:
+def resource(raw: tuple[int, str]) -> types.ConfigResource:
     """The resource (topic, broker, group ...) of settings."""
-    return ConfigResource(_RESOURCE_TYPES.get(raw[0], "client_metrics"), raw[1])
+    return types.ConfigResource(_RESOURCE_TYPES.get(raw[0], "client_metrics"), raw[1])
 
 
 def partition(raw: tuple[str, int]) -> TopicPartition:
@@ -89,37 +67,37 @@ def nothing(_: object, __: object) -> None:
     """Return `None`, for calls without a result other than their success."""
 
 
-def created(name: str, raw: Any) -> CreatedTopic:
+def created(name: str, raw: Any) -> types.CreatedTopic:
     """A created topic."""
     topic_id, partitions, replication_factor, configs = raw
-    return CreatedTopic(name, topic_id, partitions, replication_factor, dict(configs))
+    return types.CreatedTopic(name, topic_id, partitions, replication_factor, dict(configs))
 
 
-def topic(name: str, raw: Any) -> TopicDescription:
+def topic(name: str, raw: Any) -> types.TopicDescription:
     """An entry of `describe_topics`."""
     topic_id, internal, partitions = raw
     described = (
-        PartitionDescription(number, leader, epoch, tuple(replicas), tuple(isr), tuple(offline))
+        types.PartitionDescription(number, leader, epoch, tuple(replicas), tuple(isr), tuple(offline))
         for number, leader, epoch, replicas, isr, offline in partitions
     )
-    return TopicDescription(name, topic_id, internal, tuple(described))
+    return types.TopicDescription(name, topic_id, internal, tuple(described))
 
 
-def topic_listing(name: str, raw: Any) -> TopicListing:
+def topic_listing(name: str, raw: Any) -> types.TopicListing:
     """An entry of `list_topics`."""
     topic_id, internal, partitions = raw
     replicas = len(partitions[0][3]) if partitions else 0
-    return TopicListing(name, topic_id, internal, len(partitions), replicas)
+    return types.TopicListing(name, topic_id, internal, len(partitions), replicas)
 
 
-def configs(_: object, raw: Any) -> dict[str, ConfigEntry]:
+def configs(_: object, raw: Any) -> dict[str, types.ConfigEntry]:
     """Settings by name."""
     return {each[0]: _config(each) for each in sorted(raw, key=lambda each: each[0])}
 
 
-def _config(raw: Any) -> ConfigEntry:
+def _config(raw: Any) -> types.ConfigEntry:
     name, value, source, kind, sensitive, read_only, synonyms, documentation = raw
-    return ConfigEntry(
+    return types.ConfigEntry(
         name=name,
         value=value,
         source=_SOURCES.get(source, "unknown"),
@@ -127,28 +105,28 @@ def _config(raw: Any) -> ConfigEntry:
         is_sensitive=sensitive,
         is_read_only=read_only,
         type=_TYPES.get(kind, "unknown"),
-        synonyms=tuple(ConfigSynonym(other, at, _SOURCES.get(place, "unknown")) for other, at, place in synonyms),
+        synonyms=tuple(types.ConfigSynonym(other, at, _SOURCES.get(place, "unknown")) for other, at, place in synonyms),
         documentation=documentation,
     )
 
 
-def group_listing(name: str, raw: Any) -> GroupListing:
+def group_listing(name: str, raw: Any) -> types.GroupListing:
     """An entry of `list_groups`."""
     state, kind, protocol_type, coordinator = raw
-    return GroupListing(name, state, kind.lower(), protocol_type, coordinator)
+    return types.GroupListing(name, state, kind.lower(), protocol_type, coordinator)
 
 
-def group(name: str, raw: Any) -> GroupDescription:
+def group(name: str, raw: Any) -> types.GroupDescription:
     """An entry of `describe_groups`."""
     state, kind, protocol_type, assignor, coordinator, epoch, members = raw
-    node = None if coordinator is None else Node(*coordinator)
+    node = None if coordinator is None else types.Node(*coordinator)
     described = tuple(map(_member, members))
-    return GroupDescription(name, state, kind, protocol_type, assignor, node, epoch, described)
+    return types.GroupDescription(name, state, kind, protocol_type, assignor, node, epoch, described)
 
 
-def _member(raw: Any) -> MemberDescription:
+def _member(raw: Any) -> types.MemberDescription:
     member_id, instance_id, client_id, host, rack, epoch, topics, assignment, target = raw
-    return MemberDescription(
+    return types.MemberDescription(
         member_id=member_id,
         instance_id=instance_id,
         client_id=client_id,
@@ -170,16 +148,16 @@ def committed(_: object, raw: Any) -> OffsetAndMetadata | None:
     return None if raw is None else OffsetAndMetadata(*raw)
 
 
-def reset(partition: TopicPartition, raw: Any) -> OffsetReset:
+def reset(partition: TopicPartition, raw: Any) -> types.OffsetReset:
     """An entry of `reset_group_offsets`."""
-    return OffsetReset(partition, *raw)
+    return types.OffsetReset(partition, *raw)
 
 
-def lag(partition: TopicPartition, raw: Any) -> PartitionLag:
+def lag(partition: TopicPartition, raw: Any) -> types.PartitionLag:
     """An entry of `group_lag`."""
     at, start, end, owner = raw
     member_id, client_id, host = owner or (None, None, None)
-    return PartitionLag(
+    return types.PartitionLag(
         partition=partition,
         committed=at,
         log_start_offset=start,
@@ -191,51 +169,51 @@ def lag(partition: TopicPartition, raw: Any) -> PartitionLag:
     )
 
 
-def listed(_: object, raw: Any) -> ListedOffset:
+def listed(_: object, raw: Any) -> types.ListedOffset:
     """An entry of `list_offsets`."""
-    return ListedOffset(*raw)
+    return types.ListedOffset(*raw)
 
 
-def cluster(raw: Any) -> ClusterDescription:
+def cluster(raw: Any) -> types.ClusterDescription:
     """The cluster."""
     cluster_id, controller, nodes = raw
-    return ClusterDescription(cluster_id, controller, tuple(Node(*node) for node in nodes))
+    return types.ClusterDescription(cluster_id, controller, tuple(types.Node(*node) for node in nodes))
 
 
-def quorum(raw: Any) -> QuorumDescription:
+def quorum(raw: Any) -> types.QuorumDescription:
     """The KRaft quorum."""
     leader, epoch, high_watermark, voters, observers, controllers = raw
     endpoints = {
         controller: tuple(f"{listener}://{host}:{port}" for listener, host, port in found)
         for controller, found in controllers
     }
-    return QuorumDescription(
+    return types.QuorumDescription(
         leader, epoch, high_watermark, _quorum_replicas(voters), _quorum_replicas(observers), endpoints
     )
 
 
 def _quorum_replicas(raw: list[tuple[int, str | None, int | None, int | None, int | None]]) -> Any:
-    return tuple(QuorumReplica(*replica) for replica in sorted(raw, key=lambda replica: replica[0]))
+    return tuple(types.QuorumReplica(*replica) for replica in sorted(raw, key=lambda replica: replica[0]))
 
 
-def replica(raw: tuple[tuple[str, int], int]) -> TopicPartitionReplica:
+def replica(raw: tuple[tuple[str, int], int]) -> types.TopicPartitionReplica:
     """A replica."""
     (topic, partition), broker = raw
-    return TopicPartitionReplica(topic, partition, broker)
+    return types.TopicPartitionReplica(topic, partition, broker)
 
 
-def reassignment(raw: Any) -> Reassignment:
+def reassignment(raw: Any) -> types.Reassignment:
     """An entry of `list_partition_reassignments`."""
     replicas, adding, removing = raw
-    return Reassignment(tuple(replicas), tuple(adding), tuple(removing))
+    return types.Reassignment(tuple(replicas), tuple(adding), tuple(removing))
 
 
-def log_dirs(_: object, raw: Any) -> tuple[LogDir, ...]:
+def log_dirs(_: object, raw: Any) -> tuple[types.LogDir, ...]:
     """The log directories of a broker."""
     return tuple(map(_log_dir, raw))
 
 
-def _log_dir(raw: Any) -> LogDir:
+def _log_dir(raw: Any) -> types.LogDir:
     path, error, total_bytes, usable_bytes, replicas = raw
-    held = {TopicPartition(*partition): LogDirReplica(*replica) for partition, replica in replicas}
-    return LogDir(path, error, total_bytes, usable_bytes, held)
+    held = {TopicPartition(*partition): types.LogDirReplica(*replica) for partition, replica in replicas}
+    return types.LogDir(path, error, total_bytes, usable_bytes, held)

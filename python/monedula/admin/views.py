@@ -3,51 +3,29 @@
 from collections.abc import Iterable, Mapping
 
 from monedula._migration_hints import tells
-from monedula.admin.results import Columns, TableResults, Tabular
+from monedula.admin import types
+from monedula.admin.results import TableResults, Tabular, columns
 from monedula.admin.security_types import AclBinding, DelegationToken, QuotaEntity, QuotaName, ScramCredential
-from monedula.admin.types import (
-    ConfigEntry,
-    ConfigResource,
-    GroupDescription,
-    GroupListing,
-    ListedOffset,
-    LogDir,
-    PartitionLag,
-    Reassignment,
-    TopicDescription,
-    TopicListing,
-)
 from monedula.errors import KafkaError
 from monedula.types.partitions import OffsetAndMetadata, TopicPartition
 
 
 @tells
-class Topics(TableResults[str, TopicListing]):
+class Topics(TableResults[str, types.TopicListing]):
     """Topics by name."""
 
-    _columns: Columns = (
-        ("topic", "string"),
-        ("topic_id", "string"),
-        ("internal", "bool"),
-        ("partitions", "int32"),
-        ("replication_factor", "int32"),
-    )
+    _columns = columns("topic string, topic_id string, internal bool, partitions int32, replication_factor int32")
 
     def _rows(self) -> Iterable[tuple[object, ...]]:
         return ((t.name, t.topic_id, t.internal, t.partitions, t.replication_factor) for t in self.values())
 
 
-class TopicsDescribed(TableResults[str, TopicDescription]):
+class TopicsDescribed(TableResults[str, types.TopicDescription]):
     """Topics with their partitions, by name; as a table, one row for each partition."""
 
-    _columns: Columns = (
-        ("topic", "string"),
-        ("partition", "int32"),
-        ("leader", "int32"),
-        ("leader_epoch", "int32"),
-        ("replicas", "list<int32>"),
-        ("isr", "list<int32>"),
-        ("offline", "list<int32>"),
+    _columns = columns(
+        "topic string, partition int32, leader int32, leader_epoch int32, replicas list<int32>, isr list<int32>, "
+        "offline list<int32>"
     )
 
     def _rows(self) -> Iterable[tuple[object, ...]]:
@@ -58,19 +36,12 @@ class TopicsDescribed(TableResults[str, TopicDescription]):
         )
 
 
-class Configs(TableResults[ConfigResource, dict[str, ConfigEntry]]):
+class Configs(TableResults[types.ConfigResource, dict[str, types.ConfigEntry]]):
     """Settings by resource, each a dict by name; as a table, one row for each setting."""
 
-    _columns: Columns = (
-        ("resource_type", "string"),
-        ("resource_name", "string"),
-        ("name", "string"),
-        ("value", "string"),
-        ("source", "string"),
-        ("type", "string"),
-        ("is_default", "bool"),
-        ("is_sensitive", "bool"),
-        ("is_read_only", "bool"),
+    _columns = columns(
+        "resource_type string, resource_name string, name string, value string, source string, type string, "
+        "is_default bool, is_sensitive bool, is_read_only bool"
     )
 
     def _rows(self) -> Iterable[tuple[object, ...]]:
@@ -82,7 +53,7 @@ class Configs(TableResults[ConfigResource, dict[str, ConfigEntry]]):
 
 
 @tells
-class Groups(TableResults[str, GroupListing]):
+class Groups(TableResults[str, types.GroupListing]):
     """Groups by group id.
 
     Attributes:
@@ -91,16 +62,10 @@ class Groups(TableResults[str, GroupListing]):
 
     missing: dict[int, KafkaError]
 
-    _columns: Columns = (
-        ("group", "string"),
-        ("state", "string"),
-        ("type", "string"),
-        ("protocol_type", "string"),
-        ("coordinator", "int32"),
-    )
+    _columns = columns("group string, state string, type string, protocol_type string, coordinator int32")
 
     def __init__(
-        self, values: Iterable[tuple[str, GroupListing]] = (), missing: Mapping[int, KafkaError] | None = None
+        self, values: Iterable[tuple[str, types.GroupListing]] = (), missing: Mapping[int, KafkaError] | None = None
     ) -> None:
         super().__init__(values)
         self.missing = dict(missing or {})
@@ -113,17 +78,12 @@ class Groups(TableResults[str, GroupListing]):
         return ((g.group_id, g.state, g.type, g.protocol_type, g.coordinator) for g in self.values())
 
 
-class GroupsDescribed(TableResults[str, GroupDescription]):
+class GroupsDescribed(TableResults[str, types.GroupDescription]):
     """Groups with their members, by group id; as a table, one row for each member."""
 
-    _columns: Columns = (
-        ("group", "string"),
-        ("state", "string"),
-        ("member_id", "string"),
-        ("instance_id", "string"),
-        ("client_id", "string"),
-        ("host", "string"),
-        ("partitions", "list<string>"),
+    _columns = columns(
+        "group string, state string, member_id string, instance_id string, client_id string, host string, "
+        "partitions list<string>"
     )
 
     def _rows(self) -> Iterable[tuple[object, ...]]:
@@ -137,20 +97,14 @@ class GroupsDescribed(TableResults[str, GroupDescription]):
 class GroupOffsets(TableResults[TopicPartition, OffsetAndMetadata | None]):
     """Committed offsets by partition."""
 
-    _columns: Columns = (
-        ("topic", "string"),
-        ("partition", "int32"),
-        ("offset", "int64"),
-        ("leader_epoch", "int32"),
-        ("metadata", "string"),
-    )
+    _columns = columns("topic string, partition int32, offset int64, leader_epoch int32, metadata string")
 
     def _rows(self) -> Iterable[tuple[object, ...]]:
         for partition, at in self.items():
             yield (*partition, *((None, None, None) if at is None else (at.offset, at.leader_epoch, at.metadata)))
 
 
-class GroupLag(TableResults[TopicPartition, PartitionLag]):
+class GroupLag(TableResults[TopicPartition, types.PartitionLag]):
     """The lag of a group, by partition.
 
     Attributes:
@@ -158,22 +112,14 @@ class GroupLag(TableResults[TopicPartition, PartitionLag]):
         state: the state of the group, such as `"Stable"`.
     """
 
-    _columns: Columns = (
-        ("group", "string"),
-        ("topic", "string"),
-        ("partition", "int32"),
-        ("committed", "int64"),
-        ("log_start_offset", "int64"),
-        ("log_end_offset", "int64"),
-        ("lag", "int64"),
-        ("member_id", "string"),
-        ("client_id", "string"),
-        ("host", "string"),
+    _columns = columns(
+        "group string, topic string, partition int32, committed int64, log_start_offset int64, log_end_offset int64, "
+        "lag int64, member_id string, client_id string, host string"
     )
 
     def __init__(
         self,
-        values: Mapping[TopicPartition, PartitionLag] | Iterable[tuple[TopicPartition, PartitionLag]] = (),
+        values: Mapping[TopicPartition, types.PartitionLag] | Iterable[tuple[TopicPartition, types.PartitionLag]] = (),
         errors: Mapping[TopicPartition, KafkaError] | None = None,
         *,
         group: str = "",
@@ -194,32 +140,20 @@ class GroupLag(TableResults[TopicPartition, PartitionLag]):
             yield (self.group, *at.partition, *offsets, at.member_id, at.client_id, at.host)
 
 
-class Offsets(TableResults[TopicPartition, ListedOffset]):
+class Offsets(TableResults[TopicPartition, types.ListedOffset]):
     """Offsets by partition."""
 
-    _columns: Columns = (
-        ("topic", "string"),
-        ("partition", "int32"),
-        ("offset", "int64"),
-        ("timestamp", "int64"),
-        ("leader_epoch", "int32"),
-    )
+    _columns = columns("topic string, partition int32, offset int64, timestamp int64, leader_epoch int32")
 
     def _rows(self) -> Iterable[tuple[object, ...]]:
         return ((*partition, at.offset, at.timestamp, at.leader_epoch) for partition, at in self.items())
 
 
-class LogDirs(TableResults[int, tuple[LogDir, ...]]):
+class LogDirs(TableResults[int, tuple[types.LogDir, ...]]):
     """Log directories by broker id; as a table, one row for each partition in them."""
 
-    _columns: Columns = (
-        ("broker", "int32"),
-        ("log_dir", "string"),
-        ("topic", "string"),
-        ("partition", "int32"),
-        ("size", "int64"),
-        ("offset_lag", "int64"),
-        ("is_future", "bool"),
+    _columns = columns(
+        "broker int32, log_dir string, topic string, partition int32, size int64, offset_lag int64, is_future bool"
     )
 
     def _rows(self) -> Iterable[tuple[object, ...]]:
@@ -231,16 +165,10 @@ class LogDirs(TableResults[int, tuple[LogDir, ...]]):
         )
 
 
-class Reassignments(TableResults[TopicPartition, Reassignment]):
+class Reassignments(TableResults[TopicPartition, types.Reassignment]):
     """The current moves, by partition."""
 
-    _columns: Columns = (
-        ("topic", "string"),
-        ("partition", "int32"),
-        ("replicas", "list<int32>"),
-        ("adding", "list<int32>"),
-        ("removing", "list<int32>"),
-    )
+    _columns = columns("topic string, partition int32, replicas list<int32>, adding list<int32>, removing list<int32>")
 
     def _rows(self) -> Iterable[tuple[object, ...]]:
         return ((*partition, move.replicas, move.adding, move.removing) for partition, move in self.items())
@@ -249,14 +177,9 @@ class Reassignments(TableResults[TopicPartition, Reassignment]):
 class Acls(list[AclBinding], Tabular):
     """ACLs."""
 
-    _columns: Columns = (
-        ("principal", "string"),
-        ("permission_type", "string"),
-        ("operation", "string"),
-        ("resource_type", "string"),
-        ("resource_name", "string"),
-        ("pattern_type", "string"),
-        ("host", "string"),
+    _columns = columns(
+        "principal string, permission_type string, operation string, resource_type string, resource_name string, "
+        "pattern_type string, host string"
     )
 
     def _rows(self) -> Iterable[tuple[object, ...]]:
@@ -268,7 +191,7 @@ class Acls(list[AclBinding], Tabular):
 class ScramCredentials(TableResults[str, tuple[ScramCredential, ...]]):
     """SCRAM credentials by user; as a table, one row for each credential."""
 
-    _columns: Columns = (("user", "string"), ("mechanism", "string"), ("iterations", "int32"))
+    _columns = columns("user string, mechanism string, iterations int32")
 
     def _rows(self) -> Iterable[tuple[object, ...]]:
         return ((user, each.mechanism, each.iterations) for user, found in self.items() for each in found)
@@ -277,17 +200,12 @@ class ScramCredentials(TableResults[str, tuple[ScramCredential, ...]]):
 class ClientQuotas(TableResults[QuotaEntity, dict[str, float]]):
     """Quotas by entity, each a dict by name; as a table, one row for each quota, with `<default>` for `DEFAULT`."""
 
-    _columns: Columns = (
-        ("user", "string"),
-        ("client_id", "string"),
-        ("ip", "string"),
-        ("quota", "string"),
-        ("value", "double"),
-    )
+    _columns = columns("user string, client_id string, ip string, quota string, value double")
 
     def _rows(self) -> Iterable[tuple[object, ...]]:
         for entity, quotas in self.items():
-            names = [f"<{at.value}>" if isinstance(at, QuotaName) else at for at in _names_of(entity)]
+            named = entity.user, entity.client_id, entity.ip
+            names = [f"<{at.value}>" if isinstance(at, QuotaName) else at for at in named]
             for quota, value in quotas.items():
                 yield (*names, quota, value)
 
@@ -295,24 +213,15 @@ class ClientQuotas(TableResults[QuotaEntity, dict[str, float]]):
 class DelegationTokens(TableResults[str, DelegationToken]):
     """Delegation tokens by token id; the table leaves out their HMACs."""
 
-    _columns: Columns = (
-        ("token_id", "string"),
-        ("owner", "string"),
-        ("requester", "string"),
-        ("renewers", "list<string>"),
-        ("issue_timestamp", "int64"),
-        ("expiry_timestamp", "int64"),
-        ("max_timestamp", "int64"),
+    _columns = columns(
+        "token_id string, owner string, requester string, renewers list<string>, issue_timestamp int64, "
+        "expiry_timestamp int64, max_timestamp int64"
     )
 
     def _rows(self) -> Iterable[tuple[object, ...]]:
         for token in self.values():
             timestamps = token.issue_timestamp, token.expiry_timestamp, token.max_timestamp
             yield (token.token_id, token.owner, token.requester, token.renewers, *timestamps)
-
-
-def _names_of(entity: QuotaEntity) -> tuple[str | QuotaName | None, ...]:
-    return entity.user, entity.client_id, entity.ip
 
 
 def _names(partitions: Iterable[TopicPartition]) -> list[str]:

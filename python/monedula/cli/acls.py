@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, get_args
 
-import typer
+from typer import Option
 
 from monedula.admin import AclBinding, AclFilter, AclOperation, AclPatternType, AclResourceType
 from monedula.admin.security_types import CLUSTER
@@ -12,23 +12,19 @@ from monedula.cli.failures import Failure, UsageError
 from monedula.cli.running import confirm, say
 from monedula.cli.tables import AsJson, Row, show
 
-Principals = Annotated[
-    list[str] | None, typer.Option("-u", "--principal", help="Whose, such as User:anna. Repeatable.")
-]
+Principals = Annotated[list[str] | None, Option("-u", "--principal", help="Whose, such as User:anna. Repeatable.")]
 Operations = Annotated[
-    list[str] | None, typer.Option("-o", "--operation", help="Such as read, write or describe-configs. Repeatable.")
+    list[str] | None, Option("-o", "--operation", help="Such as read, write or describe-configs. Repeatable.")
 ]
-Topics = Annotated[list[str] | None, typer.Option("-t", "--topic", help="On this topic. Repeatable.")]
-Groups = Annotated[list[str] | None, typer.Option("-g", "--group", help="On this consumer group. Repeatable.")]
+Topics = Annotated[list[str] | None, Option("-t", "--topic", help="On this topic. Repeatable.")]
+Groups = Annotated[list[str] | None, Option("-g", "--group", help="On this consumer group. Repeatable.")]
 TransactionalIds = Annotated[
-    list[str] | None, typer.Option("--transactional-id", help="On this transactional id. Repeatable.")
+    list[str] | None, Option("--transactional-id", help="On this transactional id. Repeatable.")
 ]
-Tokens = Annotated[list[str] | None, typer.Option("--delegation-token", help="On the token with this id. Repeatable.")]
-Users = Annotated[
-    list[str] | None, typer.Option("--user", help="On this user, for whom others create tokens. Repeatable.")
-]
-Cluster = Annotated[bool, typer.Option("--cluster", help="On the cluster.")]
-Deny = Annotated[bool, typer.Option("--deny", help="Deny, which wins over any ACL that allows.")]
+Tokens = Annotated[list[str] | None, Option("--delegation-token", help="On the token with this id. Repeatable.")]
+Users = Annotated[list[str] | None, Option("--user", help="On this user, for whom others create tokens. Repeatable.")]
+Cluster = Annotated[bool, Option("--cluster", help="On the cluster.")]
+Deny = Annotated[bool, Option("--deny", help="Deny, which wins over any ACL that allows.")]
 
 _PATTERNS: list[AclPatternType] = [pattern for pattern in get_args(AclPatternType) if pattern != "any"]
 _OPERATIONS: list[AclOperation] = [operation for operation in get_args(AclOperation) if operation != "any"]
@@ -36,13 +32,6 @@ _LETTERS: dict[str, AclOperation] = {operation.replace("_", ""): operation for o
 _Resource = tuple[AclResourceType, str]
 _TYPES: tuple[AclResourceType, ...] = ("topic", "group", "transactional_id", "delegation_token", "user")
 _COLUMNS = ("principal", "permission", "operation", "resource", "name", "pattern", "host")
-
-
-LIST_EXAMPLES = """
-monedula acls list
-monedula acls list --principal User:anna --json
-monedula acls list --topic orders --pattern match
-"""
 
 
 @administration("acls list")
@@ -58,11 +47,17 @@ def list_acls(
     cluster: Cluster = False,
     pattern: Annotated[
         str | None,
-        typer.Option(help="literal, prefixed, or match: every pattern that covers the name; any of them by default."),
+        Option(help="literal, prefixed, or match: every pattern that covers the name; any of them by default."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List ACLs: all, or those that the options name."""
+    """List ACLs: all, or those that the options name.
+
+    Examples:
+        monedula acls list
+        monedula acls list --principal User:anna --json
+        monedula acls list --topic orders --pattern match
+    """
     resources = _resources(cluster, topic, group, transactional_id, delegation_token, user)
     filters = _filters(principal, operation, resources, _pattern(pattern), None, None)
     with connection.admin() as admin:
@@ -72,18 +67,11 @@ def list_acls(
     show(_COLUMNS, map(_row, sorted(found, key=_order)), as_json, spare=spare)
 
 
-ADD_EXAMPLES = """
-monedula acls add --principal User:anna --operation read --topic orders --group etl
-monedula acls add --principal User:anna --operation write --operation describe --topic logs- --prefixed
-monedula acls add --principal 'User:*' --deny --operation all --topic secret --host 192.0.2.7
-"""
-
-
 @administration("acls add")
 def add(
-    principal: Annotated[list[str], typer.Option("-u", "--principal", help="Who, such as User:anna. Repeatable.")],
+    principal: Annotated[list[str], Option("-u", "--principal", help="Who, such as User:anna. Repeatable.")],
     operation: Annotated[
-        list[str], typer.Option("-o", "--operation", help="What, such as read or describe-configs; all. Repeatable.")
+        list[str], Option("-o", "--operation", help="What, such as read or describe-configs; all. Repeatable.")
     ],
     connection: Connection,
     topic: Topics = None,
@@ -93,14 +81,20 @@ def add(
     user: Users = None,
     cluster: Cluster = False,
     prefixed: Annotated[
-        bool, typer.Option("--prefixed", help="On all that begin with the name; without it, * is all.")
+        bool, Option("--prefixed", help="On all that begin with the name; without it, * is all.")
     ] = False,
     deny: Deny = False,
     host: Annotated[
-        list[str] | None, typer.Option("--host", help="From this address only; from any by default. Repeatable.")
+        list[str] | None, Option("--host", help="From this address only; from any by default. Repeatable.")
     ] = None,
 ) -> None:
-    """Add ACLs. Each principal, operation, resource and host that is given, with each other."""
+    """Add ACLs. Each principal, operation, resource and host that is given, with each other.
+
+    Examples:
+        monedula acls add --principal User:anna --operation read --topic orders --group etl
+        monedula acls add --principal User:anna --operation write --operation describe --topic logs- --prefixed
+        monedula acls add --principal 'User:*' --deny --operation all --topic secret --host 192.0.2.7
+    """
     resources = _resources(cluster, topic, group, transactional_id, delegation_token, user)
     if not resources:
         raise UsageError(
@@ -126,12 +120,6 @@ def add(
             say(f"added: {_sentence(acl)}")
 
 
-REMOVE_EXAMPLES = """
-monedula acls remove --principal User:anna --topic orders --yes
-monedula acls remove --topic old- --pattern prefixed --yes
-"""
-
-
 @administration("acls remove")
 def remove(
     connection: Connection,
@@ -143,13 +131,18 @@ def remove(
     delegation_token: Tokens = None,
     user: Users = None,
     cluster: Cluster = False,
-    pattern: Annotated[str | None, typer.Option(help="literal, prefixed, or match; any of them by default.")] = None,
-    host: Annotated[str | None, typer.Option("--host", help="Only those for this address.")] = None,
-    deny: Annotated[bool, typer.Option("--deny", help="Only those that deny.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="All ACLs, where no other option names some.")] = False,
+    pattern: Annotated[str | None, Option(help="literal, prefixed, or match; any of them by default.")] = None,
+    host: Annotated[str | None, Option("--host", help="Only those for this address.")] = None,
+    deny: Annotated[bool, Option("--deny", help="Only those that deny.")] = False,
+    every: Annotated[bool, Option("--all", help="All ACLs, where no other option names some.")] = False,
     yes: Yes = False,
 ) -> None:
-    """Remove the ACLs that the options name; they are shown first."""
+    """Remove the ACLs that the options name; they are shown first.
+
+    Examples:
+        monedula acls remove --principal User:anna --topic orders --yes
+        monedula acls remove --topic old- --pattern prefixed --yes
+    """
     resources = _resources(cluster, topic, group, transactional_id, delegation_token, user)
     if not (principal or operation or resources or host or every):
         raise UsageError("say which ACLs: --principal, --operation, a resource, --host, or --all")
@@ -227,4 +220,4 @@ def _sentence(acl: AclBinding) -> str:
 
 
 HELP = "List, add and remove ACLs."
-COMMANDS = (("list", list_acls, LIST_EXAMPLES), ("add", add, ADD_EXAMPLES), ("remove", remove, REMOVE_EXAMPLES))
+COMMANDS = (("list", list_acls), ("add", add), ("remove", remove))

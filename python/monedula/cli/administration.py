@@ -5,7 +5,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-import typer
+from typer import Option
 
 from monedula.admin import Admin
 from monedula.cli.running import command
@@ -13,10 +13,10 @@ from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, setti
 from monedula.cli.tables import Headings, headings
 
 Partitions = Annotated[
-    list[str] | None, typer.Option("-p", "--partition", help="Only these partitions: 0, 0,2 or 0-3. Repeatable.")
+    list[str] | None, Option("-p", "--partition", help="Only these partitions: 0, 0,2 or 0-3. Repeatable.")
 ]
-Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
+Yes = Annotated[bool, Option("-y", "--yes", help="Do not ask.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Only show what would be done.")]
 
 
 class Connection(NamedTuple):

@@ -1,9 +1,12 @@
 """The typer application: registers the commands of `monedula`, and its options `--verbose` and `--version`."""
 
 import logging
+from collections.abc import Callable
+from inspect import getdoc
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from monedula import __version__
 from monedula.cli import (
@@ -41,14 +44,16 @@ app = typer.Typer(
 )
 
 
-def examples(lines: str) -> str:
-    """The epilog of a command's help: one line for each example."""
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines.strip().splitlines())
+def add(to: typer.Typer, verb: str, function: Callable[..., None]) -> None:
+    """Add a command. The examples in the docstring of its function stand below the options in its help."""
+    text, _, lines = (getdoc(function) or "").partition("\n\nExamples:\n")
+    listed = "\n".join(f"  {line.strip()}" for line in lines.splitlines())
+    to.command(verb, help=text, epilog=f"\b\nExamples:\n{listed}")(function)
 
 
-app.command("quickstart", epilog=examples(quickstart.EXAMPLES))(quickstart.quickstart)
-app.command("consume", epilog=examples(consume.EXAMPLES))(consume.consume)
-app.command("produce", epilog=examples(produce.EXAMPLES))(produce.produce)
+add(app, "quickstart", quickstart.quickstart)
+add(app, "consume", consume.consume)
+add(app, "produce", produce.produce)
 completion.prepare()
 FAMILIES = {
     "topics": topics,
@@ -67,20 +72,18 @@ FAMILIES = {
 }
 for name, family in FAMILIES.items():
     group = typer.Typer(help=family.HELP, no_args_is_help=True, rich_markup_mode=None)
-    for verb, function, lines in family.COMMANDS:
-        group.command(verb, epilog=examples(lines))(function)
+    for verb, function in family.COMMANDS:
+        add(group, verb, function)
     app.add_typer(group, name=name)
-app.command("bench", epilog=examples(bench.EXAMPLES))(bench.bench)
-app.command("completion", epilog=examples(completion.EXAMPLES))(completion.completion)
-app.command("broker", epilog=examples(broker.EXAMPLES))(broker.broker)
+add(app, "bench", bench.bench)
+add(app, "completion", completion.completion)
+add(app, "broker", broker.broker)
 
 
 @app.callback(invoke_without_command=True)
 def root(
-    verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Say what is being done, on standard error.")
-    ] = False,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+    verbose: Annotated[bool, Option("-v", "--verbose", help="Say what is being done, on standard error.")] = False,
+    version: Annotated[bool, Option("--version", help="Print the version.", is_eager=True)] = False,
 ) -> None:
     """Kafka topics as Arrow record batches."""
     if verbose:

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from monedula.cli.encoded import (
@@ -29,13 +29,12 @@ from monedula.errors import ArgumentError, KafkaTimeoutError, SchemaRegistryErro
 from monedula.formats._typed import Typed
 from monedula.formats.avro import Avro
 from monedula.producer.sync import Producer
+from monedula.types.times import EPOCH
 
 # The most Arrow batches in flight: so the next batch is read while earlier ones are sent.
 _TABLES = 4
 # Of lines that come slowly, a batch may be a single one.
 _RUNS = 64
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Batches:
@@ -287,4 +286,4 @@ class TypedLines(Batches):
 
 
 def _milliseconds(time: int | datetime | None) -> int | None:
-    return (time - _EPOCH) // timedelta(milliseconds=1) if isinstance(time, datetime) else time
+    return (time - EPOCH) // timedelta(milliseconds=1) if isinstance(time, datetime) else time

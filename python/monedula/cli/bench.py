@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 import monedula
 from monedula.admin import Admin
@@ -27,27 +27,19 @@ _CHUNK = 1 << 16
 
 _COLUMNS = ("what", "records", "seconds", "records_per_second", "mb_per_second", "p50_ms", "p99_ms")
 
-EXAMPLES = """
-monedula bench --embedded --records 20000
-monedula bench --records 20000 --size 200 -z lz4 --partitions 2
-monedula bench --records 20000 --json
-"""
-
 Row = tuple[str, int, float, float, float, float | None, float | None]
 
 
 @command("bench")
 def bench(
     bootstrap_servers: BootstrapServers = None,
-    embedded: Annotated[bool, typer.Option("--embedded", help="On an embedded broker of its own.")] = False,
-    records: Annotated[int, typer.Option("-n", "--records", min=1, help="How many.")] = 1_000_000,
-    size: Annotated[int, typer.Option(min=1, max=1_000_000, help="Bytes of a value.")] = 100,
-    partitions: Annotated[int, typer.Option("-p", "--partitions", min=1, help="Of the topic.")] = 3,
-    replication_factor: Annotated[
-        int | None, typer.Option("-r", "--replication-factor", min=1, help="Of the topic.")
-    ] = None,
-    compression: Annotated[str, typer.Option("-z", "--compression", help="none, gzip, snappy, lz4 or zstd.")] = "none",
-    singles: Annotated[int, typer.Option(min=0, help="Records that are sent one after the other, for latency.")] = 200,
+    embedded: Annotated[bool, Option("--embedded", help="On an embedded broker of its own.")] = False,
+    records: Annotated[int, Option("-n", "--records", min=1, help="How many.")] = 1_000_000,
+    size: Annotated[int, Option(min=1, max=1_000_000, help="Bytes of a value.")] = 100,
+    partitions: Annotated[int, Option("-p", "--partitions", min=1, help="Of the topic.")] = 3,
+    replication_factor: Annotated[int | None, Option("-r", "--replication-factor", min=1, help="Of the topic.")] = None,
+    compression: Annotated[str, Option("-z", "--compression", help="none, gzip, snappy, lz4 or zstd.")] = "none",
+    singles: Annotated[int, Option(min=0, help="Records that are sent one after the other, for latency.")] = 200,
     as_json: AsJson = False,
     shows_names: Headings = False,
     setting: Setting = None,
@@ -56,6 +48,11 @@ def bench(
     """Measure rates of producing and consuming.
 
     And the latency of single records, on a topic that is made for it and deleted again.
+
+    Examples:
+        monedula bench --embedded --records 20000
+        monedula bench --records 20000 --size 200 -z lz4 --partitions 2
+        monedula bench --records 20000 --json
     """
     settings = settings_of(bootstrap_servers, setting, settings_file)
     if embedded and bootstrap_servers is not None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
+from typer import Option
 
 from monedula.cli.files import write_text
 from monedula.cli.running import FAILED, WRONG_ARGUMENTS, handled
@@ -20,85 +21,76 @@ from monedula.testing import Broker
 _TRACE = 5
 _REGISTRY_PORT = 8081
 
-EXAMPLES = """
-monedula broker --topic orders:3
-monedula broker --port 0 --nodes 3 --data-dir kafka-data
-monedula broker --nodes 2 --rack a --rack b --first-node-id 0
-monedula broker --security SSL --client-auth required --ca-file ca.pem
-monedula broker --port 0 --security SSL --ca-file ca.pem --listener PLAINTEXT
-monedula broker --port 0 --registry --registry-port 0
-"""
-
 # Seconds between two calls of `Broker.log`, which pass the broker's log lines to `logging`.
 _LOOK = 0.2
 
 
 def broker(
-    port: Annotated[int, typer.Option(help="Port of the first node; each further one has the next. 0: any.")] = 9092,
-    nodes: Annotated[int, typer.Option(help="How many nodes to play.")] = 1,
-    first_node_id: Annotated[int, typer.Option(help="Id of the first node; each further one has the next.")] = 1,
+    port: Annotated[int, Option(help="Port of the first node; each further one has the next. 0: any.")] = 9092,
+    nodes: Annotated[int, Option(help="How many nodes to play.")] = 1,
+    first_node_id: Annotated[int, Option(help="Id of the first node; each further one has the next.")] = 1,
     rack: Annotated[
-        list[str] | None, typer.Option(help="The rack of the next node, in order; empty for none. Repeatable.")
+        list[str] | None, Option(help="The rack of the next node, in order; empty for none. Repeatable.")
     ] = None,
-    topic: Annotated[
-        list[str] | None, typer.Option(help="A topic to make, as name or name:partitions. Repeatable.")
-    ] = None,
+    topic: Annotated[list[str] | None, Option(help="A topic to make, as name or name:partitions. Repeatable.")] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Where topics, groups, users and rights are kept; in memory only without it.")
+        Path | None, Option(help="Where topics, groups, users and rights are kept; in memory only without it.")
     ] = None,
-    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
-    setting: Annotated[
-        list[str] | None, typer.Option(help="A broker setting of Kafka's, as key=value. Repeatable.")
-    ] = None,
+    host: Annotated[str, Option(help="Where to listen.")] = "127.0.0.1",
+    setting: Annotated[list[str] | None, Option(help="A broker setting of Kafka's, as key=value. Repeatable.")] = None,
     first_use: Annotated[
-        str,
-        typer.Option(
-            help="How long new topics and the first coordinators are unknown: once, or kafka for Kafka's time."
-        ),
+        str, Option(help="How long new topics and the first coordinators are unknown: once, or kafka for Kafka's time.")
     ] = "once",
     security: Annotated[
-        str, typer.Option(help="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; with TLS the broker makes its own CA.")
+        str, Option(help="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; with TLS the broker makes its own CA.")
     ] = "PLAINTEXT",
     listener: Annotated[
         list[str] | None,
-        typer.Option(help="A further security protocol, for which each node listens on a port of its own. Repeatable."),
+        Option(help="A further security protocol, for which each node listens on a port of its own. Repeatable."),
     ] = None,
     user: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="A user who may log in with SASL; the password is in MONEDULA_BROKER_PASSWORD_<NAME>, the name in "
             "capitals, or in --users-file. Repeatable."
         ),
     ] = None,
     users_file: Annotated[
-        Path | None, typer.Option(help="A file with users who may log in, one name=password a line.")
+        Path | None, Option(help="A file with users who may log in, one name=password a line.")
     ] = None,
     client_auth: Annotated[
-        str, typer.Option(help="Whether clients show a certificate: none, requested or required.")
+        str, Option(help="Whether clients show a certificate: none, requested or required.")
     ] = "none",
     super_user: Annotated[
         list[str] | None,
-        typer.Option(help="A user who may do everything; others then need ACLs for what they do. Repeatable."),
+        Option(help="A user who may do everything; others then need ACLs for what they do. Repeatable."),
     ] = None,
     ca_file: Annotated[
-        Path | None, typer.Option(help="Where to write the certificate of the CA, for clients to trust.")
+        Path | None, Option(help="Where to write the certificate of the CA, for clients to trust.")
     ] = None,
     control_port: Annotated[
-        int | None, typer.Option(help="Where to take commands as JSON, on loopback; nowhere without it.")
+        int | None, Option(help="Where to take commands as JSON, on loopback; nowhere without it.")
     ] = None,
     registry: Annotated[
-        bool, typer.Option("--registry", help="Run a schema registry with Confluent's API beside the nodes.")
+        bool, Option("--registry", help="Run a schema registry with Confluent's API beside the nodes.")
     ] = False,
     registry_port: Annotated[
-        int | None,
-        typer.Option(help="Port of the registry, which it then runs; 0: any. [default with --registry: 8081]"),
+        int | None, Option(help="Port of the registry, which it then runs; 0: any. [default with --registry: 8081]")
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Log every request and answer.")] = False,
-    trace: Annotated[bool, typer.Option("--trace", help="Log their bytes too.")] = False,
+    verbose: Annotated[bool, Option("--verbose", help="Log every request and answer.")] = False,
+    trace: Annotated[bool, Option("--trace", help="Log their bytes too.")] = False,
 ) -> None:
     """Run a Kafka-compatible broker.
 
     For trying things and for tests, until Ctrl-C or SIGTERM.
+
+    Examples:
+        monedula broker --topic orders:3
+        monedula broker --port 0 --nodes 3 --data-dir kafka-data
+        monedula broker --nodes 2 --rack a --rack b --first-node-id 0
+        monedula broker --security SSL --client-auth required --ca-file ca.pem
+        monedula broker --port 0 --security SSL --ca-file ca.pem --listener PLAINTEXT
+        monedula broker --port 0 --registry --registry-port 0
     """
     _log_to_stderr(_TRACE if trace else logging.DEBUG if verbose else logging.WARNING)
     try:

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from monedula.cli.administration import Connection, administration
 from monedula.cli.cluster import described
@@ -11,15 +11,15 @@ from monedula.cli.failures import Failure
 from monedula.cli.tables import AsJson, Row, show
 from monedula.types.partitions import TopicPartition
 
-LIST_EXAMPLES = """
-monedula brokers list
-monedula brokers list --json
-"""
-
 
 @administration("brokers list")
 def list_brokers(connection: Connection, as_json: AsJson = False) -> None:
-    """List the living brokers. Address, rack, how many partitions each leads and keeps, and the bytes of these."""
+    """List the living brokers. Address, rack, how many partitions each leads and keeps, and the bytes of these.
+
+    Examples:
+        monedula brokers list
+        monedula brokers list --json
+    """
     with connection.admin() as admin:
         nodes = sorted(admin.describe_cluster().nodes, key=lambda node: node.id)
         partitions = [part for topic in described(admin) for part in topic.partitions]
@@ -44,16 +44,15 @@ def list_brokers(connection: Connection, as_json: AsJson = False) -> None:
     show(names, rows, as_json, spare=("not_in_sync", "bytes", "rack"))
 
 
-DESCRIBE_EXAMPLES = """
-monedula brokers describe 1
-"""
-
-
 @administration("brokers describe")
 def describe(
-    broker: Annotated[int, typer.Argument(help="Id of the broker.")], connection: Connection, as_json: AsJson = False
+    broker: Annotated[int, Argument(help="Id of the broker.")], connection: Connection, as_json: AsJson = False
 ) -> None:
-    """Show the partitions of a broker. Whether it leads them, whether it is in sync, and the bytes of its replica."""
+    """Show the partitions of a broker. Whether it leads them, whether it is in sync, and the bytes of its replica.
+
+    Examples:
+        monedula brokers describe 1
+    """
     with connection.admin() as admin:
         living = sorted(node.id for node in admin.describe_cluster().nodes)
         topics = described(admin)
@@ -81,4 +80,4 @@ def describe(
 
 
 HELP = "List brokers, and describe what they keep."
-COMMANDS = (("list", list_brokers, LIST_EXAMPLES), ("describe", describe, DESCRIBE_EXAMPLES))
+COMMANDS = (("list", list_brokers), ("describe", describe))

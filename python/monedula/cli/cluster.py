@@ -10,11 +10,6 @@ from monedula.cli.running import say
 from monedula.cli.tables import AsJson, Row, show
 from monedula.errors import KafkaError
 
-DESCRIBE_EXAMPLES = """
-monedula cluster describe
-monedula cluster describe --json
-"""
-
 
 @administration("cluster describe")
 def describe(connection: Connection, as_json: AsJson = False) -> None:
@@ -22,6 +17,10 @@ def describe(connection: Connection, as_json: AsJson = False) -> None:
 
     Partitions without a leader cannot be read or written; those with a replica that is not in sync are
     under-replicated; those that are not led by their first replica wait for an election (`topics elect-leaders`).
+
+    Examples:
+        monedula cluster describe
+        monedula cluster describe --json
     """
     with connection.admin() as admin:
         cluster = admin.describe_cluster()
@@ -70,14 +69,13 @@ def described(admin: Admin) -> list[TopicDescription]:
     return list(admin.describe_topics(names, errors="return").values()) if names else []
 
 
-QUORUM_EXAMPLES = """
-monedula cluster quorum
-"""
-
-
 @administration("cluster quorum")
 def quorum(connection: Connection, as_json: AsJson = False) -> None:
-    """Show the controllers and brokers of the KRaft quorum. It says how far each has read the metadata log."""
+    """Show the controllers and brokers of the KRaft quorum. It says how far each has read the metadata log.
+
+    Examples:
+        monedula cluster quorum
+    """
     with connection.admin() as admin:
         found = admin.describe_metadata_quorum()
     leader_end = next((each.log_end_offset for each in found.voters if each.id == found.leader), None)
@@ -101,4 +99,4 @@ def quorum(connection: Connection, as_json: AsJson = False) -> None:
 
 
 HELP = "Show the cluster, its health and its quorum."
-COMMANDS = (("describe", describe, DESCRIBE_EXAMPLES), ("quorum", quorum, QUORUM_EXAMPLES))
+COMMANDS = (("describe", describe), ("quorum", quorum))

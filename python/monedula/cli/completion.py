@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
+from typer import Argument
 from typer import completion as of_typer
 
 from monedula.cli.running import command
@@ -20,21 +21,19 @@ class Shell(StrEnum):
     fish = "fish"
 
 
-EXAMPLES = """
-monedula completion bash > monedula.bash
-monedula completion zsh > _monedula
-monedula completion fish > monedula.fish
-"""
-
-
 @command("completion")
-def completion(shell: Annotated[Shell, typer.Argument(help="Which shell.", show_default=False)]) -> None:
+def completion(shell: Annotated[Shell, Argument(help="Which shell.", show_default=False)]) -> None:
     """Write the script that lets a shell complete commands.
 
     It completes options too, and names of topics and groups.
 
     For bash: `source <(monedula completion bash)` in ~/.bashrc. For zsh: the file _monedula in a directory of
     $fpath. For fish: the file ~/.config/fish/completions/monedula.fish.
+
+    Examples:
+        monedula completion bash > monedula.bash
+        monedula completion zsh > _monedula
+        monedula completion fish > monedula.fish
     """
     write: Any = vars(of_typer)["get_completion_script"]
     typer.echo(write(prog_name="monedula", complete_var=_VARIABLE, shell=shell.value))

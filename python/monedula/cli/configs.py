@@ -5,7 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from monedula.admin import Admin, Append, ConfigResource, Subtract
 from monedula.cli.administration import Connection, DryRun, Yes, administration
@@ -34,37 +34,30 @@ _ALL_BROKERS = "all"
 
 _SECRET = re.compile(r"(password|secret)(\.key)?$")
 
-KindArgument = Annotated[Kind, typer.Argument(help="What has the settings.", show_default=False)]
+KindArgument = Annotated[Kind, Argument(help="What has the settings.", show_default=False)]
 Name = Annotated[
     str,
-    typer.Argument(
+    Argument(
         help="Its name; for a broker its id, or `all` for what all brokers share.", autocompletion=complete_resources
     ),
 ]
-
-LIST_EXAMPLES = """
-monedula configs list
-monedula configs list group
-"""
 
 
 @administration("configs list")
 def list_configs(
     connection: Connection,
-    kind: Annotated[Kind | None, typer.Argument(help="Only resources of this type.", show_default=False)] = None,
+    kind: Annotated[Kind | None, Argument(help="Only resources of this type.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what has settings. That is every topic and broker, and groups and client metrics with their own."""
+    """List what has settings. That is every topic and broker, and groups and client metrics with their own.
+
+    Examples:
+        monedula configs list
+        monedula configs list group
+    """
     with connection.admin() as admin:
         found = admin.list_config_resources(() if kind is None else _type(kind))
     show(("type", "name"), sorted((each.type.replace("_", "-"), each.name) for each in found), as_json)
-
-
-DESCRIBE_EXAMPLES = """
-monedula configs describe topic orders
-monedula configs describe broker 1 --all
-monedula configs describe group etl --json
-"""
 
 
 @administration("configs describe")
@@ -72,18 +65,24 @@ def describe(
     kind: KindArgument,
     names: Annotated[
         list[str],
-        typer.Argument(
+        Argument(
             help="Their names; of topics also ^REGEX; of brokers ids, or `all`.",
             metavar="NAME...",
             autocompletion=complete_resources,
         ),
     ],
     connection: Connection,
-    everything: Annotated[bool, typer.Option("--all", help="Show those too that have their default.")] = False,
-    help_: Annotated[bool, typer.Option("--documentation", help="With what the broker says about each.")] = False,
+    everything: Annotated[bool, Option("--all", help="Show those too that have their default.")] = False,
+    help_: Annotated[bool, Option("--documentation", help="With what the broker says about each.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show settings that are not the default, with where they are set. Secrets are not shown."""
+    """Show settings that are not the default, with where they are set. Secrets are not shown.
+
+    Examples:
+        monedula configs describe topic orders
+        monedula configs describe broker 1 --all
+        monedula configs describe group etl --json
+    """
     with connection.admin() as admin:
         resources = [_resource(kind, name) for name in (expanded(admin, names) if kind is Kind.topic else names)]
         found = admin.describe_configs(resources, documentation=help_)
@@ -104,35 +103,34 @@ def show_settings(found: Any, everything: bool, with_help: bool, as_json: bool) 
         say("every setting has its default (--all shows them)")
 
 
-SET_EXAMPLES = """
-monedula configs set topic orders retention.ms=86400000 cleanup.policy=compact
-monedula configs set topic orders --append cleanup.policy=compact
-monedula configs set broker all log.cleaner.threads=2 --dry-run
-monedula configs set group etl consumer.session.timeout.ms=50000
-"""
-
-
 @administration("configs set")
 def set_(
     kind: KindArgument,
     name: Name,
     connection: Connection,
     pairs: Annotated[
-        list[str] | None, typer.Argument(help="KEY=VALUE ...", metavar="[KEY=VALUE]...", autocompletion=complete_pairs)
+        list[str] | None, Argument(help="KEY=VALUE ...", metavar="[KEY=VALUE]...", autocompletion=complete_pairs)
     ] = None,
     append: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Add to a setting that is a list. Repeatable.")
+        list[str] | None, Option(metavar="KEY=VALUE", help="Add to a setting that is a list. Repeatable.")
     ] = None,
     subtract: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Remove from a setting that is a list. Repeatable.")
+        list[str] | None, Option(metavar="KEY=VALUE", help="Remove from a setting that is a list. Repeatable.")
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--file", metavar="FILE", help="More settings, and secrets, in a properties file; - for a pipe."),
+        Option("--file", metavar="FILE", help="More settings, and secrets, in a properties file; - for a pipe."),
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Change settings; all others stay as they are. A --dry-run lets the broker check them."""
+    """Change settings; all others stay as they are. A --dry-run lets the broker check them.
+
+    Examples:
+        monedula configs set topic orders retention.ms=86400000 cleanup.policy=compact
+        monedula configs set topic orders --append cleanup.policy=compact
+        monedula configs set broker all log.cleaner.threads=2 --dry-run
+        monedula configs set group etl consumer.session.timeout.ms=50000
+    """
     changes: dict[str, Any] = {}
     given: list[tuple[str, str, type[str] | type[Append] | type[Subtract]]] = [
         *((text, "setting", str) for text in pairs or ()),
@@ -160,26 +158,24 @@ def set_(
     say(f"{'would change' if dry_run else 'changed'} {', '.join(changes)} of {_title(kind, name)}")
 
 
-DELETE_EXAMPLES = """
-monedula configs delete topic orders retention.ms
-monedula configs delete group etl --all --yes
-"""
-
-
 @administration("configs delete")
 def delete(
     kind: KindArgument,
     name: Name,
     connection: Connection,
     keys: Annotated[
-        list[str] | None,
-        typer.Argument(help="Names of settings.", metavar="[KEY]...", autocompletion=complete_settings),
+        list[str] | None, Argument(help="Names of settings.", metavar="[KEY]...", autocompletion=complete_settings)
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that are set for this resource itself.")] = False,
+    everything: Annotated[bool, Option("--all", help="All that are set for this resource itself.")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Go back to the default of settings. Client metrics that have none left are gone."""
+    """Go back to the default of settings. Client metrics that have none left are gone.
+
+    Examples:
+        monedula configs delete topic orders retention.ms
+        monedula configs delete group etl --all --yes
+    """
     if bool(keys) == everything:
         raise UsageError("name the settings, or give --all")
     with connection.admin() as admin:
@@ -230,9 +226,4 @@ def _add(changes: dict[str, Any], key: str, change: Any) -> None:
 
 
 HELP = "Show and change settings of topics, brokers and others."
-COMMANDS = (
-    ("list", list_configs, LIST_EXAMPLES),
-    ("describe", describe, DESCRIBE_EXAMPLES),
-    ("set", set_, SET_EXAMPLES),
-    ("delete", delete, DELETE_EXAMPLES),
-)
+COMMANDS = (("list", list_configs), ("describe", describe), ("set", set_), ("delete", delete))

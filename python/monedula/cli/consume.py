@@ -13,34 +13,8 @@ from typing import Any
 
 import monedula
 from monedula import Admin, Batch, TopicPartition
+from monedula.cli import consume_options
 from monedula.cli.administration import Partitions
-from monedula.cli.consume_options import (
-    BadValues,
-    Columns,
-    DecodedFraming,
-    DecodedMessage,
-    DecodedSchema,
-    DecodedSubject,
-    Decoding,
-    End,
-    Flatten,
-    Follow,
-    FormatName,
-    Group,
-    Headers,
-    KeyAs,
-    Keys,
-    KeySeparator,
-    MaxRows,
-    Null,
-    Output,
-    Start,
-    Timeout,
-    ValueAs,
-    Values,
-    WithHeader,
-    WritersSchemas,
-)
 from monedula.cli.decoding import Schema, decoder
 from monedula.cli.elsewhere import POSITIONS
 from monedula.cli.failures import Failure, UsageError
@@ -68,59 +42,58 @@ _WAIT = 1.0
 # For how long brokers are asked for topics, however short --timeout is: longer than they may not know one.
 _LOOKUP_SECONDS = 5.0
 
-EXAMPLES = """
-monedula consume orders
-monedula consume orders --from -10 --follow
-monedula consume orders --from 2026-11-21T10:00 --to "5m ago" -o orders.parquet
-monedula consume orders --format json --max-rows 3
-monedula consume orders -f '%p %o %k: %s\\n' --value '~"amount": [0-9]+'
-monedula consume '^ord' --key =key-7 -o key-7.csv
-monedula consume orders --group etl --timeout 10 --key-separator :
-monedula consume orders --decode json --schema 'id bigint, user string' --flatten -o orders.parquet
-monedula consume orders --decode avro --bad null -o orders.parquet -F registry.properties
-monedula consume orders --decode avro --framing glue --schemas schemas.json --bad null
-monedula consume orders --decode protobuf --schema order.proto --bad null --format json --max-rows 3
-"""
-
 
 @command("consume")
 def consume(
     topics: Names,
     bootstrap_servers: BootstrapServers = None,
     partition: Partitions = None,
-    start: Start = "earliest",
-    end: End = None,
-    follow: Follow = False,
-    group: Group = None,
-    max_rows: MaxRows = None,
-    timeout: Timeout = None,
-    format_: FormatName = None,
-    output: Output = None,
-    key: Keys = None,
-    value: Values = None,
-    header: WithHeader = None,
-    key_separator: KeySeparator = None,
-    key_as: KeyAs = Form.auto,
-    value_as: ValueAs = Form.auto,
-    null: Null = "",
-    headers: Headers = False,
-    columns: Columns = None,
-    decode: Decoding = None,
-    schema: DecodedSchema = None,
-    message: DecodedMessage = None,
-    subject: DecodedSubject = None,
-    framing: DecodedFraming = None,
-    schemas: WritersSchemas = None,
-    bad: BadValues = None,
-    flatten: Flatten = False,
+    start: consume_options.Start = "earliest",
+    end: consume_options.End = None,
+    follow: consume_options.Follow = False,
+    group: consume_options.Group = None,
+    max_rows: consume_options.MaxRows = None,
+    timeout: consume_options.Timeout = None,
+    format_: consume_options.FormatName = None,
+    output: consume_options.Output = None,
+    key: consume_options.Keys = None,
+    value: consume_options.Values = None,
+    header: consume_options.WithHeader = None,
+    key_separator: consume_options.KeySeparator = None,
+    key_as: consume_options.KeyAs = Form.auto,
+    value_as: consume_options.ValueAs = Form.auto,
+    null: consume_options.Null = "",
+    headers: consume_options.Headers = False,
+    columns: consume_options.Columns = None,
+    decode: consume_options.Decoding = None,
+    schema: consume_options.DecodedSchema = None,
+    message: consume_options.DecodedMessage = None,
+    subject: consume_options.DecodedSubject = None,
+    framing: consume_options.DecodedFraming = None,
+    schemas: consume_options.WritersSchemas = None,
+    bad: consume_options.BadValues = None,
+    flatten: consume_options.Flatten = False,
     setting: Setting = None,
     settings_file: SettingsFile = None,
 ) -> None:
-    """Read topics to a screen, a file or a pipe.
+    r"""Read topics to a screen, a file or a pipe.
 
     As text, JSON lines, CSV, Arrow or Parquet. All that is there now, unless an option says otherwise, without
     a group and without committing anything. On a terminal each line says where the record is; in a pipe it is the
     record's value and nothing else.
+
+    Examples:
+        monedula consume orders
+        monedula consume orders --from -10 --follow
+        monedula consume orders --from 2026-11-21T10:00 --to "5m ago" -o orders.parquet
+        monedula consume orders --format json --max-rows 3
+        monedula consume orders -f '%p %o %k: %s\n' --value '~"amount": [0-9]+'
+        monedula consume '^ord' --key =key-7 -o key-7.csv
+        monedula consume orders --group etl --timeout 10 --key-separator :
+        monedula consume orders --decode json --schema 'id bigint, user string' --flatten -o orders.parquet
+        monedula consume orders --decode avro --bad null -o orders.parquet -F registry.properties
+        monedula consume orders --decode avro --framing glue --schemas schemas.json --bad null
+        monedula consume orders --decode protobuf --schema order.proto --bad null --format json --max-rows 3
     """
     settings = settings_of(bootstrap_servers, setting, settings_file)
     output = None if output == Path("-") else output

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from monedula.cli.completing import complete_groups
 from monedula.cli.decoding import Bad, Decode, Framing
@@ -14,7 +14,7 @@ from monedula.cli.templates import LETTERS
 
 Start = Annotated[
     str,
-    typer.Option(
+    Option(
         "--from",
         metavar="WHERE",
         help="First record: an offset, -N for the last N of each partition, earliest, latest, or a time.",
@@ -22,14 +22,12 @@ Start = Annotated[
 ]
 End = Annotated[
     str | None,
-    typer.Option(
-        "--to", metavar="WHERE", help="First record not read any more, as --from. By default the end as of now."
-    ),
+    Option("--to", metavar="WHERE", help="First record not read any more, as --from. By default the end as of now."),
 ]
-Follow = Annotated[bool, typer.Option("--follow", help="Go on with what comes, until Ctrl-C.")]
+Follow = Annotated[bool, Option("--follow", help="Go on with what comes, until Ctrl-C.")]
 Group = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "-g",
         "--group",
         help="Read as a member of this group, commit what was written, until Ctrl-C.",
@@ -37,15 +35,14 @@ Group = Annotated[
     ),
 ]
 MaxRows = Annotated[
-    int | None, typer.Option("-n", "--max-rows", min=0, help="End after this many records, of all partitions.")
+    int | None, Option("-n", "--max-rows", min=0, help="End after this many records, of all partitions.")
 ]
 Timeout = Annotated[
-    float | None,
-    typer.Option(min=0, metavar="SECONDS", help="With --follow or --group: end after so long without a record."),
+    float | None, Option(min=0, metavar="SECONDS", help="With --follow or --group: end after so long without a record.")
 ]
 FormatName = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "-f",
         "--format",
         help=f"{', '.join(Format)}; or a text such as '%t %p %o: %k %s\\n', with "
@@ -54,45 +51,40 @@ FormatName = Annotated[
     ),
 ]
 Output = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", help="A file, whose name says its format; standard output without it."),
+    Path | None, Option("-o", "--output", help="A file, whose name says its format; standard output without it.")
 ]
-Keys = Annotated[
-    list[str] | None, typer.Option("--key", metavar="CONDITION", help=f"Only such keys: {SYNTAX}. Repeatable.")
-]
+Keys = Annotated[list[str] | None, Option("--key", metavar="CONDITION", help=f"Only such keys: {SYNTAX}. Repeatable.")]
 Values = Annotated[
-    list[str] | None, typer.Option("--value", metavar="CONDITION", help="Only such values, as --key. Repeatable.")
+    list[str] | None, Option("--value", metavar="CONDITION", help="Only such values, as --key. Repeatable.")
 ]
 WithHeader = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--header",
         metavar="NAME[CONDITION]",
         help="Only records with this header, whose value is as --key says: source=web. Repeatable.",
     ),
 ]
 KeySeparator = Annotated[
-    str | None, typer.Option("-k", "--key-separator", help="In text: put the key and this before each value.")
+    str | None, Option("-k", "--key-separator", help="In text: put the key and this before each value.")
 ]
-KeyAs = Annotated[Form, typer.Option(help="How keys are written in text and JSON.")]
+KeyAs = Annotated[Form, Option(help="How keys are written in text and JSON.")]
 ValueAs = Annotated[
-    Form, typer.Option(help="How values are written in text and JSON; json puts them into the line as they are.")
+    Form, Option(help="How values are written in text and JSON; json puts them into the line as they are.")
 ]
-Null = Annotated[str, typer.Option(metavar="TEXT", help="In text: stands for a null key or value.")]
-Headers = Annotated[bool, typer.Option("--headers", help="Headers too.")]
-Columns = Annotated[
-    str | None, typer.Option(metavar="NAME,...", help="Only these columns, in JSON, CSV, Arrow and Parquet.")
-]
+Null = Annotated[str, Option(metavar="TEXT", help="In text: stands for a null key or value.")]
+Headers = Annotated[bool, Option("--headers", help="Headers too.")]
+Columns = Annotated[str | None, Option(metavar="NAME,...", help="Only these columns, in JSON, CSV, Arrow and Parquet.")]
 Decoding = Annotated[
     Decode | None,
-    typer.Option(
+    Option(
         help="Decode values: to typed columns in Arrow and Parquet, to JSON in the other formats. With --schema or "
         "--subject."
     ),
 ]
 DecodedSchema = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="SCHEMA",
         help="Their fields: Spark's DDL, a JSON Schema or Avro's, or a file with one; of Protobuf a .proto file, or "
         "one with descriptors.",
@@ -100,13 +92,11 @@ DecodedSchema = Annotated[
 ]
 DecodedMessage = Annotated[
     str | None,
-    typer.Option(
-        "--message", metavar="NAME", help="Of Protobuf: the message, as shop.Order, if the schema has several."
-    ),
+    Option("--message", metavar="NAME", help="Of Protobuf: the message, as shop.Order, if the schema has several."),
 ]
 DecodedSubject = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="SUBJECT",
         help="The subject of the registry of schema.registry.url whose latest version has the fields; by default the "
         "topic's, TOPIC-value. Of JSON, values have Confluent's frame then.",
@@ -114,7 +104,7 @@ DecodedSubject = Annotated[
 ]
 DecodedFraming = Annotated[
     Framing | None,
-    typer.Option(
+    Option(
         "--framing",
         help="What stands before values and names their schema; by default what --schemas and the settings' registry "
         "say.",
@@ -122,13 +112,13 @@ DecodedFraming = Annotated[
 ]
 WritersSchemas = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="JSON",
         help="The schemas that values were written with, by their ids or GUIDs: "
         """'{"7": "old.avsc", "9": "new.avsc"}', or a file with that.""",
     ),
 ]
 BadValues = Annotated[
-    Bad | None, typer.Option(help="Values that cannot be decoded end the command, become nulls, or are left out.")
+    Bad | None, Option(help="Values that cannot be decoded end the command, become nulls, or are left out.")
 ]
-Flatten = Annotated[bool, typer.Option("--flatten", help="In Arrow and Parquet: the fields as columns beside Kafka's.")]
+Flatten = Annotated[bool, Option("--flatten", help="In Arrow and Parquet: the fields as columns beside Kafka's.")]

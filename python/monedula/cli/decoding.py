@@ -5,7 +5,7 @@ from enum import StrEnum
 from errno import ENAMETOOLONG
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from monedula.cli.failures import Failure, UsageError, require
 from monedula.cli.formats import BINARY, Format
@@ -14,7 +14,7 @@ from monedula.cli.topic_names import is_pattern
 from monedula.cli.wording import CommandWording
 from monedula.errors import ArgumentError
 from monedula.formats._schemas_by_id import schemas_by_id
-from monedula.formats._typed import Typed
+from monedula.formats._typed import Mode, Typed
 from monedula.formats.avro import Avro
 from monedula.formats.json import Json
 from monedula.formats.protobuf import Protobuf
@@ -62,9 +62,6 @@ class Schema(NamedTuple):
     framing: Framing | None = None
     schemas: str | None = None
     """The writers' schemas."""
-
-
-Mode = Literal["fail", "null", "drop"]
 
 
 def decoder(

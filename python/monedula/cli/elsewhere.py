@@ -6,29 +6,20 @@ _SERVERS = "-b HOST:PORT"
 _SETTINGS = "-F FILE, with settings of the client as key=value"
 
 _EVERYWHERE: dict[str, str] = {
-    "--bootstrap-server": _SERVERS,
-    "--broker-list": _SERVERS,
-    "--brokers": _SERVERS,
-    "--command-config": _SETTINGS,
-    "--consumer.config": _SETTINGS,
-    "--producer.config": _SETTINGS,
-    "--config-file": _SETTINGS,
-    "--consumer-property": "-X KEY=VALUE",
-    "--producer-property": "-X KEY=VALUE",
+    **dict.fromkeys(("--bootstrap-server", "--broker-list", "--brokers"), _SERVERS),
+    **dict.fromkeys(("--command-config", "--consumer.config", "--producer.config", "--config-file"), _SETTINGS),
+    **dict.fromkeys(("--consumer-property", "--producer-property"), "-X KEY=VALUE"),
 }
 
 _CONSUME: dict[str, str] = {
-    "-t": "the topic stands alone: monedula consume orders",
-    "--topic": "the topic stands alone: monedula consume orders",
+    **dict.fromkeys(("-t", "--topic"), "the topic stands alone: monedula consume orders"),
     "--topics": "the topics stand alone: monedula consume orders deliveries",
-    "--include": "a pattern stands alone, and begins with ^: monedula consume '^ord'",
-    "--whitelist": "a pattern stands alone, and begins with ^: monedula consume '^ord'",
-    "-r": "a pattern stands alone, and begins with ^: monedula consume '^ord'",
+    **dict.fromkeys(
+        ("--include", "--whitelist", "-r"), "a pattern stands alone, and begins with ^: monedula consume '^ord'"
+    ),
     "-C": "leave it out: monedula consume orders",
     "-G": "-g GROUP",
-    "-c": "-n COUNT",
-    "--max-messages": "-n COUNT",
-    "--num": "-n COUNT",
+    **dict.fromkeys(("-c", "--max-messages", "--num"), "-n COUNT"),
     "-e": "leave it out: without --follow the command ends with what is there now",
     "--from-beginning": "leave it out: reading begins at the first record, unless --from says otherwise",
     "--offset": "--from WHERE, such as --from latest",
@@ -36,34 +27,30 @@ _CONSUME: dict[str, str] = {
     "-J": "-f json",
     "--timeout-ms": "--follow --timeout SECONDS",
     "--isolation-level": "-X isolation.level=read_committed",
-    "--property": "-k SEPARATOR prints keys, --headers headers; -f '%T %k %s\\n' prints what you name",
-    "--formatter-property": "-k SEPARATOR prints keys, --headers headers; -f '%T %k %s\\n' prints what you name",
+    **dict.fromkeys(
+        ("--property", "--formatter-property"),
+        "-k SEPARATOR prints keys, --headers headers; -f '%T %k %s\\n' prints what you name",
+    ),
 }
 
 _PRODUCE: dict[str, str] = {
-    "-t": "the topic stands alone: echo text | monedula produce orders",
-    "--topic": "the topic stands alone: echo text | monedula produce orders",
+    **dict.fromkeys(("-t", "--topic"), "the topic stands alone: echo text | monedula produce orders"),
     "-P": "leave it out: echo text | monedula produce orders",
     "-K": "-k SEPARATOR",
     "-l": "-i FILE; each line is a record",
     "-D": "each line is a record; JSON lines (-f json) may have values with line breaks",
     "-Z": "--null TEXT: what stands for null",
     "-c": "head -n COUNT FILE | monedula produce orders",
-    "--property": "-k SEPARATOR says what stands between key and value",
-    "--reader-property": "-k SEPARATOR says what stands between key and value",
-    "--request-required-acks": "-X acks=1",
-    "--acks": "-X acks=1",
+    **dict.fromkeys(("--property", "--reader-property"), "-k SEPARATOR says what stands between key and value"),
+    **dict.fromkeys(("--request-required-acks", "--acks"), "-X acks=1"),
     "--compression-codec": "-z CODEC",
     "--partitioner": "-X partitioner=NAME",
 }
 
 _BEHIND: dict[str, str] = {
-    "-b": _SERVERS,
-    "--bootstrap-servers": _SERVERS,
-    "-X": "-X KEY=VALUE",
-    "--setting": "-X KEY=VALUE",
-    "-F": "-F FILE",
-    "--settings-file": "-F FILE",
+    **dict.fromkeys(("-b", "--bootstrap-servers"), _SERVERS),
+    **dict.fromkeys(("-X", "--setting"), "-X KEY=VALUE"),
+    **dict.fromkeys(("-F", "--settings-file"), "-F FILE"),
 }
 """Options that each command has."""
 

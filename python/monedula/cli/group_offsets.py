@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from monedula.admin import Admin
 from monedula.cli.administration import Connection, DryRun, Partitions, Yes, administration
@@ -19,7 +20,7 @@ from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import OnlyTopics, expanded, topics_of
 from monedula.types.partitions import TopicPartition
 
-Group = Annotated[str, typer.Argument(help="Id of the group.", autocompletion=complete_groups)]
+Group = Annotated[str, Argument(help="Id of the group.", autocompletion=complete_groups)]
 
 
 def name_of(partition: TopicPartition) -> str:
@@ -27,14 +28,13 @@ def name_of(partition: TopicPartition) -> str:
     return f"{partition.topic}-{partition.partition}"
 
 
-OFFSETS_EXAMPLES = """
-monedula groups offsets etl
-"""
-
-
 @administration("groups offsets")
 def offsets(group: Group, connection: Connection, as_json: AsJson = False) -> None:
-    """Show what a group has committed."""
+    """Show what a group has committed.
+
+    Examples:
+        monedula groups offsets etl
+    """
     with connection.admin() as admin:
         found = admin.list_group_offsets(group)
     rows = [
@@ -45,32 +45,20 @@ def offsets(group: Group, connection: Connection, as_json: AsJson = False) -> No
     show(("topic", "partition", "offset", "leader_epoch", "metadata"), rows, as_json)
 
 
-RESET_EXAMPLES = """
-monedula groups reset etl --to earliest --dry-run
-monedula groups reset etl --to "1h ago" --topic orders --yes
-monedula groups reset etl --shift -100 --yes
-monedula groups reset etl --to 2 --topic orders --partition 0 --yes
-monedula groups reset etl --by-duration 1h --yes
-monedula groups reset etl --to-current --topic orders --yes
-"""
-
-
 @administration("groups reset")
 def reset(
     group: Group,
     connection: Connection,
     to: Annotated[
-        str | None, typer.Option(metavar="WHERE", help="earliest, latest, a time (as in consume), or an offset.")
+        str | None, Option(metavar="WHERE", help="earliest, latest, a time (as in consume), or an offset.")
     ] = None,
-    shift: Annotated[
-        int | None, typer.Option(metavar="N", help="So many records forward, or backward if negative.")
-    ] = None,
+    shift: Annotated[int | None, Option(metavar="N", help="So many records forward, or backward if negative.")] = None,
     by_duration: Annotated[
         str | None,
-        typer.Option("--by-duration", metavar="DURATION", help="To so long ago: 90m, 7d, or as in ISO 8601, PT1H30M."),
+        Option("--by-duration", metavar="DURATION", help="To so long ago: 90m, 7d, or as in ISO 8601, PT1H30M."),
     ] = None,
     to_current: Annotated[
-        bool, typer.Option("--to-current", help="To what is committed, and to the end of partitions without that.")
+        bool, Option("--to-current", help="To what is committed, and to the end of partitions without that.")
     ] = False,
     topic: OnlyTopics = None,
     partition: Partitions = None,
@@ -78,7 +66,16 @@ def reset(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Rewind or forward a group that has no members. All that it has committed, or the topics given."""
+    """Rewind or forward a group that has no members. All that it has committed, or the topics given.
+
+    Examples:
+        monedula groups reset etl --to earliest --dry-run
+        monedula groups reset etl --to "1h ago" --topic orders --yes
+        monedula groups reset etl --shift -100 --yes
+        monedula groups reset etl --to 2 --topic orders --partition 0 --yes
+        monedula groups reset etl --by-duration 1h --yes
+        monedula groups reset etl --to-current --topic orders --yes
+    """
     if [to, shift, by_duration, to_current or None].count(None) != 3:
         raise UsageError("say where to go, with one of --to, --shift, --by-duration and --to-current")
     place: Place | None = None if to is None else place_of(to, "--to")
@@ -127,23 +124,22 @@ def _at_offset(
     return {at: (ends[at].offset or 0) if found is None else found for at, found in current.items()}
 
 
-DELETE_OFFSETS_EXAMPLES = """
-monedula groups delete-offsets etl --topic orders --yes
-monedula groups delete-offsets etl --topic orders --partition 0,2 --yes
-"""
-
-
 @administration("groups delete-offsets")
 def delete_offsets(
     group: Group,
     topic: Annotated[
-        list[str], typer.Option("-t", "--topic", help="Of this topic; ^REGEX is each that matches. Repeatable.")
+        list[str], Option("-t", "--topic", help="Of this topic; ^REGEX is each that matches. Repeatable.")
     ],
     connection: Connection,
     partition: Partitions = None,
     yes: Yes = False,
 ) -> None:
-    """Forget what a group has committed of topics. It must not read them any more; they no longer count as lag."""
+    """Forget what a group has committed of topics. It must not read them any more; they no longer count as lag.
+
+    Examples:
+        monedula groups delete-offsets etl --topic orders --yes
+        monedula groups delete-offsets etl --topic orders --partition 0,2 --yes
+    """
     indexes = partitions_of(partition)
     with connection.admin() as admin:
         committed = [at for at, offset in admin.list_group_offsets(group).items() if offset is not None]
@@ -158,27 +154,25 @@ def delete_offsets(
             say(f"deleted the offset of {name_of(at)}")
 
 
-EXPORT_EXAMPLES = """
-monedula groups export etl
-monedula groups export etl -o etl.csv
-monedula groups export etl --topic orders --format json
-"""
-
-
 @administration("groups export")
 def export(
-    groups: Annotated[list[str], typer.Argument(help="Ids of groups.", autocompletion=complete_groups)],
+    groups: Annotated[list[str], Argument(help="Ids of groups.", autocompletion=complete_groups)],
     connection: Connection,
     topic: OnlyTopics = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="A file, .csv or .json; standard output without it.")
+        Path | None, Option("-o", "--output", help="A file, .csv or .json; standard output without it.")
     ] = None,
-    format_: Annotated[OffsetsFormat | None, typer.Option("-f", "--format", help="By default CSV.")] = None,
+    format_: Annotated[OffsetsFormat | None, Option("-f", "--format", help="By default CSV.")] = None,
 ) -> None:
     """Write what groups have committed, for `groups import`.
 
     As CSV without a heading, in the form of Kafka's own tool: topic, partition, offset; of several groups, the
     group before these. As JSON lines with metadata.
+
+    Examples:
+        monedula groups export etl
+        monedula groups export etl -o etl.csv
+        monedula groups export etl --topic orders --format json
     """
     kind = offsets_format(format_, output)
     with connection.admin() as admin:
@@ -199,27 +193,26 @@ def export(
     say(f"{output}: {len(rows)} offsets")
 
 
-IMPORT_EXAMPLES = """
-monedula groups export etl | monedula groups import - --group copy-of-etl --yes
-monedula groups export etl -o etl.csv && monedula groups import etl.csv --group etl --dry-run
-"""
-
-
 @administration("groups import")
 def import_(
-    file: Annotated[Path, typer.Argument(help="A file that `groups export` or Kafka's own tool wrote; - for a pipe.")],
+    file: Annotated[Path, Argument(help="A file that `groups export` or Kafka's own tool wrote; - for a pipe.")],
     connection: Connection,
     group: Annotated[
-        str | None, typer.Option("-g", "--group", help="Set the offsets of this group; else of that in the file.")
+        str | None, Option("-g", "--group", help="Set the offsets of this group; else of that in the file.")
     ] = None,
     clamp: Annotated[
-        bool, typer.Option("--clamp", help="Move offsets that a log does not hold any more, or not yet, to its ends.")
+        bool, Option("--clamp", help="Move offsets that a log does not hold any more, or not yet, to its ends.")
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Set the committed offsets of groups to those of a file. The groups have no members; other partitions stay."""
+    """Set the committed offsets of groups to those of a file. The groups have no members; other partitions stay.
+
+    Examples:
+        monedula groups export etl | monedula groups import - --group copy-of-etl --yes
+        monedula groups export etl -o etl.csv && monedula groups import etl.csv --group etl --dry-run
+    """
     offsets = read_offsets(file, group)
     with connection.admin() as admin:
         if clamp:
@@ -251,9 +244,9 @@ def _clamped(admin: Admin, offsets: Mapping[TopicPartition, tuple[int, str]]) ->
 
 
 COMMANDS = (
-    ("offsets", offsets, OFFSETS_EXAMPLES),
-    ("reset", reset, RESET_EXAMPLES),
-    ("export", export, EXPORT_EXAMPLES),
-    ("import", import_, IMPORT_EXAMPLES),
-    ("delete-offsets", delete_offsets, DELETE_OFFSETS_EXAMPLES),
+    ("offsets", offsets),
+    ("reset", reset),
+    ("export", export),
+    ("import", import_),
+    ("delete-offsets", delete_offsets),
 )

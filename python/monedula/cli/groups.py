@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from monedula.admin import Admin, GroupLag, Groups
 from monedula.cli import group_offsets
@@ -27,21 +27,21 @@ _STATES = {
     for name in ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Dead")
 }
 
-LIST_EXAMPLES = """
-monedula groups list
-monedula groups list --state Empty --json
-"""
-
 
 @administration("groups list")
 def list_groups(
     connection: Connection,
     state: Annotated[
-        list[str] | None, typer.Option(help="Only those in this state, such as Stable or Empty. Repeatable.")
+        list[str] | None, Option(help="Only those in this state, such as Stable or Empty. Repeatable.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List groups with their states, asked of every broker."""
+    """List groups with their states, asked of every broker.
+
+    Examples:
+        monedula groups list
+        monedula groups list --state Empty --json
+    """
     unknown = [name for name in state or () if name.lower() not in _STATES]
     if unknown:
         raise UsageError(f"--state {unknown[0]}: expected one of {', '.join(_STATES.values())}")
@@ -53,15 +53,14 @@ def list_groups(
     show(names, sorted(rows), as_json, spare=("protocol_type", "coordinator"))
 
 
-DESCRIBE_EXAMPLES = """
-monedula groups describe etl
-monedula groups describe etl --json
-"""
-
-
 @administration("groups describe")
 def describe(group: Group, connection: Connection, as_json: AsJson = False) -> None:
-    """Show the members of a group, and the partitions of each."""
+    """Show the members of a group, and the partitions of each.
+
+    Examples:
+        monedula groups describe etl
+        monedula groups describe etl --json
+    """
     with connection.admin() as admin:
         (found,) = admin.describe_groups(group).values()
     if not as_json:
@@ -78,30 +77,29 @@ def describe(group: Group, connection: Connection, as_json: AsJson = False) -> N
 
 LAG_COLUMNS = ("group", "topic", "partition", "committed", "end_offset", "lag", "client_id", "host")
 LAG_OF_GROUPS_COLUMNS = ("group", "state", "topics", "partitions", "largest_lag", "lag")
-LAG_EXAMPLES = """
-monedula groups lag
-monedula groups lag etl
-monedula groups lag etl --watch --interval 1
-monedula groups lag etl --topic orders --json
-"""
 
 
 @administration("groups lag")
 def lag(
     connection: Connection,
     groups: Annotated[
-        list[str] | None,
-        typer.Argument(help="Ids of groups; without any, a row for each.", autocompletion=complete_groups),
+        list[str] | None, Argument(help="Ids of groups; without any, a row for each.", autocompletion=complete_groups)
     ] = None,
     topic: OnlyTopics = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
+    watch: Annotated[bool, Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
+    interval: Annotated[float, Option(min=0.1, help="Seconds between two looks.")] = 2.0,
     as_json: AsJson = False,
 ) -> None:
     """Show how far groups are behind.
 
     Of all groups, or by partition of those that are named; the total is a message. With --watch one group
     is a live table, in a pipe rows with the time.
+
+    Examples:
+        monedula groups lag
+        monedula groups lag etl
+        monedula groups lag etl --watch --interval 1
+        monedula groups lag etl --topic orders --json
     """
     if watch and len(groups or ()) != 1:
         raise UsageError("--watch is for one group; name it")
@@ -235,18 +233,17 @@ def _rate(before: tuple[float, dict[TopicPartition, int]] | None, now: float, at
     return float((at.committed - before[1][at.partition]) / max(now - before[0], 1e-3))
 
 
-DELETE_EXAMPLES = """
-monedula groups delete etl --yes
-"""
-
-
 @administration("groups delete")
 def delete(
-    groups: Annotated[list[str], typer.Argument(help="Ids of groups.", autocompletion=complete_groups)],
+    groups: Annotated[list[str], Argument(help="Ids of groups.", autocompletion=complete_groups)],
     connection: Connection,
     yes: Yes = False,
 ) -> None:
-    """Delete groups with what they have committed."""
+    """Delete groups with what they have committed.
+
+    Examples:
+        monedula groups delete etl --yes
+    """
     confirm(f"Delete {', '.join(groups)} with what was committed?", yes)
     with connection.admin() as admin:
         for group in admin.delete_groups(list(dict.fromkeys(groups))):
@@ -254,10 +251,4 @@ def delete(
 
 
 HELP = "List, describe, watch, reset and delete groups."
-COMMANDS = (
-    ("list", list_groups, LIST_EXAMPLES),
-    ("describe", describe, DESCRIBE_EXAMPLES),
-    ("lag", lag, LAG_EXAMPLES),
-    *group_offsets.COMMANDS,
-    ("delete", delete, DELETE_EXAMPLES),
-)
+COMMANDS = (("list", list_groups), ("describe", describe), ("lag", lag), *group_offsets.COMMANDS, ("delete", delete))

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from monedula.cli.administration import Connection, Partitions, Yes, administration
 from monedula.cli.completing import complete_topics
@@ -12,17 +12,17 @@ from monedula.cli.running import confirm, say
 from monedula.cli.tables import AsJson, Row, show
 from monedula.cli.topic_names import OnlyTopics, expanded
 
-Brokers = Annotated[list[int] | None, typer.Option("--broker", help="Only of this broker. Repeatable.")]
-
-LIST_EXAMPLES = """
-monedula log-dirs list
-monedula log-dirs list --broker 1 --json
-"""
+Brokers = Annotated[list[int] | None, Option("--broker", help="Only of this broker. Repeatable.")]
 
 
 @administration("log-dirs list")
 def list_log_dirs(connection: Connection, broker: Brokers = None, as_json: AsJson = False) -> None:
-    """List log directories. How many replicas each has, their bytes, and the bytes of its volume."""
+    """List log directories. How many replicas each has, their bytes, and the bytes of its volume.
+
+    Examples:
+        monedula log-dirs list
+        monedula log-dirs list --broker 1 --json
+    """
     with connection.admin() as admin:
         found = admin.describe_log_dirs(broker or None)
     rows: list[Row] = [
@@ -35,21 +35,20 @@ def list_log_dirs(connection: Connection, broker: Brokers = None, as_json: AsJso
     show(names, rows, as_json, spare=(*(() if has_errors else ["error"]), "total_bytes", "usable_bytes"))
 
 
-REPLICAS_EXAMPLES = """
-monedula log-dirs replicas --topic orders
-monedula log-dirs replicas --largest 10
-"""
-
-
 @administration("log-dirs replicas")
 def replicas(
     connection: Connection,
     broker: Brokers = None,
     topic: OnlyTopics = None,
-    largest: Annotated[int | None, typer.Option(metavar="N", min=1, help="The N largest, the largest first.")] = None,
+    largest: Annotated[int | None, Option(metavar="N", min=1, help="The N largest, the largest first.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List replicas by broker, directory and partition. Bytes, how far behind, and whether one is moving there."""
+    """List replicas by broker, directory and partition. Bytes, how far behind, and whether one is moving there.
+
+    Examples:
+        monedula log-dirs replicas --topic orders
+        monedula log-dirs replicas --largest 10
+    """
     with connection.admin() as admin:
         found = admin.describe_log_dirs(broker or None, topics=expanded(admin, topic) or None)
     replicas = [
@@ -68,21 +67,20 @@ def replicas(
     show(names, rows, as_json, spare=("offset_lag", "log_dir", "is_future"))
 
 
-MOVE_EXAMPLES = """
-monedula log-dirs move orders --broker 1 --partition 0,1 --to "$(monedula log-dirs list | cut -f 2)" --yes
-"""
-
-
 @administration("log-dirs move")
 def move(
-    topic: Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=complete_topics)],
-    broker: Annotated[int, typer.Option("--broker", help="The broker whose replicas move.")],
-    to: Annotated[str, typer.Option("--to", metavar="PATH", help="The directory, as `log-dirs list` shows it.")],
+    topic: Annotated[str, Argument(help="Name of the topic.", autocompletion=complete_topics)],
+    broker: Annotated[int, Option("--broker", help="The broker whose replicas move.")],
+    to: Annotated[str, Option("--to", metavar="PATH", help="The directory, as `log-dirs list` shows it.")],
     connection: Connection,
     partition: Partitions = None,
     yes: Yes = False,
 ) -> None:
-    """Move replicas to another directory of the same broker. `log-dirs replicas` shows those that are still moving."""
+    """Move replicas to another directory of the same broker. `log-dirs replicas` shows those that are still moving.
+
+    Examples:
+        monedula log-dirs move orders --broker 1 --partition 0,1 --to "$(monedula log-dirs list | cut -f 2)" --yes
+    """
     indexes = partitions_of(partition)
     with connection.admin() as admin:
         (directories,) = admin.describe_log_dirs(broker).values()
@@ -101,8 +99,4 @@ def move(
 
 
 HELP = "List log directories and their replicas, and move replicas."
-COMMANDS = (
-    ("list", list_log_dirs, LIST_EXAMPLES),
-    ("replicas", replicas, REPLICAS_EXAMPLES),
-    ("move", move, MOVE_EXAMPLES),
-)
+COMMANDS = (("list", list_log_dirs), ("replicas", replicas), ("move", move))

@@ -5,34 +5,12 @@ from collections.abc import Iterator
 from io import BufferedReader
 from typing import Any
 
+from monedula.cli import produce_options, sources
 from monedula.cli.batches import Tables, TypedLines
 from monedula.cli.encoding import Options, Where, encoder
 from monedula.cli.failures import Failure, UsageError
 from monedula.cli.placing import Placing
 from monedula.cli.positions import partitions_of
-from monedula.cli.produce_options import (
-    AnyPartition,
-    Compression,
-    Encoding,
-    File,
-    Flatten,
-    FormatName,
-    Header,
-    Key,
-    KeyColumn,
-    KeyEncoding,
-    KeyMessage,
-    KeySchema,
-    KeySeparator,
-    KeySubject,
-    Message,
-    Null,
-    Partition,
-    Schema,
-    Subject,
-    Topic,
-    ValueColumn,
-)
 from monedula.cli.progress import Bar
 from monedula.cli.records import Common, Lines
 from monedula.cli.running import command, say
@@ -45,71 +23,56 @@ from monedula.cli.settings import (
     pair,
     settings_of,
 )
-from monedula.cli.sources import (
-    Headers,
-    Input,
-    Line,
-    arrivals,
-    input_of,
-    json_lines,
-    json_of,
-    named,
-    opened,
-    tables,
-    text_lines,
-    with_fields,
-)
 from monedula.cli.topic_names import check_name
 from monedula.cli.wording import CommandWording
 from monedula.errors import ArgumentError, SchemaRegistryError
 from monedula.formats._typed import Typed
 from monedula.producer.sync import Producer
 
-EXAMPLES = """
-echo hello | monedula produce orders
-seq 1000 | monedula produce orders --header source=seq -z lz4
-printf 'a:1\\nb:2\\n' | monedula produce orders --key-separator :
-monedula consume orders -f json --headers | monedula produce orders -f json
-monedula consume orders -o orders.parquet && monedula produce orders -i orders.parquet
-echo '{"id":7}' | monedula produce orders --encode avro --schema order.avsc
-echo '{"id":7}' | monedula produce orders --encode avro -F registry.properties
-"""
-
 
 @command("produce")
 def produce(
-    topic: Topic = None,
+    topic: produce_options.Topic = None,
     bootstrap_servers: BootstrapServers = None,
-    file: File = None,
-    format_: FormatName = None,
-    partition: Partition = None,
-    any_partition: AnyPartition = False,
-    key: Key = None,
-    key_separator: KeySeparator = None,
-    null: Null = None,
-    header: Header = None,
-    key_column: KeyColumn = None,
-    value_column: ValueColumn = None,
-    encode: Encoding = None,
-    schema: Schema = None,
-    message: Message = None,
-    subject: Subject = None,
-    flatten: Flatten = False,
-    key_encode: KeyEncoding = None,
-    key_schema: KeySchema = None,
-    key_message: KeyMessage = None,
-    key_subject: KeySubject = None,
-    compression: Compression = None,
+    file: produce_options.File = None,
+    format_: produce_options.FormatName = None,
+    partition: produce_options.Partition = None,
+    any_partition: produce_options.AnyPartition = False,
+    key: produce_options.Key = None,
+    key_separator: produce_options.KeySeparator = None,
+    null: produce_options.Null = None,
+    header: produce_options.Header = None,
+    key_column: produce_options.KeyColumn = None,
+    value_column: produce_options.ValueColumn = None,
+    encode: produce_options.Encoding = None,
+    schema: produce_options.Schema = None,
+    message: produce_options.Message = None,
+    subject: produce_options.Subject = None,
+    flatten: produce_options.Flatten = False,
+    key_encode: produce_options.KeyEncoding = None,
+    key_schema: produce_options.KeySchema = None,
+    key_message: produce_options.KeyMessage = None,
+    key_subject: produce_options.KeySubject = None,
+    compression: produce_options.Compression = None,
     setting: Setting = None,
     settings_file: SettingsFile = None,
 ) -> None:
-    """Send lines, JSON, Arrow or Parquet to topics.
+    r"""Send lines, JSON, Arrow or Parquet to topics.
 
     From standard input or a file; a line is a record, unless an option says otherwise. JSON lines are what
     monedula consume --format json writes: objects with value, key, headers, and so on. Lines that are JSON
     and simply the values need no format. With --encode, the JSON or the columns are written as Avro, Protobuf or JSON.
+
+    Examples:
+        echo hello | monedula produce orders
+        seq 1000 | monedula produce orders --header source=seq -z lz4
+        printf 'a:1\nb:2\n' | monedula produce orders --key-separator :
+        monedula consume orders -f json --headers | monedula produce orders -f json
+        monedula consume orders -o orders.parquet && monedula produce orders -i orders.parquet
+        echo '{"id":7}' | monedula produce orders --encode avro --schema order.avsc
+        echo '{"id":7}' | monedula produce orders --encode avro -F registry.properties
     """
-    kind = input_of(format_, file)
+    kind = sources.input_of(format_, file)
     _check_options(kind, topic, key, key_separator, null, header, key_column, value_column)
     fixed = partitions_of([partition] if partition else None)
     if len(fixed) > 1:
@@ -117,7 +80,7 @@ def produce(
     settings = settings_of(bootstrap_servers, setting, settings_file)
     if compression is not None:
         settings["compression.type"] = compression
-    tabular = kind in (Input.arrow, Input.parquet)
+    tabular = kind in (sources.Input.arrow, sources.Input.parquet)
     is_typed = encode is not None or key_encode is not None
     where = Where(topic, names_registry(settings, is_typed), tabular)
     told = (
@@ -127,9 +90,9 @@ def produce(
     forms = {each.column: form for each in told if (form := encoder(each, where)) is not None}
     pairs = [pair(text, "--header") for text in header or ()]
     key_of_all = _key(key, "key" in forms)
-    headers: Headers = [(name, value.encode()) for name, value in pairs]
-    with opened(file) as stream:
-        rows, batches = tables(stream, file, kind) if tabular else (None, iter(()))
+    headers: sources.Headers = [(name, value.encode()) for name, value in pairs]
+    with sources.opened(file) as stream:
+        rows, batches = sources.tables(stream, file, kind) if tabular else (None, iter(()))
         size = rows if tabular or file is None else os.fstat(stream.fileno()).st_size
         if file is None and stream.isatty():
             say("one record a line; Ctrl-D ends")
@@ -144,7 +107,11 @@ def produce(
             elif forms:
                 TypedLines(producer, bar, forms, common).send(_typed(stream, kind, key_separator, null, forms))
             else:
-                lines = json_lines(stream) if kind is Input.json else text_lines(stream, key_separator, null)
+                lines = (
+                    sources.json_lines(stream)
+                    if kind is sources.Input.json
+                    else sources.text_lines(stream, key_separator, null)
+                )
                 Lines(producer, bar, common).send(lines)
 
 
@@ -152,7 +119,7 @@ def _key(key: str | None, is_typed: bool) -> Any:
     if key is None or not is_typed:
         return None if key is None else key.encode()
     try:
-        return json_of(key)
+        return sources.json_of(key)
     except ValueError as error:
         raise UsageError(f"--key {key}: {error}; --key-encode makes the key of JSON") from None
 
@@ -175,21 +142,21 @@ def _shaped(batch: Any, key_column: str | None, value_column: str | None, form: 
     """The columns of a table that are sent; in a format, values may be made of all those that are not Kafka's."""
     has_values = value_column is not None or "value" in batch.schema.names
     if form is None or (has_values and not form.flatten):
-        return named(batch, key_column, value_column)
+        return sources.named(batch, key_column, value_column)
     fields = {each.partition(": ")[0] for each in form.spec.fields}
-    return with_fields(batch, key_column, fields or None)
+    return sources.with_fields(batch, key_column, fields or None)
 
 
 def _typed(
-    stream: BufferedReader, kind: Input, separator: str | None, null: str | None, typed: dict[str, Typed]
-) -> Iterator[Iterator[Line]]:
+    stream: BufferedReader, kind: sources.Input, separator: str | None, null: str | None, typed: dict[str, Typed]
+) -> Iterator[Iterator[sources.Line]]:
     """The records of lines with JSON, each time those that are there."""
     first = 1
-    for lines in arrivals(stream):
-        if kind is Input.json:
-            yield json_lines(lines, first, typed)
+    for lines in sources.arrivals(stream):
+        if kind is sources.Input.json:
+            yield sources.json_lines(lines, first, typed)
         else:
-            yield text_lines(lines, separator, null, first, typed)
+            yield sources.text_lines(lines, separator, null, first, typed)
         first += len(lines)
 
 
@@ -202,7 +169,7 @@ def _reach(settings: dict[str, str]) -> None:
 
 
 def _check_options(
-    kind: Input,
+    kind: sources.Input,
     topic: str | None,
     key: str | None,
     key_separator: str | None,
@@ -211,12 +178,12 @@ def _check_options(
     key_column: str | None,
     value_column: str | None,
 ) -> None:
-    tabular = kind in (Input.arrow, Input.parquet)
-    if kind is Input.lines and topic is None:
+    tabular = kind in (sources.Input.arrow, sources.Input.parquet)
+    if kind is sources.Input.lines and topic is None:
         raise UsageError("where to? Give a topic: monedula produce orders")
     if topic is not None:
         check_name(topic, "; several topics stand in the data, in a field topic")
-    if kind is not Input.lines and (key_separator is not None or null is not None):
+    if kind is not sources.Input.lines and (key_separator is not None or null is not None):
         raise UsageError("--key-separator and --null are for --format lines")
     if not tabular and (key_column or value_column):
         raise UsageError("--key-column and --value-column are for Arrow and Parquet")

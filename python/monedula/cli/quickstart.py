@@ -5,7 +5,7 @@ import sys
 import time
 from typing import Annotated
 
-import typer
+from typer import Option
 
 import monedula
 from monedula.cli.running import command, say
@@ -19,21 +19,20 @@ _RECORDS = 10
 # Seconds between two calls of `Broker.log`, which pass the broker's log lines to `logging`.
 _LOOK = 0.2
 
-EXAMPLES = """
-monedula quickstart
-monedula quickstart --port 0 --once
-"""
-
 
 @command("quickstart")
 def quickstart(
-    port: Annotated[int, typer.Option(help="Where the broker listens, on loopback. 0: any port.")] = 9092,
-    topic: Annotated[str, typer.Option(help="The topic to make.")] = "orders",
-    once: Annotated[bool, typer.Option("--once", help="End when all is shown; otherwise the broker runs on.")] = False,
+    port: Annotated[int, Option(help="Where the broker listens, on loopback. 0: any port.")] = 9092,
+    topic: Annotated[str, Option(help="The topic to make.")] = "orders",
+    once: Annotated[bool, Option("--once", help="End when all is shown; otherwise the broker runs on.")] = False,
 ) -> None:
     """Start a broker, write to it, read from it.
 
     And say what to try next. It needs no Kafka.
+
+    Examples:
+        monedula quickstart
+        monedula quickstart --port 0 --once
     """
     broker = _start(port, topic)
     with broker:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from monedula.admin import DEFAULT, QuotaEntity, QuotaName
 from monedula.cli.administration import Connection, Yes, administration
@@ -11,21 +11,15 @@ from monedula.cli.running import confirm, say
 from monedula.cli.settings import pair
 from monedula.cli.tables import AsJson, show
 
-User = Annotated[str | None, typer.Option("-u", "--user", help="Of this user.")]
-ClientId = Annotated[str | None, typer.Option("--client-id", help="Of this client id; with --user, of both together.")]
-Ip = Annotated[str | None, typer.Option("--ip", help="Of this address.")]
+User = Annotated[str | None, Option("-u", "--user", help="Of this user.")]
+ClientId = Annotated[str | None, Option("--client-id", help="Of this client id; with --user, of both together.")]
+Ip = Annotated[str | None, Option("--ip", help="Of this address.")]
 Default = Annotated[
     list[str] | None,
-    typer.Option("-d", "--default", metavar="TYPE", help="The default of a type: user, client-id or ip. Repeatable."),
+    Option("-d", "--default", metavar="TYPE", help="The default of a type: user, client-id or ip. Repeatable."),
 ]
 
 _TYPES = ("user", "client-id", "ip")
-
-LIST_EXAMPLES = """
-monedula quotas list
-monedula quotas list --user anna --json
-monedula quotas list --default user
-"""
 
 
 @administration("quotas list")
@@ -37,7 +31,13 @@ def list_quotas(
     default: Default = None,
     as_json: AsJson = False,
 ) -> None:
-    """List quotas: all, or those that the options name."""
+    """List quotas: all, or those that the options name.
+
+    Examples:
+        monedula quotas list
+        monedula quotas list --user anna --json
+        monedula quotas list --default user
+    """
     wanted = _entity(user, client_id, ip, default)
     with connection.admin() as admin:
         found = admin.describe_client_quotas(user=wanted.user, client_id=wanted.client_id, ip=wanted.ip)
@@ -49,23 +49,22 @@ def list_quotas(
     show(("user", "client_id", "ip", "quota", "value"), rows, as_json)
 
 
-SET_EXAMPLES = """
-monedula quotas set producer_byte_rate=1000000 --user anna
-monedula quotas set request_percentage=50 consumer_byte_rate=2e6 --default user --client-id reports
-monedula quotas set connection_creation_rate=10 --default ip
-"""
-
-
 @administration("quotas set")
 def set_quotas(
-    quotas: Annotated[list[str], typer.Argument(metavar="NAME=NUMBER...", help="Such as producer_byte_rate=1000000.")],
+    quotas: Annotated[list[str], Argument(metavar="NAME=NUMBER...", help="Such as producer_byte_rate=1000000.")],
     connection: Connection,
     user: User = None,
     client_id: ClientId = None,
     ip: Ip = None,
     default: Default = None,
 ) -> None:
-    """Set quotas of a user, a client id, both together, or an address. Others that it has remain."""
+    """Set quotas of a user, a client id, both together, or an address. Others that it has remain.
+
+    Examples:
+        monedula quotas set producer_byte_rate=1000000 --user anna
+        monedula quotas set request_percentage=50 consumer_byte_rate=2e6 --default user --client-id reports
+        monedula quotas set connection_creation_rate=10 --default ip
+    """
     entity = _named(user, client_id, ip, default)
     values = dict(_quota(text) for text in quotas)
     with connection.admin() as admin:
@@ -73,25 +72,22 @@ def set_quotas(
     say(f"set {', '.join(values)} of {_title(entity)}")
 
 
-REMOVE_EXAMPLES = """
-monedula quotas remove producer_byte_rate --user anna --yes
-monedula quotas remove --default ip --yes
-"""
-
-
 @administration("quotas remove")
 def remove(
     connection: Connection,
-    quotas: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME...", help="Names of quotas; all if left out.")
-    ] = None,
+    quotas: Annotated[list[str] | None, Argument(metavar="NAME...", help="Names of quotas; all if left out.")] = None,
     user: User = None,
     client_id: ClientId = None,
     ip: Ip = None,
     default: Default = None,
     yes: Yes = False,
 ) -> None:
-    """Remove quotas of a user, a client id, both, or an address."""
+    """Remove quotas of a user, a client id, both, or an address.
+
+    Examples:
+        monedula quotas remove producer_byte_rate --user anna --yes
+        monedula quotas remove --default ip --yes
+    """
     entity = _named(user, client_id, ip, default)
     with connection.admin() as admin:
         found = admin.describe_client_quotas(user=entity.user, client_id=entity.client_id, ip=entity.ip, strict=True)
@@ -145,8 +141,4 @@ def _title(entity: QuotaEntity) -> str:
 
 
 HELP = "List, set and remove client quotas."
-COMMANDS = (
-    ("list", list_quotas, LIST_EXAMPLES),
-    ("set", set_quotas, SET_EXAMPLES),
-    ("remove", remove, REMOVE_EXAMPLES),
-)
+COMMANDS = (("list", list_quotas), ("set", set_quotas), ("remove", remove))

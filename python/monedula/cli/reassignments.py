@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from monedula.admin import Admin, Reassignment
 from monedula.cli.administration import Connection, Yes, administration
@@ -27,31 +28,30 @@ _INTERVAL_SECONDS = 1.0
 
 _LIFTED = "; the limit on copying is lifted"
 
-PLAN_EXAMPLES = """
-monedula reassignments plan
-monedula reassignments plan --topic orders --brokers 1 -o plan.json
-monedula reassignments plan --topic orders --replication-factor 1 --json
-"""
-
 
 @administration("reassignments plan")
 def plan(
     connection: Connection,
     topic: OnlyTopics = None,
     brokers: Annotated[
-        str | None, typer.Option(metavar="ID,...", help="The brokers that are to have the replicas; all by default.")
+        str | None, Option(metavar="ID,...", help="The brokers that are to have the replicas; all by default.")
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option("-r", "--replication-factor", min=1, help="Replicas of each partition; else as now.")
+        int | None, Option("-r", "--replication-factor", min=1, help="Replicas of each partition; else as now.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the plan to this file, for `reassignments start`.")
+        Path | None, Option("-o", "--output", help="Write the plan to this file, for `reassignments start`.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Plan which brokers keep which partitions. Evenly, on several racks, with few moves. Changes nothing.
 
     Without --topic, of all topics, Kafka's own included: so a broker that is to go is left out of --brokers.
+
+    Examples:
+        monedula reassignments plan
+        monedula reassignments plan --topic orders --brokers 1 -o plan.json
+        monedula reassignments plan --topic orders --replication-factor 1 --json
     """
     named = None if brokers is None else _ids(brokers)
     if named is not None and replication_factor is not None:
@@ -81,25 +81,18 @@ def plan(
         )
 
 
-START_EXAMPLES = """
-monedula reassignments plan --topic orders -o plan.json && monedula reassignments start plan.json --yes
-monedula reassignments plan --topic orders -o - | monedula reassignments start - --save-current undo.json --yes
-monedula reassignments plan --topic orders -o plan.json && monedula reassignments start plan.json --throttle 10m --yes
-"""
-
-
 @administration("reassignments start")
 def start(
     file: Annotated[
-        Path, typer.Argument(help="A plan: of `reassignments plan`, or of kafka-reassign-partitions; - for a pipe.")
+        Path, Argument(help="A plan: of `reassignments plan`, or of kafka-reassign-partitions; - for a pipe.")
     ],
     connection: Connection,
     save_current: Annotated[
-        Path | None, typer.Option("--save-current", metavar="FILE", help="Write the assignment of now, as a plan.")
+        Path | None, Option("--save-current", metavar="FILE", help="Write the assignment of now, as a plan.")
     ] = None,
     throttled: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--throttle",
             metavar="RATE",
             help="Copy at most so many bytes a second on each broker, as 10m; waits for the end, and lifts the limit.",
@@ -107,7 +100,13 @@ def start(
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """Start the moves of a plan; `reassignments status` follows them."""
+    """Start the moves of a plan; `reassignments status` follows them.
+
+    Examples:
+        monedula reassignments plan --topic orders -o plan.json && monedula reassignments start plan.json --yes
+        monedula reassignments plan --topic orders -o - | monedula reassignments start - --save-current undo.json --yes
+        monedula reassignments plan -t orders -o plan.json && monedula reassignments start plan.json --throttle 10m -y
+    """
     rate = None if throttled is None else rate_of(throttled)
     planned = _read(file)
     with connection.admin() as admin:
@@ -132,19 +131,18 @@ def start(
             _move_throttled(admin, rate, {at: current[at] for at in moves}, moves)
 
 
-STATUS_EXAMPLES = """
-monedula reassignments status
-monedula reassignments status --wait
-"""
-
-
 @administration("reassignments status")
 def status(
     connection: Connection,
-    wait: Annotated[bool, typer.Option("--wait", help="Look every second until no partition moves any more.")] = False,
+    wait: Annotated[bool, Option("--wait", help="Look every second until no partition moves any more.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the partitions that are moving. With replicas, those that come and go, and how much was copied."""
+    """Show the partitions that are moving. With replicas, those that come and go, and how much was copied.
+
+    Examples:
+        monedula reassignments status
+        monedula reassignments status --wait
+    """
     with connection.admin() as admin:
         moves = admin.list_partition_reassignments()
         while wait and moves:
@@ -160,15 +158,14 @@ def status(
         say("no partition moves")
 
 
-CANCEL_EXAMPLES = """
-monedula reassignments cancel --topic orders --yes
-monedula reassignments cancel --yes
-"""
-
-
 @administration("reassignments cancel")
 def cancel(connection: Connection, topic: OnlyTopics = None, yes: Yes = False) -> None:
-    """Cancel moves that have not ended. The replicas stay where they were before."""
+    """Cancel moves that have not ended. The replicas stay where they were before.
+
+    Examples:
+        monedula reassignments cancel --topic orders --yes
+        monedula reassignments cancel --yes
+    """
     with connection.admin() as admin:
         topics = expanded(admin, topic)
         moves = sorted(at for at in admin.list_partition_reassignments() if not topics or at.topic in topics)
@@ -277,9 +274,4 @@ def _read(file: Path) -> Assignment:
 
 
 HELP = "Plan, start, follow and cancel moves of partitions."
-COMMANDS = (
-    ("plan", plan, PLAN_EXAMPLES),
-    ("start", start, START_EXAMPLES),
-    ("status", status, STATUS_EXAMPLES),
-    ("cancel", cancel, CANCEL_EXAMPLES),
-)
+COMMANDS = (("plan", plan), ("start", start), ("status", status), ("cancel", cancel))

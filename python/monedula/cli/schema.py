@@ -5,7 +5,7 @@ import sys
 from enum import StrEnum
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from monedula.cli.administration import Connection, administration
 from monedula.cli.completing import complete_topics
@@ -21,30 +21,29 @@ class Form(StrEnum):
     DDL = "ddl"
 
 
-INFER_EXAMPLES = """
-monedula schema infer orders
-monedula schema infer orders -o ddl
-monedula schema infer orders -o json > orders.json
-"""
-
-
 @administration("schema infer", headings_behind="output")
 def infer(
     connection: Connection,
-    topic: Annotated[str, typer.Argument(help="The topic.", autocompletion=complete_topics)],
+    topic: Annotated[str, Argument(help="The topic.", autocompletion=complete_topics)],
     records: Annotated[
-        int, typer.Option("-n", "--records", min=1, help="How many offsets of each partition, half at each end.")
+        int, Option("-n", "--records", min=1, help="How many offsets of each partition, half at each end.")
     ] = 1000,
-    output: Annotated[Form, typer.Option("-o", "--output", help="A table, Spark's JSON, or Spark's DDL.")] = Form.TABLE,
-    keys: Annotated[bool, typer.Option("--keys", help="Of the keys in place of the values.")] = False,
+    output: Annotated[Form, Option("-o", "--output", help="A table, Spark's JSON, or Spark's DDL.")] = Form.TABLE,
+    keys: Annotated[bool, Option("--keys", help="Of the keys in place of the values.")] = False,
     primitives_as_string: Annotated[
-        bool, typer.Option("--primitives-as-string", help="Numbers and booleans are strings.")
+        bool, Option("--primitives-as-string", help="Numbers and booleans are strings.")
     ] = False,
     prefers_decimal: Annotated[
-        bool, typer.Option("--prefers-decimal", help="Numbers are decimals if 38 digits hold them.")
+        bool, Option("--prefers-decimal", help="Numbers are decimals if 38 digits hold them.")
     ] = False,
 ) -> None:
-    """Infer the schema of JSON records, as Spark does. From the first and the last ones of each partition."""
+    """Infer the schema of JSON records, as Spark does. From the first and the last ones of each partition.
+
+    Examples:
+        monedula schema infer orders
+        monedula schema infer orders -o ddl
+        monedula schema infer orders -o json > orders.json
+    """
     from monedula.cli.settings import settings_of
     from monedula.cli.topic_names import check_name
     from monedula.reading.schema_inference import infer
@@ -74,4 +73,4 @@ def infer(
 
 
 HELP = "Infer the schemas of JSON records."
-COMMANDS = (("infer", infer, INFER_EXAMPLES),)
+COMMANDS = (("infer", infer),)

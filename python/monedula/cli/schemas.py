@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from monedula.cli.administration import Connection, administration
 from monedula.cli.failures import Failure, UsageError
@@ -16,40 +17,39 @@ from monedula.formats.registry import SchemaRegistry
 
 URL = "schema.registry.url"
 
-Subject = Annotated[str, typer.Argument(help="The subject, such as orders-value.")]
-Version = Annotated[int | None, typer.Option("--version", min=1, help="Its version; the latest if left out.")]
-File = Annotated[Path, typer.Argument(help="The file with the schema; - is standard input.")]
-Kind = Annotated[str, typer.Option("--type", metavar="TYPE", help="avro, protobuf or json.")]
+Subject = Annotated[str, Argument(help="The subject, such as orders-value.")]
+Version = Annotated[int | None, Option("--version", min=1, help="Its version; the latest if left out.")]
+File = Annotated[Path, Argument(help="The file with the schema; - is standard input.")]
+Kind = Annotated[str, Option("--type", metavar="TYPE", help="avro, protobuf or json.")]
 References = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--reference",
         metavar="NAME=SUBJECT:VERSION",
         help="A schema that it refers to by this name, and the subject and version that are meant. Repeatable.",
     ),
 ]
 
-LIST_EXAMPLES = """
-monedula schemas list -F registry.properties
-monedula schemas list -F registry.properties --json
-"""
-
 
 @administration("schemas list")
 def list_subjects(connection: Connection, as_json: AsJson = False) -> None:
-    """List the subjects of a registry. The setting schema.registry.url names it."""
+    """List the subjects of a registry. The setting schema.registry.url names it.
+
+    Examples:
+        monedula schemas list -F registry.properties
+        monedula schemas list -F registry.properties --json
+    """
     show(("subject",), [(subject,) for subject in _registry(connection).subjects()], as_json)
-
-
-SHOW_EXAMPLES = """
-monedula schemas show orders-value -F registry.properties
-monedula schemas show orders-value --version 3 -F registry.properties > order.avsc
-"""
 
 
 @administration("schemas show")
 def show_schema(subject: Subject, connection: Connection, version: Version = None, as_json: AsJson = False) -> None:
-    """Write the schema of a subject, as it was registered. With --json it is all that is known of it."""
+    """Write the schema of a subject, as it was registered. With --json it is all that is known of it.
+
+    Examples:
+        monedula schemas show orders-value -F registry.properties
+        monedula schemas show orders-value --version 3 -F registry.properties > order.avsc
+    """
     found = _registry(connection).get(subject, version)
     if not as_json:
         sys.stdout.write(found.schema.rstrip("\n") + "\n")
@@ -59,23 +59,16 @@ def show_schema(subject: Subject, connection: Connection, version: Version = Non
     show(("subject", "version", "id", "type", "references", "schema"), [row], as_json=True)
 
 
-VERSIONS_EXAMPLES = """
-monedula schemas versions orders-value -F registry.properties
-"""
-
-
 @administration("schemas versions")
 def versions(subject: Subject, connection: Connection, as_json: AsJson = False) -> None:
-    """List the versions of a subject, with their ids. By these, records name them."""
+    """List the versions of a subject, with their ids. By these, records name them.
+
+    Examples:
+        monedula schemas versions orders-value -F registry.properties
+    """
     registry = _registry(connection)
     found = [registry.get(subject, number) for number in registry.versions(subject)]
     show(("version", "id", "type"), [(each.version, each.id, each.kind.lower()) for each in found], as_json)
-
-
-REGISTER_EXAMPLES = """
-monedula schemas register orders-value order.avsc -F registry.properties
-monedula schemas register lines-value line.avsc --reference com.example.Item=item:2 -F registry.properties
-"""
 
 
 @administration("schemas register")
@@ -87,17 +80,16 @@ def register(
     reference: References = None,
     as_json: AsJson = False,
 ) -> None:
-    """Register a schema for a subject, and write its id. It is the next version, if there is none with this schema."""
+    """Register a schema for a subject, and write its id. It is the next version, if there is none with this schema.
+
+    Examples:
+        monedula schemas register orders-value order.avsc -F registry.properties
+        monedula schemas register lines-value line.avsc --reference com.example.Item=item:2 -F registry.properties
+    """
     references = _references(reference)
     text, kind = _text(file, _kind(kind)), _kind(kind)
     number = _registry(connection).register(subject, text, kind=kind, references=references)
     show(("id",), [(number,)], as_json)
-
-
-CHECK_EXAMPLES = """
-monedula schemas check orders-value order.avsc -F registry.properties
-monedula schemas check orders-value order.avsc --version 3 -F registry.properties
-"""
 
 
 @administration("schemas check")
@@ -109,7 +101,12 @@ def check(
     kind: Kind = "avro",
     reference: References = None,
 ) -> None:
-    """Check whether a schema is compatible with a subject. If not, the exit code is 1, and the reasons are written."""
+    """Check whether a schema is compatible with a subject. If not, the exit code is 1, and the reasons are written.
+
+    Examples:
+        monedula schemas check orders-value order.avsc -F registry.properties
+        monedula schemas check orders-value order.avsc --version 3 -F registry.properties
+    """
     references = _references(reference)
     text, kind = _text(file, _kind(kind)), _kind(kind)
     reasons = _registry(connection).check(subject, text, version, kind=kind, references=references)
@@ -163,9 +160,9 @@ def _text(file: Path, kind: str) -> str:
 
 HELP = "List, show, register and check schemas in a registry."
 COMMANDS = (
-    ("list", list_subjects, LIST_EXAMPLES),
-    ("show", show_schema, SHOW_EXAMPLES),
-    ("versions", versions, VERSIONS_EXAMPLES),
-    ("register", register, REGISTER_EXAMPLES),
-    ("check", check, CHECK_EXAMPLES),
+    ("list", list_subjects),
+    ("show", show_schema),
+    ("versions", versions),
+    ("register", register),
+    ("check", check),
 )

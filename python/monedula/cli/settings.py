@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from monedula._config.properties import properties
 from monedula._config.providers import PROVIDERS, has_variables
@@ -17,7 +17,7 @@ _DEFAULT_SERVERS = "localhost:9092"
 
 BootstrapServers = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "-b",
         "--bootstrap-servers",
         metavar="HOST:PORT,...",
@@ -26,11 +26,10 @@ BootstrapServers = Annotated[
 ]
 Setting = Annotated[
     list[str] | None,
-    typer.Option("-X", "--setting", metavar="KEY=VALUE", help="A setting of the client by Kafka's name. Repeatable."),
+    Option("-X", "--setting", metavar="KEY=VALUE", help="A setting of the client by Kafka's name. Repeatable."),
 ]
 SettingsFile = Annotated[
-    Path | None,
-    typer.Option("-F", "--settings-file", metavar="FILE", help="A properties file with settings of the client."),
+    Path | None, Option("-F", "--settings-file", metavar="FILE", help="A properties file with settings of the client.")
 ]
 
 _PASSWORD_IN_URL = re.compile(r"https?://[^/?#,]*:[^/?#,]*@")

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from monedula.cli.rendering import escaped
 from monedula.cli.running import say
@@ -16,8 +16,8 @@ from monedula.cli.running import say
 if TYPE_CHECKING:
     from rich.table import Table
 
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
-Headings = Annotated[bool, typer.Option("--headings", help="In a pipe too, begin with the names of the columns.")]
+AsJson = Annotated[bool, Option("--json", help="One JSON object a line.")]
+Headings = Annotated[bool, Option("--headings", help="In a pipe too, begin with the names of the columns.")]
 
 Row = Sequence[object]
 

@@ -1,9 +1,9 @@
 """`monedula tokens`: creates, lists, renews and expires delegation tokens."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from monedula.admin import Admin, DelegationToken
 from monedula.cli.administration import Connection, Yes, administration
@@ -11,52 +11,52 @@ from monedula.cli.failures import Failure
 from monedula.cli.positions import duration_of
 from monedula.cli.running import confirm, say
 from monedula.cli.tables import AsJson, show
+from monedula.types.times import EPOCH
 
-TokenId = Annotated[str, typer.Argument(help="Id of the token.")]
+TokenId = Annotated[str, Argument(help="Id of the token.")]
 
 _COLUMNS = ("token_id", "owner", "renewers", "issued", "expires", "latest")
-
-LIST_EXAMPLES = """
-monedula tokens list
-monedula tokens list --owner User:anna --json
-"""
 
 
 @administration("tokens list")
 def list_tokens(
     connection: Connection,
     owner: Annotated[
-        list[str] | None, typer.Option("--owner", help="Only those of this principal, such as User:anna. Repeatable.")
+        list[str] | None, Option("--owner", help="Only those of this principal, such as User:anna. Repeatable.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List delegation tokens, without their passwords."""
+    """List delegation tokens, without their passwords.
+
+    Examples:
+        monedula tokens list
+        monedula tokens list --owner User:anna --json
+    """
     with connection.admin() as admin:
         tokens = admin.describe_delegation_tokens(owner)
     show(_COLUMNS, [_row(tokens[name]) for name in sorted(tokens)], as_json, spare=("issued", "latest", "renewers"))
-
-
-CREATE_EXAMPLES = """
-monedula tokens create --json > token.json
-monedula tokens create --owner User:anna --renewer User:scheduler --lifetime 7d
-"""
 
 
 @administration("tokens create")
 def create(
     connection: Connection,
     owner: Annotated[
-        str | None, typer.Option("--owner", help="Whose rights it has, such as User:anna; yours if left out.")
+        str | None, Option("--owner", help="Whose rights it has, such as User:anna; yours if left out.")
     ] = None,
     renewer: Annotated[
-        list[str] | None, typer.Option("--renewer", help="Who may renew it beside its owner. Repeatable.")
+        list[str] | None, Option("--renewer", help="Who may renew it beside its owner. Repeatable.")
     ] = None,
     lifetime: Annotated[
-        str | None, typer.Option(help="Until when it can be renewed, such as 7d; as long as the broker allows.")
+        str | None, Option(help="Until when it can be renewed, such as 7d; as long as the broker allows.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a delegation token, and write it to standard output. Its id is a user name, with that password."""
+    """Create a delegation token, and write it to standard output. Its id is a user name, with that password.
+
+    Examples:
+        monedula tokens create --json > token.json
+        monedula tokens create --owner User:anna --renewer User:scheduler --lifetime 7d
+    """
     longest = None if lifetime is None else duration_of(lifetime, "--lifetime")
     with connection.admin() as admin:
         token = admin.create_delegation_token(owner=owner, renewers=renewer or (), max_lifetime=longest)
@@ -64,41 +64,39 @@ def create(
     show((*_COLUMNS, "password"), [(*_row(token), password)], as_json)
 
 
-RENEW_EXAMPLES = """
-monedula tokens renew 8RJqbJ4cQ3Wx8n0kq2vJ1w
-monedula tokens renew 8RJqbJ4cQ3Wx8n0kq2vJ1w --for 1d
-"""
-
-
 @administration("tokens renew")
 def renew(
     token_id: TokenId,
     connection: Connection,
     period: Annotated[
-        str | None, typer.Option("--for", help="For how long from now on, such as 1d; by default the broker decides.")
+        str | None, Option("--for", help="For how long from now on, such as 1d; by default the broker decides.")
     ] = None,
 ) -> None:
-    """Let a token be valid for longer."""
+    """Let a token be valid for longer.
+
+    Examples:
+        monedula tokens renew 8RJqbJ4cQ3Wx8n0kq2vJ1w
+        monedula tokens renew 8RJqbJ4cQ3Wx8n0kq2vJ1w --for 1d
+    """
     length = None if period is None else duration_of(period, "--for")
     with connection.admin() as admin:
         expiry = admin.renew_delegation_token(_found(admin, token_id), period=length)
     say(f"{token_id} expires {_time(expiry)}")
 
 
-EXPIRE_EXAMPLES = """
-monedula tokens expire 8RJqbJ4cQ3Wx8n0kq2vJ1w --yes
-monedula tokens expire 8RJqbJ4cQ3Wx8n0kq2vJ1w --after 1h --yes
-"""
-
-
 @administration("tokens expire")
 def expire(
     token_id: TokenId,
     connection: Connection,
-    after: Annotated[str | None, typer.Option(help="In which time, such as 1h; at once if left out.")] = None,
+    after: Annotated[str | None, Option(help="In which time, such as 1h; at once if left out.")] = None,
     yes: Yes = False,
 ) -> None:
-    """Let a token expire: at once, or earlier than it would."""
+    """Let a token expire: at once, or earlier than it would.
+
+    Examples:
+        monedula tokens expire 8RJqbJ4cQ3Wx8n0kq2vJ1w --yes
+        monedula tokens expire 8RJqbJ4cQ3Wx8n0kq2vJ1w --after 1h --yes
+    """
     length = None if after is None else duration_of(after, "--after")
     when = "at once" if length is None else f"in {after}"
     with connection.admin() as admin:
@@ -121,13 +119,8 @@ def _row(token: DelegationToken) -> tuple[object, ...]:
 
 
 def _time(timestamp_ms: int) -> str:
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp_ms)).isoformat(timespec="seconds")
+    return (EPOCH + timedelta(milliseconds=timestamp_ms)).isoformat(timespec="seconds")
 
 
 HELP = "Create, list, renew and expire delegation tokens."
-COMMANDS = (
-    ("list", list_tokens, LIST_EXAMPLES),
-    ("create", create, CREATE_EXAMPLES),
-    ("renew", renew, RENEW_EXAMPLES),
-    ("expire", expire, EXPIRE_EXAMPLES),
-)
+COMMANDS = (("list", list_tokens), ("create", create), ("renew", renew), ("expire", expire))

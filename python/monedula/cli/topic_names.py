@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from monedula._arguments import is_name
 from monedula.admin import Admin
@@ -16,10 +16,10 @@ _OF_PATTERNS = frozenset("*+?[](){}|^$\\")
 
 PATTERN_HELP = "^REGEX is each topic whose name matches"
 
-Names = Annotated[list[str], typer.Argument(help=f"Names of topics; {PATTERN_HELP}.", autocompletion=complete_topics)]
+Names = Annotated[list[str], Argument(help=f"Names of topics; {PATTERN_HELP}.", autocompletion=complete_topics)]
 OnlyTopics = Annotated[
     list[str] | None,
-    typer.Option("-t", "--topic", help=f"Only this topic; {PATTERN_HELP}. Repeatable.", autocompletion=complete_topics),
+    Option("-t", "--topic", help=f"Only this topic; {PATTERN_HELP}. Repeatable.", autocompletion=complete_topics),
 ]
 
 

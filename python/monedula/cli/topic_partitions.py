@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from monedula.cli.administration import Connection, Partitions, Yes, administration
 from monedula.cli.completing import complete_topics
@@ -14,23 +14,23 @@ from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import PATTERN_HELP, Names, expanded
 from monedula.types.partitions import TopicPartition
 
-OFFSETS_EXAMPLES = """
-monedula topics offsets orders
-monedula topics offsets orders --at "1h ago" --partition 0,1
-"""
-
 
 @administration("topics offsets")
 def offsets(
     names: Names,
     connection: Connection,
     at: Annotated[
-        str, typer.Option(metavar="WHERE", help="earliest, latest, or a time, for the first record that is not older.")
+        str, Option(metavar="WHERE", help="earliest, latest, or a time, for the first record that is not older.")
     ] = "latest",
     partition: Partitions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show offsets of partitions: start, end, or at a time. There is none if no record is that new."""
+    """Show offsets of partitions: start, end, or at a time. There is none if no record is that new.
+
+    Examples:
+        monedula topics offsets orders
+        monedula topics offsets orders --at "1h ago" --partition 0,1
+    """
     place = place_of(at, "--at")
     if isinstance(place, int):
         raise UsageError(f"--at {at}: expected earliest, latest, or a time; '@{abs(place)}' is milliseconds since 1970")
@@ -45,30 +45,27 @@ def offsets(
     show(("topic", "partition", "offset", "timestamp"), rows, as_json)
 
 
-ELECT_EXAMPLES = """
-monedula topics elect-leaders
-monedula topics elect-leaders orders --partition 0
-"""
-
-
 @administration("topics elect-leaders")
 def elect_leaders(
     connection: Connection,
     names: Annotated[
         list[str] | None,
-        typer.Argument(help=f"Names of topics; {PATTERN_HELP}; all by default.", autocompletion=complete_topics),
+        Argument(help=f"Names of topics; {PATTERN_HELP}; all by default.", autocompletion=complete_topics),
     ] = None,
     partition: Partitions = None,
     unclean: Annotated[
         bool,
-        typer.Option(
-            "--unclean", help="Let a replica lead that is not in sync, if no other is alive: RECORDS ARE LOST."
-        ),
+        Option("--unclean", help="Let a replica lead that is not in sync, if no other is alive: RECORDS ARE LOST."),
     ] = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let the first replica of each partition lead again. Those whose leader changed are shown."""
+    """Let the first replica of each partition lead again. Those whose leader changed are shown.
+
+    Examples:
+        monedula topics elect-leaders
+        monedula topics elect-leaders orders --partition 0
+    """
     indexes = partitions_of(partition)
     if not names and (indexes or unclean):
         raise UsageError(f"{'--unclean' if unclean else '--partition'} needs a topic")
@@ -99,4 +96,4 @@ def elect_leaders(
         say("no leader changed")
 
 
-COMMANDS = (("offsets", offsets, OFFSETS_EXAMPLES), ("elect-leaders", elect_leaders, ELECT_EXAMPLES))
+COMMANDS = (("offsets", offsets), ("elect-leaders", elect_leaders))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from monedula.admin import Admin, NewTopic
 from monedula.cli import topic_partitions
@@ -18,24 +18,25 @@ from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import PATTERN_HELP, Names, check_names, expanded, topics_of
 from monedula.types.partitions import TopicPartition
 
-Name = Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=complete_topics)]
-LIST_EXAMPLES = """
-monedula topics list
-monedula topics list '^ord'
-monedula topics list --internal --json
-"""
+Name = Annotated[str, Argument(help="Name of the topic.", autocompletion=complete_topics)]
 
 
 @administration("topics list")
 def list_topics(
     connection: Connection,
     names: Annotated[
-        list[str] | None, typer.Argument(help=f"Only these; {PATTERN_HELP}.", autocompletion=complete_topics)
+        list[str] | None, Argument(help=f"Only these; {PATTERN_HELP}.", autocompletion=complete_topics)
     ] = None,
-    internal: Annotated[bool, typer.Option("--internal", help="Kafka's own topics too.")] = False,
+    internal: Annotated[bool, Option("--internal", help="Kafka's own topics too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List topics with their partitions and replicas."""
+    """List topics with their partitions and replicas.
+
+    Examples:
+        monedula topics list
+        monedula topics list '^ord'
+        monedula topics list --internal --json
+    """
     check_names(names or ())
     with connection.admin() as admin:
         topics = admin.list_topics(internal=internal)
@@ -50,29 +51,28 @@ def list_topics(
     show(names_of_columns, rows, as_json, spare=("topic_id", "replication_factor"))
 
 
-CREATE_EXAMPLES = """
-monedula topics create payments
-monedula topics create payments refunds --partitions 6 --config retention.ms=86400000
-monedula topics create payments --if-not-exists
-"""
-
-
 @administration("topics create")
 def create(
-    names: Annotated[list[str], typer.Argument(help="Names of topics.")],
+    names: Annotated[list[str], Argument(help="Names of topics.")],
     connection: Connection,
     partitions: Annotated[
-        int | None, typer.Option("-p", "--partitions", min=1, help="How many each has; by default the broker decides.")
+        int | None, Option("-p", "--partitions", min=1, help="How many each has; by default the broker decides.")
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option("-r", "--replication-factor", min=1, help="Replicas of each; likewise.")
+        int | None, Option("-r", "--replication-factor", min=1, help="Replicas of each; likewise.")
     ] = None,
     config: Annotated[
-        list[str] | None, typer.Option("-c", "--config", metavar="KEY=VALUE", help="A setting of theirs. Repeatable.")
+        list[str] | None, Option("-c", "--config", metavar="KEY=VALUE", help="A setting of theirs. Repeatable.")
     ] = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Leave alone those that exist.")] = False,
+    if_not_exists: Annotated[bool, Option("--if-not-exists", help="Leave alone those that exist.")] = False,
 ) -> None:
-    """Create topics."""
+    """Create topics.
+
+    Examples:
+        monedula topics create payments
+        monedula topics create payments refunds --partitions 6 --config retention.ms=86400000
+        monedula topics create payments --if-not-exists
+    """
     configs = dict(pair(text, "--config") for text in config or ())
     wanted = [NewTopic(name, partitions, replication_factor, configs) for name in dict.fromkeys(names)]
     with connection.admin() as admin:
@@ -81,20 +81,19 @@ def create(
         say(f"created {topic.name}" + ("" if topic.partitions is None else f", partitions: {topic.partitions}"))
 
 
-DELETE_EXAMPLES = """
-monedula topics delete orders --yes
-monedula topics delete payments --yes --if-exists
-"""
-
-
 @administration("topics delete")
 def delete(
     names: Names,
     connection: Connection,
     yes: Yes = False,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not mind if there is no such topic.")] = False,
+    if_exists: Annotated[bool, Option("--if-exists", help="Do not mind if there is no such topic.")] = False,
 ) -> None:
-    """Delete topics with all of their records."""
+    """Delete topics with all of their records.
+
+    Examples:
+        monedula topics delete orders --yes
+        monedula topics delete payments --yes --if-exists
+    """
     with connection.admin() as admin:
         topics = expanded(admin, names)
         confirm(f"Delete {', '.join(topics)} with all records?", yes)
@@ -102,15 +101,14 @@ def delete(
             say(f"deleted {name}")
 
 
-DESCRIBE_EXAMPLES = """
-monedula topics describe orders
-monedula topics describe orders --json
-"""
-
-
 @administration("topics describe")
 def describe(names: Names, connection: Connection, as_json: AsJson = False) -> None:
-    """Show the partitions of topics. Leader, replicas, those in sync, and which offsets they hold."""
+    """Show the partitions of topics. Leader, replicas, those in sync, and which offsets they hold.
+
+    Examples:
+        monedula topics describe orders
+        monedula topics describe orders --json
+    """
     with connection.admin() as admin:
         topics = admin.describe_topics(expanded(admin, names))
         led = [
@@ -137,27 +135,20 @@ def describe(names: Names, connection: Connection, as_json: AsJson = False) -> N
     )
 
 
-PARTITIONS_EXAMPLES = """
-monedula topics add-partitions orders --to 6
-"""
-
-
 @administration("topics add-partitions")
 def add_partitions(
     name: Name,
-    total: Annotated[int, typer.Option("--to", min=1, help="How many it is to have, those that are there included.")],
+    total: Annotated[int, Option("--to", min=1, help="How many it is to have, those that are there included.")],
     connection: Connection,
 ) -> None:
-    """Give a topic more partitions. Keys that are hashed go to others from then on."""
+    """Give a topic more partitions. Keys that are hashed go to others from then on.
+
+    Examples:
+        monedula topics add-partitions orders --to 6
+    """
     with connection.admin() as admin:
         admin.create_partitions({name: total})
     say(f"{name} has {total} partitions")
-
-
-CONFIGS_EXAMPLES = """
-monedula topics configs orders
-monedula topics configs orders --set retention.ms=86400000 --unset cleanup.policy
-"""
 
 
 @administration("topics configs")
@@ -165,15 +156,20 @@ def configs(
     name: Name,
     connection: Connection,
     sets: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting. Repeatable.")
+        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Change a setting. Repeatable.")
     ] = None,
     unsets: Annotated[
-        list[str] | None, typer.Option("--unset", metavar="KEY", help="Go back to its default. Repeatable.")
+        list[str] | None, Option("--unset", metavar="KEY", help="Go back to its default. Repeatable.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show those too that have their default.")] = False,
+    everything: Annotated[bool, Option("--all", help="Show those too that have their default.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the settings of a topic, or change some. Only those that are not the default are shown."""
+    """Show the settings of a topic, or change some. Only those that are not the default are shown.
+
+    Examples:
+        monedula topics configs orders
+        monedula topics configs orders --set retention.ms=86400000 --unset cleanup.policy
+    """
     changes: dict[str, str | None] = dict(pair(text, "--set") for text in sets or ())
     for key in unsets or ():
         if key in changes:
@@ -193,19 +189,12 @@ def configs(
     show(("name", "value", "source"), rows, as_json, spare=("source",))
 
 
-RECORDS_EXAMPLES = """
-monedula topics delete-records orders --before 10 --yes
-monedula topics delete-records orders --before "7d ago" --yes
-monedula topics delete-records orders --before latest --partition 0 --yes
-"""
-
-
 @administration("topics delete-records")
 def delete_records(
     name: Name,
     before: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="WHERE",
             help="First record to keep: an offset, -N for the last N, a time (as in consume); latest keeps none.",
         ),
@@ -215,7 +204,13 @@ def delete_records(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete the oldest records of a topic, for good. The topic and its offsets stay."""
+    """Delete the oldest records of a topic, for good. The topic and its offsets stay.
+
+    Examples:
+        monedula topics delete-records orders --before 10 --yes
+        monedula topics delete-records orders --before "7d ago" --yes
+        monedula topics delete-records orders --before latest --partition 0 --yes
+    """
     place = place_of(before, "--before")
     if place == "earliest":
         raise UsageError("--before earliest: that is where the topic starts, so nothing would be deleted")
@@ -260,12 +255,12 @@ def _first_kept(
 
 HELP = "List, create, describe, change and delete topics."
 COMMANDS = (
-    ("list", list_topics, LIST_EXAMPLES),
-    ("create", create, CREATE_EXAMPLES),
-    ("describe", describe, DESCRIBE_EXAMPLES),
-    ("configs", configs, CONFIGS_EXAMPLES),
-    ("add-partitions", add_partitions, PARTITIONS_EXAMPLES),
+    ("list", list_topics),
+    ("create", create),
+    ("describe", describe),
+    ("configs", configs),
+    ("add-partitions", add_partitions),
     *topic_partitions.COMMANDS,
-    ("delete-records", delete_records, RECORDS_EXAMPLES),
-    ("delete", delete, DELETE_EXAMPLES),
+    ("delete-records", delete_records),
+    ("delete", delete),
 )

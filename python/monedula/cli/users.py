@@ -6,7 +6,7 @@ from getpass import getpass
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from monedula.admin import ScramDeletion, ScramMechanism, ScramUpsertion, Secret
 from monedula.cli.administration import Connection, Yes, administration
@@ -17,9 +17,9 @@ from monedula.cli.tables import AsJson, show
 
 PASSWORD_VARIABLE = "MONEDULA_USER_PASSWORD"
 
-User = Annotated[str, typer.Argument(help="Name of the user, without User:.")]
+User = Annotated[str, Argument(help="Name of the user, without User:.")]
 Mechanism = Annotated[
-    str, typer.Option("-m", "--mechanism", help="SCRAM-SHA-512 or SCRAM-SHA-256; each has a password of its own.")
+    str, Option("-m", "--mechanism", help="SCRAM-SHA-512 or SCRAM-SHA-256; each has a password of its own.")
 ]
 
 _MECHANISMS: dict[str, ScramMechanism] = {
@@ -28,29 +28,23 @@ _MECHANISMS: dict[str, ScramMechanism] = {
     for name in (mechanism, mechanism.removeprefix("SCRAM-"))
 }
 
-LIST_EXAMPLES = """
-monedula users list
-monedula users list anna --json
-"""
-
 
 @administration("users list")
 def list_users(
     connection: Connection,
-    users: Annotated[list[str] | None, typer.Argument(help="Names of users; all if left out.")] = None,
+    users: Annotated[list[str] | None, Argument(help="Names of users; all if left out.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List users that have a SCRAM password. The mechanisms that it is for are shown."""
+    """List users that have a SCRAM password. The mechanisms that it is for are shown.
+
+    Examples:
+        monedula users list
+        monedula users list anna --json
+    """
     with connection.admin() as admin:
         found = admin.describe_user_scram_credentials(users or None)
     rows = [(user, each.mechanism, each.iterations) for user in sorted(found) for each in found[user]]
     show(("user", "mechanism", "iterations"), rows, as_json)
-
-
-SET_EXAMPLES = """
-monedula users set anna
-monedula users set anna --password-file anna.txt --iterations 16384
-"""
 
 
 @administration("users set")
@@ -58,16 +52,20 @@ def set_password(
     user: User,
     connection: Connection,
     mechanism: Mechanism = "SCRAM-SHA-512",
-    iterations: Annotated[int, typer.Option(min=4096, max=16384, help="Of the hash.")] = 4096,
+    iterations: Annotated[int, Option(min=4096, max=16384, help="Of the hash.")] = 4096,
     password_file: Annotated[
         Path | None,
-        typer.Option("--password-file", metavar="FILE", help="Its first line is the password; - is standard input."),
+        Option("--password-file", metavar="FILE", help="Its first line is the password; - is standard input."),
     ] = None,
 ) -> None:
     """Create a user, or set the password of one.
 
     The password comes from --password-file, from the environment variable MONEDULA_USER_PASSWORD, or is asked for. It
     is no option: everyone on a machine can read the arguments of a command.
+
+    Examples:
+        monedula users set anna
+        monedula users set anna --password-file anna.txt --iterations 16384
     """
     chosen = _mechanism(mechanism)
     upsertion = ScramUpsertion(user, _password(user, password_file), chosen, iterations)
@@ -76,20 +74,19 @@ def set_password(
     say(f"set the {chosen} password of {user}")
 
 
-DELETE_EXAMPLES = """
-monedula users delete anna --yes
-monedula users delete anna --mechanism SCRAM-SHA-256 --yes
-"""
-
-
 @administration("users delete")
 def delete(
     user: User,
     connection: Connection,
-    mechanism: Annotated[str | None, typer.Option("-m", "--mechanism", help="Only the password for this one.")] = None,
+    mechanism: Annotated[str | None, Option("-m", "--mechanism", help="Only the password for this one.")] = None,
     yes: Yes = False,
 ) -> None:
-    """Delete the SCRAM passwords of a user. They are of no use any more; ACLs of the user remain."""
+    """Delete the SCRAM passwords of a user. They are of no use any more; ACLs of the user remain.
+
+    Examples:
+        monedula users delete anna --yes
+        monedula users delete anna --mechanism SCRAM-SHA-256 --yes
+    """
     only = None if mechanism is None else _mechanism(mechanism)
     with connection.admin() as admin:
         (found,) = admin.describe_user_scram_credentials(user).values()
@@ -130,8 +127,4 @@ def _first_line(text: str) -> Secret:
 
 
 HELP = "List, set and delete users that log in by SCRAM."
-COMMANDS = (
-    ("list", list_users, LIST_EXAMPLES),
-    ("set", set_password, SET_EXAMPLES),
-    ("delete", delete, DELETE_EXAMPLES),
-)
+COMMANDS = (("list", list_users), ("set", set_password), ("delete", delete))

@@ -17,13 +17,26 @@ _BOOTSTRAP = ("bootstrap.servers", "metadata.broker.list")
 
 NO_REGISTRY = "give `the setting schema.registry.url`"
 
+KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+"""The columns of batches in their order, if no field is a column of its own."""
+
 _MODES_OF_SPARK = {"PERMISSIVE": "null", "DROPMALFORMED": "drop", "FAILFAST": "fail"}
 
 
 class Typed:
     """Decoding of keys or values: the base of `Json`, `Avro` and `Protobuf`."""
 
-    _DEFAULTS: ClassVar[Mapping[str, Any]] = {}
+    _DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "framing": None,
+        "mode": "fail",
+        "dead_letter": None,
+        "flatten": False,
+        "options": {},
+        "subject": None,
+        "version": None,
+        "references": (),
+        "fields": (),
+    }
     """Arguments that `repr` shows, with their defaults."""
 
     _KIND: ClassVar[str] = ""
@@ -257,15 +270,12 @@ def check_columns(columns: Sequence[str] | None, key: object, value: object) -> 
             fields = {field.partition(": ")[0] for field in given.spec.fields}
             for column in columns:
                 field = column.removeprefix(f"{name}.")
-                if column not in _COLUMNS and field in fields:
+                if column not in KAFKA_COLUMNS and field in fields:
                     raise ArgumentError(
                         f"{column!r} is a field of {name}, and the column {name!r} brings all fields of its schema",
                         argument="columns",
                         hint=f"Give `columns=[{name!r}, ...]`, and `{name}=` a schema of the fields that you want",
                     )
-
-
-_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 
 def _short(given: object) -> str:

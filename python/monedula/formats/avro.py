@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 from monedula._monedula import ColumnSpec
 from monedula.errors import ArgumentError
@@ -74,16 +74,6 @@ class Avro(Typed):
     """
 
     _KIND = "AVRO"
-    _DEFAULTS: ClassVar[Mapping[str, Any]] = {
-        "framing": None,
-        "mode": "fail",
-        "dead_letter": None,
-        "flatten": False,
-        "options": {},
-        "subject": None,
-        "version": None,
-        "references": (),
-    }
 
     def __init__(
         self,

@@ -64,16 +64,7 @@ class Json(Typed):
         Json(id: int64, user: string, mode='drop')
     """
 
-    _DEFAULTS: ClassVar[Mapping[str, Any]] = {
-        "mode": "fail",
-        "dead_letter": None,
-        "flatten": False,
-        "corrupt_record": CORRUPT_RECORD,
-        "framing": None,
-        "subject": None,
-        "version": None,
-        "options": {},
-    }
+    _DEFAULTS: ClassVar[Mapping[str, Any]] = {**Typed._DEFAULTS, "corrupt_record": CORRUPT_RECORD}
     _KIND = "JSON"
 
     def __init__(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from monedula._monedula import ColumnSpec
 from monedula.errors import ArgumentError
@@ -88,16 +88,6 @@ class Protobuf(Typed):
     """
 
     _KIND = "PROTOBUF"
-    _DEFAULTS: ClassVar[Mapping[str, Any]] = {
-        "framing": None,
-        "mode": "fail",
-        "dead_letter": None,
-        "flatten": False,
-        "options": {},
-        "fields": (),
-        "subject": None,
-        "version": None,
-    }
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ datasets calls Python for its rows. So for Arrow's C++ code, this object is a da
 code that bypasses the methods here gets an error, and never takes a topic for an empty one.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, cast
 
 import pyarrow as pa
@@ -20,6 +20,15 @@ from monedula.reading.filters.conditions import Condition, Unknown
 from monedula.reading.filters.substrait import of_pyarrow
 
 _NO_FILE = "/a dataset of monedula is read by its own methods, not as files"
+
+
+def _refusal(name: str) -> Callable[..., NoReturn]:
+    """A method that refuses: what every dataset has, and this one cannot have."""
+
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise ArgumentError(f"a dataset of topics has no {name}(): read a table first, by dataset.to_table(filter=...)")
+
+    return refuse
 
 
 class TopicDataset(ds.FileSystemDataset):
@@ -75,25 +84,12 @@ class TopicDataset(ds.FileSystemDataset):
         batches = self.scanner(columns=["partition"], filter=filter, **options).to_batches()
         return sum(batch.num_rows for batch in batches)
 
-    def replace_schema(self, *arguments: Any, **options: Any) -> NoReturn:
-        """Refuse: the columns are fixed by Kafka's records."""
-        raise _not_possible("replace_schema", arguments, options)
-
-    def get_fragments(self, *arguments: Any, **options: Any) -> NoReturn:
-        """Refuse: there are no files."""
-        raise _not_possible("get_fragments", arguments, options)
-
-    def join(self, *arguments: Any, **options: Any) -> NoReturn:
-        """Refuse: join tables."""
-        raise _not_possible("join", arguments, options)
-
-    def join_asof(self, *arguments: Any, **options: Any) -> NoReturn:
-        """Refuse: join tables."""
-        raise _not_possible("join_asof", arguments, options)
-
-    def sort_by(self, *arguments: Any, **options: Any) -> NoReturn:
-        """Refuse: sort tables."""
-        raise _not_possible("sort_by", arguments, options)
+    # The columns are fixed by Kafka's records, there are no files, and tables are what is joined and sorted.
+    replace_schema: Any = _refusal("replace_schema")
+    get_fragments: Any = _refusal("get_fragments")
+    join: Any = _refusal("join")
+    join_asof: Any = _refusal("join_asof")
+    sort_by: Any = _refusal("sort_by")
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a dataset of topics cannot be pickled: make one where it is used, from the same settings")
@@ -118,7 +114,3 @@ class TopicDataset(ds.FileSystemDataset):
 def _with_columns(batches: Iterable[Batch], names: list[str]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         yield pa.record_batch(batch).select(names)
-
-
-def _not_possible(name: str, *_: object) -> ArgumentError:
-    return ArgumentError(f"a dataset of topics has no {name}(): read a table first, by dataset.to_table(filter=...)")

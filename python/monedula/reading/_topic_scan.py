@@ -8,16 +8,13 @@ from monedula._migration_hints import no_argument
 from monedula._monedula import Batch, ColumnSpec, ReaderCore
 from monedula.config import RawSettings, Settings, raw_settings
 from monedula.consumer._base import MAX_BYTES, MAX_ROWS
-from monedula.formats._typed import Typed, pinned, spec_of
+from monedula.formats._typed import KAFKA_COLUMNS, Typed, pinned, spec_of
 from monedula.reading.filters import Condition, TooManyAlternativesError, Unknown, columns_of
 from monedula.reading.filters.bounded import Range, begin, first_rows, lateness_ms, plan_of
 from monedula.reading.read import TOPICS_SECOND, Bound, RecordStream, bound_of, check_without_dead_letters, targets
 
 Topics = str | tuple[str, int] | Iterable[str] | Iterable[tuple[str, int]]
 Edge = Bound | Mapping[tuple[str, int], Bound]
-
-KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-"""The columns of batches in their order, if no field is a column of its own."""
 
 _SMALL_ROWS = 10_000
 _SMALL_FETCH = (("fetch.max.bytes", 64 << 10), ("max.partition.fetch.bytes", 64 << 10))

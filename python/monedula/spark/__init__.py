@@ -20,7 +20,7 @@ __all__ = ["LagListener", "register"]
 def __getattr__(name: str) -> object:
     # Imported on first use: workers, and tests of the modules that do not need Spark, must not import pyspark.
     if name == "LagListener":
-        _default_source()
+        _registered_source()
         from monedula.spark.listener import LagListener
 
         return LagListener
@@ -40,21 +40,19 @@ def register(spark: "SparkSession") -> None:
     Raises:
         ImportError: if PySpark is not installed, or older than 4.0.
     """
-    _default_source()
+    source = _registered_source()
     from pyspark.errors import AnalysisException
 
-    from monedula.spark.registered import RegisteredSource
-
     try:
-        spark.dataSource.register(RegisteredSource)
+        spark.dataSource.register(source)
     except AnalysisException as error:
         # Spark 4.0 refuses to register a data source that it has found by itself.
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
 
 
-def _default_source() -> "type[DataSource]":
+def _registered_source() -> "type[DataSource]":
     # If Spark is missing, the import raises an ImportError that says what to install.
-    from pyspark_monedula import DefaultSource
+    from pyspark_monedula import RegisteredSource
 
-    return DefaultSource
+    return RegisteredSource

@@ -11,8 +11,8 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from monedula.config import raw_settings
 from monedula.errors import ArgumentError, ConfigError
 from monedula.spark.commits import Failures, GroupCommitter
-from monedula.spark.kafka_settings import PREFIX, kafka_settings
 from monedula.spark.offsets import PartitionOffsets, StreamOffset
+from monedula.spark.options.kafka_settings import PREFIX, kafka_settings
 from monedula.types.partitions import TopicPartition
 
 if TYPE_CHECKING:

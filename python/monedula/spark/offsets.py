@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from monedula.errors import ConfigError
+from monedula.spark.options.values import INT_MAX, LONG_MAX
 from monedula.types.partitions import TopicPartition
 
 PartitionOffsets = dict[TopicPartition, int]
@@ -24,8 +25,6 @@ LATEST_OFFSET = -1
 START_KEY = "$start"
 """The key of the resolved starts in the JSON of a stream's offset; no topic can have this name."""
 
-_LONG_MAX = (1 << 63) - 1
-_INT_MAX = (1 << 31) - 1
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _KEY = re.compile(r"[+]?[0-9]{1,10}")
 _PARTITION_KEY = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -68,9 +67,9 @@ def from_dict(data: object) -> PartitionOffsets:
         if not isinstance(partitions, Mapping):
             raise _foreign(f"{_short(topic)} has {_short(partitions)}, no map of partitions")
         for number, offset in partitions.items():
-            if not isinstance(number, str) or not _PARTITION_KEY.fullmatch(number) or int(number) > _INT_MAX:
+            if not isinstance(number, str) or not _PARTITION_KEY.fullmatch(number) or int(number) > INT_MAX:
                 raise _foreign(f"{_short(topic)} has {_short(number)}, which is no partition's number")
-            if not _is_whole(offset) or not 0 <= offset <= _LONG_MAX:
+            if not _is_whole(offset) or not 0 <= offset <= LONG_MAX:
                 raise _foreign(f"partition {topic}-{number} has {_short(offset)}, which is no offset")
             offsets[TopicPartition(topic, int(number))] = offset
     return offsets
@@ -149,7 +148,7 @@ def parse_assign(text: str, option_name: str = "assign") -> tuple[TopicPartition
         if not isinstance(numbers, list):
             raise _unexpected(text, option_name, _ASSIGN_EXAMPLE)
         for number in numbers:
-            if not _is_whole(number) or not 0 <= number <= _INT_MAX:
+            if not _is_whole(number) or not 0 <= number <= INT_MAX:
                 raise _unexpected(text, option_name, _ASSIGN_EXAMPLE)
             partitions.add(TopicPartition(topic, number))
     return tuple(sorted(partitions))
@@ -161,7 +160,7 @@ def _parse_numbers(text: str, option_name: str, example: str) -> PartitionOffset
         if not isinstance(partitions, dict):
             raise _unexpected(text, option_name, example)
         for key, number in partitions.items():
-            if not _KEY.fullmatch(key) or int(key) > _INT_MAX or not _is_whole(number) or abs(number) > _LONG_MAX:
+            if not _KEY.fullmatch(key) or int(key) > INT_MAX or not _is_whole(number) or abs(number) > LONG_MAX:
                 raise _unexpected(text, option_name, example)
             numbers[TopicPartition(topic, int(key))] = number
     return numbers

@@ -30,7 +30,16 @@ _NUMBERS = {
 }
 """The least and the most, and what it is."""
 
-_TEXTS = {"host": "127.0.0.1", "first_use": "once", "security": "SASL_SSL", "client_auth": "required"}
+_KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "host": (str, "a text such as '127.0.0.1'"),
+    "first_use": (str, "a text such as 'once'"),
+    "security": (str, "a text such as 'SASL_SSL'"),
+    "client_auth": (str, "a text such as 'required'"),
+    "unsecured_tokens": (bool, "True or False"),
+    "client_metrics": (bool, "True or False"),
+    "data_dir": ((str, PathLike, type(None)), "the path of a directory"),
+}
+"""The types of values, and what they are."""
 
 
 def check_versions(versions: Mapping[str, int] | None) -> None:
@@ -55,24 +64,12 @@ def check_numbers(**arguments: object) -> dict[str, int]:
     return numbers
 
 
-def check_texts(**arguments: object) -> None:
-    """Check that arguments are texts."""
+def check_kinds(**arguments: object) -> None:
+    """Check that arguments are texts, paths, or `True` or `False`."""
     for name, given in arguments.items():
-        if not isinstance(given, str):
-            raise ConfigError(f"{name}={given!r}: expected a text such as {_TEXTS[name]!r}", key=name)
-
-
-def check_switches(**arguments: object) -> None:
-    """Check that arguments are `True` or `False`."""
-    for name, given in arguments.items():
-        if not isinstance(given, bool):
-            raise ConfigError(f"{name}={given!r}: expected True or False", key=name)
-
-
-def check_data_dir(given: object) -> None:
-    """Check that it is a path."""
-    if given is not None and not isinstance(given, (str, PathLike)):
-        raise ConfigError(f"data_dir={given!r}: expected the path of a directory", key="data_dir")
+        kinds, what = _KINDS[name]
+        if not isinstance(given, kinds):
+            raise ConfigError(f"{name}={given!r}: expected {what}", key=name)
 
 
 def check_users(users: object) -> None:

@@ -8,17 +8,7 @@ from typing import Any, Literal, Self
 from monedula._migration_hints import tells
 from monedula._monedula import BrokerCore
 from monedula.errors import ConfigError
-from monedula.testing.arguments import (
-    check_acls,
-    check_data_dir,
-    check_lists,
-    check_mappings,
-    check_numbers,
-    check_switches,
-    check_texts,
-    check_users,
-    check_versions,
-)
+from monedula.testing import arguments, state
 from monedula.testing.faults import Fault, FaultSetter
 from monedula.testing.records import Headers, RecordLike, Timestamps, records_of
 from monedula.testing.registry_control import RegistryControl, RegistryOptions, registry_options
@@ -31,19 +21,7 @@ from monedula.testing.security import (
     enabled_mechanisms,
     principal_of,
 )
-from monedula.testing.state import (
-    Connection,
-    Exchange,
-    Group,
-    GroupListing,
-    LogLine,
-    PushedMetrics,
-    connection_of,
-    exchange_of,
-    group_of,
-    listing_of,
-    pushed_of,
-)
+from monedula.testing.state import Connection, Exchange, Group, GroupListing, LogLine, PushedMetrics
 
 Topics = Mapping[str, int] | Sequence[str]
 """Topics to create, with their partition counts: `{"orders": 3}` or `["orders:3"]`."""
@@ -133,7 +111,7 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
         if clock not in ("system", "manual"):
             raise ConfigError(f'clock: {clock!r} is none; there are "system" and "manual"')
         try:
-            numbers = check_numbers(
+            numbers = arguments.check_numbers(
                 nodes=nodes,
                 port=port,
                 first_node_id=first_node_id,
@@ -142,15 +120,16 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
                 max_reauth_ms=max_reauth_ms,
                 **({} if control_port is None else {"control_port": control_port}),
             )
-            check_texts(host=host, first_use=first_use, security=security, client_auth=client_auth)
-            check_switches(unsecured_tokens=unsecured_tokens, client_metrics=client_metrics)
-            check_data_dir(data_dir)
-            check_users(users)
-            check_lists(listeners=listeners, mechanisms=mechanisms, super_users=super_users, racks=racks, acls=acls)
+            arguments.check_kinds(host=host, first_use=first_use, security=security, client_auth=client_auth)
+            arguments.check_kinds(unsecured_tokens=unsecured_tokens, client_metrics=client_metrics, data_dir=data_dir)
+            arguments.check_users(users)
+            arguments.check_lists(
+                listeners=listeners, mechanisms=mechanisms, super_users=super_users, racks=racks, acls=acls
+            )
             acls = list(acls)
-            check_acls(acls)
-            check_mappings(settings=settings, max_versions=max_versions)
-            check_versions(max_versions)
+            arguments.check_acls(acls)
+            arguments.check_mappings(settings=settings, max_versions=max_versions)
+            arguments.check_versions(max_versions)
             of_registry = registry_options(registry)
         except ConfigError:
             users, registry = None, False  # tools that show local variables would show the passwords
@@ -453,7 +432,7 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
 
     def groups(self) -> list[GroupListing]:
         """All groups, as ListGroups returns them."""
-        return [listing_of(group) for group in self._control("groups")]
+        return [state.listing_of(group) for group in self._control("groups")]
 
     def group(self, group: str) -> Group:
         """The group with its members, their assignments and the committed offsets.
@@ -466,19 +445,19 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
         Raises:
             BrokerCommandError: no node coordinates the group, or its coordinator is loading.
         """
-        return group_of(self._control("group", group=group))
+        return state.group_of(self._control("group", group=group))
 
     def connections(self) -> list[Connection]:
         """The clients' connections, each with the request that is not answered yet."""
-        return [connection_of(connection) for connection in self._control("connections")]
+        return [state.connection_of(connection) for connection in self._control("connections")]
 
     def requests(self) -> list[Exchange]:
         """The last requests of clients with what became of them, the oldest first: at most 100."""
-        return [exchange_of(exchange) for exchange in self._control("requests")]
+        return [state.exchange_of(exchange) for exchange in self._control("requests")]
 
     def client_metrics(self) -> list[PushedMetrics]:
         """What clients pushed to this broker (KIP-714), the oldest first; of very many the newest ones."""
-        return [pushed_of(push) for push in self._control("client_metrics")]
+        return [state.pushed_of(push) for push in self._control("client_metrics")]
 
     def log(self) -> list[LogLine]:
         """The last lines of the broker's log, the oldest first.

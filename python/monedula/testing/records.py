@@ -1,10 +1,11 @@
 """Converts the records given to `Broker.append` into the form of the broker's core."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from monedula.errors import ArgumentError
+from monedula.types.times import EPOCH
 
 Data = bytes | str | None
 """A key or a value; a str is encoded as UTF-8."""
@@ -20,12 +21,11 @@ Headers = Mapping[str, Data] | Sequence[tuple[str, Data]]
 Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]
 """A record in the core's form: key, value, headers, timestamp in milliseconds or `None`."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 def records_of(records: Iterable[RecordLike] | object, timestamps: Timestamps, headers: Headers) -> list[Row]:
     """The records, or the rows of a table, in the core's form."""
-    common = [(name, _data(value)) for name, value in _pairs(headers)]
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    common = [(name, _data(value)) for name, value in pairs]
     if hasattr(records, "__arrow_c_stream__"):
         rows = _rows_of_table(records)
     elif isinstance(records, str | bytes | Mapping) or not isinstance(records, Iterable):
@@ -70,10 +70,6 @@ def _headers_of(headers: Any) -> list[tuple[str, bytes | None]]:
     return [(header["key"], _data(header["value"])) for header in headers or ()]
 
 
-def _pairs(headers: Headers) -> Iterable[tuple[str, Data]]:
-    return headers.items() if isinstance(headers, Mapping) else headers
-
-
 def _times(timestamps: Timestamps, count: int) -> Sequence[int | None]:
     if timestamps is None or isinstance(timestamps, int | datetime):
         return [None if timestamps is None else _milliseconds(timestamps)] * count
@@ -84,9 +80,7 @@ def _times(timestamps: Timestamps, count: int) -> Sequence[int | None]:
 
 def _milliseconds(time: int | datetime) -> int:
     if isinstance(time, datetime):
-        aware = time if time.tzinfo else time.astimezone()
-        since = aware - _EPOCH
-        return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
+        return ((time if time.tzinfo else time.astimezone()) - EPOCH) // timedelta(milliseconds=1)
     return time
 
 

@@ -1,9 +1,11 @@
 """The state of an embedded broker as dataclasses: groups, members, connections, log lines."""
 
 from base64 import b64decode
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, TypeVar, cast
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,61 +178,37 @@ class LogLine(NamedTuple):
 
 def listing_of(group: Mapping[str, Any]) -> GroupListing:
     """The `GroupListing` for an entry of the command `groups`."""
-    return GroupListing(
-        group["group"], group["state"], group["type"].lower(), group["protocol_type"], group["coordinator"]
-    )
+    return _made(GroupListing, group, type=group["type"].lower())
 
 
 def exchange_of(exchange: Mapping[str, Any]) -> Exchange:
     """The `Exchange` for an entry of the command `requests`."""
-    return Exchange(**{**exchange, "faults": tuple(exchange["faults"])})
+    return _made(Exchange, exchange, faults=tuple(exchange["faults"]))
 
 
 def pushed_of(push: Mapping[str, Any]) -> PushedMetrics:
     """The `PushedMetrics` for an entry of the command `client_metrics`."""
-    return PushedMetrics(**{**push, "metrics": b64decode(push["metrics"])})
+    return _made(PushedMetrics, push, metrics=b64decode(push["metrics"]))
 
 
 def group_of(group: Mapping[str, Any]) -> Group:
     """The `Group` for the result of the command `group`."""
     topics = group["offsets"].items()
-    offsets = {
-        (topic, int(index)): found["offset"] for topic, partitions in topics for index, found in partitions.items()
-    }
-    return Group(
-        group=group["group"],
-        state=group["state"],
-        type=group["type"],
-        coordinator=group["coordinator"],
-        members=tuple(_member_of(member) for member in group["members"]),
-        offsets=offsets,
+    return _made(
+        Group,
+        group,
+        members=tuple(_made(Member, each, subscribed=tuple(each.get("subscribed", ()))) for each in group["members"]),
+        offsets={(topic, int(index)): found["offset"] for topic, known in topics for index, found in known.items()},
         protocol=group.get("protocol") or group.get("assignor") or "",
-        group_epoch=group.get("group_epoch"),
-        assignment_epoch=group.get("assignment_epoch"),
     )
 
 
 def connection_of(connection: Mapping[str, Any]) -> Connection:
     """The `Connection` for an entry of the command `connections`."""
-    return Connection(
-        connection["node"],
-        connection["host"],
-        connection["client_id"],
-        connection["requests"],
-        connection["waits_for"],
-        connection["principal"],
-    )
+    return _made(Connection, connection)
 
 
-def _member_of(member: Mapping[str, Any]) -> Member:
-    return Member(
-        member_id=member["member_id"],
-        instance_id=member["instance_id"],
-        client_id=member["client_id"],
-        client_host=member["client_host"],
-        assignment=member["assignment"],
-        target_assignment=member.get("target_assignment"),
-        member_epoch=member.get("member_epoch"),
-        subscribed=tuple(member.get("subscribed", ())),
-        subscribed_regex=member.get("subscribed_regex"),
-    )
+def _made(kind: Callable[..., T], given: Mapping[str, Any], **converted: Any) -> T:
+    """A dataclass of what a command answers, without what it has no field for."""
+    known = {each.name: given[each.name] for each in fields(cast("Any", kind)) if each.name in given}
+    return kind(**{**known, **converted})

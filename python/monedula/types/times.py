@@ -12,7 +12,7 @@ TIME_TEXTS = (
 EXPECTED_TIME = f"an aware datetime, or a text: {TIME_TEXTS}"
 """Accepted forms of a time, for messages."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AGO = re.compile(r"(?:-(\d+)\s*([a-z]+)|(\d+)\s*([a-z]+)\s+ago)")
 _UNITS = {
     **dict.fromkeys(("s", "sec", "second", "seconds"), timedelta(seconds=1)),
@@ -38,7 +38,7 @@ def time_of(text: str) -> datetime | None:
             unit = _UNITS.get(ago[2] or ago[4])
             return None if unit is None else datetime.now(UTC) - int(ago[1] or ago[3]) * unit
         if re.fullmatch(r"@\d+", text):
-            return _EPOCH + timedelta(milliseconds=int(text[1:]))
+            return EPOCH + timedelta(milliseconds=int(text[1:]))
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
         return None

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from monedula import TopicPartition
-from monedula.spark.planning import OffsetRange
+from monedula.spark.source.planning import OffsetRange
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from monedula.spark.sink import TAKES_ARROW
+from monedula.spark.sink.sink import TAKES_ARROW
 from pyspark import __version__
 from pyspark.sql import DataFrame, Row, SparkSession
 

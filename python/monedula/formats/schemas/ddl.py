@@ -18,14 +18,9 @@ MAX_DEPTH = 64
 """Limit on the nesting of types: the decoder's."""
 
 _UNSUPPORTED = {
-    "char": "use string",
-    "varchar": "use string",
-    "interval": "use string",
+    **dict.fromkeys(("char", "varchar", "interval", "void", "time"), "use string"),
     "variant": "use string: it takes any value as its source text",
-    "void": "use string",
-    "time": "use string",
 }
-
 
 _ELSEWHERE = {
     **dict.fromkeys(("str", "text", "utf8", "large_string", "object", "json", "uuid"), "string"),
@@ -53,26 +48,18 @@ def scalar(word: str) -> "pa.DataType | None":
 
     types: dict[str, pa.DataType] = {
         "boolean": pa.bool_(),
-        "tinyint": pa.int8(),
-        "byte": pa.int8(),
-        "smallint": pa.int16(),
-        "short": pa.int16(),
-        "int": pa.int32(),
-        "integer": pa.int32(),
-        "bigint": pa.int64(),
-        "long": pa.int64(),
-        "float": pa.float32(),
-        "real": pa.float32(),
+        **dict.fromkeys(("tinyint", "byte"), pa.int8()),
+        **dict.fromkeys(("smallint", "short"), pa.int16()),
+        **dict.fromkeys(("int", "integer"), pa.int32()),
+        **dict.fromkeys(("bigint", "long"), pa.int64()),
+        **dict.fromkeys(("float", "real"), pa.float32()),
         "double": pa.float64(),
         "string": pa.string(),
         "binary": pa.binary(),
         "date": pa.date32(),
-        "timestamp": pa.timestamp("us", "UTC"),
-        "timestamp_ltz": pa.timestamp("us", "UTC"),
+        **dict.fromkeys(("timestamp", "timestamp_ltz"), pa.timestamp("us", "UTC")),
         "timestamp_ntz": pa.timestamp("us"),
-        "decimal": pa.decimal128(10, 0),
-        "dec": pa.decimal128(10, 0),
-        "numeric": pa.decimal128(10, 0),
+        **dict.fromkeys(("decimal", "dec", "numeric"), pa.decimal128(10, 0)),
     }
     return types.get(word.lower())
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any
@@ -10,12 +10,11 @@ from typing import Any
 from monedula.errors import ArgumentError
 from monedula.reading.filters.conditions import COLUMNS, And, Condition, Not, Numbers, Or, Topic
 from monedula.reading.filters.intervals import OPERATORS, compared, normal
-from monedula.types.times import EXPECTED_TIME, time_of
+from monedula.types.times import EPOCH, EXPECTED_TIME, time_of
 
 _ALIASES = {"=": "==", "<>": "!="}
 _EXAMPLE = '[("timestamp", ">=", "1h ago"), ("partition", "in", [0, 3])]'
 _EXPECTED = f"expected tuples such as {_EXAMPLE}, or an expression of pyarrow or polars"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def of_tuples(where: object) -> Condition:
@@ -129,7 +128,7 @@ def time_us(value: object, part: object) -> int | Fraction:
             )
         # Handle pandas.Timestamp, a subclass whose differences have nanoseconds as well.
         plain = datetime.fromisoformat(time.isoformat(timespec="microseconds"))
-        return (plain - _EPOCH) // timedelta(microseconds=1) + Fraction(getattr(time, "nanosecond", 0), 1000)
+        return (plain - EPOCH) // timedelta(microseconds=1) + Fraction(getattr(time, "nanosecond", 0), 1000)
     if isinstance(time, bool) or not hasattr(time, "__index__"):
         hint = f"; a day is text: {value.isoformat()!r}" if isinstance(value, date) else ""
         if isinstance(value, float):

@@ -4,26 +4,37 @@ Parsing them sends no requests: what depends on the cluster is checked when the 
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from monedula._arguments import is_name
 from monedula.config import HiddenValues
 from monedula.errors import ConfigError
-from monedula.spark import bounds
-from monedula.spark.bounds import Bound, Latest
-from monedula.spark.kafka_settings import PREFIX, client_keys, kafka_settings
+from monedula.formats._typed import KAFKA_COLUMNS
 from monedula.spark.offsets import parse_assign
-from monedula.spark.pattern import topic_pattern
-from monedula.spark.typed import FROM_OPTIONS, TypedColumn, typed_columns
-from monedula.spark.typed import OPTIONS as TYPED_OPTIONS
-from monedula.spark.values import INT_MAX, boolean, edit_distance, size_bytes, time_ms, whole_number
+from monedula.spark.options.kafka_settings import kafka_settings
+from monedula.spark.options.names import check_names
+from monedula.spark.options.values import (
+    INT_MAX,
+    LONG_MAX,
+    bad_value,
+    boolean,
+    refused,
+    size_bytes,
+    time_ms,
+    whole_number,
+)
+from monedula.spark.source import bounds
+from monedula.spark.source.bounds import Bound, Latest
+from monedula.spark.source.pattern import topic_pattern
+from monedula.spark.source.typed import FROM_OPTIONS, TypedColumn, typed_columns
+from monedula.spark.source.typed import OPTIONS as TYPED_OPTIONS
 from monedula.types.partitions import TopicPartition
 
 _LOGGER = logging.getLogger("monedula.spark")
 
-COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+COLUMNS = KAFKA_COLUMNS
 """All columns of the source, in the schema's order."""
 
 
@@ -204,7 +215,7 @@ class _Numbers:
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = options
 
-    def optional(self, name: str, minimum: int, maximum: int = (1 << 63) - 1) -> int | None:
+    def optional(self, name: str, minimum: int, maximum: int = LONG_MAX) -> int | None:
         text = self._options.get(name.lower())
         return None if text is None else whole_number(name, text, minimum, maximum)
 
@@ -212,7 +223,7 @@ class _Numbers:
         number = self.optional(name, minimum)
         return default if number is None else number
 
-    def positive(self, name: str, maximum: int = (1 << 63) - 1) -> int | None:
+    def positive(self, name: str, maximum: int = LONG_MAX) -> int | None:
         number = self.optional(name, -maximum, maximum)
         if number is not None and number <= 0:
             raise ConfigError(f"{name} must be positive", key=name)
@@ -254,10 +265,10 @@ def _selection(options: Mapping[str, str]) -> Selection:
             raise ConfigError(message, key="subscribe")
         for topic in topics:
             if not is_name(topic):
-                raise ConfigError(
-                    f"option 'subscribe' is '{text}': '{topic}' is no topic's name; names are separated by commas, as "
-                    "in option('subscribe', 'orders,returns'), and a pattern is given as the option subscribePattern",
-                    key="subscribe",
+                raise refused(
+                    "subscribe",
+                    f"is '{text}': '{topic}' is no topic's name; names are separated by commas, as in "
+                    "option('subscribe', 'orders,returns'), and a pattern is given as the option subscribePattern",
                 )
         return Subscribe(tuple(topics))
     if name == "assign":
@@ -281,7 +292,7 @@ def _no_match(options: Mapping[str, str]) -> Literal["error", "latest"]:
         case "latest":
             return "latest"
         case text:
-            raise ConfigError(f"option '{name}' is '{text}': expected error or latest", key=name)
+            raise bad_value(name, text, "error or latest")
 
 
 def _columns(options: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -292,31 +303,6 @@ def _columns(options: Mapping[str, str]) -> tuple[str, ...] | None:
     wanted = set()
     for name in (part.strip() for part in text.split(",")):
         if name.lower() not in canonical:
-            message = (
-                f"option 'columns' is '{text}': there is no column '{name}'; expected some of {', '.join(COLUMNS)}"
-            )
-            raise ConfigError(message, key="columns")
+            raise refused("columns", f"is '{text}': there is no column '{name}'; expected some of {', '.join(COLUMNS)}")
         wanted.add(canonical[name.lower()])
     return tuple(column for column in COLUMNS if column in wanted)
-
-
-def check_names(options: Mapping[str, str], names: Collection[str], passed_along: Collection[str]) -> None:
-    """Refuse names that look like misspelled options, and warn of unknown ones.
-
-    Args:
-        options: the given options, names in lower case.
-        names: all options, except those that begin with `kafka.`.
-        passed_along: names, in lower case, that are ignored without a warning.
-    """
-    known = {name.lower(): name for name in names}
-    ignored = []
-    for name in options:
-        if name in known or name in passed_along or name.startswith((PREFIX, "_")):
-            continue
-        distance, nearest = min((edit_distance(name, candidate), candidate) for candidate in known)
-        if distance <= min(2, len(nearest) // 4):
-            message = f"option '{name}' is not known; did you mean '{known[nearest]}'?"
-            raise ConfigError(message, key=name)
-        ignored.append(f"{name} (did you mean {PREFIX}{name}?)" if name in client_keys() else name)
-    if ignored:
-        _LOGGER.warning("options that are not known are ignored: %s", ", ".join(ignored))

@@ -1,4 +1,4 @@
-"""The start and end of a query as the options give them; `monedula.spark.resolving` turns them into offsets."""
+"""The start and end of a query as the options give them; `Cluster.resolve` turns them into offsets."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from monedula.spark.offsets import (
     partition_text,
     partitions_text,
 )
-from monedula.spark.values import LONG_MAX
+from monedula.spark.options.values import LONG_MAX
 
 
 @dataclass(frozen=True)
@@ -60,21 +60,15 @@ def start_bound(options: Mapping[str, str], default: Bound) -> Bound:
 def batch_bounds(options: Mapping[str, str]) -> tuple[Bound, Bound]:
     """The start and end of a batch query; earliest and latest if not given."""
     start = start_bound(options, Earliest())
-    if isinstance(start, Latest):
-        message = "startingOffsets: starting offset can't be latest for batch queries on Kafka"
-        raise ConfigError(message, key="startingOffsets")
-    if isinstance(start, Offsets):
-        for partition in _with_offset(start, LATEST_OFFSET):
-            message = f"startingOffsets for {partition} can't be latest for batch queries on Kafka"
-            raise ConfigError(message, key="startingOffsets")
+    if start == Latest():
+        raise _refused("startingOffsets", "startingOffsets: starting offset can't be latest")
+    for partition in _with_offset(start, LATEST_OFFSET):
+        raise _refused("startingOffsets", f"startingOffsets for {partition} can't be latest")
     end = _bound(options, ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets"), Latest())
-    if isinstance(end, Earliest):
-        message = "endingOffsets: ending offset can't be earliest for batch queries on Kafka"
-        raise ConfigError(message, key="endingOffsets")
-    if isinstance(end, Offsets):
-        for partition in _with_offset(end, EARLIEST_OFFSET):
-            message = f"ending offset for {partition} can't be earliest for batch queries on Kafka"
-            raise ConfigError(message, key="endingOffsets")
+    if end == Earliest():
+        raise _refused("endingOffsets", "endingOffsets: ending offset can't be earliest")
+    for partition in _with_offset(end, EARLIEST_OFFSET):
+        raise _refused("endingOffsets", f"ending offset for {partition} can't be earliest")
     if isinstance(start, Offsets) and isinstance(end, Offsets):
         _check_order("offset", "endingOffsets", start.offsets, end.offsets)
     if isinstance(start, Timestamps) and isinstance(end, Timestamps):
@@ -109,8 +103,13 @@ def _offsets(text: str, name: str) -> Bound:
     return ends.get(text.lower()) or Offsets(parse_offsets(text, name))
 
 
-def _with_offset(bound: Offsets, wanted: int) -> list[str]:
-    return [partition_text(partition) for partition, offset in sorted(bound.offsets.items()) if offset == wanted]
+def _with_offset(bound: Bound, wanted: int) -> list[str]:
+    offsets = bound.offsets if isinstance(bound, Offsets) else {}
+    return [partition_text(partition) for partition, offset in sorted(offsets.items()) if offset == wanted]
+
+
+def _refused(key: str, reason: str) -> ConfigError:
+    return ConfigError(f"{reason} for batch queries on Kafka", key=key)
 
 
 def _check_order(what: str, key: str, start: PartitionOffsets, end: PartitionOffsets) -> None:

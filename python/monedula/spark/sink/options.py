@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from monedula.config import HiddenValues
-from monedula.spark import options as source
-from monedula.spark.producer_settings import producer_settings
-from monedula.spark.typed import FROM_OPTIONS
-from monedula.spark.value_encoding import OPTIONS as WRITTEN_OPTIONS
-from monedula.spark.value_encoding import TO_OPTIONS, EncodedColumn, encoded_columns
-from monedula.spark.values import boolean
+from monedula.spark.options.kafka_settings import producer_settings
+from monedula.spark.options.names import check_names
+from monedula.spark.options.values import boolean
+from monedula.spark.sink.encoding import OPTIONS as WRITTEN_OPTIONS
+from monedula.spark.sink.encoding import TO_OPTIONS, EncodedColumn, encoded_columns
+from monedula.spark.source import options as source
+from monedula.spark.source.typed import FROM_OPTIONS
 
 OPTIONS = ("topic", "includeHeaders", *WRITTEN_OPTIONS)
 """All options of the sink, except those that begin with `kafka.`."""
@@ -36,7 +37,7 @@ class SinkOptions:
     def parse(cls, raw: Mapping[str, str]) -> "SinkOptions":
         """Parse the options; warns of options that have no effect."""
         options = HiddenValues((name.lower(), str(value)) for name, value in raw.items())
-        source.check_names(options, OPTIONS, _PASSED_ALONG)
+        check_names(options, OPTIONS, _PASSED_ALONG)
         # Only checked: as in Spark's own sink it has no effect, a column of headers is always written.
         boolean("includeHeaders", options.get("includeheaders", "false"))
         return cls(kafka=producer_settings(options), topic=options.get("topic"), written=encoded_columns(options))

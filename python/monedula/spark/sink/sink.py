@@ -14,12 +14,12 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructField, StructType
 
 from monedula.errors import ConfigError
-from monedula.spark.client_settings import ClientSettings
 from monedula.spark.errors_first import errors_first
+from monedula.spark.options.kafka_settings import ClientSettings
 from monedula.spark.process import show_warnings
-from monedula.spark.sink_options import SinkOptions
-from monedula.spark.task_writer import WriteSettings, write
-from monedula.spark.value_encoding import EncodedColumn
+from monedula.spark.sink.encoding import EncodedColumn
+from monedula.spark.sink.options import SinkOptions
+from monedula.spark.sink.task_writer import WriteSettings, write
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,8 +74,19 @@ class Sink:
 
     def in_batches(self, rows: Iterator[Any]) -> "Iterator[pa.RecordBatch]":
         """The rows of one task as Arrow batches, if Spark passes them one by one."""
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_type
+
+        # Columns that are not sent are all null: their types may have no Arrow type.
+        names = self.schema.fieldNames()
         fields = [field for each in self.settings.written for field in each.fields]
-        return _in_batches(rows, self.schema, [*self.settings.columns, *fields])
+        types = {place: to_arrow_type(self.schema[place].dataType) for _, place in (*self.settings.columns, *fields)}
+        while chunk := list(islice(rows, _MAX_ROWS)):
+            arrays = [
+                pa.array([row[place] for row in chunk], types[place]) if place in types else pa.nulls(len(chunk))
+                for place in range(len(names))
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, names=names)
 
     def say_committed(self, messages: Sequence[WriterCommitMessage | None], batch: str) -> None:
         """Log how many rows the tasks wrote."""
@@ -170,20 +181,3 @@ def _check_type(name: str, given: DataType, wanted: tuple[DataType, ...]) -> Non
         expected = " or ".join(each.simpleString() for each in wanted)
         message = f"{name} attribute unsupported type {given.simpleString()}. {name} must be a(n) {expected}"
         raise ConfigError(message)
-
-
-def _in_batches(
-    rows: Iterator[Any], schema: StructType, columns: Sequence[tuple[str, int]]
-) -> "Iterator[pa.RecordBatch]":
-    """Rows as Arrow batches; columns that are not sent are all null, because their types may have no Arrow type."""
-    import pyarrow as pa
-    from pyspark.sql.pandas.types import to_arrow_type
-
-    names = schema.fieldNames()
-    types = {place: to_arrow_type(schema[place].dataType) for _, place in columns}
-    while chunk := list(islice(rows, _MAX_ROWS)):
-        arrays = [
-            pa.array([row[place] for row in chunk], types[place]) if place in types else pa.nulls(len(chunk))
-            for place in range(len(names))
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, names=names)

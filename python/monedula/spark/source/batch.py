@@ -7,14 +7,13 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from monedula.errors import ConfigError
 from monedula.reading.filters.conditions import Unknown
-from monedula.spark.bounds import Earliest, Latest
-from monedula.spark.cluster import Cluster
 from monedula.spark.errors_first import errors_first
 from monedula.spark.offsets import PartitionOffsets, partition_text
-from monedula.spark.pushed import condition_of, is_settled, narrow, passed_for_default
-from monedula.spark.resolving import resolve
-from monedula.spark.source import KafkaInputPartition, Source
-from monedula.spark.worker import read, report_data_loss
+from monedula.spark.source.bounds import Earliest, Latest
+from monedula.spark.source.cluster import Cluster
+from monedula.spark.source.pushed import condition_of, is_settled, narrow, passed_for_default
+from monedula.spark.source.source import KafkaInputPartition, Source
+from monedula.spark.source.worker import read, report_data_loss
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,10 +54,8 @@ class BatchReader(DataSourceReader):
             # The order matters: logs change between the requests, and a resolved offset must lie between the earliest
             # offset, which is requested before it, and the latest offset, which is requested after it.
             earliest = cluster.earliest(layout.leaders)
-            start = (
-                dict(earliest) if self._start == Earliest() else resolve(self._start, True, options, cluster, layout)
-            )
-            end = None if self._end == Latest() else resolve(self._end, False, options, cluster, layout)
+            start = dict(earliest) if self._start == Earliest() else cluster.resolve(self._start, True, layout)
+            end = None if self._end == Latest() else cluster.resolve(self._end, False, layout)
             latest = cluster.latest(layout.leaders)
             end = dict(latest) if end is None else end
             self._check(start, end, earliest, latest)

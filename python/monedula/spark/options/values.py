@@ -42,19 +42,18 @@ def boolean(name: str, text: str) -> bool:
 
 def time_ms(name: str, text: str) -> int:
     """Milliseconds from a time in Spark's form, such as `100ms`, `10s`, `15m`, `1h`; a bare number is milliseconds."""
-    expected = "a time such as 100ms, 10s, 15m (or 15min), 1h or 1d; a bare number is milliseconds"
     microseconds = _scaled(text, _TIME, _MICROSECONDS, "ms")
     if microseconds is None or not 0 <= microseconds // 1000 <= LONG_MAX:
+        expected = "a time such as 100ms, 10s, 15m (or 15min), 1h or 1d; a bare number is milliseconds"
         raise bad_value(name, text, expected)
     return microseconds // 1000
 
 
 def size_bytes(name: str, text: str) -> int:
     """Bytes from a size in Spark's form, such as `512k`, `64m`, `1g`; a bare number is bytes."""
-    expected = "a size such as 512k, 64m or 1g, of at least 1 byte; a bare number is bytes"
     size = _scaled(text, _SIZE, _BYTES, "b")
     if size is None or not 1 <= size <= LONG_MAX:
-        raise bad_value(name, text, expected)
+        raise bad_value(name, text, "a size such as 512k, 64m or 1g, of at least 1 byte; a bare number is bytes")
     return size
 
 
@@ -66,14 +65,9 @@ def _scaled(text: str, pattern: re.Pattern[str], units: Mapping[str, int], defau
 
 def bad_value(name: str, text: str, expected: str) -> ConfigError:
     """The error for an option with an invalid value."""
-    return ConfigError(f"option '{name}' is '{text}': expected {expected}", key=name)
+    return refused(name, f"is '{text}': expected {expected}")
 
 
-def edit_distance(first: str, second: str) -> int:
-    """The Levenshtein distance: how many characters must be added, removed or replaced to get from one to the other."""
-    row = list(range(len(second) + 1))
-    for line, left in enumerate(first, 1):
-        above, row = row, [line]
-        for column, right in enumerate(second, 1):
-            row.append(min(above[column] + 1, row[-1] + 1, above[column - 1] + (left != right)))
-    return row[-1]
+def refused(name: str, reason: str) -> ConfigError:
+    """The error for an option, which says what it is."""
+    return ConfigError(f"option '{name}' {reason}", key=name)

@@ -5,21 +5,19 @@ It is given, or that of a subject, which the driver asks a registry for.
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from monedula.config import RawSettings
-from monedula.errors import ArgumentError
 from monedula.formats._schemas_by_id import schemas_by_id
-from monedula.formats.avro import PRIMITIVES, Avro
+from monedula.formats._typed import Mode
+from monedula.formats.avro import Avro
 from monedula.formats.protobuf import Protobuf
+from monedula.spark.options.columns import Options, Source, avro_text, protobuf_source
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
-
-Mode = Literal["null", "fail", "drop"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Reader(ABC):
     """As the option has it; `None` if a registry has it."""
     subject: str | None = None
     version: int | None = None
-    options: tuple[tuple[str, str], ...] = ()
+    options: Options = ()
     framing: str | None = None
     schemas: str | None = None
     writers: tuple[tuple[int | str | None, Any], ...] | None = None
@@ -82,20 +80,7 @@ def _writers(given: str | None, read: Callable[[str], Any]) -> tuple[tuple[int |
 def _plain(schema: Any) -> Any:
     if isinstance(schema, dict) and schema and all(name.endswith(".proto") for name in schema):
         return tuple(schema.items())
-    return schema if isinstance(schema, str | bytes) else json.dumps(schema)
-
-
-def avro_text(schema: str, option: str = "schemas") -> str:
-    """The text of an Avro schema, or what the file of that name has."""
-    if schema.lstrip().startswith(("{", "[", '"')) or schema.strip() in PRIMITIVES:
-        return schema
-    try:
-        return Path(schema).read_text()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ArgumentError(
-            f"{schema:.400}: {reason}", argument=option, hint="expected an Avro schema, or a file with it"
-        ) from None
+    return schema if isinstance(schema, str | bytes | tuple) else json.dumps(schema)
 
 
 @dataclass(frozen=True)
@@ -119,7 +104,7 @@ class AvroReader(Reader):
 
     def narrowed(self, wanted: "DataType | None" = None) -> Self:
         """The same with what a query wants of the schema."""
-        from monedula.spark.avro_schema import narrowed
+        from monedula.spark.source.avro_schema import narrowed
 
         return replace(self, text=narrowed(self.text, self.references, wanted), references=())
 
@@ -152,20 +137,20 @@ class ProtobufReader(Reader):
     NAME = "Protobuf"
 
     message: str | None = None
-    source: bytes | tuple[tuple[str, str], ...] = b""
-    """Descriptors, or texts with the names of their files, once they are known."""
+    source: Source = b""
+    """Once it is known."""
     fields: tuple[str, ...] = ()
     """The paths of those that a query wants; all if it is empty."""
 
     def pinned(self, settings: RawSettings) -> Self:
         """The same with the schema of its subject, or of its file."""
         if self.schema is not None:
-            found: bytes | Mapping[str, str] = _source(self.schema)
+            source = protobuf_source(self.schema)
         else:
             given = Protobuf(subject=self.subject, version=self.version, message=self.message)
             found = given.pinned(settings).source
-        source = found if isinstance(found, bytes) else tuple(found.items())
-        return replace(self, source=source, writers=_writers(self.schemas, _source))
+            source = found if isinstance(found, bytes) else tuple(found.items())
+        return replace(self, source=source, writers=_writers(self.schemas, protobuf_source))
 
     def narrowed(self, wanted: "DataType | None" = None) -> Self:
         """The same with what a query wants of the schema."""
@@ -183,22 +168,6 @@ class ProtobufReader(Reader):
             subject=self.subject,
             **self._framed(),
         )
-
-
-def _source(schema: str) -> bytes | dict[str, str]:
-    """The text of a `.proto` file, or what a file has: such a text, or descriptors."""
-    if any(sign in schema for sign in "{;"):
-        return {"schema.proto": schema}
-    path = Path(schema)
-    try:
-        found = path.read_bytes()
-        return {path.name: found.decode()} if path.suffix == ".proto" else found
-    except OSError as error:
-        raise ArgumentError(
-            f"{schema}: {error.strerror}", hint="expected .proto text, or a file with it or descriptors"
-        ) from None
-    except ValueError:
-        raise ArgumentError(f"{schema!r}: is neither .proto text nor the name of a file with such in UTF-8") from None
 
 
 def _paths(kind: "DataType", before: str = "") -> Iterator[str]:

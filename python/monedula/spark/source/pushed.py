@@ -5,18 +5,18 @@ decide where reading begins, and Spark applies them to the rows as well.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from monedula.reading.filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown, any_of
 from monedula.reading.filters.intervals import compared
 from monedula.reading.filters.ranges import Bounds, Found, Plan, narrowed
 from monedula.reading.filters.tuples import compare_texts
-from monedula.spark.cluster import Cluster
 from monedula.spark.offsets import PartitionOffsets
+from monedula.spark.source.cluster import Cluster
 from monedula.types.partitions import TopicPartition
+from monedula.types.times import EPOCH
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OPERATORS = {
     "EqualTo": "==",
     "EqualNullSafe": "==",
@@ -115,7 +115,7 @@ def _comparison(column: str, operator: str, value: Any, filter_: Any) -> Conditi
     if column == "topic" and isinstance(value, str):
         return Topic(compare_texts(operator, value))
     if column == "timestamp" and isinstance(value, datetime) and value.tzinfo is not None:
-        return Numbers(column, compared(operator, (value - _EPOCH) // timedelta(microseconds=1)))
+        return Numbers(column, compared(operator, (value - EPOCH) // timedelta(microseconds=1)))
     if column in ("partition", "offset") and isinstance(value, int) and not isinstance(value, bool):
         return Numbers(column, compared(operator, value))
     return Unknown(str(filter_))

@@ -1,4 +1,4 @@
-"""Java's regular expressions for topic names: what they share with Python's, and a refusal of everything else.
+"""Java's regular expressions for topic names: Python's `re`, plus a refusal of all that differs there.
 
 A topic name consists of one or more ASCII letters, digits, `.`, `_` and `-`. For such names, what is taken here means
 the same in both: everything about line ends and Unicode can be ignored.
@@ -9,6 +9,7 @@ from functools import cache
 from typing import NoReturn
 
 from monedula.errors import ConfigError
+from monedula.spark.options.values import INT_MAX
 
 _ESCAPE = r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[dDwWsStnrf]|[^a-zA-Z0-9])"
 _TOKEN = re.compile(
@@ -28,7 +29,6 @@ _TOKEN = re.compile(
 _NAMED = {r"\p{Alpha}": "[a-zA-Z]", r"\p{Digit}": "[0-9]", r"\p{Alnum}": "[a-zA-Z0-9]"}
 _LOOKAHEADS, _LOOKBEHINDS = ("(?=", "(?!"), ("(?<=", "(?<!")
 _IGNORE_CASE = "(?i)"
-_INT_MAX = (1 << 31) - 1
 
 
 @cache
@@ -71,7 +71,7 @@ def _in_python(java_pattern: str, start: int) -> str:
                 refuse("repeating a group with an assertion is not the same in Python")
             if any(opening in _LOOKBEHINDS for opening, _ in groups):
                 refuse("a repetition in a lookbehind is not the same in Python")
-            if any(int(number) > _INT_MAX for number in re.findall(r"\d+", text)):
+            if any(int(number) > INT_MAX for number in re.findall(r"\d+", text)):
                 refuse("Java repeats nothing so often")
         if kind == "close":
             if not groups:

@@ -9,10 +9,11 @@ from typing import Literal, NamedTuple, TypeVar
 from monedula._monedula import ConsumerCore
 from monedula.config import RawSettings, config_keys
 from monedula.errors import AuthenticationError, AuthorizationError, ConfigError, KafkaError, UnknownTopicError
-from monedula.spark.client_settings import ClientSettings
-from monedula.spark.offsets import PartitionOffsets, partition_text
-from monedula.spark.options import Assign, SourceOptions, Subscribe
-from monedula.spark.pattern import topic_pattern
+from monedula.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, PartitionOffsets, partition_text, partitions_text
+from monedula.spark.options.kafka_settings import ClientSettings
+from monedula.spark.source.bounds import Bound, Earliest, Latest, Offsets, Timestamps
+from monedula.spark.source.options import Assign, SourceOptions, Subscribe
+from monedula.spark.source.pattern import topic_pattern
 from monedula.types.partitions import TopicPartition
 
 _log = logging.getLogger("monedula.spark")
@@ -123,6 +124,43 @@ class Cluster:
         found = self._retried(lambda: self._client().offsets_for_times(asked, None).outcome())
         return {TopicPartition(*each): record for each, record in found.items()}
 
+    def resolve(self, bound: Bound, is_start: bool, layout: Layout) -> PartitionOffsets:
+        """The offset of `bound` in each partition of the layout."""
+        partitions = list(layout.leaders)
+        which = "start" if is_start else "end"
+        if isinstance(bound, Earliest):
+            return self.earliest(partitions)
+        if isinstance(bound, Latest):
+            return self.latest(partitions)
+        if isinstance(bound, Offsets):
+            _check_partitions(bound.offsets, layout, f"Kafka {which} offsets")
+            return self.filled_in(bound.offsets, layout)
+        if isinstance(bound, Timestamps):
+            _check_partitions(bound.timestamps, layout, f"Kafka timestamp based {which} offsets")
+            times_ms = bound.timestamps
+        else:
+            times_ms = dict.fromkeys(partitions, bound.timestamp_ms)
+        found = self.by_time(times_ms)
+        if is_start and self._options.no_match == "error":
+            for partition, offset in found.items():
+                if offset is None:
+                    raise ConfigError(
+                        f"No offset matched from request of topic-partition {partition_text(partition)} and "
+                        f"timestamp {times_ms[partition]}. With startingOffsetsByTimestampStrategy=latest the query "
+                        "starts at the end of such partitions."
+                    )
+        return self.filled_in({each: LATEST_OFFSET if at is None else at for each, at in found.items()}, layout)
+
+    def filled_in(self, offsets: PartitionOffsets, layout: Layout) -> PartitionOffsets:
+        """The offsets, with the earliest and the latest one looked up where -2 and -1 stand for them.
+
+        Partitions that the layout lacks are left out if their offset would have to be looked up.
+        """
+        known = {each: offset for each, offset in offsets.items() if offset >= 0}
+        earliest = self.earliest([each for each in layout.leaders if offsets.get(each) == EARLIEST_OFFSET])
+        latest = self.latest([each for each in layout.leaders if offsets.get(each) == LATEST_OFFSET])
+        return {**known, **earliest, **latest}
+
     def close(self) -> None:
         """Close the connections; the next request opens new ones."""
         core, self._core = self._core, None
@@ -211,6 +249,16 @@ class Cluster:
 
     def _pause(self) -> None:
         time.sleep(self._options.fetch_offset_retry_interval_ms / 1000)
+
+
+def _check_partitions(given: Collection[TopicPartition], layout: Layout, what: str) -> None:
+    if set(given) != set(layout.leaders):
+        raise ConfigError(
+            f"Partitions specified for {what} don't match what are assigned. Maybe topic partitions are created or "
+            "deleted while the query is running, or you didn't specify all the partitions. Use -1 for latest, -2 for "
+            "earliest. "
+            f"Specified: {partitions_text(given)} Assigned: {partitions_text(layout.leaders)}"
+        )
 
 
 def _first_contact_seconds(settings: RawSettings) -> float:

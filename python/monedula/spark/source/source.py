@@ -6,15 +6,15 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from monedula.errors import ConfigError
-from monedula.spark.client_settings import ClientSettings
-from monedula.spark.cluster import Layout
 from monedula.spark.offsets import PartitionOffsets
-from monedula.spark.options import SourceOptions
-from monedula.spark.planning import OffsetRange, coalesce, split
+from monedula.spark.options.kafka_settings import ClientSettings
 from monedula.spark.process import show_warnings
-from monedula.spark.schema import Projection, check_projection, source_schema
-from monedula.spark.typed import TypedColumn
-from monedula.spark.worker import ReadSettings, ReadTask
+from monedula.spark.source.cluster import Layout
+from monedula.spark.source.options import SourceOptions
+from monedula.spark.source.planning import OffsetRange, coalesce, split
+from monedula.spark.source.schema import Projection, check_projection, source_schema
+from monedula.spark.source.typed import TypedColumn
+from monedula.spark.source.worker import ReadSettings, ReadTask
 
 Pinned = tuple[TypedColumn, ...]
 """The columns that are decoded, with the readers' schemas, which a registry was asked for."""
@@ -36,8 +36,10 @@ class Source:
         show_warnings()
         self.options = SourceOptions.parse(options)
         chosen = self.options.column_names()
-        self.pinned = self._pinned() if pinned is None else pinned
-        typed = self.pinned
+        if pinned is None:
+            settings = ClientSettings.of(self.options.kafka)
+            pinned = tuple(each.pinned(settings.here) for each in self.options.typed)
+        self.pinned = typed = pinned
         if requested is None and (unnamed := [each for each in typed if each.reader is None]):
             name = unnamed[0].column
             example = "id bigint, user string" if unnamed[0].flatten else f"{name} struct<id: bigint, user: string>"
@@ -56,10 +58,6 @@ class Source:
     def schema(self) -> StructType:
         """The schema of `load()` if the user gives no schema."""
         return source_schema(self.options.column_names(), self.pinned)
-
-    def _pinned(self) -> Pinned:
-        settings = ClientSettings.of(self.options.kafka)
-        return tuple(each.pinned(settings.here) for each in self.options.typed)
 
     @property
     def read_settings(self) -> ReadSettings:

@@ -8,13 +8,12 @@ from monedula._monedula import BatchFuture
 from monedula.config import HiddenValues
 from monedula.errors import ArgumentError, BatchSendError, KafkaError, UnknownTopicError
 from monedula.producer.sync import Producer
-from monedula.spark.client_settings import ClientSettings
 from monedula.spark.idle import IdleClients
-from monedula.spark.kafka_settings import with_prefix
 from monedula.spark.offsets import partition_text
+from monedula.spark.options.kafka_settings import ClientSettings, with_prefix
+from monedula.spark.options.wording import OptionWording
 from monedula.spark.process import show_warnings, tune
-from monedula.spark.value_encoding import EncodedColumn
-from monedula.spark.wording import OptionWording
+from monedula.spark.sink.encoding import EncodedColumn
 from monedula.types.partitions import TopicPartition
 
 if TYPE_CHECKING:

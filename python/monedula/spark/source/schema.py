@@ -17,7 +17,7 @@ from pyspark.sql.types import (
 )
 
 from monedula.errors import ConfigError
-from monedula.spark.typed import TypedColumn
+from monedula.spark.source.typed import TypedColumn
 
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 

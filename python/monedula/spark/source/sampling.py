@@ -8,10 +8,10 @@ from collections import defaultdict
 
 from monedula._monedula import ReaderCore
 from monedula.errors import KafkaError
-from monedula.spark.client_settings import ClientSettings
-from monedula.spark.cluster import Layout
 from monedula.spark.offsets import PartitionOffsets
-from monedula.spark.options import SourceOptions
+from monedula.spark.options.kafka_settings import ClientSettings
+from monedula.spark.source.cluster import Layout
+from monedula.spark.source.options import SourceOptions
 from monedula.types.partitions import TopicPartition
 
 SAMPLE_OFFSETS = 200

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
+from monedula.spark.options.values import INT_MAX
 from monedula.types.partitions import TopicPartition
-
-_INT_MAX = (1 << 31) - 1
 
 
 class OffsetRange(NamedTuple):
@@ -37,7 +36,7 @@ def split(
     pieces = [each for each in ranges if each.size > 0]
     if max_records_per_partition is not None:
         limit = float(max_records_per_partition)
-        pieces = [part for each in pieces for part in _divide(each, min(math.ceil(float(each.size) / limit), _INT_MAX))]
+        pieces = [part for each in pieces for part in _divide(each, min(math.ceil(float(each.size) / limit), INT_MAX))]
     if min_partitions is None or len(pieces) >= min_partitions:
         return pieces
     total = sum(each.size for each in pieces)
@@ -84,7 +83,8 @@ def coalesce(ranges: Iterable[OffsetRange], max_partitions: int | None = None) -
     wanted = list(ranges)
     if max_partitions is None or len(wanted) <= max_partitions:
         return [[each] for each in wanted]
-    wanted = [part for _, same in groupby(sorted(wanted), _partition) for part in _join(list(same), max_partitions)]
+    by_partition = groupby(sorted(wanted), lambda each: each.partition)
+    wanted = [part for _, same in by_partition for part in _join(list(same), max_partitions)]
     groups: list[dict[TopicPartition, OffsetRange]] = [{} for _ in range(min(max_partitions, len(wanted)))]
     loads = [(0, index) for index in range(len(groups))]
     for each in sorted(wanted, key=lambda each: (-each.size, each)):
@@ -92,14 +92,12 @@ def coalesce(ranges: Iterable[OffsetRange], max_partitions: int | None = None) -
         while not _fits(groups[loads[0][1]], each):
             refused.append(heapq.heappop(loads))
         load, index = heapq.heappop(loads)
-        _add(groups[index], each)
+        other = groups[index].get(each.partition, each)
+        joined = OffsetRange(each.partition, min(each.start, other.start), max(each.end, other.end))
+        groups[index][each.partition] = joined
         for entry in [*refused, (load + each.size, index)]:
             heapq.heappush(loads, entry)
     return sorted(sorted(group.values()) for group in groups)
-
-
-def _partition(each: OffsetRange) -> TopicPartition:
-    return each.partition
 
 
 def _join(same: list[OffsetRange], most: int) -> list[OffsetRange]:
@@ -114,8 +112,3 @@ def _join(same: list[OffsetRange], most: int) -> list[OffsetRange]:
 def _fits(group: dict[TopicPartition, OffsetRange], each: OffsetRange) -> bool:
     other = group.get(each.partition)
     return other is None or other.end == each.start or each.end == other.start
-
-
-def _add(group: dict[TopicPartition, OffsetRange], each: OffsetRange) -> None:
-    other = group.get(each.partition, each)
-    group[each.partition] = OffsetRange(each.partition, min(each.start, other.start), max(each.end, other.end))

@@ -12,20 +12,19 @@ the checkpoint.
 import logging
 import time
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from monedula.errors import ConfigError, DataLossError, KafkaError, UnknownTopicError
-from monedula.spark.bounds import Earliest, Offsets
-from monedula.spark.cluster import Cluster, Layout
 from monedula.spark.errors_first import errors_first
-from monedula.spark.limits import TriggerDelay, byte_limit, rate_limit
 from monedula.spark.offsets import LATEST_OFFSET, PartitionOffsets, StreamOffset, partition_text, partitions_text
-from monedula.spark.resolving import filled_in, resolve
-from monedula.spark.sampling import ByteEstimate
-from monedula.spark.source import KafkaInputPartition, Source
-from monedula.spark.worker import read, report_data_loss
+from monedula.spark.source.bounds import Earliest, Offsets
+from monedula.spark.source.cluster import Cluster, Layout
+from monedula.spark.source.limits import TriggerDelay, byte_limit, rate_limit
+from monedula.spark.source.sampling import ByteEstimate
+from monedula.spark.source.source import KafkaInputPartition, Source
+from monedula.spark.source.worker import read, report_data_loss
 from monedula.types.partitions import TopicPartition
 
 try:
@@ -293,7 +292,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _start_of_options(self) -> PartitionOffsets:
         self._layout = self._cluster.layout()
         self._topic_ids = self._layout.topic_ids
-        return resolve(self._start_bound, True, self._options, self._cluster, self._layout)
+        return self._cluster.resolve(self._start_bound, True, self._layout)
 
     def _is_start(self, begun: StreamOffset) -> bool:
         """Return true for the first batch of a query: its start `begun` is from the options, not from a log."""
@@ -328,7 +327,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         given = bound.offsets if isinstance(bound, Offsets) else {}
         if given and LATEST_OFFSET not in given.values():
             wanted = {each: offset for each, offset in given.items() if each in until.offsets}
-            return filled_in(wanted, self._cluster, self._known_layout())
+            return self._cluster.filled_in(wanted, self._known_layout())
         raise DataLossError(
             "The first batch of this checkpoint was planned by another Kafka source and never finished: where it "
             "starts stands only in that source's own file. Finish the batch with that source, or use a new "
@@ -354,3 +353,38 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "maxOffsetsPerTrigger, minOffsetsPerTrigger and maxBytesPerTrigger are ignored: data sources in Python "
                 "have no admission control before Spark 4.2. Every micro-batch reads all that is available."
             )
+
+
+@errors_first
+class InvalidStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Raises its error in every method: raised in the constructor, it would become an UnboundLocalError in PySpark."""
+
+    def __init__(self, error: KafkaError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (these names are Spark's)
+        """Raise the error, for a new query."""
+        self._refuse()
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        """Raise the error, for a restarted query."""
+        self._refuse()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Raise the error."""
+        self._refuse()
+
+    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, Any]:  # noqa: ARG002, N802
+        """Raise the error."""
+        self._refuse()
+
+    def partitions(self, start: Any, end: Any) -> Any:  # noqa: ARG002
+        """Raise the error."""
+        self._refuse()
+
+    def read(self, partition: Any) -> Any:  # noqa: ARG002
+        """Never called: there are no partitions."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise self._error

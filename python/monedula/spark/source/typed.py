@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from monedula.config import RawSettings
 from monedula.errors import ArgumentError, ConfigError
+from monedula.formats._typed import Mode
 from monedula.formats.avro import Avro
 from monedula.formats.json import CORRUPT_RECORD, Json
 from monedula.formats.protobuf import Protobuf
-from monedula.spark.readers import AvroReader, Mode, ProtobufReader
-from monedula.spark.session_zone import session_zone, time_zone_here
-from monedula.spark.values import boolean
-from monedula.spark.wording import OptionWording
+from monedula.spark.options import columns
+from monedula.spark.options.columns import Options
+from monedula.spark.options.values import bad_value, boolean, refused
+from monedula.spark.options.wording import OptionWording
+from monedula.spark.source.readers import AvroReader, ProtobufReader
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -29,13 +31,9 @@ SUFFIXES = (
 )
 """Suffixes of `value.` and `key.` in the names of the options."""
 
-_OF_JSON = ("columnNameOfCorruptRecord",)
-
 _OF_READERS = ("schema", "subject", "version", "schemas")
 
 _FRAMINGS = ("bare", "confluent", "single_object", "apicurio", "glue")
-
-_OF_PROTOBUF = ("message",)
 
 OPTIONS = (*(f"value.{suffix}" for suffix in SUFFIXES), *(f"key.{suffix}" for suffix in SUFFIXES[:-1]))
 
@@ -60,9 +58,6 @@ FROM_JSON = (
 )
 """Options of `Json`, which stand behind `value.` and `key.` as well."""
 
-FROM_AVRO = ("recursiveFieldMaxDepth", "enableStableIdentifiersForUnionType", "stableIdentifierPrefixForUnionType")
-"""Options of `Avro`, which stand behind `value.` and `key.` as well."""
-
 FROM_PROTOBUF = (
     "recursive.fields.max.depth",
     "convert.any.fields.to.json",
@@ -74,14 +69,22 @@ FROM_PROTOBUF = (
 )
 """Options of `Protobuf`, which stand behind `value.` and `key.` as well."""
 
-_FROM = (*FROM_JSON, *FROM_AVRO, *FROM_PROTOBUF)
+_FROM = (*FROM_JSON, *columns.OF_AVRO, *FROM_PROTOBUF)
 
 FROM_OPTIONS = tuple(f"{column}.{name}" for column in ("value", "key") for name in _FROM)
+
+_FOR: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys((*FROM_JSON, "columnNameOfCorruptRecord"), ("json",)),
+    **dict.fromkeys(columns.OF_AVRO, ("avro",)),
+    **dict.fromkeys((*FROM_PROTOBUF, "message"), ("protobuf",)),
+    **dict.fromkeys(_OF_READERS, ("avro", "protobuf")),
+}
+"""The formats that options are for, where they are not for all."""
 
 _DEFAULTS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_RECORD, "flatten": "false"}
 
 _MODE_OF = {"json": "PERMISSIVE", "avro": "FAILFAST", "protobuf": "FAILFAST"}
-"""The formats with their default modes, which are those of `from_json`, `from_avro` and `from_protobuf`."""
+"""The default modes of formats, which are those of `from_json`, `from_avro` and `from_protobuf`."""
 
 _MODES: Mapping[str, Mode] = {
     "PERMISSIVE": "null",
@@ -99,7 +102,7 @@ class TypedColumn:
     corrupt_record: str
     flatten: bool
     schema_json: str = ""
-    from_json: tuple[tuple[str, str], ...] = ()
+    from_json: Options = ()
     driver_time_zone: str = "UTC"
     """The zone of timestamps that name none, if neither an option nor the session says it."""
     reader: AvroReader | ProtobufReader | None = None
@@ -143,9 +146,9 @@ class TypedColumn:
 
     def in_task(self) -> "TypedColumn":
         """The same, with the time zone of the session, as `from_json` has it."""
-        if self.reader is not None or any(name == "timeZone" for name, _ in self.from_json):
+        if self.reader is not None:
             return self
-        return replace(self, from_json=(*self.from_json, ("timeZone", session_zone() or self.driver_time_zone)))
+        return replace(self, from_json=columns.with_time_zone(self.from_json, self.driver_time_zone))
 
     def decoder(self) -> Json | Avro | Protobuf:
         """The decoder, on the driver or in a task."""
@@ -170,21 +173,15 @@ def typed_columns(options: Mapping[str, str]) -> tuple[TypedColumn, ...]:
     _check_unknown(options)
     typed = []
     for column in ("key", "value"):
-        given = _given(options, column, SUFFIXES)
-        options_of = _given(options, column, _FROM)
-        known = given.pop("format", "binary").strip().lower()
-        if known not in ("binary", *_MODE_OF):
-            name = f"{column}.format"
-            raise ConfigError(
-                f"option '{name}' is '{known}': expected {', '.join(_MODE_OF)}, or binary (the default)", key=name
-            )
+        given = columns.given_options(options, column, SUFFIXES)
+        options_of = columns.given_options(options, column, _FROM)
+        known = columns.take_format(column, given)
         _check_format(column, known, given | options_of)
         if known == "binary":
             continue
-        mode = given.get("mode", _MODE_OF.get(known, "")).strip().upper()
+        mode = given.get("mode", _MODE_OF[known]).strip().upper()
         if mode not in _MODES:
-            name = f"{column}.mode"
-            raise ConfigError(f"option '{name}' is '{given['mode']}': expected {', '.join(_MODES)}", key=name)
+            raise bad_value(f"{column}.mode", given["mode"], ", ".join(_MODES))
         flatten = column == "value" and boolean("value.flatten", given.get("flatten", "false"))
         corrupt_record = given.get("columnNameOfCorruptRecord", CORRUPT_RECORD)
         framing = _framing(column, known, given)
@@ -195,7 +192,7 @@ def typed_columns(options: Mapping[str, str]) -> tuple[TypedColumn, ...]:
                 corrupt_record,
                 flatten,
                 from_json=tuple(sorted(options_of.items())) if known == "json" else (),
-                driver_time_zone=time_zone_here(),
+                driver_time_zone=columns.time_zone_here(),
                 reader=None if known == "json" else _reader(options, column, known, given, options_of, framing),
                 framing=framing,
             )
@@ -208,18 +205,9 @@ def typed_columns(options: Mapping[str, str]) -> tuple[TypedColumn, ...]:
 def _check_format(column: str, known: str, given: Mapping[str, str]) -> None:
     """Refuse options that say nothing with this format."""
     for suffix, text in given.items():
-        formats = tuple(_MODE_OF)
-        if suffix in (*FROM_JSON, *_OF_JSON):
-            formats = ("json",)
-        elif suffix in FROM_AVRO:
-            formats = ("avro",)
-        elif suffix in (*FROM_PROTOBUF, *_OF_PROTOBUF):
-            formats = ("protobuf",)
-        elif suffix in _OF_READERS:
-            formats = ("avro", "protobuf")
+        formats = _FOR.get(suffix, columns.FORMATS)
         if known not in formats and text != _DEFAULTS.get(suffix):
-            name = f"{column}.{suffix}"
-            raise ConfigError(f"option '{name}' is for {column}.format={' or '.join(formats)}", key=name)
+            raise columns.unfit(column, suffix, " or ".join(formats))
 
 
 def _framing(column: str, known: str, given: Mapping[str, str]) -> str | None:
@@ -228,8 +216,7 @@ def _framing(column: str, known: str, given: Mapping[str, str]) -> str | None:
     framings = [each for each in _FRAMINGS if known == "avro" or each != "single_object"]
     framing = given["framing"].strip().lower()
     if framing not in framings:
-        name = f"{column}.framing"
-        raise ConfigError(f"option '{name}' is '{given['framing']}': expected {', '.join(framings)}", key=name)
+        raise bad_value(f"{column}.framing", given["framing"], ", ".join(framings))
     return framing
 
 
@@ -251,9 +238,8 @@ def _reader(
             key=f"{column}.subject",
         )
     if version is not None and (subject is None or not version.strip().isdigit()):
-        name = f"{column}.version"
         what = f"is for {column}.subject" if subject is None else f"is '{version}': expected the number of a version"
-        raise ConfigError(f"option '{name}' {what}", key=name)
+        raise refused(f"{column}.version", what)
     if schema is None and subject is None and not (known == "avro" and schemas is not None):
         name = f"{column}.format"
         raise ConfigError(
@@ -263,7 +249,7 @@ def _reader(
         )
     if "schema.registry.url" in options:
         name = "schema.registry.url"
-        raise ConfigError(f"option '{name}' is 'kafka.{name}' here, as all settings of the client", key=name)
+        raise refused(name, f"is 'kafka.{name}' here, as all settings of the client")
     number = None if version is None else int(version)
     of_format = tuple(sorted(options_of.items()))
     if known == "avro":
@@ -300,17 +286,11 @@ def _check_unknown(options: Mapping[str, str]) -> None:
         column = name.partition(".")[0]
         if column in ("key", "value") and "." in name and name not in known:
             names = ", ".join(f"{column}.{suffix}" for suffix in (*SUFFIXES, *_FROM) if suffix != "flatten")
-            raise ConfigError(f"option '{name}' is not known; expected one of {names}, value.flatten", key=name)
+            raise refused(name, f"is not known; expected one of {names}, value.flatten")
 
 
 def _check_bare(options: Mapping[str, str], column: str) -> None:
     """Refuse options of `from_json` as they are written there, where they would be without effect."""
     for suffix in (*SUFFIXES[1:3], *_FROM):
         if suffix.lower() in options:
-            raise ConfigError(
-                f"option '{suffix}' is '{column}.{suffix}' here, for the column that it is about", key=suffix
-            )
-
-
-def _given(options: Mapping[str, str], column: str, suffixes: tuple[str, ...]) -> dict[str, str]:
-    return {suffix: options[name] for suffix in suffixes if (name := f"{column}.{suffix}".lower()) in options}
+            raise refused(suffix, f"is '{column}.{suffix}' here, for the column that it is about")

@@ -10,11 +10,10 @@ from monedula.formats.avro import Avro
 from monedula.formats.json import Json
 from monedula.formats.protobuf import Protobuf
 from monedula.formats.registry import SchemaRegistry
-from monedula.spark.readers import ProtobufReader, avro_text
-from monedula.spark.session_zone import session_zone, time_zone_here
-from monedula.spark.typed import FROM_AVRO
-from monedula.spark.values import INT_MAX, boolean, whole_number
-from monedula.spark.wording import OptionWording
+from monedula.spark.options import columns
+from monedula.spark.options.columns import Options, Source
+from monedula.spark.options.values import INT_MAX, bad_value, boolean, refused, whole_number
+from monedula.spark.options.wording import OptionWording
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -29,10 +28,8 @@ OPTIONS = (*(f"value.{name}" for name in SUFFIXES), *(f"key.{name}" for name in 
 
 TO_OPTIONS = tuple(f"{column}.{name}" for column in ("value", "key") for name in TO_JSON)
 
-_FORMATS = ("json", "avro", "protobuf")
-
-_FOR = {"schema": _FORMATS, "message": ("protobuf",), **dict.fromkeys(TO_JSON, ("json",))}
-"""The formats that each option is for."""
+_FOR = {"message": "protobuf", **dict.fromkeys(TO_JSON, "json")}
+"""The formats that options are for, where they are not for all."""
 
 _KAFKAS = ("key", "value", "topic", "partition", "headers")
 _READ_ONLY = ("offset", "timestamp", "timestampType")
@@ -55,11 +52,11 @@ class EncodedColumn:
     """Of a schema that is registered: its id, which the driver has asked for."""
     version: tuple[int, str, tuple[tuple[str, str], ...]] | None = None
     """Of a subject without a schema: the id, the text, and the schemas that it refers to, as a registry has them."""
-    source: bytes | tuple[tuple[str, str], ...] = b""
-    """The schema of Protobuf, once it is read: descriptors, or texts with the names of their files."""
+    source: Source = b""
+    """The schema of Protobuf, once it is read."""
     flatten: bool = False
     """True if the columns of the frame are the fields of values, also if there is a column `value`."""
-    options: tuple[tuple[str, str], ...] = ()
+    options: Options = ()
     driver_time_zone: str = "UTC"
     """The zone that times are written in, if neither an option nor the session says it."""
     fields: tuple[tuple[str, int], ...] = ()
@@ -94,9 +91,9 @@ class EncodedColumn:
             )
         try:
             if self.format == "protobuf" and self.schema is not None:
-                return replace(self, source=ProtobufReader(schema=self.schema).pinned(RawSettings()).source)
+                return replace(self, source=columns.protobuf_source(self.schema))
             if self.format == "avro" and self.schema is not None:
-                return replace(self, schema=avro_text(self.schema, "schema"))
+                return replace(self, schema=columns.avro_text(self.schema, "schema"))
             if self.schema is not None or self.subject is None:
                 return self
             number, text, references = self.form().version_in(SchemaRegistry(settings()).core)
@@ -123,9 +120,9 @@ class EncodedColumn:
 
     def in_task(self) -> "EncodedColumn":
         """The same with the session's zone, as `to_json` has it."""
-        if self.format != "json" or any(name == "timeZone" for name, _ in self.options):
+        if self.format != "json":
             return self
-        return replace(self, options=(*self.options, ("timeZone", session_zone() or self.driver_time_zone)))
+        return replace(self, options=columns.with_time_zone(self.options, self.driver_time_zone))
 
     def of(self, schema: "StructType", topic: str | None) -> "EncodedColumn":
         """The same for the columns of a frame, whose rows all go to `topic`, if there is one."""
@@ -239,10 +236,8 @@ def _number(column: str, given: Mapping[str, str]) -> int | None:
     if version is None:
         return None
     if "schema" in given or "subject" not in given:
-        raise ConfigError(
-            f"option '{name}' is that of {column}.subject, without {column}.schema: a schema is written as it is given",
-            key=name,
-        )
+        reason = f"is that of {column}.subject, without {column}.schema: a schema is written as it is given"
+        raise refused(name, reason)
     return whole_number(name, version, 1, INT_MAX)
 
 
@@ -250,38 +245,24 @@ def encoded_columns(options: Mapping[str, str]) -> tuple[EncodedColumn, ...]:
     """The columns that options say how to write."""
     written = []
     for column in ("key", "value"):
-        given = {
-            suffix: options[name]
-            for suffix in (*SUFFIXES, *TO_JSON)
-            if (name := f"{column}.{suffix}".lower()) in options
-        }
-        known = given.pop("format", "binary").strip().lower()
+        given = columns.given_options(options, column, (*SUFFIXES, *TO_JSON))
+        known = columns.take_format(column, given)
         if known == "binary":
             if idle := next((suffix for suffix in SUFFIXES[1:-1] if suffix in given), None):
-                name = f"{column}.{idle}"
-                raise ConfigError(f"option '{name}' is for {column}.format={', '.join(_FORMATS)}", key=name)
+                raise columns.unfit(column, idle, ", ".join(columns.FORMATS))
             if "flatten" in given and boolean("value.flatten", given["flatten"]):
-                raise ConfigError(
-                    "option 'value.flatten' makes values of the columns of the frame, which needs a format: set "
-                    f"value.format to {', '.join(_FORMATS)}",
-                    key="value.flatten",
+                raise refused(
+                    "value.flatten",
+                    "makes values of the columns of the frame, which needs a format: set value.format to "
+                    f"{', '.join(columns.FORMATS)}",
                 )
             continue
-        if known not in _FORMATS:
-            name = f"{column}.format"
-            raise ConfigError(
-                f"option '{name}' is '{known}': expected {', '.join(_FORMATS)}, or binary (the default)", key=name
-            )
         for suffix in given:
-            if known not in _FOR.get(suffix, _FORMATS):
-                name = f"{column}.{suffix}"
-                raise ConfigError(f"option '{name}' is for {column}.format={_FOR[suffix][0]}", key=name)
-        if (framing := given.get("framing")) not in (None, "bare", "confluent"):
-            name = f"{column}.framing"
-            raise ConfigError(
-                f"option '{name}' is '{framing}': expected bare or confluent; values are not written in other framings",
-                key=name,
-            )
+            if known != _FOR.get(suffix, known):
+                raise columns.unfit(column, suffix, _FOR[suffix])
+        if (framing := given.get("framing", "bare")) not in ("bare", "confluent"):
+            expected = "bare or confluent; values are not written in other framings"
+            raise bad_value(f"{column}.framing", framing, expected)
         if known != "json" and not {"schema", "subject"} & given.keys():
             name = f"{column}.format"
             raise ConfigError(
@@ -289,7 +270,7 @@ def encoded_columns(options: Mapping[str, str]) -> tuple[EncodedColumn, ...]:
                 "the registry that kafka.schema.registry.url names",
                 key=name,
             )
-        of_format = {"json": TO_JSON, "avro": FROM_AVRO}.get(known, ())
+        of_format = {"json": TO_JSON, "avro": columns.OF_AVRO}.get(known, ())
         written.append(
             EncodedColumn(
                 column,
@@ -300,10 +281,8 @@ def encoded_columns(options: Mapping[str, str]) -> tuple[EncodedColumn, ...]:
                 _number(column, given),
                 given.get("framing"),
                 flatten=column == "value" and boolean("value.flatten", given.get("flatten", "false")),
-                options=tuple(
-                    (name, options[key]) for name in of_format if (key := f"{column}.{name}".lower()) in options
-                ),
-                driver_time_zone=time_zone_here(),
+                options=tuple(columns.given_options(options, column, of_format).items()),
+                driver_time_zone=columns.time_zone_here(),
             )
         )
     return tuple(written)

@@ -14,13 +14,13 @@ from monedula.errors import (
     TopicRecreatedError,
     UnknownTopicError,
 )
-from monedula.spark.client_settings import ClientSettings
 from monedula.spark.idle import IdleClients
 from monedula.spark.offsets import partition_text
-from monedula.spark.planning import OffsetRange
+from monedula.spark.options.kafka_settings import ClientSettings
+from monedula.spark.options.wording import OptionWording
 from monedula.spark.process import show_warnings, tune
-from monedula.spark.typed import TypedColumn
-from monedula.spark.wording import OptionWording
+from monedula.spark.source.planning import OffsetRange
+from monedula.spark.source.typed import TypedColumn
 from monedula.types.partitions import TopicPartition
 
 if TYPE_CHECKING:
