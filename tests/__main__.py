@@ -49,13 +49,11 @@ class Units(LoadScopeScheduling):
 
     def remove_node(self, node: Any) -> str | None:
         """Leave out the test that ended its worker: xdist would give it to each of the others, which it ends too."""
-        for unit in self.assigned_work[node].values():
-            for name, completed in unit.items():
-                if not completed:
-                    unit[name] = True
-                    super().remove_node(node)
-                    return name
-        return super().remove_node(node)
+        left = [(unit, name) for unit in self.assigned_work[node].values() for name in unit if not unit[name]]
+        for unit, name in left[:1]:
+            unit[name] = True
+        super().remove_node(node)
+        return left[0][1] if left else None
 
 
 class Outcomes:
