@@ -27,7 +27,7 @@ fn every_state_can_be_entered_and_left_and_is_in_the_diagram() {
 
 #[test]
 fn every_timer_is_in_the_table_of_timers() {
-    Section("Timers of a member").has_timers(include_str!("../../src/group/timers.rs"));
+    Section("Timers of a member").has_timers(include_str!("../../src/group/outbox/timers.rs"));
 }
 
 #[test]

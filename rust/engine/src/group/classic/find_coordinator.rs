@@ -1,10 +1,12 @@
 //! FindCoordinator of a classic member, and the loss of its coordinator.
 
-use super::ClassicState;
 use super::error_codes::reaction;
 use super::member::Member;
 use crate::Now;
-use crate::group::{Answer, CallId, CallKind, Found, Reaction, Timer};
+use crate::group::base::Found;
+use crate::group::messages::{Answer, CallId, CallKind, Reaction};
+use crate::group::outbox::Timer;
+use crate::group::state::ClassicState;
 
 impl Member {
     /// Sends FindCoordinator if the coordinator is needed and not known.

@@ -2,11 +2,12 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::ClassicState;
 use super::error_codes::reaction;
 use super::member::Member;
 use crate::Now;
-use crate::group::{Answer, Call, CallId, CallKind, GroupEvent, InFlight, Reaction, Timer};
+use crate::group::messages::{Answer, Call, CallId, CallKind, GroupEvent, Reaction};
+use crate::group::outbox::{InFlight, Timer};
+use crate::group::state::ClassicState;
 
 impl Member {
     /// Sends a heartbeat if one is due.

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::ClassicState;
 use super::error_codes::reaction;
 use super::member::Member;
 use super::revocation::AfterRevocation;
 use crate::assign::{AssignError, Assignor, Protocol, subscription_bytes};
-use crate::group::{Answer, Call, CallId, CallKind, GroupError, GroupEvent, InFlight, Output, Reaction, Ticket, Timer};
+use crate::group::error::GroupError;
+use crate::group::messages::{Answer, Call, CallId, CallKind, GroupEvent, Output, Reaction, Ticket};
+use crate::group::outbox::{InFlight, Timer};
+use crate::group::state::ClassicState;
 use crate::{Now, TopicPartition};
 
 /// The member id, static id and metadata of each member.

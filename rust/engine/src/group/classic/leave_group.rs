@@ -1,11 +1,13 @@
 //! Leaving the group: on unsubscribe, on close, or because the user does not poll.
 
-use super::ClassicState;
 use super::error_codes::reaction;
 use super::member::Member;
 use super::revocation::AfterRevocation;
 use crate::Now;
-use crate::group::{Answer, Call, CallId, CallKind, Committing, Exit, GroupEvent, InFlight, Reaction, Timer};
+use crate::group::base::{Committing, Exit};
+use crate::group::messages::{Answer, Call, CallId, CallKind, GroupEvent, Reaction};
+use crate::group::outbox::{InFlight, Timer};
+use crate::group::state::ClassicState;
 use monedula_protocol::error_code::ErrorCode;
 
 impl Member {

@@ -7,16 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::assignor_deferrals::AssignorDeferrals;
+use super::config::ClassicConfig;
 use super::join_group::Join;
 use super::revocation::AfterRevocation;
 use super::topics::SubscribedTopics;
-use super::{ClassicConfig, ClassicState};
 use crate::Now;
 use crate::assign::{Assignor, LastAssignment, Protocol};
-use crate::group::{
-    Answer, Call, CallError, CallId, CallKind, Committing, Exit, GroupError, GroupEvent, InFlight, Input, MemberBase,
-    MemberState, Output, Reaction, Status, Subscription, Timer,
-};
+use crate::group::base::{Committing, Exit, MemberBase, Status};
+use crate::group::error::{CallError, GroupError};
+use crate::group::messages::{Answer, Call, CallId, CallKind, GroupEvent, Input, Output, Reaction, Subscription};
+use crate::group::outbox::{InFlight, Timer};
+use crate::group::state::{ClassicState, MemberState};
 use monedula_protocol::error_code::ErrorCode;
 
 /// A classic member of a group; see the [module](super).

@@ -3,14 +3,15 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::ClassicState;
 use super::error_codes::reaction;
 use super::member::Member;
 use crate::Now;
-use crate::group::{
-    Answer, CallId, CallKind, CommitError, Committing, GroupProtocol, InFlight, Output, Reaction,
-    UNKNOWN_TOPIC_ATTEMPTS,
-};
+use crate::group::base::Committing;
+use crate::group::error::CommitError;
+use crate::group::messages::{Answer, CallId, CallKind, Output, Reaction};
+use crate::group::offsets::UNKNOWN_TOPIC_ATTEMPTS;
+use crate::group::outbox::InFlight;
+use crate::group::state::{ClassicState, GroupProtocol};
 
 impl Member {
     /// Sends the next commit if it may be sent now.

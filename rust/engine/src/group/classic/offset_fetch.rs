@@ -2,10 +2,12 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::ClassicState;
 use super::error_codes::reaction;
 use super::member::Member;
-use crate::group::{Answer, CallId, CallKind, InFlight, OffsetsFetched, Output};
+use crate::group::messages::{Answer, CallId, CallKind, Output};
+use crate::group::offsets::OffsetsFetched;
+use crate::group::outbox::InFlight;
+use crate::group::state::ClassicState;
 use crate::{Now, TopicPartition};
 
 impl Member {

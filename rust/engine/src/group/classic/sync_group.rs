@@ -11,10 +11,11 @@ use super::join_group::{PROTOCOL_TYPE, Subscriptions};
 use super::member::Member;
 use super::revocation::AfterRevocation;
 use crate::assign::{AssignError, LastAssignment, Protocol, read_assignment, with_user_data};
-use crate::group::{
-    Answer, Assignments, Call, CallId, CallKind, CallbackKind, GroupError, GroupEvent, InFlight, Output, Reaction,
-    Ticket, Timer,
+use crate::group::error::GroupError;
+use crate::group::messages::{
+    Answer, Assignments, Call, CallId, CallKind, CallbackKind, GroupEvent, Output, Reaction, Ticket,
 };
+use crate::group::outbox::{InFlight, Timer};
 use crate::{Now, TopicPartition};
 
 /// The time for which heartbeats are more frequent after a rebalance. One rebalance is often followed by another: the

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::ConsumerState;
 use super::error_codes::{api, reaction};
 use super::member::Member;
 use crate::Now;
-use crate::group::{
-    Answer, Call, CallId, CallKind, GroupError, GroupEvent, HeartbeatCall, InFlight, Output, Partitions, Reaction,
-    Subscription, Timer,
+use crate::group::error::GroupError;
+use crate::group::messages::{
+    Answer, Call, CallId, CallKind, GroupEvent, HeartbeatCall, Output, Partitions, Reaction, Subscription,
 };
+use crate::group::outbox::{InFlight, Timer};
+use crate::group::state::ConsumerState;
 
 /// The member epoch of a heartbeat that joins.
 const JOIN: i32 = 0;

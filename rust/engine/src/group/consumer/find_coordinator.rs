@@ -2,11 +2,14 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::ConsumerState;
 use super::error_codes::reaction;
 use super::member::Member;
 use crate::Now;
-use crate::group::{Answer, CallId, CallKind, Found, GroupError, Reaction, Timer};
+use crate::group::base::Found;
+use crate::group::error::GroupError;
+use crate::group::messages::{Answer, CallId, CallKind, Reaction};
+use crate::group::outbox::Timer;
+use crate::group::state::ConsumerState;
 
 impl Member {
     /// Sends FindCoordinator if the coordinator is needed and not known.

@@ -2,12 +2,14 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::ConsumerState;
 use super::config::member_id_after;
 use super::error_codes::{api, reaction};
 use super::member::Member;
 use crate::Now;
-use crate::group::{Answer, CallId, CallKind, Committing, Exit, GroupEvent, InFlight, Reaction, Timer};
+use crate::group::base::{Committing, Exit};
+use crate::group::messages::{Answer, CallId, CallKind, GroupEvent, Reaction};
+use crate::group::outbox::{InFlight, Timer};
+use crate::group::state::ConsumerState;
 
 impl Member {
     /// Begins to end the membership.

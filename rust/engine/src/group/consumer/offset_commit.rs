@@ -6,7 +6,11 @@ use monedula_protocol::error_code::ErrorCode;
 use super::error_codes::{api, reaction};
 use super::member::Member;
 use crate::Now;
-use crate::group::{Answer, CallId, CallKind, CommitError, Committing, GroupProtocol, InFlight, Reaction, Timer};
+use crate::group::base::Committing;
+use crate::group::error::CommitError;
+use crate::group::messages::{Answer, CallId, CallKind, Reaction};
+use crate::group::outbox::{InFlight, Timer};
+use crate::group::state::GroupProtocol;
 
 impl Member {
     /// Sends the next commit if it may be sent now.

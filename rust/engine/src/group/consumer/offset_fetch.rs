@@ -3,7 +3,9 @@
 use super::error_codes::{api, reaction};
 use super::member::Member;
 use crate::Now;
-use crate::group::{Answer, CallId, CallKind, InFlight, OffsetsFetched, Reaction, Timer};
+use crate::group::messages::{Answer, CallId, CallKind, Reaction};
+use crate::group::offsets::OffsetsFetched;
+use crate::group::outbox::{InFlight, Timer};
 
 impl Member {
     /// Asks for the committed offsets of assigned partitions.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use super::state::GroupProtocol;
 use super::topic_ids::TopicIds;
 use super::types::{CommitOffset, Committed, PartitionCodes};
 use crate::TopicPartition;
+use crate::group::state::GroupProtocol;
 
 /// Partitions as KIP-848 names them: by the ids of their topics.
 pub type Partitions = BTreeSet<(Uuid, i32)>;

@@ -1,6 +1,5 @@
 //! Tests of `wire`: every version of every request, and how answers are decoded.
 
-#[path = "offsets_wire_tests.rs"]
 mod offsets;
 
 use monedula_protocol::frame::{decode_request_body, decode_request_header, encode_response};
@@ -13,7 +12,7 @@ use monedula_protocol::messages::sync_group::SyncGroupResponse;
 use monedula_protocol::types::Uuid;
 
 use super::*;
-use crate::group::CommitOffset;
+use crate::group::messages::CommitOffset;
 
 const GROUP_ID: &str = "etl";
 
@@ -205,9 +204,9 @@ fn a_static_member_speaks_no_version_that_would_forget_it() {
 
 #[test]
 fn a_reason_is_cut_between_characters() {
-    assert_eq!(classic::wire::said(""), None);
-    assert_eq!(classic::wire::said("short"), Some("short"));
-    assert_eq!(classic::wire::said(&"ü".repeat(300)).unwrap().chars().count(), classic::wire::REASON_CHARS);
+    assert_eq!(classic::said(""), None);
+    assert_eq!(classic::said("short"), Some("short"));
+    assert_eq!(classic::said(&"ü".repeat(300)).unwrap().chars().count(), classic::REASON_CHARS);
 }
 
 #[test]

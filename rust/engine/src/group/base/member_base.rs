@@ -5,26 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use super::call::{Answer, Call, CallKind};
 use super::config::MemberConfig;
-use super::error::GroupError;
-use super::event::GroupEvent;
 use super::find_coordinator::FindCoordinator;
-use super::first_seen::FirstSeen;
-use super::heartbeat_interval::Heartbeats;
-use super::lease::Lease;
 use super::leave::{Exit, Leave};
-use super::offset_commit::Commits;
-use super::offset_fetch::{OffsetFetch, OffsetsFetched};
-use super::outbox::Outbox;
-use super::output::Output;
-use super::poll_interval::PollInterval;
-use super::reaction::Reaction;
 use super::revocation::{Revocation, RevocationStep};
-use super::state::GroupProtocol;
-use super::timers::Timer;
-use super::topic_ids::topic_ids;
-use super::types::{CallId, Target, Ticket};
+use crate::group::error::GroupError;
+use crate::group::liveness::{Heartbeats, Lease, PollInterval};
+use crate::group::messages::{Answer, Call, CallId, CallKind, GroupEvent, Output, Reaction, Target, Ticket, topic_ids};
+use crate::group::offsets::{Commits, FirstSeen, OffsetFetch, OffsetsFetched};
+use crate::group::outbox::{Outbox, Timer};
+use crate::group::state::GroupProtocol;
 use crate::{Now, TopicPartition};
 
 /// The part of a member that both protocols have: what it owns, commits and revokes, its lease, and its calls.

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::call::Answer;
-use super::error::CallError;
 use super::types::{CallId, CommitOffset, Ticket, TopicInfo};
 use crate::assign::AssignError;
+use crate::group::error::CallError;
 use crate::{Now, TopicPartition};
 
 /// The assignment that a leader computed: the bytes for each member by its id, and the partition counts of the topics

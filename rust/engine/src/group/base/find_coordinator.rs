@@ -2,12 +2,9 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::call::{Answer, Call, CallKind};
-use super::event::GroupEvent;
-use super::outbox::Outbox;
-use super::timers::Timer;
-use super::types::{CallId, Target};
 use crate::Now;
+use crate::group::messages::{Answer, Call, CallId, CallKind, GroupEvent, Target};
+use crate::group::outbox::{Outbox, Timer};
 
 /// The group's coordinator, and the FindCoordinator calls that look for it.
 #[derive(Clone, Debug, Default)]

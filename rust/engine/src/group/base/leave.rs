@@ -1,11 +1,11 @@
 //! The end of a membership.
 
-use super::types::CallId;
+use crate::group::messages::CallId;
 
 /// The end of a membership, as the user wants it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exit {
-    /// Set if the consumer is closed: [`Output::Closed`](super::Output::Closed) follows.
+    /// Set if the consumer is closed: [`Output::Closed`](crate::group::Output::Closed) follows.
     pub(crate) close: bool,
     /// Set if a member that is not static leaves the group with a request.
     pub(crate) leave: bool,
@@ -18,6 +18,6 @@ pub(crate) struct Leave {
     pub(crate) exit: Option<Exit>,
     /// The request that leaves the group.
     pub(crate) in_flight: Option<CallId>,
-    /// Closing is done: [`Output::Closed`](super::Output::Closed) is pushed after all other outputs.
+    /// Closing is done: [`Output::Closed`](crate::group::Output::Closed) is pushed after all other outputs.
     pub(crate) closed: bool,
 }

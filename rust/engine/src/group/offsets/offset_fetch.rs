@@ -5,13 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::call::Answer;
 use super::first_seen::FirstSeen;
-use super::outbox::Outbox;
-use super::output::Output;
-use super::reaction::Reaction;
-use super::timers::Timer;
-use super::types::CallId;
+use crate::group::messages::{Answer, CallId, Output, Reaction};
+use crate::group::outbox::{Outbox, Timer};
 use crate::{Now, TopicPartition};
 
 /// Partitions whose committed offsets are not known yet.

@@ -1,8 +1,11 @@
 //! Encoding of requests and decoding of answers, for every version of each API that a member uses. The messages of only
-//! one protocol are in `classic::wire` and `consumer::wire`.
+//! one protocol are in `classic` and `consumer`.
 //!
 //! A broker may leave out a requested item, answer it twice, or add one that was not requested. Missing items stay
 //! missing, the first answer for an item counts, and all others are ignored.
+
+mod classic;
+mod consumer;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -21,11 +24,11 @@ use monedula_protocol::messages::offset_commit::OffsetCommitRequest;
 use monedula_protocol::messages::offset_fetch::{OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic};
 use monedula_protocol::messages::sync_group::SyncGroupRequest;
 
-use super::call::{Answer, Call};
-use super::state::GroupProtocol;
-use super::topic_ids::{TOPIC_IDS_FROM, TopicIds, are_all_known, commit_topics, committed, fetched, lookup_topics};
-use super::{classic, consumer};
 use crate::TopicPartition;
+use crate::group::messages::{
+    Answer, Call, TOPIC_IDS_FROM, TopicIds, are_all_known, commit_topics, committed, fetched, lookup_topics,
+};
+use crate::group::state::GroupProtocol;
 
 /// The key type of FindCoordinator for groups.
 const GROUP: i8 = 0;
@@ -83,7 +86,7 @@ impl Call {
             }
             Self::ConsumerGroupHeartbeat(call) => {
                 let rebalance_timeout_ms = call.rebalance_timeout.map_or(-1, ms);
-                let request = consumer::wire::heartbeat_request(call, rebalance_timeout_ms);
+                let request = consumer::heartbeat_request(call, rebalance_timeout_ms);
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::OffsetCommit {
@@ -114,12 +117,12 @@ impl Call {
             } => {
                 let member = (member_id.as_str(), instance_id.as_deref());
                 let timeouts_ms = (ms(*session_timeout), ms(*rebalance_timeout));
-                let request = classic::wire::join_request(group_id, member, protocols, timeouts_ms, reason);
+                let request = classic::join_request(group_id, member, protocols, timeouts_ms, reason);
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::SyncGroup { group_id, member_id, instance_id, generation, protocol, assignments, .. } => {
                 let member = (member_id.as_str(), instance_id.as_deref());
-                let request = classic::wire::sync_request(group_id, member, *generation, protocol, assignments);
+                let request = classic::sync_request(group_id, member, *generation, protocol, assignments);
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::Heartbeat { group_id, member_id, instance_id, generation } => {
@@ -133,8 +136,7 @@ impl Call {
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::LeaveGroup { group_id, member_id, instance_id, reason } => {
-                let request =
-                    classic::wire::leave_request(group_id, member_id, instance_id.as_deref(), reason, version);
+                let request = classic::leave_request(group_id, member_id, instance_id.as_deref(), reason, version);
                 encode_request(&request, version, correlation_id, client_id)
             }
         }
@@ -149,17 +151,17 @@ impl Call {
             Self::FindCoordinator { group_id } => {
                 found(&decode_response::<FindCoordinatorRequest<'_>>(frame, version)?, group_id, version)
             }
-            Self::JoinGroup { .. } => classic::wire::joined(&decode_response::<JoinGroupRequest<'_>>(frame, version)?),
-            Self::SyncGroup { .. } => classic::wire::synced(&decode_response::<SyncGroupRequest<'_>>(frame, version)?),
+            Self::JoinGroup { .. } => classic::joined(&decode_response::<JoinGroupRequest<'_>>(frame, version)?),
+            Self::SyncGroup { .. } => classic::synced(&decode_response::<SyncGroupRequest<'_>>(frame, version)?),
             Self::Heartbeat { .. } => {
                 let response = decode_response::<HeartbeatRequest<'_>>(frame, version)?;
                 Answer::Heartbeat { code: ErrorCode::from_code(response.error_code) }
             }
             Self::LeaveGroup { member_id, .. } => {
-                classic::wire::left(&decode_response::<LeaveGroupRequest<'_>>(frame, version)?, member_id, version)
+                classic::left(&decode_response::<LeaveGroupRequest<'_>>(frame, version)?, member_id, version)
             }
             Self::ConsumerGroupHeartbeat(_) => {
-                consumer::wire::heartbeat_answer(&decode_response::<ConsumerGroupHeartbeatRequest<'_>>(frame, version)?)
+                consumer::heartbeat_answer(&decode_response::<ConsumerGroupHeartbeatRequest<'_>>(frame, version)?)
             }
             Self::OffsetCommit { offsets, topic_ids, .. } => {
                 let response = decode_response::<OffsetCommitRequest<'_>>(frame, version)?;
@@ -235,5 +237,4 @@ fn found(response: &FindCoordinatorResponse<'_>, group_id: &str, version: i16) -
 }
 
 #[cfg(test)]
-#[path = "wire_tests.rs"]
 mod tests;
