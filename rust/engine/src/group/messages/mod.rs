@@ -16,8 +16,6 @@ pub use output::Output;
 pub(crate) use reaction::FIND_COORDINATOR;
 pub use reaction::Reaction;
 pub use topic_ids::TopicIds;
-pub(crate) use topic_ids::{
-    TOPIC_IDS_FROM, are_all_known, by_topic, commit_topics, committed, fetched, lookup_topics, name_of, topic_ids,
-};
+pub(crate) use topic_ids::{TOPIC_IDS_FROM, are_all_known, by_topic, id_of, name_of, topic_ids};
 pub use types::{CallId, CallbackKind, CommitOffset, Committed, PartitionCodes, Scope, Target, Ticket, TopicInfo};
 pub(crate) use types::{Offsets, Outcomes};

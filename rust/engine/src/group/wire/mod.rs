@@ -6,8 +6,8 @@
 
 mod classic;
 mod consumer;
+mod offsets;
 
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -21,13 +21,11 @@ use monedula_protocol::messages::heartbeat::HeartbeatRequest;
 use monedula_protocol::messages::join_group::JoinGroupRequest;
 use monedula_protocol::messages::leave_group::LeaveGroupRequest;
 use monedula_protocol::messages::offset_commit::OffsetCommitRequest;
-use monedula_protocol::messages::offset_fetch::{OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic};
+use monedula_protocol::messages::offset_fetch::OffsetFetchRequest;
 use monedula_protocol::messages::sync_group::SyncGroupRequest;
 
 use crate::TopicPartition;
-use crate::group::messages::{
-    Answer, Call, TOPIC_IDS_FROM, TopicIds, are_all_known, commit_topics, committed, fetched, lookup_topics,
-};
+use crate::group::messages::{Answer, Call, TOPIC_IDS_FROM, TopicIds, are_all_known};
 use crate::group::state::GroupProtocol;
 
 /// The key type of FindCoordinator for groups.
@@ -97,13 +95,13 @@ impl Call {
                     generation_id_or_member_epoch: *generation_or_epoch,
                     member_id,
                     group_instance_id: instance_id.as_deref(),
-                    topics: commit_topics(offsets, topic_ids),
+                    topics: offsets::commit_topics(offsets, topic_ids),
                     ..Default::default()
                 };
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::OffsetFetch { group_id, member, partitions, topic_ids } => {
-                let request = offsets_request(group_id, member.as_ref(), partitions, topic_ids, version);
+                let request = offsets::fetch_request(group_id, member.as_ref(), partitions, topic_ids, version);
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::JoinGroup {
@@ -165,11 +163,11 @@ impl Call {
             }
             Self::OffsetCommit { offsets, topic_ids, .. } => {
                 let response = decode_response::<OffsetCommitRequest<'_>>(frame, version)?;
-                Answer::OffsetCommit { codes: committed(&response, offsets, topic_ids, version) }
+                Answer::OffsetCommit { codes: offsets::committed(&response, offsets, topic_ids, version) }
             }
             Self::OffsetFetch { group_id, partitions, topic_ids, .. } => {
                 let response = decode_response::<OffsetFetchRequest<'_>>(frame, version)?;
-                let (code, offsets) = fetched(&response, group_id, partitions, topic_ids, version);
+                let (code, offsets) = offsets::fetched(&response, group_id, partitions, topic_ids, version);
                 Answer::OffsetFetch { code, offsets }
             }
         })
@@ -195,34 +193,6 @@ fn find_request(group_id: &str, version: i16) -> FindCoordinatorRequest<'_> {
         ..=3 => FindCoordinatorRequest { key: group_id, key_type: GROUP, ..Default::default() },
         _ => FindCoordinatorRequest { coordinator_keys: vec![group_id], key_type: GROUP, ..Default::default() },
     }
-}
-
-fn offsets_request<'a>(
-    group_id: &'a str,
-    member: Option<&'a (String, i32)>,
-    partitions: &'a [TopicPartition],
-    topic_ids: &TopicIds,
-    version: i16,
-) -> OffsetFetchRequest<'a> {
-    let mut by_topic: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
-    for partition in partitions {
-        by_topic.entry(&partition.topic).or_default().push(partition.partition);
-    }
-    // `require_stable` came with version 7. Older brokers also return offsets that an open transaction may still
-    // change.
-    let require_stable = version >= 7;
-    if version <= 7 {
-        let topic =
-            |(name, partition_indexes)| OffsetFetchRequestTopic { name, partition_indexes, ..Default::default() };
-        let topics = Some(by_topic.into_iter().map(topic).collect());
-        return OffsetFetchRequest { group_id, topics, require_stable, ..Default::default() };
-    }
-    let mut group =
-        OffsetFetchRequestGroup { group_id, topics: Some(lookup_topics(by_topic, topic_ids)), ..Default::default() };
-    if let Some((member_id, epoch)) = member {
-        (group.member_id, group.member_epoch) = (Some(member_id.as_str()), *epoch);
-    }
-    OffsetFetchRequest { groups: vec![group], require_stable, ..Default::default() }
 }
 
 fn found(response: &FindCoordinatorResponse<'_>, group_id: &str, version: i16) -> Answer {

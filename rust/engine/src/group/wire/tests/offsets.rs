@@ -1,5 +1,7 @@
 //! Tests of `wire`: topics by their ids in OffsetCommit and OffsetFetch, and which of several answers counts.
 
+use std::collections::BTreeMap;
+
 use monedula_protocol::messages::offset_commit::{
     OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic,
 };
