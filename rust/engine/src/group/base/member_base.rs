@@ -7,7 +7,6 @@ use monedula_protocol::types::Uuid;
 
 use super::config::MemberConfig;
 use super::find_coordinator::FindCoordinator;
-use super::leave::{Exit, Leave};
 use super::revocation::{Revocation, RevocationStep};
 use crate::group::error::GroupError;
 use crate::group::liveness::{Heartbeats, Lease, PollInterval};
@@ -16,6 +15,26 @@ use crate::group::offsets::{Commits, FirstSeen, OffsetFetch, OffsetsFetched};
 use crate::group::outbox::{Outbox, Timer};
 use crate::group::state::GroupProtocol;
 use crate::{Now, TopicPartition};
+
+/// The end of a membership, as the user wants it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exit {
+    /// Set if the consumer is closed: [`Output::Closed`] follows.
+    pub(crate) close: bool,
+    /// Set if a member that is not static leaves the group with a request.
+    pub(crate) leave: bool,
+}
+
+/// The end of a membership, while it lasts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Leave {
+    /// The end that the user wants; `None` while the membership goes on.
+    pub(crate) exit: Option<Exit>,
+    /// The request that leaves the group.
+    pub(crate) in_flight: Option<CallId>,
+    /// Closing is done: [`Output::Closed`] is pushed after all other outputs.
+    pub(crate) closed: bool,
+}
 
 /// The part of a member that both protocols have: what it owns, commits and revokes, its lease, and its calls.
 pub(crate) struct MemberBase {
