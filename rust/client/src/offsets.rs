@@ -55,7 +55,7 @@ pub struct Found {
 }
 
 /// The outcome for one partition: `None` where no record is that young.
-pub(crate) type Answer = Result<Option<Found>, ErrorCode>;
+pub(crate) type LookupResult = Result<Option<Found>, ErrorCode>;
 
 #[derive(Clone)]
 pub(crate) struct Offsets {
@@ -87,7 +87,7 @@ enum LookupStep {
     /// Leaders are to be asked.
     Ask { questions: Vec<Question>, attempt: u32 },
     /// A leader has answered, or will not.
-    Answered { questions: Vec<Question>, answers: Vec<(TopicPartition, Answer)>, attempt: u32 },
+    Answered { questions: Vec<Question>, answers: Vec<(TopicPartition, LookupResult)>, attempt: u32 },
 }
 
 impl Offsets {
@@ -98,7 +98,7 @@ impl Offsets {
     }
 
     /// One attempt of ListOffsets at one leader.
-    pub(crate) async fn list_once(self, asked: OfLeader) -> Vec<(TopicPartition, Answer)> {
+    pub(crate) async fn list_once(self, asked: OfLeader) -> Vec<(TopicPartition, LookupResult)> {
         self.ask(asked, |offsets, node, questions, cluster| async move {
             offsets.list_from(node, &questions, &cluster).await
         })
@@ -106,7 +106,7 @@ impl Offsets {
     }
 
     /// One attempt of OffsetForLeaderEpoch at one leader: the end of each epoch.
-    pub(crate) async fn epoch_ends_once(self, asked: OfLeader) -> Vec<(TopicPartition, Answer)> {
+    pub(crate) async fn epoch_ends_once(self, asked: OfLeader) -> Vec<(TopicPartition, LookupResult)> {
         self.ask(asked, |offsets, node, questions, cluster| async move {
             offsets.epochs_from(node, &questions, &cluster).await
         })
@@ -252,7 +252,7 @@ impl Offsets {
 
     fn take_answers(
         &self,
-        answers: Vec<(TopicPartition, Answer)>,
+        answers: Vec<(TopicPartition, LookupResult)>,
         found: &mut BTreeMap<TopicPartition, Option<Found>>,
         last_error: &LastError,
     ) -> Result<(), ClientError> {
@@ -315,10 +315,10 @@ impl Offsets {
     }
 
     /// Asks one leader. Each of its partitions gets one answer.
-    async fn ask<F, T>(self, asked: OfLeader, ask: F) -> Vec<(TopicPartition, Answer)>
+    async fn ask<F, T>(self, asked: OfLeader, ask: F) -> Vec<(TopicPartition, LookupResult)>
     where
         F: FnOnce(Self, i32, Vec<Question>, Arc<Cluster>) -> T,
-        T: Future<Output = Vec<(TopicPartition, Answer)>>,
+        T: Future<Output = Vec<(TopicPartition, LookupResult)>>,
     {
         let OfLeader { leader, questions, cluster } = asked;
         let Some(leader) = leader else { return fail_all(&questions, ErrorCode::LeaderNotAvailable) };
@@ -338,7 +338,12 @@ impl Offsets {
         answers
     }
 
-    async fn list_from(&self, node: i32, questions: &[Question], cluster: &Cluster) -> Vec<(TopicPartition, Answer)> {
+    async fn list_from(
+        &self,
+        node: i32,
+        questions: &[Question],
+        cluster: &Cluster,
+    ) -> Vec<(TopicPartition, LookupResult)> {
         let build = |version| ListOffsetsRequest {
             replica_id: -1,
             isolation_level: if version >= 2 { i8::from(self.config.read_committed) } else { 0 },
@@ -388,7 +393,12 @@ impl Offsets {
         answers
     }
 
-    async fn epochs_from(&self, node: i32, questions: &[Question], cluster: &Cluster) -> Vec<(TopicPartition, Answer)> {
+    async fn epochs_from(
+        &self,
+        node: i32,
+        questions: &[Question],
+        cluster: &Cluster,
+    ) -> Vec<(TopicPartition, LookupResult)> {
         let build = |_| OffsetForLeaderEpochRequest {
             replica_id: -1,
             topics: by_topic(questions, cluster)
@@ -432,7 +442,7 @@ impl Offsets {
     }
 
     /// A request without an answer: repeated, unless the broker speaks no common version.
-    fn all_failed(&self, questions: &[Question], error: &RequestError) -> Vec<(TopicPartition, Answer)> {
+    fn all_failed(&self, questions: &[Question], error: &RequestError) -> Vec<(TopicPartition, LookupResult)> {
         let code = match error {
             RequestError::Fatal(error) if matches!(**error, ClientError::UnsupportedVersion { .. }) => {
                 ErrorCode::UnsupportedVersion
@@ -494,7 +504,7 @@ pub(crate) fn missing(
     }
 }
 
-fn fail_all(questions: &[Question], code: ErrorCode) -> Vec<(TopicPartition, Answer)> {
+fn fail_all(questions: &[Question], code: ErrorCode) -> Vec<(TopicPartition, LookupResult)> {
     questions.iter().map(|question| (question.partition.clone(), Err(code))).collect()
 }
 

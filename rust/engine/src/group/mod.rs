@@ -20,9 +20,9 @@ pub use base::{MemberConfig, Reserved, Status};
 pub use error::{CallError, CommitError, GroupError};
 pub use member::Member;
 pub use messages::{
-    Answer, Assignments, Call, CallId, CallKind, CallbackKind, CommitOffset, Committed, ConnectionPurpose, GroupEvent,
-    HeartbeatCall, Input, Output, PartitionCodes, Partitions, Reaction, Scope, Subscription, Target, Ticket, TopicIds,
-    TopicInfo,
+    Assignments, Call, CallId, CallKind, CallbackKind, CommitOffset, Committed, ConnectionPurpose, GroupEvent,
+    GroupResponse, HeartbeatCall, Input, Output, PartitionCodes, Partitions, Reaction, Scope, Subscription, Target,
+    Ticket, TopicIds, TopicInfo,
 };
 pub(crate) use messages::{are_all_known, by_topic, name_of};
 pub(crate) use offsets::UNKNOWN_TOPIC_ATTEMPTS;

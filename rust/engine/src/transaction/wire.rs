@@ -19,7 +19,7 @@ use monedula_protocol::messages::txn_offset_commit::{
     TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
 };
 
-use super::{Answer, Call, CallFailure, Ending, GroupMetadata, SessionConfig};
+use super::{Call, CallFailure, Ending, GroupMetadata, SessionConfig, TransactionResponse};
 use crate::TopicPartition;
 use crate::group::{CommitOffset, are_all_known, by_topic, name_of};
 use crate::produce::Identity;
@@ -141,7 +141,7 @@ impl Call {
         config: &SessionConfig,
         frame: &[u8],
         version: i16,
-    ) -> Result<Result<Answer, CallFailure>, WireError> {
+    ) -> Result<Result<TransactionResponse, CallFailure>, WireError> {
         Ok(match self {
             Self::FindCoordinator { group } => {
                 let key = group.as_deref().or(config.transactional_id.as_deref()).unwrap_or_default();
@@ -150,23 +150,23 @@ impl Call {
             Self::InitProducerId { .. } => {
                 let response = decode_response::<InitProducerIdRequest<'_>>(frame, version)?;
                 let identity = Identity { producer_id: response.producer_id, epoch: response.producer_epoch };
-                check(response.error_code).map(|()| Answer::Identity(identity))
+                check(response.error_code).map(|()| TransactionResponse::Identity(identity))
             }
             Self::AddPartitionsToTxn { .. } => {
                 let response = decode_response::<AddPartitionsToTxnRequest<'_>>(frame, version)?;
                 let topics = response.results_by_topic_v3_and_below.iter();
-                Ok(Answer::Partitions(first_of_each(topics.flat_map(|topic| {
+                Ok(TransactionResponse::Partitions(first_of_each(topics.flat_map(|topic| {
                     let each = topic.results_by_partition.iter();
                     each.map(|at| (topic.name, at.partition_index, at.partition_error_code))
                 }))))
             }
             Self::AddOffsetsToTxn { .. } => {
                 let response = decode_response::<AddOffsetsToTxnRequest<'_>>(frame, version)?;
-                check(response.error_code).map(|()| Answer::Ok)
+                check(response.error_code).map(|()| TransactionResponse::Ok)
             }
             Self::TxnOffsetCommit { group, .. } => {
                 let response = decode_response::<TxnOffsetCommitRequest<'_>>(frame, version)?;
-                Ok(Answer::Partitions(first_of_each(response.topics.iter().flat_map(|topic| {
+                Ok(TransactionResponse::Partitions(first_of_each(response.topics.iter().flat_map(|topic| {
                     let by_name = version < TOPIC_IDS_FROM;
                     let name = if by_name { topic.name } else { name_of(&group.topic_ids, topic.topic_id) };
                     topic.partitions.iter().map(move |at| (name, at.partition_index, at.error_code))
@@ -176,8 +176,8 @@ impl Call {
                 let response = decode_response::<EndTxnRequest<'_>>(frame, version)?;
                 let next = Identity { producer_id: response.producer_id, epoch: response.producer_epoch };
                 check(response.error_code).map(|()| match next.producer_id {
-                    ..=-1 => Answer::Ok,
-                    _ => Answer::Identity(next),
+                    ..=-1 => TransactionResponse::Ok,
+                    _ => TransactionResponse::Identity(next),
                 })
             }
         })
@@ -251,7 +251,7 @@ fn commit_request<'a>(
     request
 }
 
-fn found(response: &FindCoordinatorResponse<'_>, key: &str, version: i16) -> Result<Answer, CallFailure> {
+fn found(response: &FindCoordinatorResponse<'_>, key: &str, version: i16) -> Result<TransactionResponse, CallFailure> {
     let (code, message, node_id, host, port) = match version {
         ..=3 => (response.error_code, response.error_message, response.node_id, response.host, response.port),
         _ => match response.coordinators.iter().find(|coordinator| coordinator.key == key) {
@@ -260,7 +260,7 @@ fn found(response: &FindCoordinatorResponse<'_>, key: &str, version: i16) -> Res
         },
     };
     ErrorCode::check(code).map_err(|code| CallFailure::Code(code, message.map(str::to_owned)))?;
-    Ok(Answer::Coordinator { node_id, host: host.to_owned(), port })
+    Ok(TransactionResponse::Coordinator { node_id, host: host.to_owned(), port })
 }
 
 fn first_of_each<'a>(codes: impl Iterator<Item = (&'a str, i32, i16)>) -> BTreeMap<TopicPartition, ErrorCode> {

@@ -10,7 +10,9 @@ use super::find_coordinator::FindCoordinator;
 use super::revocation::{Revocation, RevocationStep};
 use crate::group::error::GroupError;
 use crate::group::liveness::{Heartbeats, Lease, PollInterval};
-use crate::group::messages::{Answer, Call, CallId, CallKind, GroupEvent, Output, Reaction, Target, Ticket, topic_ids};
+use crate::group::messages::{
+    Call, CallId, CallKind, GroupEvent, GroupResponse, Output, Reaction, Target, Ticket, topic_ids,
+};
 use crate::group::offsets::{Commits, FirstSeen, OffsetFetch, OffsetsFetched};
 use crate::group::outbox::{Outbox, Timer};
 use crate::group::state::GroupProtocol;
@@ -121,7 +123,7 @@ impl MemberBase {
     pub(crate) fn offsets_fetched(
         &mut self,
         id: CallId,
-        outcome: Result<Answer, String>,
+        outcome: Result<GroupResponse, String>,
         reaction: impl Fn(CallKind, ErrorCode) -> Reaction,
         first_seen: &FirstSeen,
         now: Now,
@@ -129,7 +131,7 @@ impl MemberBase {
         if !self.offset_fetch.is_answer(id) {
             return OffsetsFetched::Done;
         }
-        if let Ok(Answer::OffsetFetch { code, .. }) = outcome {
+        if let Ok(GroupResponse::OffsetFetch { code, .. }) = outcome {
             self.coordinator.heard(code);
         }
         let reaction = |code| reaction(CallKind::OffsetFetch, code);

@@ -5,7 +5,7 @@ use monedula_protocol::error_code::ErrorCode;
 use super::error_codes::reaction;
 use super::member::Member;
 use crate::Now;
-use crate::group::messages::{Answer, Call, CallId, CallKind, GroupEvent, Reaction};
+use crate::group::messages::{Call, CallId, CallKind, GroupEvent, GroupResponse, Reaction};
 use crate::group::outbox::{InFlight, Timer};
 use crate::group::state::ClassicState;
 
@@ -51,7 +51,13 @@ impl Member {
         due
     }
 
-    pub(super) fn heartbeat_answered(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+    pub(super) fn heartbeat_answered(
+        &mut self,
+        id: CallId,
+        call: InFlight,
+        outcome: Result<GroupResponse, String>,
+        now: Now,
+    ) {
         if self.base.heartbeats.in_flight.take_if(|known| *known == id).is_none() {
             return;
         }
@@ -60,7 +66,7 @@ impl Member {
             return;
         }
         let code = match outcome {
-            Ok(Answer::Heartbeat { code }) => code,
+            Ok(GroupResponse::Heartbeat { code }) => code,
             Ok(_) => return self.heartbeat_again(now),
             Err(reason) => {
                 self.coordinator_lost(call.node_id, &reason, false, now);

@@ -10,7 +10,7 @@ use super::member::Member;
 use super::revocation::AfterRevocation;
 use crate::assign::{AssignError, Assignor, Protocol, subscription_bytes};
 use crate::group::error::GroupError;
-use crate::group::messages::{Answer, Call, CallId, CallKind, GroupEvent, Output, Reaction, Ticket};
+use crate::group::messages::{Call, CallId, CallKind, GroupEvent, GroupResponse, Output, Reaction, Ticket};
 use crate::group::outbox::{InFlight, Timer};
 use crate::group::state::ClassicState;
 use crate::{Now, TopicPartition};
@@ -169,12 +169,12 @@ impl Member {
         self.set_state(ClassicState::PreparingRebalance);
     }
 
-    pub(super) fn joined(&mut self, id: CallId, call: InFlight, answer: Answer, now: Now) {
+    pub(super) fn joined(&mut self, id: CallId, call: InFlight, answer: GroupResponse, now: Now) {
         if self.join.join_group.take_if(|known| *known == id).is_none() {
             return;
         }
         match answer {
-            Answer::JoinGroup {
+            GroupResponse::JoinGroup {
                 code: code @ ErrorCode::None,
                 generation,
                 member_id,
@@ -198,7 +198,7 @@ impl Member {
                 self.enter_generation(call, protocol, now);
                 self.ask_for_assignment(skip_assignment, members, now);
             }
-            Answer::JoinGroup { code, member_id, .. } => {
+            GroupResponse::JoinGroup { code, member_id, .. } => {
                 self.base.coordinator.heard(code);
                 self.join_refused(code, member_id, call, now);
             }

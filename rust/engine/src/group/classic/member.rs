@@ -15,7 +15,9 @@ use crate::Now;
 use crate::assign::{Assignor, LastAssignment, Protocol};
 use crate::group::base::{Committing, Exit, MemberBase, Status};
 use crate::group::error::{CallError, GroupError};
-use crate::group::messages::{Answer, Call, CallId, CallKind, GroupEvent, Input, Output, Reaction, Subscription};
+use crate::group::messages::{
+    Call, CallId, CallKind, GroupEvent, GroupResponse, Input, Output, Reaction, Subscription,
+};
 use crate::group::outbox::{InFlight, Timer};
 use crate::group::state::{ClassicState, MemberState};
 use monedula_protocol::error_code::ErrorCode;
@@ -170,7 +172,7 @@ impl Member {
         }
     }
 
-    fn answered(&mut self, id: CallId, outcome: Result<Answer, CallError>, now: Now) {
+    fn answered(&mut self, id: CallId, outcome: Result<GroupResponse, CallError>, now: Now) {
         let Some(call) = self.base.out.take_in_flight(id) else { return };
         let is_unsent = matches!(outcome, Err(CallError::Unsent(_)));
         let outcome = match outcome {

@@ -8,7 +8,7 @@ use super::member::Member;
 use crate::Now;
 use crate::group::base::Committing;
 use crate::group::error::CommitError;
-use crate::group::messages::{Answer, CallId, CallKind, Output, Reaction};
+use crate::group::messages::{CallId, CallKind, GroupResponse, Output, Reaction};
 use crate::group::offsets::UNKNOWN_TOPIC_ATTEMPTS;
 use crate::group::outbox::InFlight;
 use crate::group::state::{ClassicState, GroupProtocol};
@@ -28,12 +28,18 @@ impl Member {
         }
     }
 
-    pub(super) fn commit_answered(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+    pub(super) fn commit_answered(
+        &mut self,
+        id: CallId,
+        call: InFlight,
+        outcome: Result<GroupResponse, String>,
+        now: Now,
+    ) {
         if !self.base.commits.answered(id) {
             return;
         }
         let codes = match outcome {
-            Ok(Answer::OffsetCommit { codes }) => codes,
+            Ok(GroupResponse::OffsetCommit { codes }) => codes,
             Ok(_) => return self.base.commits.retry(id, "an answer of another kind", &mut self.base.out, now),
             Err(reason) => {
                 self.coordinator_lost(call.node_id, &reason, false, now);

@@ -13,7 +13,7 @@ use super::revocation::AfterRevocation;
 use crate::assign::{AssignError, LastAssignment, Protocol, read_assignment, with_user_data};
 use crate::group::error::GroupError;
 use crate::group::messages::{
-    Answer, Assignments, Call, CallId, CallKind, CallbackKind, GroupEvent, Output, Reaction, Ticket,
+    Assignments, Call, CallId, CallKind, CallbackKind, GroupEvent, GroupResponse, Output, Reaction, Ticket,
 };
 use crate::group::outbox::{InFlight, Timer};
 use crate::{Now, TopicPartition};
@@ -118,12 +118,12 @@ impl Member {
         }
     }
 
-    pub(super) fn synced(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+    pub(super) fn synced(&mut self, id: CallId, call: InFlight, outcome: Result<GroupResponse, String>, now: Now) {
         if self.join.sync_group.take_if(|known| *known == id).is_none() {
             return;
         }
         let (code, protocol_type, protocol, assignment) = match outcome {
-            Ok(Answer::SyncGroup { code, protocol_type, protocol, assignment }) => {
+            Ok(GroupResponse::SyncGroup { code, protocol_type, protocol, assignment }) => {
                 (code, protocol_type, protocol, assignment)
             }
             Ok(_) => return self.join_again("an answer of another kind", now),

@@ -14,7 +14,7 @@ use crate::assign::Protocol;
 use crate::group::base::{Committing, Exit, MemberBase, Status};
 use crate::group::error::{CallError, GroupError};
 use crate::group::messages::{
-    Answer, Call, CallId, CallKind, GroupEvent, Input, Output, Reaction, Subscription, Ticket,
+    Call, CallId, CallKind, GroupEvent, GroupResponse, Input, Output, Reaction, Subscription, Ticket,
 };
 use crate::group::outbox::{InFlight, Timer};
 use crate::group::state::{ConsumerState, MemberState};
@@ -192,7 +192,7 @@ impl Member {
         }
     }
 
-    fn answered(&mut self, id: CallId, outcome: Result<Answer, CallError>, now: Now) {
+    fn answered(&mut self, id: CallId, outcome: Result<GroupResponse, CallError>, now: Now) {
         let Some(call) = self.base.out.take_in_flight(id) else { return };
         let outcome = match outcome {
             Ok(answer) => Ok(answer),

@@ -228,7 +228,7 @@ impl Call {
 
 /// A decoded answer; its error code is [`ErrorCode::None`] if the request succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum GroupResponse {
     /// The coordinator.
     FindCoordinator {
         /// Error of the group.

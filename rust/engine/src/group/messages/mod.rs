@@ -9,7 +9,7 @@ mod reaction;
 mod topic_ids;
 mod types;
 
-pub use call::{Answer, Call, CallKind, ConnectionPurpose, HeartbeatCall, Partitions};
+pub use call::{Call, CallKind, ConnectionPurpose, GroupResponse, HeartbeatCall, Partitions};
 pub use event::GroupEvent;
 pub use input::{Assignments, Input, Subscription};
 pub use output::Output;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use monedula_protocol::error_code::ErrorCode;
 
 use super::first_seen::FirstSeen;
-use crate::group::messages::{Answer, CallId, Output, Reaction};
+use crate::group::messages::{CallId, GroupResponse, Output, Reaction};
 use crate::group::outbox::{Outbox, Timer};
 use crate::{Now, TopicPartition};
 
@@ -94,7 +94,7 @@ impl OffsetFetch {
     /// Takes the answer to the call in flight.
     pub(crate) fn answered(
         &mut self,
-        outcome: Result<Answer, String>,
+        outcome: Result<GroupResponse, String>,
         reaction: impl Fn(ErrorCode) -> Reaction,
         first_seen: &FirstSeen,
         out: &mut Outbox,
@@ -103,7 +103,7 @@ impl OffsetFetch {
         self.in_flight = None;
         let asked = std::mem::take(&mut self.asked);
         let (code, offsets) = match outcome {
-            Ok(Answer::OffsetFetch { code, offsets }) => (code, offsets),
+            Ok(GroupResponse::OffsetFetch { code, offsets }) => (code, offsets),
             Ok(_) => {
                 out.back_off(Timer::OffsetFetch, &mut self.attempts, now);
                 return OffsetsFetched::Done;

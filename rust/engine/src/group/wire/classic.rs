@@ -9,7 +9,7 @@ use monedula_protocol::messages::join_group::{
 use monedula_protocol::messages::leave_group::{LeaveGroupRequest, LeaveGroupResponse, MemberIdentity};
 use monedula_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse};
 
-use crate::group::messages::Answer;
+use crate::group::messages::GroupResponse;
 
 /// The protocol type of consumer groups.
 const CONSUMER: &str = "consumer";
@@ -90,14 +90,14 @@ pub(super) fn leave_request<'a>(
     LeaveGroupRequest { group_id, members: vec![member], ..Default::default() }
 }
 
-pub(super) fn joined(response: &JoinGroupResponse<'_>) -> Answer {
+pub(super) fn joined(response: &JoinGroupResponse<'_>) -> GroupResponse {
     let mut seen = BTreeSet::new();
     let first = response.members.iter().filter(|member| seen.insert(member.member_id));
     let member = |member: &JoinGroupResponseMember<'_>| {
         let instance_id = member.group_instance_id.map(str::to_owned);
         (member.member_id.to_owned(), instance_id, member.metadata.to_vec())
     };
-    Answer::JoinGroup {
+    GroupResponse::JoinGroup {
         code: ErrorCode::from_code(response.error_code),
         generation: response.generation_id,
         member_id: response.member_id.to_owned(),
@@ -109,8 +109,8 @@ pub(super) fn joined(response: &JoinGroupResponse<'_>) -> Answer {
     }
 }
 
-pub(super) fn synced(response: &SyncGroupResponse<'_>) -> Answer {
-    Answer::SyncGroup {
+pub(super) fn synced(response: &SyncGroupResponse<'_>) -> GroupResponse {
+    GroupResponse::SyncGroup {
         code: ErrorCode::from_code(response.error_code),
         protocol_type: named(response.protocol_type),
         protocol: named(response.protocol_name),
@@ -118,12 +118,12 @@ pub(super) fn synced(response: &SyncGroupResponse<'_>) -> Answer {
     }
 }
 
-pub(super) fn left(response: &LeaveGroupResponse<'_>, member_id: &str, version: i16) -> Answer {
+pub(super) fn left(response: &LeaveGroupResponse<'_>, member_id: &str, version: i16) -> GroupResponse {
     let code = ErrorCode::from_code(response.error_code);
     if version <= 2 || code != ErrorCode::None {
-        return Answer::LeaveGroup { code };
+        return GroupResponse::LeaveGroup { code };
     }
     let member = response.members.iter().find(|member| member.member_id == member_id);
     let code = member.map_or(ErrorCode::UnknownServerError, |member| ErrorCode::from_code(member.error_code));
-    Answer::LeaveGroup { code }
+    GroupResponse::LeaveGroup { code }
 }

@@ -9,7 +9,7 @@ use monedula_protocol::messages::consumer_group_heartbeat::{
 };
 use monedula_protocol::types::Uuid;
 
-use crate::group::messages::{Answer, HeartbeatCall, Partitions};
+use crate::group::messages::{GroupResponse, HeartbeatCall, Partitions};
 
 pub(super) fn heartbeat_request(call: &HeartbeatCall, rebalance_timeout_ms: i32) -> ConsumerGroupHeartbeatRequest<'_> {
     ConsumerGroupHeartbeatRequest {
@@ -36,12 +36,12 @@ fn by_topic<'a>(partitions: &Partitions) -> Vec<TopicPartitions<'a>> {
     each.map(|(topic_id, partitions)| TopicPartitions { topic_id, partitions, ..Default::default() }).collect()
 }
 
-pub(super) fn heartbeat_answer(response: &ConsumerGroupHeartbeatResponse<'_>) -> Answer {
+pub(super) fn heartbeat_answer(response: &ConsumerGroupHeartbeatResponse<'_>) -> GroupResponse {
     let assignment = response.assignment.as_ref().map(|assignment| {
         let topics = assignment.topic_partitions.iter();
         topics.flat_map(|topic| topic.partitions.iter().map(|&partition| (topic.topic_id, partition))).collect()
     });
-    Answer::ConsumerGroupHeartbeat {
+    GroupResponse::ConsumerGroupHeartbeat {
         code: ErrorCode::from_code(response.error_code),
         message: response.error_message.unwrap_or_default().to_owned(),
         epoch: response.member_epoch,

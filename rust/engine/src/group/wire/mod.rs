@@ -25,7 +25,7 @@ use monedula_protocol::messages::offset_fetch::OffsetFetchRequest;
 use monedula_protocol::messages::sync_group::SyncGroupRequest;
 
 use crate::TopicPartition;
-use crate::group::messages::{Answer, Call, TOPIC_IDS_FROM, TopicIds, are_all_known};
+use crate::group::messages::{Call, GroupResponse, TOPIC_IDS_FROM, TopicIds, are_all_known};
 use crate::group::state::GroupProtocol;
 
 /// The key type of FindCoordinator for groups.
@@ -144,7 +144,7 @@ impl Call {
     ///
     /// # Errors
     /// If the bytes are malformed.
-    pub fn decode(&self, frame: &[u8], version: i16) -> Result<Answer, WireError> {
+    pub fn decode(&self, frame: &[u8], version: i16) -> Result<GroupResponse, WireError> {
         Ok(match self {
             Self::FindCoordinator { group_id } => {
                 found(&decode_response::<FindCoordinatorRequest<'_>>(frame, version)?, group_id, version)
@@ -153,7 +153,7 @@ impl Call {
             Self::SyncGroup { .. } => classic::synced(&decode_response::<SyncGroupRequest<'_>>(frame, version)?),
             Self::Heartbeat { .. } => {
                 let response = decode_response::<HeartbeatRequest<'_>>(frame, version)?;
-                Answer::Heartbeat { code: ErrorCode::from_code(response.error_code) }
+                GroupResponse::Heartbeat { code: ErrorCode::from_code(response.error_code) }
             }
             Self::LeaveGroup { member_id, .. } => {
                 classic::left(&decode_response::<LeaveGroupRequest<'_>>(frame, version)?, member_id, version)
@@ -163,12 +163,12 @@ impl Call {
             }
             Self::OffsetCommit { offsets, topic_ids, .. } => {
                 let response = decode_response::<OffsetCommitRequest<'_>>(frame, version)?;
-                Answer::OffsetCommit { codes: offsets::committed(&response, offsets, topic_ids, version) }
+                GroupResponse::OffsetCommit { codes: offsets::committed(&response, offsets, topic_ids, version) }
             }
             Self::OffsetFetch { group_id, partitions, topic_ids, .. } => {
                 let response = decode_response::<OffsetFetchRequest<'_>>(frame, version)?;
                 let (code, offsets) = offsets::fetched(&response, group_id, partitions, topic_ids, version);
-                Answer::OffsetFetch { code, offsets }
+                GroupResponse::OffsetFetch { code, offsets }
             }
         })
     }
@@ -195,7 +195,7 @@ fn find_request(group_id: &str, version: i16) -> FindCoordinatorRequest<'_> {
     }
 }
 
-fn found(response: &FindCoordinatorResponse<'_>, group_id: &str, version: i16) -> Answer {
+fn found(response: &FindCoordinatorResponse<'_>, group_id: &str, version: i16) -> GroupResponse {
     let (code, node_id, host, port) = match version {
         ..=3 => (response.error_code, response.node_id, response.host, response.port),
         _ => match response.coordinators.iter().find(|coordinator| coordinator.key == group_id) {
@@ -203,7 +203,7 @@ fn found(response: &FindCoordinatorResponse<'_>, group_id: &str, version: i16) -
             None => (ErrorCode::CoordinatorNotAvailable.code(), -1, "", -1),
         },
     };
-    Answer::FindCoordinator { code: ErrorCode::from_code(code), node_id, host: host.to_owned(), port }
+    GroupResponse::FindCoordinator { code: ErrorCode::from_code(code), node_id, host: host.to_owned(), port }
 }
 
 #[cfg(test)]
