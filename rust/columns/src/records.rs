@@ -5,7 +5,7 @@ use std::sync::Arc;
 use monedula_protocol::records::{BatchHeader, RawRecord, RecordFault, RecordsError};
 
 use crate::awaited::Awaited;
-use crate::batch::Span;
+use crate::batch::OffsetSpan;
 use crate::builder::BatchBuilder;
 use crate::parse::parse_fast;
 use crate::rows::{AnyRows, DefaultRows, Rows};
@@ -143,7 +143,7 @@ pub(crate) fn append(
     };
     let rows = (cursor.index - before.index) as usize;
     if rows > 0 {
-        let span = Span {
+        let span = OffsetSpan {
             topic: Arc::clone(source.topic),
             partition: source.partition,
             rows,
@@ -170,7 +170,7 @@ fn append_typed(source: BatchSource<'_>, payload: &[u8], cursor: &mut Cursor, bu
     builder.typed = Some(typed);
     builder.bytes += appended.refused_bytes;
     if let Some(first_offset) = appended.first_offset {
-        let span = Span {
+        let span = OffsetSpan {
             topic: Arc::clone(source.topic),
             partition: source.partition,
             rows: appended.rows,

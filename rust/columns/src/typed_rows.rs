@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use monedula_protocol::records::{BatchHeader, RawRecord};
 
-use crate::batch::Span;
+use crate::batch::OffsetSpan;
 use crate::builder::BatchBuilder;
 use crate::lookup::Lookup;
 use crate::records::{BadRecord, BatchSource, UnavailableLookup, WalkStop, offset_of};
@@ -125,7 +125,7 @@ impl<'b> TypedRows<'b> {
         // SAFETY: the columns were opened for this row, and the record's fields lie within the payload.
         unsafe { rows.append(row, record, header, payload)? };
         let (bytes, offset) = (rows.finish(), offset_of(header, record));
-        let span = Span {
+        let span = OffsetSpan {
             topic: Arc::clone(self.source.topic),
             partition: self.source.partition,
             rows: 1,

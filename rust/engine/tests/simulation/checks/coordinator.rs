@@ -6,7 +6,7 @@ use std::sync::Arc;
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 
-use super::{Checks, Pid, Rule, Span, Stray};
+use super::{Checks, Pid, PositionEpoch, Rule, Stray};
 use crate::excuses::Excuse;
 use crate::messages::{Answered, Asked, Found};
 use crate::sometimes::Situation;
@@ -68,7 +68,7 @@ impl Checks {
     }
 
     /// Whether the coordinator took this offset from that process, in that span.
-    pub(crate) fn was_committed(&self, pid: Pid, partition: &TopicPartition, offset: i64, span: Span) -> bool {
+    pub(crate) fn was_committed(&self, pid: Pid, partition: &TopicPartition, offset: i64, span: PositionEpoch) -> bool {
         self.accepted.contains(&(pid, partition.clone(), offset, span))
     }
 
