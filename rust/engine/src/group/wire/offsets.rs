@@ -1,5 +1,5 @@
-//! Encoding of OffsetCommit and OffsetFetch and decoding of their answers: by the names of topics, and from version 10 on
-//! by their ids.
+//! Encoding of OffsetCommit and OffsetFetch and decoding of their answers: by the names of topics, and from version 10
+//! on by their ids.
 
 use std::collections::{BTreeMap, BTreeSet};
 
