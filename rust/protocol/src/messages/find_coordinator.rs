@@ -11,21 +11,16 @@ api! {
 
     /// Finds the coordinators of groups or transactional ids.
     request FindCoordinatorRequest<'a> {
-        /// The key, up to version 3.
         key: &'a str, 0..=3;
         /// The type of the keys: 0 group ids, 1 transactional ids, 2 partitions of share groups.
         key_type: i8, 1..;
-        /// The keys, from version 4.
         coordinator_keys: Vec<&'a str>, 4..;
     }
 
     /// The coordinators.
     response FindCoordinatorResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1.., ignorable;
-        /// The error, or 0, up to version 3.
         error_code: i16, 0..=3;
-        /// The error message, up to version 3.
         error_message: Option<&'a str>, 1..=3, nullable 1..=3, ignorable;
         /// The coordinator's broker id, up to version 3.
         node_id: i32, 0..=3;
@@ -39,7 +34,6 @@ api! {
 
     /// The coordinator of one key.
     struct Coordinator<'a> {
-        /// The key.
         key: &'a str, 4..;
         /// The broker.
         node_id: i32, 4..;
@@ -47,9 +41,7 @@ api! {
         host: &'a str, 4..;
         /// The coordinator's advertised port.
         port: i32, 4..;
-        /// The error, or 0.
         error_code: i16, 4..;
-        /// The error message.
         error_message: Option<&'a str>, 4.., nullable 4.., ignorable;
     }
 }
