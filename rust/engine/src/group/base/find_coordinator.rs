@@ -3,7 +3,7 @@
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::Now;
-use crate::group::messages::{Call, CallId, CallKind, GroupEvent, GroupResponse, Target};
+use crate::group::messages::{Call, CallId, CallKind, GroupEvent, GroupOutcome, GroupResponse, Target};
 use crate::group::outbox::{Outbox, Timer};
 
 /// The group's coordinator, and the FindCoordinator calls that look for it.
@@ -46,7 +46,7 @@ impl FindCoordinator {
     pub(crate) fn answered(
         &mut self,
         id: CallId,
-        outcome: &Result<GroupResponse, String>,
+        outcome: &GroupOutcome,
         is_fatal: impl Fn(ErrorCode) -> bool,
         out: &mut Outbox,
         now: Now,

@@ -11,7 +11,7 @@ use super::revocation::{Revocation, RevocationStep};
 use crate::group::error::GroupError;
 use crate::group::liveness::{Heartbeats, Lease, PollInterval};
 use crate::group::messages::{
-    Call, CallId, CallKind, GroupEvent, GroupResponse, Output, Reaction, Target, Ticket, topic_ids,
+    Call, CallId, CallKind, GroupEvent, GroupOutcome, GroupResponse, Output, Reaction, Target, Ticket, topic_ids,
 };
 use crate::group::offsets::{Commits, FirstSeen, OffsetFetch, OffsetsFetched};
 use crate::group::outbox::{Outbox, Timer};
@@ -123,7 +123,7 @@ impl MemberBase {
     pub(crate) fn offsets_fetched(
         &mut self,
         id: CallId,
-        outcome: Result<GroupResponse, String>,
+        outcome: GroupOutcome,
         reaction: impl Fn(CallKind, ErrorCode) -> Reaction,
         first_seen: &FirstSeen,
         now: Now,

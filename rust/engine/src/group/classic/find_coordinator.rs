@@ -4,7 +4,7 @@ use super::error_codes::reaction;
 use super::member::Member;
 use crate::Now;
 use crate::group::base::Found;
-use crate::group::messages::{CallId, CallKind, GroupResponse, Reaction};
+use crate::group::messages::{CallId, CallKind, GroupOutcome, Reaction};
 use crate::group::outbox::Timer;
 use crate::group::state::ClassicState;
 
@@ -21,7 +21,7 @@ impl Member {
         }
     }
 
-    pub(super) fn found(&mut self, id: CallId, outcome: &Result<GroupResponse, String>, now: Now) {
+    pub(super) fn found(&mut self, id: CallId, outcome: &GroupOutcome, now: Now) {
         let is_fatal = |code| reaction(CallKind::FindCoordinator, code) == Reaction::Fail;
         match self.base.coordinator.answered(id, outcome, is_fatal, &mut self.base.out, now) {
             Found::Nothing => {}

@@ -5,7 +5,7 @@ use monedula_protocol::error_code::ErrorCode;
 use super::error_codes::reaction;
 use super::member::Member;
 use crate::Now;
-use crate::group::messages::{Call, CallId, CallKind, GroupEvent, GroupResponse, Reaction};
+use crate::group::messages::{Call, CallId, CallKind, GroupEvent, GroupOutcome, GroupResponse, Reaction};
 use crate::group::outbox::{InFlight, Timer};
 use crate::group::state::ClassicState;
 
@@ -51,13 +51,7 @@ impl Member {
         due
     }
 
-    pub(super) fn heartbeat_answered(
-        &mut self,
-        id: CallId,
-        call: InFlight,
-        outcome: Result<GroupResponse, String>,
-        now: Now,
-    ) {
+    pub(super) fn heartbeat_answered(&mut self, id: CallId, call: InFlight, outcome: GroupOutcome, now: Now) {
         if self.base.heartbeats.in_flight.take_if(|known| *known == id).is_none() {
             return;
         }

@@ -5,7 +5,7 @@ use super::member::Member;
 use super::revocation::AfterRevocation;
 use crate::Now;
 use crate::group::base::{Committing, Exit};
-use crate::group::messages::{Call, CallId, CallKind, GroupEvent, GroupResponse, Reaction};
+use crate::group::messages::{Call, CallId, CallKind, GroupEvent, GroupOutcome, GroupResponse, Reaction};
 use crate::group::outbox::{InFlight, Timer};
 use crate::group::state::ClassicState;
 use monedula_protocol::error_code::ErrorCode;
@@ -73,7 +73,7 @@ impl Member {
         self.send(CallKind::LeaveGroup, call, now)
     }
 
-    pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: Result<GroupResponse, String>, now: Now) {
+    pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: GroupOutcome, now: Now) {
         if self.base.leave.in_flight.take_if(|known| *known == id).is_none() {
             return;
         }
@@ -102,13 +102,7 @@ impl Member {
     }
 
     /// Takes the answer to a JoinGroup or SyncGroup that was in flight when the member began to leave.
-    pub(super) fn answered_on_exit(
-        &mut self,
-        id: CallId,
-        call: InFlight,
-        answer: Result<GroupResponse, String>,
-        now: Now,
-    ) {
+    pub(super) fn answered_on_exit(&mut self, id: CallId, call: InFlight, answer: GroupOutcome, now: Now) {
         let waited = self.join.join_group == Some(id) || self.join.sync_group == Some(id);
         self.join.join_group.take_if(|join| *join == id);
         self.join.sync_group.take_if(|sync| *sync == id);

@@ -8,7 +8,7 @@ use super::member::Member;
 use crate::Now;
 use crate::group::base::Committing;
 use crate::group::error::CommitError;
-use crate::group::messages::{CallId, CallKind, GroupResponse, Output, Reaction};
+use crate::group::messages::{CallId, CallKind, GroupOutcome, GroupResponse, Output, Reaction};
 use crate::group::offsets::UNKNOWN_TOPIC_ATTEMPTS;
 use crate::group::outbox::InFlight;
 use crate::group::state::{ClassicState, GroupProtocol};
@@ -28,13 +28,7 @@ impl Member {
         }
     }
 
-    pub(super) fn commit_answered(
-        &mut self,
-        id: CallId,
-        call: InFlight,
-        outcome: Result<GroupResponse, String>,
-        now: Now,
-    ) {
+    pub(super) fn commit_answered(&mut self, id: CallId, call: InFlight, outcome: GroupOutcome, now: Now) {
         if !self.base.commits.answered(id) {
             return;
         }

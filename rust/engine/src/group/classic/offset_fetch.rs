@@ -4,7 +4,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::error_codes::reaction;
 use super::member::Member;
-use crate::group::messages::{CallId, CallKind, GroupResponse, Output};
+use crate::group::messages::{CallId, CallKind, GroupOutcome, Output};
 use crate::group::offsets::OffsetsFetched;
 use crate::group::outbox::InFlight;
 use crate::group::state::ClassicState;
@@ -22,13 +22,7 @@ impl Member {
         self.base.fetch_offsets(partitions, None, self.generation, now);
     }
 
-    pub(super) fn offsets_fetched(
-        &mut self,
-        id: CallId,
-        call: InFlight,
-        outcome: Result<GroupResponse, String>,
-        now: Now,
-    ) {
+    pub(super) fn offsets_fetched(&mut self, id: CallId, call: InFlight, outcome: GroupOutcome, now: Now) {
         match self.base.offsets_fetched(id, outcome, reaction, &self.topics.first_seen, now) {
             OffsetsFetched::Done => {}
             OffsetsFetched::Lost(reason) => self.coordinator_lost(call.node_id, &reason, false, now),

@@ -13,7 +13,8 @@ use super::revocation::AfterRevocation;
 use crate::assign::{AssignError, LastAssignment, Protocol, read_assignment, with_user_data};
 use crate::group::error::GroupError;
 use crate::group::messages::{
-    Assignments, Call, CallId, CallKind, CallbackKind, GroupEvent, GroupResponse, Output, Reaction, Ticket,
+    Assignments, Call, CallId, CallKind, CallbackKind, GroupEvent, GroupOutcome, GroupResponse, Output, Reaction,
+    Ticket,
 };
 use crate::group::outbox::{InFlight, Timer};
 use crate::{Now, TopicPartition};
@@ -118,7 +119,7 @@ impl Member {
         }
     }
 
-    pub(super) fn synced(&mut self, id: CallId, call: InFlight, outcome: Result<GroupResponse, String>, now: Now) {
+    pub(super) fn synced(&mut self, id: CallId, call: InFlight, outcome: GroupOutcome, now: Now) {
         if self.join.sync_group.take_if(|known| *known == id).is_none() {
             return;
         }

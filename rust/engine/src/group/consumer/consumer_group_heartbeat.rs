@@ -11,7 +11,8 @@ use super::member::Member;
 use crate::Now;
 use crate::group::error::GroupError;
 use crate::group::messages::{
-    Call, CallId, CallKind, GroupEvent, GroupResponse, HeartbeatCall, Output, Partitions, Reaction, Subscription,
+    Call, CallId, CallKind, GroupEvent, GroupOutcome, GroupResponse, HeartbeatCall, Output, Partitions, Reaction,
+    Subscription,
 };
 use crate::group::outbox::{InFlight, Timer};
 use crate::group::state::ConsumerState;
@@ -175,13 +176,7 @@ impl Member {
         self.may_have_place |= self.epoch == JOIN;
     }
 
-    pub(super) fn heartbeat_answered(
-        &mut self,
-        id: CallId,
-        call: InFlight,
-        outcome: Result<GroupResponse, String>,
-        now: Now,
-    ) {
+    pub(super) fn heartbeat_answered(&mut self, id: CallId, call: InFlight, outcome: GroupOutcome, now: Now) {
         // The answer to a heartbeat sent before the member was fenced or left says nothing about its current state
         // (KAFKA-19335).
         if self.base.heartbeats.in_flight != Some(id) {

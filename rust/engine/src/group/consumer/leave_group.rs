@@ -7,7 +7,7 @@ use super::error_codes::{api, reaction};
 use super::member::Member;
 use crate::Now;
 use crate::group::base::{Committing, Exit};
-use crate::group::messages::{CallId, CallKind, GroupEvent, GroupResponse, Reaction};
+use crate::group::messages::{CallId, CallKind, GroupEvent, GroupOutcome, GroupResponse, Reaction};
 use crate::group::outbox::{InFlight, Timer};
 use crate::group::state::ConsumerState;
 
@@ -68,7 +68,7 @@ impl Member {
         self.base.leave.in_flight = self.send(CallKind::LeaveGroup, call, now);
     }
 
-    pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: Result<GroupResponse, String>, now: Now) {
+    pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: GroupOutcome, now: Now) {
         if self.base.leave.in_flight.take_if(|known| *known == id).is_none() {
             return;
         }

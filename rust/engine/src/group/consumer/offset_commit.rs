@@ -8,7 +8,7 @@ use super::member::Member;
 use crate::Now;
 use crate::group::base::Committing;
 use crate::group::error::CommitError;
-use crate::group::messages::{CallId, CallKind, GroupResponse, Reaction};
+use crate::group::messages::{CallId, CallKind, GroupOutcome, GroupResponse, Reaction};
 use crate::group::outbox::{InFlight, Timer};
 use crate::group::state::GroupProtocol;
 
@@ -21,13 +21,7 @@ impl Member {
         }
     }
 
-    pub(super) fn commit_answered(
-        &mut self,
-        id: CallId,
-        call: InFlight,
-        outcome: Result<GroupResponse, String>,
-        now: Now,
-    ) {
+    pub(super) fn commit_answered(&mut self, id: CallId, call: InFlight, outcome: GroupOutcome, now: Now) {
         if !self.base.commits.answered(id) {
             return;
         }

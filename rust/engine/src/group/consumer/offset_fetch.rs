@@ -3,7 +3,7 @@
 use super::error_codes::{api, reaction};
 use super::member::Member;
 use crate::Now;
-use crate::group::messages::{CallId, CallKind, GroupResponse, Reaction};
+use crate::group::messages::{CallId, CallKind, GroupOutcome, Reaction};
 use crate::group::offsets::OffsetsFetched;
 use crate::group::outbox::{InFlight, Timer};
 
@@ -18,13 +18,7 @@ impl Member {
         self.base.fetch_offsets(partitions, member, self.epoch, now);
     }
 
-    pub(super) fn offsets_fetched(
-        &mut self,
-        id: CallId,
-        call: InFlight,
-        outcome: Result<GroupResponse, String>,
-        now: Now,
-    ) {
+    pub(super) fn offsets_fetched(&mut self, id: CallId, call: InFlight, outcome: GroupOutcome, now: Now) {
         match self.base.offsets_fetched(id, outcome, reaction, &self.topics.first_seen, now) {
             OffsetsFetched::Done => {}
             OffsetsFetched::Lost(reason) => self.coordinator_lost(call.node_id, &reason, now),

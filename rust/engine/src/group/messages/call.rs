@@ -226,6 +226,9 @@ impl Call {
     }
 }
 
+/// The answer to a call, or why there is none.
+pub(crate) type GroupOutcome = Result<GroupResponse, String>;
+
 /// A decoded answer; its error code is [`ErrorCode::None`] if the request succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupResponse {

@@ -9,6 +9,7 @@ mod reaction;
 mod topic_ids;
 mod types;
 
+pub(crate) use call::GroupOutcome;
 pub use call::{Call, CallKind, ConnectionPurpose, GroupResponse, HeartbeatCall, Partitions};
 pub use event::GroupEvent;
 pub use input::{Assignments, Input, Subscription};

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use monedula_protocol::error_code::ErrorCode;
 
 use super::first_seen::FirstSeen;
-use crate::group::messages::{CallId, GroupResponse, Output, Reaction};
+use crate::group::messages::{CallId, GroupOutcome, GroupResponse, Output, Reaction};
 use crate::group::outbox::{Outbox, Timer};
 use crate::{Now, TopicPartition};
 
@@ -94,7 +94,7 @@ impl OffsetFetch {
     /// Takes the answer to the call in flight.
     pub(crate) fn answered(
         &mut self,
-        outcome: Result<GroupResponse, String>,
+        outcome: GroupOutcome,
         reaction: impl Fn(ErrorCode) -> Reaction,
         first_seen: &FirstSeen,
         out: &mut Outbox,
