@@ -57,6 +57,8 @@ pub struct Found {
 /// The outcome for one partition: `None` where no record is that young.
 pub(crate) type LookupResult = Result<Option<Found>, ErrorCode>;
 
+type LookupResults = Vec<(TopicPartition, LookupResult)>;
+
 #[derive(Clone)]
 pub(crate) struct Offsets {
     pub(crate) config: Arc<ClientConfig>,
@@ -87,7 +89,7 @@ enum LookupStep {
     /// Leaders are to be asked.
     Ask { questions: Vec<Question>, attempt: u32 },
     /// A leader has answered, or will not.
-    Answered { questions: Vec<Question>, answers: Vec<(TopicPartition, LookupResult)>, attempt: u32 },
+    Answered { questions: Vec<Question>, answers: LookupResults, attempt: u32 },
 }
 
 impl Offsets {
@@ -98,7 +100,7 @@ impl Offsets {
     }
 
     /// One attempt of ListOffsets at one leader.
-    pub(crate) async fn list_once(self, asked: OfLeader) -> Vec<(TopicPartition, LookupResult)> {
+    pub(crate) async fn list_once(self, asked: OfLeader) -> LookupResults {
         self.ask(asked, |offsets, node, questions, cluster| async move {
             offsets.list_from(node, &questions, &cluster).await
         })
@@ -106,7 +108,7 @@ impl Offsets {
     }
 
     /// One attempt of OffsetForLeaderEpoch at one leader: the end of each epoch.
-    pub(crate) async fn epoch_ends_once(self, asked: OfLeader) -> Vec<(TopicPartition, LookupResult)> {
+    pub(crate) async fn epoch_ends_once(self, asked: OfLeader) -> LookupResults {
         self.ask(asked, |offsets, node, questions, cluster| async move {
             offsets.epochs_from(node, &questions, &cluster).await
         })
@@ -252,7 +254,7 @@ impl Offsets {
 
     fn take_answers(
         &self,
-        answers: Vec<(TopicPartition, LookupResult)>,
+        answers: LookupResults,
         found: &mut BTreeMap<TopicPartition, Option<Found>>,
         last_error: &LastError,
     ) -> Result<(), ClientError> {
@@ -315,10 +317,10 @@ impl Offsets {
     }
 
     /// Asks one leader. Each of its partitions gets one answer.
-    async fn ask<F, T>(self, asked: OfLeader, ask: F) -> Vec<(TopicPartition, LookupResult)>
+    async fn ask<F, T>(self, asked: OfLeader, ask: F) -> LookupResults
     where
         F: FnOnce(Self, i32, Vec<Question>, Arc<Cluster>) -> T,
-        T: Future<Output = Vec<(TopicPartition, LookupResult)>>,
+        T: Future<Output = LookupResults>,
     {
         let OfLeader { leader, questions, cluster } = asked;
         let Some(leader) = leader else { return fail_all(&questions, ErrorCode::LeaderNotAvailable) };
@@ -338,12 +340,7 @@ impl Offsets {
         answers
     }
 
-    async fn list_from(
-        &self,
-        node: i32,
-        questions: &[Question],
-        cluster: &Cluster,
-    ) -> Vec<(TopicPartition, LookupResult)> {
+    async fn list_from(&self, node: i32, questions: &[Question], cluster: &Cluster) -> LookupResults {
         let build = |version| ListOffsetsRequest {
             replica_id: -1,
             isolation_level: if version >= 2 { i8::from(self.config.read_committed) } else { 0 },
@@ -393,12 +390,7 @@ impl Offsets {
         answers
     }
 
-    async fn epochs_from(
-        &self,
-        node: i32,
-        questions: &[Question],
-        cluster: &Cluster,
-    ) -> Vec<(TopicPartition, LookupResult)> {
+    async fn epochs_from(&self, node: i32, questions: &[Question], cluster: &Cluster) -> LookupResults {
         let build = |_| OffsetForLeaderEpochRequest {
             replica_id: -1,
             topics: by_topic(questions, cluster)
@@ -442,7 +434,7 @@ impl Offsets {
     }
 
     /// A request without an answer: repeated, unless the broker speaks no common version.
-    fn all_failed(&self, questions: &[Question], error: &RequestError) -> Vec<(TopicPartition, LookupResult)> {
+    fn all_failed(&self, questions: &[Question], error: &RequestError) -> LookupResults {
         let code = match error {
             RequestError::Fatal(error) if matches!(**error, ClientError::UnsupportedVersion { .. }) => {
                 ErrorCode::UnsupportedVersion
@@ -504,7 +496,7 @@ pub(crate) fn missing(
     }
 }
 
-fn fail_all(questions: &[Question], code: ErrorCode) -> Vec<(TopicPartition, LookupResult)> {
+fn fail_all(questions: &[Question], code: ErrorCode) -> LookupResults {
     questions.iter().map(|question| (question.partition.clone(), Err(code))).collect()
 }
 
