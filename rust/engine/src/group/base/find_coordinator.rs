@@ -62,7 +62,7 @@ impl FindCoordinator {
                 return Found::Coordinator(node_id);
             }
             Ok(GroupResponse::FindCoordinator { code, .. }) if is_fatal(code) => return Found::Refused(code),
-            Ok(GroupResponse::FindCoordinator { code, .. }) => out.retried(CallKind::FindCoordinator.api(), code),
+            Ok(GroupResponse::FindCoordinator { code, .. }) => out.retried(CallKind::FindCoordinator.name(), code),
             _ => {}
         }
         out.back_off_after(self.attempts.saturating_sub(1), Timer::FindCoordinator, now);

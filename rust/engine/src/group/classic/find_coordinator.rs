@@ -34,7 +34,7 @@ impl Member {
                     self.cancel_join();
                 }
             }
-            Found::Refused(code) => self.fail(self.group_error(CallKind::FindCoordinator.api(), code), now),
+            Found::Refused(code) => self.fail(self.group_error(CallKind::FindCoordinator.name(), code), now),
         }
     }
 

@@ -96,14 +96,14 @@ impl Member {
             }
             // The member is joining anyway, which replaces this generation; the answer to JoinGroup decides.
             Reaction::DropGeneration if joining => {}
-            Reaction::DropGeneration => self.lose_and_rejoin(code, CallKind::Heartbeat.api(), false),
-            Reaction::DropMember => self.lose_and_rejoin(code, CallKind::Heartbeat.api(), true),
+            Reaction::DropGeneration => self.lose_and_rejoin(code, CallKind::Heartbeat.name(), false),
+            Reaction::DropMember => self.lose_and_rejoin(code, CallKind::Heartbeat.name(), true),
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.base.out.retried(CallKind::Heartbeat.api(), code);
+                self.base.out.retried(CallKind::Heartbeat.name(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.heartbeat_again(now);
             }
-            _ => self.fail(self.group_error(CallKind::Heartbeat.api(), code), now),
+            _ => self.fail(self.group_error(CallKind::Heartbeat.name(), code), now),
         }
     }
 

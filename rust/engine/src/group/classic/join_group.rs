@@ -189,7 +189,7 @@ impl Member {
                 let ours = self.assignors.iter().any(|assignor| assignor.name() == protocol);
                 if !ours || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) || generation < 0 {
                     return self
-                        .fail(self.group_error(CallKind::JoinGroup.api(), ErrorCode::InconsistentGroupProtocol), now);
+                        .fail(self.group_error(CallKind::JoinGroup.name(), ErrorCode::InconsistentGroupProtocol), now);
                 }
                 self.lose_if_missed(generation, &leader, now);
                 self.join.is_led = !leader.is_empty();
@@ -265,7 +265,7 @@ impl Member {
             Reaction::DropMember => {
                 let wait = self.join.attempts > 0;
                 self.back_from_join();
-                self.lose_and_rejoin(code, CallKind::JoinGroup.api(), true);
+                self.lose_and_rejoin(code, CallKind::JoinGroup.name(), true);
                 self.join.attempts = self.join.attempts.saturating_add(1);
                 if wait {
                     self.back_off_join(now);
@@ -273,15 +273,15 @@ impl Member {
             }
             Reaction::DropGeneration => {
                 self.back_from_join();
-                self.lose_and_rejoin(code, CallKind::JoinGroup.api(), false);
+                self.lose_and_rejoin(code, CallKind::JoinGroup.name(), false);
                 self.back_off_join(now);
             }
             reacted @ (Reaction::Retry | Reaction::Rediscover | Reaction::Rejoin) => {
-                self.base.out.retried(CallKind::JoinGroup.api(), code);
+                self.base.out.retried(CallKind::JoinGroup.name(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.join_again(code.name(), now);
             }
-            _ => self.fail(self.group_error(CallKind::JoinGroup.api(), code), now),
+            _ => self.fail(self.group_error(CallKind::JoinGroup.name(), code), now),
         }
     }
 

@@ -93,7 +93,7 @@ impl Member {
         }
         match reaction(CallKind::LeaveGroup, code) {
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.base.out.retried(CallKind::LeaveGroup.api(), code);
+                self.base.out.retried(CallKind::LeaveGroup.name(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.back_off_join(now);
             }
@@ -148,8 +148,8 @@ impl Member {
     /// belong to others.
     fn refused_while_leaving(&mut self, code: ErrorCode, call: &InFlight, now: Now) {
         match code {
-            ErrorCode::UnknownMemberId => self.lose_and_rejoin(code, call.kind.api(), true),
-            ErrorCode::FencedInstanceId => self.fail(self.group_error(call.kind.api(), code), now),
+            ErrorCode::UnknownMemberId => self.lose_and_rejoin(code, call.kind.name(), true),
+            ErrorCode::FencedInstanceId => self.fail(self.group_error(call.kind.name(), code), now),
             _ => {}
         }
     }

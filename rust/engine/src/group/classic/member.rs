@@ -178,7 +178,7 @@ impl Member {
         let outcome = match outcome {
             Ok(answer) => Ok(answer),
             Err(CallError::Lost(reason) | CallError::Unsent(reason)) => {
-                self.base.out.event(GroupEvent::Retried { api: call.kind.api(), reason: reason.clone() });
+                self.base.out.event(GroupEvent::Retried { api: call.kind.name(), reason: reason.clone() });
                 Err(reason)
             }
             Err(CallError::Never(reason)) => {

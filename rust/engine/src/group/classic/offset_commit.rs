@@ -70,17 +70,17 @@ impl Member {
                 if current && self.state == ClassicState::Stable {
                     self.want_rejoin("the coordinator rebalances the group".into());
                 }
-                self.base.out.retried(CallKind::OffsetCommit.api(), code);
+                self.base.out.retried(CallKind::OffsetCommit.name(), code);
                 self.base.commits.retry(id, code.name(), &mut self.base.out, now);
             }
             Reaction::DropGeneration | Reaction::DropMember if current && settled => {
-                self.lose_and_rejoin(code, CallKind::OffsetCommit.api(), reacted == Reaction::DropMember);
+                self.lose_and_rejoin(code, CallKind::OffsetCommit.name(), reacted == Reaction::DropMember);
             }
-            Reaction::Fail if current => self.fail(self.group_error(CallKind::OffsetCommit.api(), code), now),
+            Reaction::Fail if current => self.fail(self.group_error(CallKind::OffsetCommit.name(), code), now),
             // The request was of another generation, or a running join decides: retry with the values that are valid
             // then.
             _ => {
-                self.base.out.retried(CallKind::OffsetCommit.api(), code);
+                self.base.out.retried(CallKind::OffsetCommit.name(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.base.commits.retry(id, code.name(), &mut self.base.out, now);
             }

@@ -26,9 +26,9 @@ impl Member {
         match self.base.offsets_fetched(id, outcome, reaction, &self.topics.first_seen, now) {
             OffsetsFetched::Done => {}
             OffsetsFetched::Lost(reason) => self.coordinator_lost(call.node_id, &reason, false, now),
-            OffsetsFetched::Failed(code) => self.fail(self.group_error(CallKind::OffsetFetch.api(), code), now),
+            OffsetsFetched::Failed(code) => self.fail(self.group_error(CallKind::OffsetFetch.name(), code), now),
             OffsetsFetched::Retry(code) => {
-                self.base.out.retried(CallKind::OffsetFetch.api(), code);
+                self.base.out.retried(CallKind::OffsetFetch.name(), code);
                 if code == ErrorCode::UnknownTopicId {
                     // If the topic was recreated, metadata shows it, and then the partition is lost and assigned again.
                     self.base.out.push(Output::RefreshMetadata);

@@ -142,7 +142,7 @@ impl Member {
         }
         let other = protocol.is_some() && protocol != self.assignor;
         if other || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) {
-            return self.fail(self.group_error(CallKind::SyncGroup.api(), ErrorCode::InconsistentGroupProtocol), now);
+            return self.fail(self.group_error(CallKind::SyncGroup.name(), ErrorCode::InconsistentGroupProtocol), now);
         }
         self.take_assignment(&assignment, call, now);
     }
@@ -155,14 +155,14 @@ impl Member {
         match reaction(CallKind::SyncGroup, code) {
             Reaction::DropMember => {
                 self.back_from_join();
-                self.lose_and_rejoin(code, CallKind::SyncGroup.api(), true);
+                self.lose_and_rejoin(code, CallKind::SyncGroup.name(), true);
             }
             Reaction::DropGeneration => {
                 self.back_from_join();
-                self.lose_and_rejoin(code, CallKind::SyncGroup.api(), false);
+                self.lose_and_rejoin(code, CallKind::SyncGroup.name(), false);
             }
             Reaction::Rejoin => {
-                self.base.out.retried(CallKind::SyncGroup.api(), code);
+                self.base.out.retried(CallKind::SyncGroup.name(), code);
                 self.back_from_join();
                 if code != ErrorCode::RebalanceInProgress {
                     self.back_off_join(now);
@@ -170,11 +170,11 @@ impl Member {
                 self.want_rejoin(format!("SyncGroup was answered {}", code.name()));
             }
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.base.out.retried(CallKind::SyncGroup.api(), code);
+                self.base.out.retried(CallKind::SyncGroup.name(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.join_again(code.name(), now);
             }
-            _ => self.fail(self.group_error(CallKind::SyncGroup.api(), code), now),
+            _ => self.fail(self.group_error(CallKind::SyncGroup.name(), code), now),
         }
     }
 

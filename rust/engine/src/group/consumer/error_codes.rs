@@ -89,6 +89,6 @@ pub fn api(kind: CallKind) -> &'static str {
     match kind {
         CallKind::Heartbeat => "ConsumerGroupHeartbeat",
         CallKind::LeaveGroup => "ConsumerGroupHeartbeat, leaving",
-        kind => kind.api(),
+        kind => kind.name(),
     }
 }

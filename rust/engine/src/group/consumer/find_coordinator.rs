@@ -28,7 +28,7 @@ impl Member {
         let is_fatal = |code| reaction(CallKind::FindCoordinator, code) == Reaction::Fail;
         match self.base.coordinator.answered(id, outcome, is_fatal, &mut self.base.out, now) {
             Found::Nothing | Found::Coordinator(_) => {}
-            Found::Refused(code) => self.fail(self.group_error(CallKind::FindCoordinator.api(), code), now),
+            Found::Refused(code) => self.fail(self.group_error(CallKind::FindCoordinator.name(), code), now),
         }
     }
 

@@ -11,6 +11,7 @@ use super::topic_ids::TopicIds;
 use super::types::{CommitOffset, Committed, PartitionCodes};
 use crate::TopicPartition;
 use crate::group::state::GroupProtocol;
+use crate::named::named;
 
 /// Partitions as KIP-848 names them: by the ids of their topics.
 pub type Partitions = BTreeSet<(Uuid, i32)>;
@@ -29,48 +30,23 @@ pub enum ConnectionPurpose {
     Offsets,
 }
 
-/// The kind of a request, which is the same under both protocols.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallKind {
-    /// FindCoordinator.
-    FindCoordinator,
-    /// JoinGroup. Classic only.
-    JoinGroup,
-    /// SyncGroup. Classic only.
-    SyncGroup,
-    /// Heartbeat, or ConsumerGroupHeartbeat under KIP-848.
-    Heartbeat,
-    /// LeaveGroup, or under KIP-848 the ConsumerGroupHeartbeat that leaves.
-    LeaveGroup,
-    /// OffsetCommit.
-    OffsetCommit,
-    /// OffsetFetch.
-    OffsetFetch,
-}
-
-impl CallKind {
-    /// All kinds.
-    pub const ALL: [Self; 7] = [
-        Self::FindCoordinator,
-        Self::JoinGroup,
-        Self::SyncGroup,
-        Self::Heartbeat,
-        Self::LeaveGroup,
-        Self::OffsetCommit,
-        Self::OffsetFetch,
-    ];
-
-    /// The name of the API under the classic protocol.
-    pub fn api(self) -> &'static str {
-        match self {
-            Self::FindCoordinator => "FindCoordinator",
-            Self::JoinGroup => "JoinGroup",
-            Self::SyncGroup => "SyncGroup",
-            Self::Heartbeat => "Heartbeat",
-            Self::LeaveGroup => "LeaveGroup",
-            Self::OffsetCommit => "OffsetCommit",
-            Self::OffsetFetch => "OffsetFetch",
-        }
+named! {
+    /// The kind of a request, which is the same under both protocols. It has the name of the API under the classic one.
+    pub enum CallKind {
+        /// FindCoordinator.
+        FindCoordinator,
+        /// JoinGroup. Classic only.
+        JoinGroup,
+        /// SyncGroup. Classic only.
+        SyncGroup,
+        /// Heartbeat, or ConsumerGroupHeartbeat under KIP-848.
+        Heartbeat,
+        /// LeaveGroup, or under KIP-848 the ConsumerGroupHeartbeat that leaves.
+        LeaveGroup,
+        /// OffsetCommit.
+        OffsetCommit,
+        /// OffsetFetch.
+        OffsetFetch,
     }
 }
 
