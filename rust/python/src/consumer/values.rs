@@ -153,5 +153,5 @@ pub(crate) fn py_health<'py>(py: Python<'py>, consumer: &Consumer) -> PyResult<B
 
 /// True if the group membership ended with an error.
 fn has_ended(consumer: &Consumer) -> bool {
-    consumer.group_status().is_some_and(|status| status.fatal.is_some())
+    consumer.group_status().is_some_and(|group| group.status.fatal.is_some())
 }
