@@ -100,24 +100,15 @@ pub(crate) fn py_cluster(cluster: &Cluster) -> PyCluster {
     (brokers.collect(), topics.collect())
 }
 
-pub(crate) fn offsets_dict<'py>(
+/// What was found for each partition, `None` where nothing was.
+pub(crate) fn found_dict<'py, T: IntoPyObject<'py>>(
     py: Python<'py>,
     found: BTreeMap<TopicPartition, Option<Found>>,
+    value: impl Fn(Found) -> T,
 ) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (partition, found) in found {
-        dict.set_item(py_partition(partition), found.map(|found| found.offset))?;
-    }
-    Ok(dict)
-}
-
-pub(crate) fn times_dict<'py>(
-    py: Python<'py>,
-    found: BTreeMap<TopicPartition, Option<Found>>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    for (partition, found) in found {
-        dict.set_item(py_partition(partition), found.map(|found| (found.offset, found.timestamp)))?;
+        dict.set_item(py_partition(partition), found.map(&value))?;
     }
     Ok(dict)
 }
