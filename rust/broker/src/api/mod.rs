@@ -2,8 +2,8 @@
 //!
 //! Each file has up to three functions: `handle` carries the request out; `refuse` answers the whole request with one
 //! error, as Kafka does, when `handle` returns it or a fault demands it (without it the response has the error code
-//! alone); `mentions` lists the groups, topics and partitions that the request names, by which faults and observers
-//! select requests (without it there are none).
+//! alone, or its message too); `mentions` lists the groups, topics and partitions that the request names, by which
+//! faults and observers select requests (without it there are none).
 //!
 //! Each API asks the authorizer, if there is one, where Kafka asks it, before faults on partitions are looked up.
 //!
