@@ -4,6 +4,7 @@
 //! (KIP-699): the top-level fields of the response up to 3 are then in each coordinator. 5 may return
 //! TRANSACTION_ABORTABLE (KIP-890), 6 adds share groups (KIP-932).
 
+use crate::error_code::ErrorCode;
 use crate::wire::api;
 
 api! {
@@ -43,5 +44,37 @@ api! {
         port: i32, 4..;
         error_code: i16, 4..;
         error_message: Option<&'a str>, 4.., nullable 4.., ignorable;
+    }
+}
+
+impl<'a> FindCoordinatorRequest<'a> {
+    /// The key type of groups.
+    pub const GROUP: i8 = 0;
+    /// The key type of transactional ids.
+    pub const TRANSACTION: i8 = 1;
+
+    /// A request for the coordinator of one key, as `version` has it.
+    pub fn of_key(key: &'a str, key_type: i8, version: i16) -> Self {
+        match version {
+            ..=3 => Self { key, key_type, ..Default::default() },
+            _ => Self { coordinator_keys: vec![key], key_type, ..Default::default() },
+        }
+    }
+}
+
+impl<'a> FindCoordinatorResponse<'a> {
+    /// What a response of `version` has for one key; COORDINATOR_NOT_AVAILABLE if the broker left it out.
+    pub fn of_key(&self, key: &str, version: i16) -> Coordinator<'a> {
+        if version <= 3 {
+            let &Self { error_code, error_message, node_id, host, port, .. } = self;
+            return Coordinator { error_code, error_message, node_id, host, port, ..Default::default() };
+        }
+        let found = self.coordinators.iter().find(|coordinator| coordinator.key == key);
+        found.cloned().unwrap_or_else(|| Coordinator {
+            error_code: ErrorCode::CoordinatorNotAvailable.code(),
+            node_id: -1,
+            port: -1,
+            ..Default::default()
+        })
     }
 }

@@ -16,7 +16,7 @@ use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame::{decode_response, encode_request};
 use monedula_protocol::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
-use monedula_protocol::messages::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
+use monedula_protocol::messages::find_coordinator::FindCoordinatorRequest;
 use monedula_protocol::messages::heartbeat::HeartbeatRequest;
 use monedula_protocol::messages::join_group::JoinGroupRequest;
 use monedula_protocol::messages::leave_group::LeaveGroupRequest;
@@ -27,9 +27,6 @@ use monedula_protocol::messages::sync_group::SyncGroupRequest;
 use crate::TopicPartition;
 use crate::group::messages::{Call, GroupResponse, TOPIC_IDS_FROM, TopicIds, are_all_known};
 use crate::group::state::GroupProtocol;
-
-/// The key type of FindCoordinator for groups.
-const GROUP: i8 = 0;
 
 /// The first version of OffsetCommit and OffsetFetch that carries member epochs.
 const MEMBER_EPOCHS_FROM: i16 = 9;
@@ -80,7 +77,8 @@ impl Call {
     pub fn encode(&self, version: i16, correlation_id: i32, client_id: Option<&str>) -> Result<Vec<u8>, WireError> {
         match self {
             Self::FindCoordinator { group_id } => {
-                encode_request(&find_request(group_id, version), version, correlation_id, client_id)
+                let request = FindCoordinatorRequest::of_key(group_id, FindCoordinatorRequest::GROUP, version);
+                encode_request(&request, version, correlation_id, client_id)
             }
             Self::ConsumerGroupHeartbeat(call) => {
                 let rebalance_timeout_ms = call.rebalance_timeout.map_or(-1, ms);
@@ -147,7 +145,10 @@ impl Call {
     pub fn decode(&self, frame: &[u8], version: i16) -> Result<GroupResponse, WireError> {
         Ok(match self {
             Self::FindCoordinator { group_id } => {
-                found(&decode_response::<FindCoordinatorRequest<'_>>(frame, version)?, group_id, version)
+                let response = decode_response::<FindCoordinatorRequest<'_>>(frame, version)?;
+                let found = response.of_key(group_id, version);
+                let (code, host) = (ErrorCode::from_code(found.error_code), found.host.to_owned());
+                GroupResponse::FindCoordinator { code, node_id: found.node_id, host, port: found.port }
             }
             Self::JoinGroup { .. } => classic::joined(&decode_response::<JoinGroupRequest<'_>>(frame, version)?),
             Self::SyncGroup { .. } => classic::synced(&decode_response::<SyncGroupRequest<'_>>(frame, version)?),
@@ -186,24 +187,6 @@ fn from(instance_id: &Option<String>, dynamic: i16, fixed: i16) -> i16 {
 /// A duration in milliseconds, as requests carry it.
 fn ms(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
-}
-
-fn find_request(group_id: &str, version: i16) -> FindCoordinatorRequest<'_> {
-    match version {
-        ..=3 => FindCoordinatorRequest { key: group_id, key_type: GROUP, ..Default::default() },
-        _ => FindCoordinatorRequest { coordinator_keys: vec![group_id], key_type: GROUP, ..Default::default() },
-    }
-}
-
-fn found(response: &FindCoordinatorResponse<'_>, group_id: &str, version: i16) -> GroupResponse {
-    let (code, node_id, host, port) = match version {
-        ..=3 => (response.error_code, response.node_id, response.host, response.port),
-        _ => match response.coordinators.iter().find(|coordinator| coordinator.key == group_id) {
-            Some(found) => (found.error_code, found.node_id, found.host, found.port),
-            None => (ErrorCode::CoordinatorNotAvailable.code(), -1, "", -1),
-        },
-    };
-    GroupResponse::FindCoordinator { code: ErrorCode::from_code(code), node_id, host: host.to_owned(), port }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 mod offsets;
 
 use monedula_protocol::frame::{decode_request_body, decode_request_header, encode_response};
-use monedula_protocol::messages::find_coordinator::Coordinator;
+use monedula_protocol::messages::find_coordinator::{Coordinator, FindCoordinatorResponse};
 use monedula_protocol::messages::heartbeat::HeartbeatResponse;
 use monedula_protocol::messages::join_group::{JoinGroupResponse, JoinGroupResponseMember};
 use monedula_protocol::messages::leave_group::{LeaveGroupResponse, MemberResponse};
@@ -116,7 +116,7 @@ fn what_is_sent_says_all_that_the_version_can() {
                 Call::FindCoordinator { .. } => {
                     let request: FindCoordinatorRequest<'_> = sent(&frame, version);
                     let key = if version < 4 { request.key } else { request.coordinator_keys[0] };
-                    assert_eq!((key, request.key_type), (GROUP_ID, GROUP));
+                    assert_eq!((key, request.key_type), (GROUP_ID, FindCoordinatorRequest::GROUP));
                 }
                 Call::JoinGroup { .. } => {
                     let request: JoinGroupRequest<'_> = sent(&frame, version);
