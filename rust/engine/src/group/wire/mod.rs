@@ -28,6 +28,8 @@ use crate::TopicPartition;
 use crate::group::messages::{Call, GroupResponse, TOPIC_IDS_FROM, TopicIds, are_all_known};
 use crate::group::state::GroupProtocol;
 
+pub use offsets::commit_topics;
+
 /// The first version of OffsetCommit and OffsetFetch that carries member epochs.
 const MEMBER_EPOCHS_FROM: i16 = 9;
 
@@ -93,7 +95,7 @@ impl Call {
                     generation_id_or_member_epoch: *generation_or_epoch,
                     member_id,
                     group_instance_id: instance_id.as_deref(),
-                    topics: offsets::commit_topics(offsets, topic_ids),
+                    topics: commit_topics(offsets, topic_ids),
                     ..Default::default()
                 };
                 encode_request(&request, version, correlation_id, client_id)

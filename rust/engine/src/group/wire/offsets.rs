@@ -19,8 +19,8 @@ use crate::group::messages::{
 /// The error of the group, and the committed offsets.
 type Fetched = (ErrorCode, BTreeMap<TopicPartition, Result<Committed, ErrorCode>>);
 
-/// The topics of an OffsetCommit.
-pub(super) fn commit_topics<'a>(offsets: &'a Offsets, topic_ids: &TopicIds) -> Vec<OffsetCommitRequestTopic<'a>> {
+/// The topics of an OffsetCommit, with their names, and with their ids as far as `topic_ids` has them.
+pub fn commit_topics<'a>(offsets: &'a Offsets, topic_ids: &TopicIds) -> Vec<OffsetCommitRequestTopic<'a>> {
     let partition = |partition_index, at: &'a CommitOffset| OffsetCommitRequestPartition {
         partition_index,
         committed_offset: at.offset,
