@@ -27,4 +27,4 @@ pub use messages::{
 pub(crate) use messages::{are_all_known, by_topic, name_of};
 pub(crate) use offsets::UNKNOWN_TOPIC_ATTEMPTS;
 pub use state::{GroupProtocol, MemberState};
-pub use wire::commit_topics;
+pub use wire::{commit_topics, committed_offsets, offset_fetch_request};

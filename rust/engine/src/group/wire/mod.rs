@@ -28,7 +28,7 @@ use crate::TopicPartition;
 use crate::group::messages::{Call, GroupResponse, TOPIC_IDS_FROM, TopicIds, are_all_known};
 use crate::group::state::GroupProtocol;
 
-pub use offsets::commit_topics;
+pub use offsets::{commit_topics, committed_offsets, offset_fetch_request};
 
 /// The first version of OffsetCommit and OffsetFetch that carries member epochs.
 const MEMBER_EPOCHS_FROM: i16 = 9;
@@ -101,7 +101,8 @@ impl Call {
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::OffsetFetch { group_id, member, partitions, topic_ids } => {
-                let request = offsets::fetch_request(group_id, member.as_ref(), partitions, topic_ids, version);
+                let (member, partitions) = (member.as_ref(), Some(partitions.as_slice()));
+                let request = offset_fetch_request(group_id, member, partitions, topic_ids, version);
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::JoinGroup {
@@ -170,7 +171,8 @@ impl Call {
             }
             Self::OffsetFetch { group_id, partitions, topic_ids, .. } => {
                 let response = decode_response::<OffsetFetchRequest<'_>>(frame, version)?;
-                let (code, offsets) = offsets::fetched(&response, group_id, partitions, topic_ids, version);
+                let found = committed_offsets(&response, group_id, Some(partitions.as_slice()), topic_ids, version);
+                let (code, offsets) = found.unwrap_or_else(|| (ErrorCode::UnknownServerError, Default::default()));
                 GroupResponse::OffsetFetch { code, offsets }
             }
         })

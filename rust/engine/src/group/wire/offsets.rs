@@ -54,25 +54,28 @@ pub(super) fn committed(
     codes
 }
 
-/// An OffsetFetch of these partitions. `member`: its id and epoch; KIP-848 only.
-pub(super) fn fetch_request<'a>(
+/// An OffsetFetch of these partitions, or of all. `member`: its id and epoch; KIP-848 only.
+pub fn offset_fetch_request<'a>(
     group_id: &'a str,
     member: Option<&'a (String, i32)>,
-    partitions: &'a [TopicPartition],
+    partitions: Option<&'a [TopicPartition]>,
     topic_ids: &TopicIds,
     version: i16,
 ) -> OffsetFetchRequest<'a> {
-    let mut by_topic: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
-    for partition in partitions {
-        by_topic.entry(&partition.topic).or_default().push(partition.partition);
-    }
+    let by_topic = partitions.map(|partitions| {
+        let mut by_topic: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
+        for partition in partitions {
+            by_topic.entry(&partition.topic).or_default().push(partition.partition);
+        }
+        by_topic
+    });
     // `require_stable` came with version 7. Older brokers also return offsets that an open transaction may still
     // change.
     let require_stable = version >= 7;
     if version <= 7 {
         let topic =
             |(name, partition_indexes)| OffsetFetchRequestTopic { name, partition_indexes, ..Default::default() };
-        let topics = Some(by_topic.into_iter().map(topic).collect());
+        let topics = by_topic.map(|topics| topics.into_iter().map(topic).collect());
         return OffsetFetchRequest { group_id, topics, require_stable, ..Default::default() };
     }
     let topic = |(name, partition_indexes)| OffsetFetchRequestTopics {
@@ -81,7 +84,7 @@ pub(super) fn fetch_request<'a>(
         partition_indexes,
         ..Default::default()
     };
-    let topics = Some(by_topic.into_iter().map(topic).collect());
+    let topics = by_topic.map(|topics| topics.into_iter().map(topic).collect());
     let mut group = OffsetFetchRequestGroup { group_id, topics, ..Default::default() };
     if let Some((member_id, epoch)) = member {
         (group.member_id, group.member_epoch) = (Some(member_id.as_str()), *epoch);
@@ -89,19 +92,20 @@ pub(super) fn fetch_request<'a>(
     OffsetFetchRequest { groups: vec![group], require_stable, ..Default::default() }
 }
 
-/// The answer to OffsetFetch, limited to the requested partitions: the group's error, and the committed offsets.
-pub(super) fn fetched(
+/// The answer to OffsetFetch, limited to the requested partitions: the group's error, and the committed offsets. `None`
+/// if it is about another group.
+pub fn committed_offsets(
     response: &OffsetFetchResponse<'_>,
     group_id: &str,
-    asked: &[TopicPartition],
+    asked: Option<&[TopicPartition]>,
     topic_ids: &TopicIds,
     version: i16,
-) -> Fetched {
-    let asked: BTreeSet<&TopicPartition> = asked.iter().collect();
+) -> Option<Fetched> {
+    let asked: Option<BTreeSet<&TopicPartition>> = asked.map(|asked| asked.iter().collect());
     let mut offsets: BTreeMap<TopicPartition, Result<Committed, ErrorCode>> = BTreeMap::new();
     let mut add = |topic: &str, index, code, offset, leader_epoch, metadata: Option<&str>| {
         let partition = TopicPartition::new(topic, index);
-        if asked.contains(&partition) {
+        if asked.as_ref().is_none_or(|asked| asked.contains(&partition)) {
             let metadata = metadata.unwrap_or_default().to_owned();
             let committed = (offset >= 0).then_some(CommitOffset { offset, leader_epoch, metadata });
             offsets.entry(partition).or_insert(ErrorCode::check(code).map(|()| committed));
@@ -114,11 +118,9 @@ pub(super) fn fetched(
                 add(topic.name, at.partition_index, at.error_code, offset, epoch, at.metadata);
             }
         }
-        return (ErrorCode::from_code(response.error_code), offsets);
+        return Some((ErrorCode::from_code(response.error_code), offsets));
     }
-    let Some(group) = response.groups.iter().find(|answered| answered.group_id == group_id) else {
-        return (ErrorCode::UnknownServerError, offsets);
-    };
+    let group = response.groups.iter().find(|answered| answered.group_id == group_id)?;
     for topic in &group.topics {
         let name = if version < TOPIC_IDS_FROM { topic.name } else { name_of(topic_ids, topic.topic_id) };
         for at in &topic.partitions {
@@ -126,5 +128,5 @@ pub(super) fn fetched(
             add(name, at.partition_index, at.error_code, offset, epoch, at.metadata);
         }
     }
-    (ErrorCode::from_code(group.error_code), offsets)
+    Some((ErrorCode::from_code(group.error_code), offsets))
 }
