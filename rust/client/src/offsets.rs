@@ -341,25 +341,17 @@ impl Offsets {
     }
 
     async fn list_from(&self, node: i32, questions: &[Question], cluster: &Cluster) -> LookupResults {
+        let partition = |question: &Question, current_leader_epoch| ListOffsetsPartition {
+            partition_index: question.partition.partition,
+            current_leader_epoch,
+            timestamp: question.what,
+            ..Default::default()
+        };
+        let topic = |(name, partitions)| ListOffsetsTopic { name, partitions, ..Default::default() };
         let build = |version| ListOffsetsRequest {
             replica_id: -1,
             isolation_level: if version >= 2 { i8::from(self.config.read_committed) } else { 0 },
-            topics: by_topic(questions, cluster)
-                .into_iter()
-                .map(|(name, partitions)| ListOffsetsTopic {
-                    name,
-                    partitions: partitions
-                        .into_iter()
-                        .map(|(question, current_leader_epoch)| ListOffsetsPartition {
-                            partition_index: question.partition.partition,
-                            current_leader_epoch,
-                            timestamp: question.what,
-                            ..Default::default()
-                        })
-                        .collect(),
-                    ..Default::default()
-                })
-                .collect(),
+            topics: by_topic(questions, cluster, partition).into_iter().map(topic).collect(),
             timeout_ms: i32::try_from(self.config.request_timeout.as_millis()).unwrap_or(i32::MAX),
             ..Default::default()
         };
@@ -391,24 +383,16 @@ impl Offsets {
     }
 
     async fn epochs_from(&self, node: i32, questions: &[Question], cluster: &Cluster) -> LookupResults {
+        let partition = |question: &Question, current_leader_epoch| OffsetForLeaderPartition {
+            partition: question.partition.partition,
+            current_leader_epoch,
+            leader_epoch: i32::try_from(question.what).unwrap_or(-1),
+            ..Default::default()
+        };
+        let topic = |(topic, partitions)| OffsetForLeaderTopic { topic, partitions, ..Default::default() };
         let build = |_| OffsetForLeaderEpochRequest {
             replica_id: -1,
-            topics: by_topic(questions, cluster)
-                .into_iter()
-                .map(|(topic, partitions)| OffsetForLeaderTopic {
-                    topic,
-                    partitions: partitions
-                        .into_iter()
-                        .map(|(question, current_leader_epoch)| OffsetForLeaderPartition {
-                            partition: question.partition.partition,
-                            current_leader_epoch,
-                            leader_epoch: i32::try_from(question.what).unwrap_or(-1),
-                            ..Default::default()
-                        })
-                        .collect(),
-                    ..Default::default()
-                })
-                .collect(),
+            topics: by_topic(questions, cluster, partition).into_iter().map(topic).collect(),
             ..Default::default()
         };
         let versions = OffsetForLeaderEpochRequest::VERSIONS;
@@ -500,13 +484,17 @@ fn fail_all(questions: &[Question], code: ErrorCode) -> LookupResults {
     questions.iter().map(|question| (question.partition.clone(), Err(code))).collect()
 }
 
-/// The questions by topic, each with the leader epoch that is known: an old leader then answers FENCED_LEADER_EPOCH
-/// instead of a wrong offset.
-fn by_topic<'q>(questions: &'q [Question], cluster: &Cluster) -> BTreeMap<&'q str, Vec<(&'q Question, i32)>> {
-    let mut topics: BTreeMap<&str, Vec<(&Question, i32)>> = BTreeMap::new();
+/// What is asked of each topic. `partition` makes it from a question and the leader epoch that is known: an old leader
+/// then answers FENCED_LEADER_EPOCH instead of a wrong offset.
+fn by_topic<'q, P>(
+    questions: &'q [Question],
+    cluster: &Cluster,
+    partition: impl Fn(&'q Question, i32) -> P,
+) -> BTreeMap<&'q str, Vec<P>> {
+    let mut topics: BTreeMap<&str, Vec<P>> = BTreeMap::new();
     for question in questions {
-        let epoch = cluster.partition(&question.partition).map_or(-1, |partition| partition.leader_epoch);
-        topics.entry(&question.partition.topic).or_default().push((question, epoch));
+        let epoch = cluster.partition(&question.partition).map_or(-1, |known| known.leader_epoch);
+        topics.entry(&question.partition.topic).or_default().push(partition(question, epoch));
     }
     topics
 }
