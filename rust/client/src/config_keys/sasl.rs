@@ -67,8 +67,8 @@ pub(super) const KEYS: &[Key] = &[
     key("sasl.login.read.timeout.ms", int(1, 3_600_000), "10000", "how long its answer may take, ms"),
     text(
         "sasl.oauthbearer.token.endpoint.url",
-        "where tokens come from: the https: URL of an identity provider's token endpoint, or file:///path of a token that is \
-         kept fresh by someone else, and read again before its end",
+        "where tokens come from: the https: URL of an identity provider's token endpoint, or file:///path of a token \
+         that is kept fresh by someone else, and read again before its end",
     ),
     key(
         "sasl.oauthbearer.allow.plain.http",
