@@ -89,6 +89,10 @@ const fn key(name: &'static str, kind: SettingKind, default: &'static str, descr
     Key { name, aliases: &[], kind, default: Some(default), role: Role::All, description }
 }
 
+const fn flag(name: &'static str, default: &'static str, description: &'static str) -> Key {
+    key(name, SettingKind::Bool, default, description)
+}
+
 const fn text(name: &'static str, description: &'static str) -> Key {
     key(name, SettingKind::Text, "", description)
 }
@@ -147,9 +151,8 @@ const GENERAL: &[Key] = &[
         role: Role::All,
         description: "host:port of one or more brokers, separated by commas; the rest of the cluster is found from them",
     },
-    key(
+    flag(
         "enable.metrics.push",
-        SettingKind::Bool,
         "true",
         "push metrics to brokers that ask for them (KIP-714); consumers and producers do",
     ),
@@ -230,7 +233,7 @@ const GENERAL: &[Key] = &[
         "size of the socket's receive buffer; -1 leaves it to the system",
     )
     .aliased(&[("socket.receive.buffer.bytes", 1)]),
-    key("allow.auto.create.topics", SettingKind::Bool, "false", "let brokers create a topic because it was asked for"),
+    flag("allow.auto.create.topics", "false", "let brokers create a topic because it was asked for"),
     key(
         "metadata.recovery.strategy",
         SettingKind::Choice(&["rebootstrap", "none"]),

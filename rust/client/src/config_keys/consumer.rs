@@ -1,6 +1,6 @@
 //! Settings of consumers: groups, positions, fetching, decoding.
 
-use super::{DAY_MS, GIB_2, Key, SettingKind, int, key, text};
+use super::{DAY_MS, GIB_2, Key, SettingKind, flag, int, key, text};
 
 pub(super) const KEYS: &[Key] = &[
     text(
@@ -82,9 +82,8 @@ pub(super) const KEYS: &[Key] = &[
         "300000",
         "a consumer that is not polled for so long leaves the group; also how long a rebalance waits for its members, ms",
     ),
-    key(
+    flag(
         "enable.auto.commit",
-        SettingKind::Bool,
         "true",
         "commit what was finished every auto.commit.interval.ms, and before partitions are revoked; a batch is finished \
          when the next one is asked for",
@@ -96,9 +95,8 @@ pub(super) const KEYS: &[Key] = &[
         "0",
         "an automatic commit also after so many finished records; 0: by time only",
     ),
-    key(
+    flag(
         "exclude.internal.topics",
-        SettingKind::Bool,
         "true",
         "pattern subscriptions leave out internal topics, such as __consumer_offsets",
     ),
@@ -133,7 +131,7 @@ pub(super) const KEYS: &[Key] = &[
         "the byte budget: fetches in flight, fetched and decompressed data not yet handed out, together",
     )
     .aliased(&[("queued.max.messages.kbytes", 1024)]),
-    key("check.crcs", SettingKind::Bool, "true", "verify the CRC-32C of every record batch"),
+    flag("check.crcs", "true", "verify the CRC-32C of every record batch"),
     key(
         "max.decompressed.batch.bytes",
         int(1024, GIB_2),

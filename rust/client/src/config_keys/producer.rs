@@ -1,6 +1,6 @@
 //! Settings of producers: batches, delivery, compression, transactions.
 
-use super::{DAY_MS, GIB_2, Key, SettingKind, int, key, text};
+use super::{DAY_MS, GIB_2, Key, SettingKind, flag, int, key, text};
 
 pub(super) const KEYS: &[Key] = &[
     key(
@@ -10,9 +10,8 @@ pub(super) const KEYS: &[Key] = &[
         "who must have records before they count as delivered: all in-sync replicas, 1 (the leader) or 0 (nobody)",
     )
     .aliased(&[("request.required.acks", 1)]),
-    key(
+    flag(
         "enable.idempotence",
-        SettingKind::Bool,
         "true",
         "number the batches, so that repetitions neither duplicate nor reorder (KIP-98)",
     ),

@@ -1,6 +1,6 @@
 //! The settings of a schema registry, by Confluent's names.
 
-use super::{DAY_MS, Key, SettingKind, int, key, secret, text};
+use super::{DAY_MS, Key, SettingKind, flag, int, key, secret, text};
 
 pub(super) const KEYS: &[Key] = &[
     text(
@@ -88,21 +88,18 @@ pub(super) const KEYS: &[Key] = &[
 
 /// Of producers, which register schemas.
 pub(super) const WRITING: &[Key] = &[
-    key(
+    flag(
         "auto.register.schemas",
-        SettingKind::Bool,
         "true",
         "whether a schema that rows are written with is registered if the registry does not have it; if not, it must be there",
     ),
-    key(
+    flag(
         "use.latest.version",
-        SettingKind::Bool,
         "false",
         "whether rows are written with the newest schema of the subject, in place of the given one",
     ),
-    key(
+    flag(
         "normalize.schemas",
-        SettingKind::Bool,
         "false",
         "whether the registry normalizes schemas before it compares them with those that it has",
     ),

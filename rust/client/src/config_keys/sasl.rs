@@ -1,6 +1,6 @@
 //! The settings of SASL.
 
-use super::{Key, SettingKind, int, key, secret, text};
+use super::{Key, SettingKind, flag, int, key, secret, text};
 
 pub(super) const KEYS: &[Key] = &[
     text(
@@ -70,9 +70,8 @@ pub(super) const KEYS: &[Key] = &[
         "where tokens come from: the https: URL of an identity provider's token endpoint, or file:///path of a token \
          that is kept fresh by someone else, and read again before its end",
     ),
-    key(
+    flag(
         "sasl.oauthbearer.allow.plain.http",
-        SettingKind::Bool,
         "false",
         "whether the token endpoint may be an http: URL, over which everybody on the way can read the secret and the token",
     ),
@@ -95,9 +94,8 @@ pub(super) const KEYS: &[Key] = &[
     text("sasl.oauthbearer.config", "what such a function is called with, if it takes an argument"),
     text("sasl.oauthbearer.scope", "the scope to ask for"),
     text("sasl.oauthbearer.extensions", "SASL extensions to send with a token, as name=value,name=value (KIP-342)"),
-    key(
+    flag(
         "sasl.oauthbearer.header.urlencode",
-        SettingKind::Bool,
         "false",
         "whether id and secret are URL-encoded in the header, as RFC 6749 says; few providers want it",
     ),
@@ -146,12 +144,7 @@ pub(super) const KEYS: &[Key] = &[
         "60",
         "since when it has been valid when it is made, s: room for clocks that differ",
     ),
-    key(
-        "sasl.oauthbearer.assertion.claim.jti.include",
-        SettingKind::Bool,
-        "false",
-        "whether each assertion has an id of its own",
-    ),
+    flag("sasl.oauthbearer.assertion.claim.jti.include", "false", "whether each assertion has an id of its own"),
     text(
         "https.ca.location",
         "PEM file with the authorities that the certificate of the token endpoint must come from; none: the system's",

@@ -1,6 +1,6 @@
 //! The settings of TLS.
 
-use super::{Key, SettingKind, key, secret, text};
+use super::{Key, SettingKind, flag, key, secret, text};
 
 pub(super) const KEYS: &[Key] = &[
     text(
@@ -50,9 +50,8 @@ pub(super) const KEYS: &[Key] = &[
         "https",
         "https: a broker's certificate must be for the name or address that was dialled; none, or empty: it may be for any",
     ),
-    key(
+    flag(
         "enable.ssl.certificate.verification",
-        SettingKind::Bool,
         "true",
         "false takes every certificate, and with it anybody who intercepts the connection",
     ),
