@@ -78,14 +78,27 @@ pub struct Key {
 const GIB_2: i64 = i32::MAX as i64;
 const DAY_MS: i64 = 86_400_000;
 
-const fn key(
-    name: &'static str,
-    aliases: &'static [(&'static str, i64)],
-    kind: SettingKind,
-    default: &'static str,
-    description: &'static str,
-) -> Key {
-    Key { name, aliases, kind, default: Some(default), role: Role::All, description }
+impl Key {
+    /// The same with other names, each with the factor from its unit to this setting's.
+    const fn aliased(self, aliases: &'static [(&'static str, i64)]) -> Self {
+        Self { aliases, ..self }
+    }
+}
+
+const fn key(name: &'static str, kind: SettingKind, default: &'static str, description: &'static str) -> Key {
+    Key { name, aliases: &[], kind, default: Some(default), role: Role::All, description }
+}
+
+const fn flag(name: &'static str, default: &'static str, description: &'static str) -> Key {
+    key(name, SettingKind::Bool, default, description)
+}
+
+const fn text(name: &'static str, description: &'static str) -> Key {
+    key(name, SettingKind::Text, "", description)
+}
+
+const fn secret(name: &'static str, description: &'static str) -> Key {
+    key(name, SettingKind::Secret, "", description)
 }
 
 const fn int(min: i64, max: i64) -> SettingKind {
@@ -138,17 +151,14 @@ const GENERAL: &[Key] = &[
         role: Role::All,
         description: "host:port of one or more brokers, separated by commas; the rest of the cluster is found from them",
     },
-    key(
+    flag(
         "enable.metrics.push",
-        &[],
-        SettingKind::Bool,
         "true",
         "push metrics to brokers that ask for them (KIP-714); consumers and producers do",
     ),
-    key("client.id", &[], SettingKind::Text, "monedula", "name of this client in the brokers' logs and quotas"),
+    key("client.id", SettingKind::Text, "monedula", "name of this client in the brokers' logs and quotas"),
     key(
         "security.protocol",
-        &[],
         SettingKind::Choice(&["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]),
         "PLAINTEXT",
         "how to talk to brokers: SSL encrypts the connection and verifies the broker's certificate (TLS), SASL_PLAINTEXT logs in \
@@ -156,74 +166,61 @@ const GENERAL: &[Key] = &[
     ),
     key(
         "request.timeout.ms",
-        &[("socket.timeout.ms", 1)],
         int(10, DAY_MS),
         "30000",
         "longest wait for a broker's answer; past it the connection counts as dead and is made anew, ms",
-    ),
+    )
+    .aliased(&[("socket.timeout.ms", 1)]),
     key(
         "default.api.timeout.ms",
-        &[],
         int(1, DAY_MS),
         "60000",
         "longest time of a call that is given no timeout of its own, retries included, ms",
     ),
     key(
         "bootstrap.timeout.ms",
-        &[],
         int(1, DAY_MS),
         "10000",
         "how long the first contact with the cluster is tried before an error names the addresses, ms",
     ),
     key(
         "metadata.max.age.ms",
-        &[("topic.metadata.refresh.interval.ms", 1)],
         int(10, DAY_MS),
         "300000",
         "how old metadata may get: new partitions and leaders are noticed at the latest after this, ms",
-    ),
+    )
+    .aliased(&[("topic.metadata.refresh.interval.ms", 1)]),
     key(
         "topic.metadata.propagation.max.ms",
-        &[],
         int(-1, DAY_MS),
         "-1",
         "how long brokers may not know a topic before it counts as missing: a new one reaches them one after the other, ms. -1 is \
          10000 for consumers, 30000 for producers and 2000 for admin clients",
     ),
-    key("reconnect.backoff.ms", &[], int(0, DAY_MS), "50", "wait before the first reconnect to a broker, ms"),
+    key("reconnect.backoff.ms", int(0, DAY_MS), "50", "wait before the first reconnect to a broker, ms"),
     key(
         "reconnect.backoff.max.ms",
-        &[],
         int(0, DAY_MS),
         "1000",
         "longest wait between reconnects; waits grow up to it by retry.backoff.factor, +-20 % jitter (KIP-580), ms",
     ),
-    key("retry.backoff.ms", &[], int(0, DAY_MS), "100", "wait before a failed request is repeated, ms"),
+    key("retry.backoff.ms", int(0, DAY_MS), "100", "wait before a failed request is repeated, ms"),
     key(
         "retry.backoff.max.ms",
-        &[],
         int(0, DAY_MS),
         "1000",
         "longest wait between repetitions; waits grow up to it, +-20 % jitter (KIP-580), ms",
     ),
     key(
         "retry.backoff.factor",
-        &[],
         int(1, 100),
         "2",
         "how many times as long each wait is as the one before, of repetitions and of reconnects; 2 is Kafka's",
     ),
-    key("connections.max.idle.ms", &[], int(10, DAY_MS), "540000", "unused connections are closed after this, ms"),
-    key(
-        "socket.connection.setup.timeout.ms",
-        &[],
-        int(1, DAY_MS),
-        "10000",
-        "longest time for a connection to be made, ms",
-    ),
+    key("connections.max.idle.ms", int(10, DAY_MS), "540000", "unused connections are closed after this, ms"),
+    key("socket.connection.setup.timeout.ms", int(1, DAY_MS), "10000", "longest time for a connection to be made, ms"),
     key(
         "receive.message.max.bytes",
-        &[],
         int(1024, GIB_2),
         "268435456",
         "largest answer that is accepted; a longer one is an error before anything is allocated. A consumer's must exceed \
@@ -231,28 +228,20 @@ const GENERAL: &[Key] = &[
     ),
     key(
         "receive.buffer.bytes",
-        &[("socket.receive.buffer.bytes", 1)],
         int(-1, GIB_2),
         "-1",
         "size of the socket's receive buffer; -1 leaves it to the system",
-    ),
-    key(
-        "allow.auto.create.topics",
-        &[],
-        SettingKind::Bool,
-        "false",
-        "let brokers create a topic because it was asked for",
-    ),
+    )
+    .aliased(&[("socket.receive.buffer.bytes", 1)]),
+    flag("allow.auto.create.topics", "false", "let brokers create a topic because it was asked for"),
     key(
         "metadata.recovery.strategy",
-        &[],
         SettingKind::Choice(&["rebootstrap", "none"]),
         "rebootstrap",
         "rebootstrap goes back to bootstrap.servers when no known broker answers (KIP-899)",
     ),
     key(
         "metadata.recovery.rebootstrap.trigger.ms",
-        &[],
         int(0, GIB_2),
         "300000",
         "without metadata for so long, the known brokers are forgotten and bootstrap.servers asked anew, ms (KIP-1102)",

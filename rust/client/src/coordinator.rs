@@ -18,7 +18,7 @@ use monedula_engine::group::CommitOffset;
 use monedula_protocol::api::Request;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
-use monedula_protocol::messages::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
+use monedula_protocol::messages::find_coordinator::{Coordinator, FindCoordinatorRequest};
 
 use self::offset_commit::Commit;
 use self::offset_fetch::CommittedOffsetsCall;
@@ -30,9 +30,6 @@ use crate::metrics::Metrics;
 use crate::net::metadata::{Endpoint, Metadata};
 use crate::net::network::{InTurn, Network, NodeId, Purpose};
 use crate::run_time::{self, RunInstant};
-
-/// FindCoordinator's name for groups.
-const GROUP: i8 = 0;
 
 /// Outcome of each partition of a commit.
 pub type Commits = BTreeMap<TopicPartition, Result<(), Fault>>;
@@ -226,17 +223,14 @@ impl Coordinators {
     }
 
     async fn find_from(&self, node: NodeId, group: &str, what: &str) -> Result<i32, Failure> {
-        let build = |version| match version {
-            ..=3 => FindCoordinatorRequest { key: group, key_type: GROUP, ..Default::default() },
-            _ => FindCoordinatorRequest { coordinator_keys: vec![group], key_type: GROUP, ..Default::default() },
-        };
+        let build = |version| FindCoordinatorRequest::of_key(group, FindCoordinatorRequest::GROUP, version);
         let versions = 1..=*FindCoordinatorRequest::VERSIONS.end();
         let call = self.network.call(node, Purpose::Control, versions, Duration::ZERO, build).await;
         let (answer, version) = call.map_err(unanswered)?;
         let response = frame::decode_response::<FindCoordinatorRequest<'_>>(answer.as_slice(), version)
             .map_err(|error| unreadable(&error))?;
-        let (code, node_id, host, port) = coordinator_of(&response, group, version);
-        match ErrorCode::check(code) {
+        let Coordinator { error_code, node_id, host, port, .. } = response.of_key(group, version);
+        match ErrorCode::check(error_code) {
             Ok(()) => {}
             Err(code) if code.is_retriable() => return Err(again(code, false)),
             Err(code) => return Err(Failure::Final(refused(group, what.into(), code))),
@@ -260,21 +254,6 @@ impl Coordinators {
             self.metadata
                 .learn_endpoints(&[Endpoint { node_id, broker: Broker { host: host.to_owned(), port, rack } }]);
         }
-    }
-}
-
-/// The error, node id, host and port that `response` has for the group.
-fn coordinator_of<'r>(
-    response: &'r FindCoordinatorResponse<'_>,
-    group: &str,
-    version: i16,
-) -> (i16, i32, &'r str, i32) {
-    if version <= 3 {
-        return (response.error_code, response.node_id, response.host, response.port);
-    }
-    match response.coordinators.iter().find(|coordinator| coordinator.key == group) {
-        Some(found) => (found.error_code, found.node_id, found.host, found.port),
-        None => (ErrorCode::CoordinatorNotAvailable.code(), -1, "", -1),
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use monedula_columns::BufferPool;
 use monedula_protocol::api::{ApiKey, supported};
 use monedula_protocol::messages::api_versions::{ApiVersion, ApiVersionsRequest, ApiVersionsResponse};
-use monedula_protocol::messages::find_coordinator::Coordinator;
+use monedula_protocol::messages::find_coordinator::FindCoordinatorResponse;
 use monedula_protocol::messages::metadata::{MetadataRequest, MetadataResponse, MetadataResponseBroker};
 use monedula_protocol::messages::offset_commit::{
     OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic,

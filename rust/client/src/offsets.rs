@@ -55,7 +55,9 @@ pub struct Found {
 }
 
 /// The outcome for one partition: `None` where no record is that young.
-pub(crate) type Answer = Result<Option<Found>, ErrorCode>;
+pub(crate) type LookupResult = Result<Option<Found>, ErrorCode>;
+
+type LookupResults = Vec<(TopicPartition, LookupResult)>;
 
 #[derive(Clone)]
 pub(crate) struct Offsets {
@@ -87,7 +89,7 @@ enum LookupStep {
     /// Leaders are to be asked.
     Ask { questions: Vec<Question>, attempt: u32 },
     /// A leader has answered, or will not.
-    Answered { questions: Vec<Question>, answers: Vec<(TopicPartition, Answer)>, attempt: u32 },
+    Answered { questions: Vec<Question>, answers: LookupResults, attempt: u32 },
 }
 
 impl Offsets {
@@ -98,7 +100,7 @@ impl Offsets {
     }
 
     /// One attempt of ListOffsets at one leader.
-    pub(crate) async fn list_once(self, asked: OfLeader) -> Vec<(TopicPartition, Answer)> {
+    pub(crate) async fn list_once(self, asked: OfLeader) -> LookupResults {
         self.ask(asked, |offsets, node, questions, cluster| async move {
             offsets.list_from(node, &questions, &cluster).await
         })
@@ -106,7 +108,7 @@ impl Offsets {
     }
 
     /// One attempt of OffsetForLeaderEpoch at one leader: the end of each epoch.
-    pub(crate) async fn epoch_ends_once(self, asked: OfLeader) -> Vec<(TopicPartition, Answer)> {
+    pub(crate) async fn epoch_ends_once(self, asked: OfLeader) -> LookupResults {
         self.ask(asked, |offsets, node, questions, cluster| async move {
             offsets.epochs_from(node, &questions, &cluster).await
         })
@@ -252,7 +254,7 @@ impl Offsets {
 
     fn take_answers(
         &self,
-        answers: Vec<(TopicPartition, Answer)>,
+        answers: LookupResults,
         found: &mut BTreeMap<TopicPartition, Option<Found>>,
         last_error: &LastError,
     ) -> Result<(), ClientError> {
@@ -315,10 +317,10 @@ impl Offsets {
     }
 
     /// Asks one leader. Each of its partitions gets one answer.
-    async fn ask<F, T>(self, asked: OfLeader, ask: F) -> Vec<(TopicPartition, Answer)>
+    async fn ask<F, T>(self, asked: OfLeader, ask: F) -> LookupResults
     where
         F: FnOnce(Self, i32, Vec<Question>, Arc<Cluster>) -> T,
-        T: Future<Output = Vec<(TopicPartition, Answer)>>,
+        T: Future<Output = LookupResults>,
     {
         let OfLeader { leader, questions, cluster } = asked;
         let Some(leader) = leader else { return fail_all(&questions, ErrorCode::LeaderNotAvailable) };
@@ -338,26 +340,18 @@ impl Offsets {
         answers
     }
 
-    async fn list_from(&self, node: i32, questions: &[Question], cluster: &Cluster) -> Vec<(TopicPartition, Answer)> {
+    async fn list_from(&self, node: i32, questions: &[Question], cluster: &Cluster) -> LookupResults {
+        let partition = |question: &Question, current_leader_epoch| ListOffsetsPartition {
+            partition_index: question.partition.partition,
+            current_leader_epoch,
+            timestamp: question.what,
+            ..Default::default()
+        };
+        let topic = |(name, partitions)| ListOffsetsTopic { name, partitions, ..Default::default() };
         let build = |version| ListOffsetsRequest {
             replica_id: -1,
             isolation_level: if version >= 2 { i8::from(self.config.read_committed) } else { 0 },
-            topics: by_topic(questions, cluster)
-                .into_iter()
-                .map(|(name, partitions)| ListOffsetsTopic {
-                    name,
-                    partitions: partitions
-                        .into_iter()
-                        .map(|(question, current_leader_epoch)| ListOffsetsPartition {
-                            partition_index: question.partition.partition,
-                            current_leader_epoch,
-                            timestamp: question.what,
-                            ..Default::default()
-                        })
-                        .collect(),
-                    ..Default::default()
-                })
-                .collect(),
+            topics: by_topic(questions, cluster, partition).into_iter().map(topic).collect(),
             timeout_ms: i32::try_from(self.config.request_timeout.as_millis()).unwrap_or(i32::MAX),
             ..Default::default()
         };
@@ -388,25 +382,17 @@ impl Offsets {
         answers
     }
 
-    async fn epochs_from(&self, node: i32, questions: &[Question], cluster: &Cluster) -> Vec<(TopicPartition, Answer)> {
+    async fn epochs_from(&self, node: i32, questions: &[Question], cluster: &Cluster) -> LookupResults {
+        let partition = |question: &Question, current_leader_epoch| OffsetForLeaderPartition {
+            partition: question.partition.partition,
+            current_leader_epoch,
+            leader_epoch: i32::try_from(question.what).unwrap_or(-1),
+            ..Default::default()
+        };
+        let topic = |(topic, partitions)| OffsetForLeaderTopic { topic, partitions, ..Default::default() };
         let build = |_| OffsetForLeaderEpochRequest {
             replica_id: -1,
-            topics: by_topic(questions, cluster)
-                .into_iter()
-                .map(|(topic, partitions)| OffsetForLeaderTopic {
-                    topic,
-                    partitions: partitions
-                        .into_iter()
-                        .map(|(question, current_leader_epoch)| OffsetForLeaderPartition {
-                            partition: question.partition.partition,
-                            current_leader_epoch,
-                            leader_epoch: i32::try_from(question.what).unwrap_or(-1),
-                            ..Default::default()
-                        })
-                        .collect(),
-                    ..Default::default()
-                })
-                .collect(),
+            topics: by_topic(questions, cluster, partition).into_iter().map(topic).collect(),
             ..Default::default()
         };
         let versions = OffsetForLeaderEpochRequest::VERSIONS;
@@ -432,7 +418,7 @@ impl Offsets {
     }
 
     /// A request without an answer: repeated, unless the broker speaks no common version.
-    fn all_failed(&self, questions: &[Question], error: &RequestError) -> Vec<(TopicPartition, Answer)> {
+    fn all_failed(&self, questions: &[Question], error: &RequestError) -> LookupResults {
         let code = match error {
             RequestError::Fatal(error) if matches!(**error, ClientError::UnsupportedVersion { .. }) => {
                 ErrorCode::UnsupportedVersion
@@ -494,17 +480,21 @@ pub(crate) fn missing(
     }
 }
 
-fn fail_all(questions: &[Question], code: ErrorCode) -> Vec<(TopicPartition, Answer)> {
+fn fail_all(questions: &[Question], code: ErrorCode) -> LookupResults {
     questions.iter().map(|question| (question.partition.clone(), Err(code))).collect()
 }
 
-/// The questions by topic, each with the leader epoch that is known: an old leader then answers FENCED_LEADER_EPOCH
-/// instead of a wrong offset.
-fn by_topic<'q>(questions: &'q [Question], cluster: &Cluster) -> BTreeMap<&'q str, Vec<(&'q Question, i32)>> {
-    let mut topics: BTreeMap<&str, Vec<(&Question, i32)>> = BTreeMap::new();
+/// What is asked of each topic. `partition` makes it from a question and the leader epoch that is known: an old leader
+/// then answers FENCED_LEADER_EPOCH instead of a wrong offset.
+fn by_topic<'q, P>(
+    questions: &'q [Question],
+    cluster: &Cluster,
+    partition: impl Fn(&'q Question, i32) -> P,
+) -> BTreeMap<&'q str, Vec<P>> {
+    let mut topics: BTreeMap<&str, Vec<P>> = BTreeMap::new();
     for question in questions {
-        let epoch = cluster.partition(&question.partition).map_or(-1, |partition| partition.leader_epoch);
-        topics.entry(&question.partition.topic).or_default().push((question, epoch));
+        let epoch = cluster.partition(&question.partition).map_or(-1, |known| known.leader_epoch);
+        topics.entry(&question.partition.topic).or_default().push(partition(question, epoch));
     }
     topics
 }

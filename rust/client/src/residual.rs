@@ -79,7 +79,7 @@ mod tests {
 
     use arrow_array::RecordBatch;
     use arrow_schema::{DataType, Field, Schema, TimeUnit};
-    use monedula_columns::Span;
+    use monedula_columns::OffsetSpan;
 
     use super::*;
 
@@ -92,7 +92,7 @@ mod tests {
         let offsets = Int64Array::from(vec![0, 1, 2, 3, 7]);
         let times = TimestampMicrosecondArray::from(vec![50, 10, 40, 20, 10]).with_timezone("UTC");
         let record_batch = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(offsets), Arc::new(times)]);
-        let span = |partition, rows, first_offset, next_offset| Span {
+        let span = |partition, rows, first_offset, next_offset| OffsetSpan {
             topic: "t".into(),
             partition,
             rows,

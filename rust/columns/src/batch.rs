@@ -13,7 +13,7 @@ pub struct ColumnBatch {
     /// The columns. Every batch of a builder has the same schema, empty ones included.
     pub record_batch: RecordBatch,
     /// The offsets that the rows cover, in row order.
-    pub spans: Vec<Span>,
+    pub spans: Vec<OffsetSpan>,
     /// Capacity of the pooled buffers that the columns hold, in bytes. The topic, partition and timestampType columns
     /// are not counted, because batches may share them.
     pub memory_bytes: usize,
@@ -36,7 +36,7 @@ impl ColumnBatch {
     /// The positions after the first `rows` rows: for each span that has rows among them, the span, the next offset and
     /// its leader epoch (-1 if the cut is within the span). Without an offset column, the next offset within a span is
     /// the lowest that it can be: resuming there after a gap in the offsets repeats records, but loses none.
-    pub fn after(&self, rows: usize) -> impl Iterator<Item = (&Span, i64, i32)> {
+    pub fn after(&self, rows: usize) -> impl Iterator<Item = (&OffsetSpan, i64, i32)> {
         let mut start = 0;
         self.spans.iter().filter_map(move |span| {
             let (first, taken) = (start, rows.saturating_sub(start).min(span.rows));
@@ -58,7 +58,7 @@ impl ColumnBatch {
         for span in &self.spans {
             let (begin, end) = (from.max(start), (from + rows).min(start + span.rows));
             if begin < end {
-                let mut part = Span { rows: end - begin, ..span.clone() };
+                let mut part = OffsetSpan { rows: end - begin, ..span.clone() };
                 if begin > start {
                     part.first_offset = self.offset_of(begin).unwrap_or(span.first_offset + (begin - start) as i64);
                 }
@@ -112,7 +112,7 @@ impl ColumnBatch {
 
 /// Consecutive rows of one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Span {
+pub struct OffsetSpan {
     /// The topic.
     pub topic: Arc<str>,
     /// The partition.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 
-use crate::batch::Span;
+use crate::batch::OffsetSpan;
 use crate::constant::{ConstantInts, ConstantStrings};
 use crate::headers::HeadersColumn;
 use crate::pool::BufferPool;
@@ -25,7 +25,7 @@ pub struct BatchBuilder {
     pub(crate) rows: usize,
     pub(crate) bytes: usize,
     pub(crate) refused: bool,
-    pub(crate) spans: Vec<Span>,
+    pub(crate) spans: Vec<OffsetSpan>,
     pub(crate) timestamp_types: Vec<(i32, usize)>,
     pub(crate) keys: ByteColumn,
     pub(crate) values: ByteColumn,
@@ -129,7 +129,7 @@ impl BatchBuilder {
     }
 
     /// Counts rows that were appended to the columns, and extends the last span or starts a new one.
-    pub(crate) fn commit(&mut self, appended: Span, bytes: usize, timestamp_type: i32) {
+    pub(crate) fn commit(&mut self, appended: OffsetSpan, bytes: usize, timestamp_type: i32) {
         self.rows += appended.rows;
         self.bytes += bytes;
         match self.timestamp_types.last_mut() {
@@ -156,6 +156,6 @@ impl BatchBuilder {
     }
 }
 
-fn same_partition(span: &Span, topic: &str, partition: i32) -> bool {
+fn same_partition(span: &OffsetSpan, topic: &str, partition: i32) -> bool {
     span.partition == partition && (std::ptr::eq(&*span.topic, topic) || *span.topic == *topic)
 }

@@ -7,7 +7,7 @@ use arrow_array::{
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 
-use crate::batch::{ColumnBatch, Span};
+use crate::batch::{ColumnBatch, OffsetSpan};
 use crate::builder::BatchBuilder;
 use crate::headers::HeaderParts;
 use crate::pool::PooledVec;
@@ -40,7 +40,7 @@ impl BatchBuilder {
     }
 }
 
-type MakeArray = fn(&mut BatchBuilder, usize, &[Span], &[(i32, usize)], &mut usize) -> ArrayRef;
+type MakeArray = fn(&mut BatchBuilder, usize, &[OffsetSpan], &[(i32, usize)], &mut usize) -> ArrayRef;
 
 const COLUMNS: [(ColumnSet, MakeArray); 8] = [
     (ColumnSet::KEY, |builder, rows, _, _, memory| {
@@ -70,7 +70,7 @@ const COLUMNS: [(ColumnSet, MakeArray); 8] = [
     }),
 ];
 
-fn runs<T: PartialEq>(spans: &[Span], of: impl Fn(&Span) -> T) -> Vec<(T, usize)> {
+fn runs<T: PartialEq>(spans: &[OffsetSpan], of: impl Fn(&OffsetSpan) -> T) -> Vec<(T, usize)> {
     let mut runs: Vec<(T, usize)> = Vec::new();
     for span in spans {
         match runs.last_mut() {

@@ -2,7 +2,7 @@
 //!
 //! A [`PartitionWalker`] takes the bytes that Fetch responses carried for one partition and appends
 //! their records to a [`BatchBuilder`]. The builder finishes a [`ColumnBatch`]: an Arrow
-//! `RecordBatch` with Spark's Kafka schema, and the [`Span`]s of offsets that its rows cover.
+//! `RecordBatch` with Spark's Kafka schema, and the [`OffsetSpan`]s of offsets that its rows cover.
 //! [`segments`] and [`inflate`] decompress ahead of the walk, on other threads.
 //!
 //! There is no allocation and no reference count per record: bytes are copied from the payload to the
@@ -41,7 +41,7 @@ mod write;
 
 pub use aborted::AbortedTransaction;
 pub use awaited::Awaited;
-pub use batch::{ColumnBatch, Span};
+pub use batch::{ColumnBatch, OffsetSpan};
 pub use builder::BatchBuilder;
 pub use crc32c::crc32c;
 pub use error::{WalkError, WalkErrorKind};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use monedula_protocol::records::{BatchHeader, RawRecord, RecordFault, RecordsError};
 
 use crate::awaited::Awaited;
-use crate::batch::Span;
+use crate::batch::OffsetSpan;
 use crate::builder::BatchBuilder;
 use crate::parse::parse_fast;
 use crate::rows::{AnyRows, DefaultRows, Rows};
@@ -85,6 +85,20 @@ pub(crate) struct BatchSource<'a> {
     pub(crate) end_offset: i64,
 }
 
+impl BatchSource<'_> {
+    /// The span of rows of this batch.
+    pub(crate) fn span(&self, rows: usize, first_offset: i64, next_offset: i64) -> OffsetSpan {
+        OffsetSpan {
+            topic: Arc::clone(self.topic),
+            partition: self.partition,
+            rows,
+            first_offset,
+            next_offset,
+            leader_epoch: self.header.partition_leader_epoch,
+        }
+    }
+}
+
 /// Skips the records below `from_offset`: a Fetch response starts with the batch that contains the fetch offset.
 pub(crate) fn skip_below(
     header: &BatchHeader,
@@ -143,14 +157,7 @@ pub(crate) fn append(
     };
     let rows = (cursor.index - before.index) as usize;
     if rows > 0 {
-        let span = Span {
-            topic: Arc::clone(source.topic),
-            partition: source.partition,
-            rows,
-            first_offset: first_offset(header, payload, &before),
-            next_offset: cursor.next_offset(header),
-            leader_epoch: header.partition_leader_epoch,
-        };
+        let span = source.span(rows, first_offset(header, payload, &before), cursor.next_offset(header));
         builder.commit(span, bytes, header.timestamp_type().id());
     }
     builder.refused |= matches!(stop, WalkStop::Full);
@@ -170,14 +177,7 @@ fn append_typed(source: BatchSource<'_>, payload: &[u8], cursor: &mut Cursor, bu
     builder.typed = Some(typed);
     builder.bytes += appended.refused_bytes;
     if let Some(first_offset) = appended.first_offset {
-        let span = Span {
-            topic: Arc::clone(source.topic),
-            partition: source.partition,
-            rows: appended.rows,
-            first_offset,
-            next_offset: cursor.next_offset(header),
-            leader_epoch: header.partition_leader_epoch,
-        };
+        let span = source.span(appended.rows, first_offset, cursor.next_offset(header));
         builder.commit(span, appended.bytes, header.timestamp_type().id());
     }
     builder.refused |= matches!(stop, WalkStop::Full);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, make_array};
 use arrow_data::transform::MutableArrayData;
 
-use crate::batch::{ColumnBatch, Span};
+use crate::batch::{ColumnBatch, OffsetSpan};
 
 impl ColumnBatch {
     /// Rows of these ranges, which are in ascending order and do not overlap. One range is a slice without a copy; the
@@ -33,7 +33,7 @@ impl ColumnBatch {
         Self { record_batch, spans, memory_bytes, refused: None, dropped: 0, with_nulls: 0 }
     }
 
-    fn spans_of(&self, ranges: &[Range<usize>]) -> Vec<Span> {
+    fn spans_of(&self, ranges: &[Range<usize>]) -> Vec<OffsetSpan> {
         let (mut start, mut spans) = (0, Vec::new());
         for span in &self.spans {
             let end = start + span.rows;
@@ -45,7 +45,7 @@ impl ColumnBatch {
                     0 => span.first_offset,
                     _ => self.offset_of(first.start).unwrap_or(span.first_offset + skipped as i64),
                 };
-                spans.push(Span { rows: kept.map(|range| range.len()).sum(), first_offset, ..span.clone() });
+                spans.push(OffsetSpan { rows: kept.map(|range| range.len()).sum(), first_offset, ..span.clone() });
             }
             start = end;
         }
@@ -78,7 +78,7 @@ mod tests {
         let values = BinaryArray::from(vec![Some(&b"a"[..]), None, Some(b"cc"), Some(b""), Some(b"eee")]);
         let offsets = Int64Array::from(vec![10, 12, 14, 5, 6]);
         let record_batch = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(values), Arc::new(offsets)]);
-        let span = |partition, rows, first_offset, next_offset| Span {
+        let span = |partition, rows, first_offset, next_offset| OffsetSpan {
             topic: "t".into(),
             partition,
             rows,

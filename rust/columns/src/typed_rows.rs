@@ -1,11 +1,8 @@
 //! Appends records as rows to typed columns and to the binary ones beside them. A record whose key or value cannot be
 //! decoded gets no row in any column.
 
-use std::sync::Arc;
-
 use monedula_protocol::records::{BatchHeader, RawRecord};
 
-use crate::batch::Span;
 use crate::builder::BatchBuilder;
 use crate::lookup::Lookup;
 use crate::records::{BadRecord, BatchSource, UnavailableLookup, WalkStop, offset_of};
@@ -125,15 +122,7 @@ impl<'b> TypedRows<'b> {
         // SAFETY: the columns were opened for this row, and the record's fields lie within the payload.
         unsafe { rows.append(row, record, header, payload)? };
         let (bytes, offset) = (rows.finish(), offset_of(header, record));
-        let span = Span {
-            topic: Arc::clone(self.source.topic),
-            partition: self.source.partition,
-            rows: 1,
-            first_offset: offset,
-            next_offset: offset + 1,
-            leader_epoch: header.partition_leader_epoch,
-        };
-        builder.commit(span, bytes, header.timestamp_type().id());
+        builder.commit(self.source.span(1, offset, offset + 1), bytes, header.timestamp_type().id());
         Ok(())
     }
 }

@@ -12,6 +12,7 @@ pub mod cluster;
 pub mod fetch;
 pub mod group;
 pub mod ledger;
+mod named;
 pub mod produce;
 pub mod telemetry;
 mod topic_partition;

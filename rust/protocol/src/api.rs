@@ -4,65 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::error::WireError;
-use crate::messages::add_offsets_to_txn::AddOffsetsToTxnRequest;
-use crate::messages::add_partitions_to_txn::AddPartitionsToTxnRequest;
-use crate::messages::alter_client_quotas::AlterClientQuotasRequest;
-use crate::messages::alter_configs::AlterConfigsRequest;
-use crate::messages::alter_partition_reassignments::AlterPartitionReassignmentsRequest;
-use crate::messages::alter_replica_log_dirs::AlterReplicaLogDirsRequest;
-use crate::messages::alter_user_scram_credentials::AlterUserScramCredentialsRequest;
-use crate::messages::api_versions::ApiVersionsRequest;
-use crate::messages::consumer_group_describe::ConsumerGroupDescribeRequest;
-use crate::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
-use crate::messages::create_acls::CreateAclsRequest;
-use crate::messages::create_delegation_token::CreateDelegationTokenRequest;
-use crate::messages::create_partitions::CreatePartitionsRequest;
-use crate::messages::create_topics::CreateTopicsRequest;
-use crate::messages::delete_acls::DeleteAclsRequest;
-use crate::messages::delete_groups::DeleteGroupsRequest;
-use crate::messages::delete_records::DeleteRecordsRequest;
-use crate::messages::delete_topics::DeleteTopicsRequest;
-use crate::messages::describe_acls::DescribeAclsRequest;
-use crate::messages::describe_client_quotas::DescribeClientQuotasRequest;
-use crate::messages::describe_cluster::DescribeClusterRequest;
-use crate::messages::describe_configs::DescribeConfigsRequest;
-use crate::messages::describe_delegation_token::DescribeDelegationTokenRequest;
-use crate::messages::describe_groups::DescribeGroupsRequest;
-use crate::messages::describe_log_dirs::DescribeLogDirsRequest;
-use crate::messages::describe_producers::DescribeProducersRequest;
-use crate::messages::describe_quorum::DescribeQuorumRequest;
-use crate::messages::describe_topic_partitions::DescribeTopicPartitionsRequest;
-use crate::messages::describe_transactions::DescribeTransactionsRequest;
-use crate::messages::describe_user_scram_credentials::DescribeUserScramCredentialsRequest;
-use crate::messages::elect_leaders::ElectLeadersRequest;
-use crate::messages::end_txn::EndTxnRequest;
-use crate::messages::expire_delegation_token::ExpireDelegationTokenRequest;
-use crate::messages::fetch::FetchRequest;
-use crate::messages::find_coordinator::FindCoordinatorRequest;
-use crate::messages::get_telemetry_subscriptions::GetTelemetrySubscriptionsRequest;
-use crate::messages::heartbeat::HeartbeatRequest;
-use crate::messages::incremental_alter_configs::IncrementalAlterConfigsRequest;
-use crate::messages::init_producer_id::InitProducerIdRequest;
-use crate::messages::join_group::JoinGroupRequest;
-use crate::messages::leave_group::LeaveGroupRequest;
-use crate::messages::list_config_resources::ListConfigResourcesRequest;
-use crate::messages::list_groups::ListGroupsRequest;
-use crate::messages::list_offsets::ListOffsetsRequest;
-use crate::messages::list_partition_reassignments::ListPartitionReassignmentsRequest;
-use crate::messages::list_transactions::ListTransactionsRequest;
-use crate::messages::metadata::MetadataRequest;
-use crate::messages::offset_commit::OffsetCommitRequest;
-use crate::messages::offset_delete::OffsetDeleteRequest;
-use crate::messages::offset_fetch::OffsetFetchRequest;
-use crate::messages::offset_for_leader_epoch::OffsetForLeaderEpochRequest;
-use crate::messages::produce::ProduceRequest;
-use crate::messages::push_telemetry::PushTelemetryRequest;
-use crate::messages::renew_delegation_token::RenewDelegationTokenRequest;
-use crate::messages::sasl_authenticate::SaslAuthenticateRequest;
-use crate::messages::sasl_handshake::SaslHandshakeRequest;
-use crate::messages::sync_group::SyncGroupRequest;
-use crate::messages::txn_offset_commit::TxnOffsetCommitRequest;
-use crate::messages::update_features::UpdateFeaturesRequest;
+use crate::messages;
 use crate::wire::{Reader, Writer};
 
 /// A message: the body of a request or response, or a header.
@@ -100,20 +42,26 @@ pub trait Request<'a>: Message<'a> {
 }
 
 macro_rules! api_keys {
-    ($($(#[$meta:meta])* $key:ident = $code:literal, $request:ident;)*) => {
+    ($($key:ident = $code:literal, $module:ident::$request:ident;)*) => {
         /// The APIs that this crate supports; Kafka has more.
         #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
         #[repr(i16)]
         #[non_exhaustive]
         pub enum ApiKey {
-            $($(#[$meta])* $key = $code,)*
+            $(
+                #[doc = concat!(
+                    "Key ", $code, ": [`", stringify!($request), "`](crate::messages::", stringify!($module), "::",
+                    stringify!($request), ")."
+                )]
+                $key = $code,
+            )*
         }
 
         const SUPPORTED: &[(ApiKey, i16, i16)] = &[
             $((
                 ApiKey::$key,
-                *<$request<'_> as Request<'_>>::VERSIONS.start(),
-                *<$request<'_> as Request<'_>>::VERSIONS.end(),
+                *<messages::$module::$request<'_> as Request<'_>>::VERSIONS.start(),
+                *<messages::$module::$request<'_> as Request<'_>>::VERSIONS.end(),
             ),)*
         ];
 
@@ -136,7 +84,7 @@ macro_rules! api_keys {
             /// The first flexible version of the API's messages (KIP-482).
             pub fn flexible_from(self) -> i16 {
                 match self {
-                    $(Self::$key => <$request<'_> as Request<'_>>::FLEXIBLE_FROM,)*
+                    $(Self::$key => <messages::$module::$request<'_> as Request<'_>>::FLEXIBLE_FROM,)*
                 }
             }
         }
@@ -144,124 +92,65 @@ macro_rules! api_keys {
 }
 
 api_keys! {
-    /// Appends records.
-    Produce = 0, ProduceRequest;
-    /// Reads records.
-    Fetch = 1, FetchRequest;
-    /// Looks up offsets by timestamp.
-    ListOffsets = 2, ListOffsetsRequest;
-    /// Describes brokers, topics and partitions.
-    Metadata = 3, MetadataRequest;
-    /// Commits a group's offsets.
-    OffsetCommit = 8, OffsetCommitRequest;
-    /// Reads the committed offsets of groups.
-    OffsetFetch = 9, OffsetFetchRequest;
-    /// Finds the coordinators of groups or transactional ids.
-    FindCoordinator = 10, FindCoordinatorRequest;
-    /// Joins a classic group.
-    JoinGroup = 11, JoinGroupRequest;
-    /// Keeps a member of a classic group alive.
-    Heartbeat = 12, HeartbeatRequest;
-    /// Removes members from a group.
-    LeaveGroup = 13, LeaveGroupRequest;
-    /// Sends the leader's assignments of a group, and returns each member's own.
-    SyncGroup = 14, SyncGroupRequest;
-    /// Describes classic groups.
-    DescribeGroups = 15, DescribeGroupsRequest;
-    /// Lists the groups that a broker coordinates.
-    ListGroups = 16, ListGroupsRequest;
-    /// Chooses a SASL mechanism.
-    SaslHandshake = 17, SaslHandshakeRequest;
-    /// Lists the API versions that a broker supports.
-    ApiVersions = 18, ApiVersionsRequest;
-    /// Creates topics.
-    CreateTopics = 19, CreateTopicsRequest;
-    /// Deletes topics.
-    DeleteTopics = 20, DeleteTopicsRequest;
-    /// Deletes records by moving the log start offset forward.
-    DeleteRecords = 21, DeleteRecordsRequest;
-    /// Gives a producer its id and epoch.
-    InitProducerId = 22, InitProducerIdRequest;
-    /// Looks up the end offsets of leader epochs (KIP-320).
-    OffsetForLeaderEpoch = 23, OffsetForLeaderEpochRequest;
-    /// Adds partitions to transactions.
-    AddPartitionsToTxn = 24, AddPartitionsToTxnRequest;
-    /// Adds a group's partition of `__consumer_offsets` to a transaction.
-    AddOffsetsToTxn = 25, AddOffsetsToTxnRequest;
-    /// Commits or aborts a transaction.
-    EndTxn = 26, EndTxnRequest;
-    /// Commits a group's offsets within a transaction.
-    TxnOffsetCommit = 28, TxnOffsetCommitRequest;
-    /// Describes ACLs (KIP-140).
-    DescribeAcls = 29, DescribeAclsRequest;
-    /// Creates ACLs (KIP-140).
-    CreateAcls = 30, CreateAclsRequest;
-    /// Deletes ACLs (KIP-140).
-    DeleteAcls = 31, DeleteAclsRequest;
-    /// Describes the configs of topics, brokers and groups.
-    DescribeConfigs = 32, DescribeConfigsRequest;
-    /// Replaces all configs of topics and brokers.
-    AlterConfigs = 33, AlterConfigsRequest;
-    /// Moves replicas between the log directories of a broker (KIP-113).
-    AlterReplicaLogDirs = 34, AlterReplicaLogDirsRequest;
-    /// Describes a broker's log directories and the replicas in them (KIP-113).
-    DescribeLogDirs = 35, DescribeLogDirsRequest;
-    /// Carries the messages of a SASL mechanism (KIP-152).
-    SaslAuthenticate = 36, SaslAuthenticateRequest;
-    /// Adds partitions to topics.
-    CreatePartitions = 37, CreatePartitionsRequest;
-    /// Creates a delegation token (KIP-48).
-    CreateDelegationToken = 38, CreateDelegationTokenRequest;
-    /// Moves the expiry of a delegation token (KIP-48).
-    RenewDelegationToken = 39, RenewDelegationTokenRequest;
-    /// Brings the expiry of a delegation token forward, or deletes it (KIP-48).
-    ExpireDelegationToken = 40, ExpireDelegationTokenRequest;
-    /// Describes delegation tokens (KIP-48).
-    DescribeDelegationToken = 41, DescribeDelegationTokenRequest;
-    /// Deletes groups (KIP-229).
-    DeleteGroups = 42, DeleteGroupsRequest;
-    /// Triggers leader elections.
-    ElectLeaders = 43, ElectLeadersRequest;
-    /// Changes single configs, and leaves the others as they are (KIP-339).
-    IncrementalAlterConfigs = 44, IncrementalAlterConfigsRequest;
-    /// Reassigns partitions to other brokers (KIP-455).
-    AlterPartitionReassignments = 45, AlterPartitionReassignmentsRequest;
-    /// Lists the partition reassignments in progress (KIP-455).
-    ListPartitionReassignments = 46, ListPartitionReassignmentsRequest;
-    /// Deletes a group's committed offsets of single partitions (KIP-496).
-    OffsetDelete = 47, OffsetDeleteRequest;
-    /// Describes the quotas of users, client ids and addresses (KIP-546).
-    DescribeClientQuotas = 48, DescribeClientQuotasRequest;
-    /// Changes the quotas of users, client ids and addresses (KIP-546).
-    AlterClientQuotas = 49, AlterClientQuotasRequest;
-    /// Describes the SCRAM credentials of users (KIP-554).
-    DescribeUserScramCredentials = 50, DescribeUserScramCredentialsRequest;
-    /// Sets and deletes SCRAM credentials of users (KIP-554).
-    AlterUserScramCredentials = 51, AlterUserScramCredentialsRequest;
-    /// Describes the KRaft quorum (KIP-595).
-    DescribeQuorum = 55, DescribeQuorumRequest;
-    /// Changes the finalized levels of features (KIP-584).
-    UpdateFeatures = 57, UpdateFeaturesRequest;
-    /// Describes the cluster's nodes (KIP-700).
-    DescribeCluster = 60, DescribeClusterRequest;
-    /// Describes the active producers of partitions (KIP-664).
-    DescribeProducers = 61, DescribeProducersRequest;
-    /// Describes transactions (KIP-664).
-    DescribeTransactions = 65, DescribeTransactionsRequest;
-    /// Lists transactional ids (KIP-664).
-    ListTransactions = 66, ListTransactionsRequest;
-    /// Joins, keeps membership in, and leaves a group of the consumer protocol (KIP-848).
-    ConsumerGroupHeartbeat = 68, ConsumerGroupHeartbeatRequest;
-    /// Describes groups of the consumer protocol (KIP-848).
-    ConsumerGroupDescribe = 69, ConsumerGroupDescribeRequest;
-    /// Tells a client which metrics to send (KIP-714).
-    GetTelemetrySubscriptions = 71, GetTelemetrySubscriptionsRequest;
-    /// Sends a client's metrics (KIP-714).
-    PushTelemetry = 72, PushTelemetryRequest;
-    /// Lists the resources that have configs (KIP-1142).
-    ListConfigResources = 74, ListConfigResourcesRequest;
-    /// Describes topics and partitions in pages (KIP-966).
-    DescribeTopicPartitions = 75, DescribeTopicPartitionsRequest;
+    Produce = 0, produce::ProduceRequest;
+    Fetch = 1, fetch::FetchRequest;
+    ListOffsets = 2, list_offsets::ListOffsetsRequest;
+    Metadata = 3, metadata::MetadataRequest;
+    OffsetCommit = 8, offset_commit::OffsetCommitRequest;
+    OffsetFetch = 9, offset_fetch::OffsetFetchRequest;
+    FindCoordinator = 10, find_coordinator::FindCoordinatorRequest;
+    JoinGroup = 11, join_group::JoinGroupRequest;
+    Heartbeat = 12, heartbeat::HeartbeatRequest;
+    LeaveGroup = 13, leave_group::LeaveGroupRequest;
+    SyncGroup = 14, sync_group::SyncGroupRequest;
+    DescribeGroups = 15, describe_groups::DescribeGroupsRequest;
+    ListGroups = 16, list_groups::ListGroupsRequest;
+    SaslHandshake = 17, sasl_handshake::SaslHandshakeRequest;
+    ApiVersions = 18, api_versions::ApiVersionsRequest;
+    CreateTopics = 19, create_topics::CreateTopicsRequest;
+    DeleteTopics = 20, delete_topics::DeleteTopicsRequest;
+    DeleteRecords = 21, delete_records::DeleteRecordsRequest;
+    InitProducerId = 22, init_producer_id::InitProducerIdRequest;
+    OffsetForLeaderEpoch = 23, offset_for_leader_epoch::OffsetForLeaderEpochRequest;
+    AddPartitionsToTxn = 24, add_partitions_to_txn::AddPartitionsToTxnRequest;
+    AddOffsetsToTxn = 25, add_offsets_to_txn::AddOffsetsToTxnRequest;
+    EndTxn = 26, end_txn::EndTxnRequest;
+    TxnOffsetCommit = 28, txn_offset_commit::TxnOffsetCommitRequest;
+    DescribeAcls = 29, describe_acls::DescribeAclsRequest;
+    CreateAcls = 30, create_acls::CreateAclsRequest;
+    DeleteAcls = 31, delete_acls::DeleteAclsRequest;
+    DescribeConfigs = 32, describe_configs::DescribeConfigsRequest;
+    AlterConfigs = 33, alter_configs::AlterConfigsRequest;
+    AlterReplicaLogDirs = 34, alter_replica_log_dirs::AlterReplicaLogDirsRequest;
+    DescribeLogDirs = 35, describe_log_dirs::DescribeLogDirsRequest;
+    SaslAuthenticate = 36, sasl_authenticate::SaslAuthenticateRequest;
+    CreatePartitions = 37, create_partitions::CreatePartitionsRequest;
+    CreateDelegationToken = 38, create_delegation_token::CreateDelegationTokenRequest;
+    RenewDelegationToken = 39, renew_delegation_token::RenewDelegationTokenRequest;
+    ExpireDelegationToken = 40, expire_delegation_token::ExpireDelegationTokenRequest;
+    DescribeDelegationToken = 41, describe_delegation_token::DescribeDelegationTokenRequest;
+    DeleteGroups = 42, delete_groups::DeleteGroupsRequest;
+    ElectLeaders = 43, elect_leaders::ElectLeadersRequest;
+    IncrementalAlterConfigs = 44, incremental_alter_configs::IncrementalAlterConfigsRequest;
+    AlterPartitionReassignments = 45, alter_partition_reassignments::AlterPartitionReassignmentsRequest;
+    ListPartitionReassignments = 46, list_partition_reassignments::ListPartitionReassignmentsRequest;
+    OffsetDelete = 47, offset_delete::OffsetDeleteRequest;
+    DescribeClientQuotas = 48, describe_client_quotas::DescribeClientQuotasRequest;
+    AlterClientQuotas = 49, alter_client_quotas::AlterClientQuotasRequest;
+    DescribeUserScramCredentials = 50, describe_user_scram_credentials::DescribeUserScramCredentialsRequest;
+    AlterUserScramCredentials = 51, alter_user_scram_credentials::AlterUserScramCredentialsRequest;
+    DescribeQuorum = 55, describe_quorum::DescribeQuorumRequest;
+    UpdateFeatures = 57, update_features::UpdateFeaturesRequest;
+    DescribeCluster = 60, describe_cluster::DescribeClusterRequest;
+    DescribeProducers = 61, describe_producers::DescribeProducersRequest;
+    DescribeTransactions = 65, describe_transactions::DescribeTransactionsRequest;
+    ListTransactions = 66, list_transactions::ListTransactionsRequest;
+    ConsumerGroupHeartbeat = 68, consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
+    ConsumerGroupDescribe = 69, consumer_group_describe::ConsumerGroupDescribeRequest;
+    GetTelemetrySubscriptions = 71, get_telemetry_subscriptions::GetTelemetrySubscriptionsRequest;
+    PushTelemetry = 72, push_telemetry::PushTelemetryRequest;
+    ListConfigResources = 74, list_config_resources::ListConfigResourcesRequest;
+    DescribeTopicPartitions = 75, describe_topic_partitions::DescribeTopicPartitionsRequest;
 }
 
 impl ApiKey {

@@ -12,7 +12,7 @@ use super::altering::{self, Target, invalid};
 use super::{ApiError, Handled, resource};
 use crate::cluster::{NodeId, Values};
 use crate::core::Core;
-use crate::request::{Call, Mentions};
+use crate::request::Call;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &AlterConfigsRequest<'_>) -> Handled {
     let resources = request.resources.iter().map(|wanted| (wanted, (wanted.resource_type, wanted.resource_name)));
@@ -54,8 +54,4 @@ fn response<'a>(
         AlterConfigsResourceResponse { error_code, error_message, resource_type, resource_name, ..Default::default() }
     });
     AlterConfigsResponse { responses: responses.collect(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(request: &AlterConfigsRequest<'a>) -> Mentions<'a> {
-    resource::mentions(request.resources.iter().map(|wanted| (wanted.resource_type, wanted.resource_name)))
 }

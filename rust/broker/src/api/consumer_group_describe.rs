@@ -17,7 +17,7 @@ use super::{ApiError, Handled};
 use crate::core::Core;
 use crate::groups::Group;
 use crate::groups::consumer::{ConsumerGroup, ConsumerSettings, Member, Partitions};
-use crate::request::{Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupDescribeRequest<'_>) -> Handled {
@@ -141,8 +141,4 @@ pub(super) fn refuse<'a>(
 ) -> ConsumerGroupDescribeResponse<'a> {
     let refused = |group_id: &&'a str| DescribedGroup { group_id, error_code: error.code(), ..Default::default() };
     ConsumerGroupDescribeResponse { groups: request.group_ids.iter().map(refused).collect(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(request: &ConsumerGroupDescribeRequest<'a>) -> Mentions<'a> {
-    Mentions { groups: request.group_ids.clone(), ..Default::default() }
 }

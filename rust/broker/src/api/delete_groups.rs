@@ -7,7 +7,7 @@ use monedula_protocol::messages::delete_groups::{DeletableGroupResult, DeleteGro
 
 use super::{Handled, code};
 use crate::core::Core;
-use crate::request::{Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteGroupsRequest<'_>) -> Handled {
@@ -27,8 +27,4 @@ pub(super) fn refuse<'a>(request: &DeleteGroupsRequest<'a>, error: ErrorCode) ->
     let refused =
         |&group_id: &&'a str| DeletableGroupResult { group_id, error_code: error.code(), ..Default::default() };
     DeleteGroupsResponse { results: request.groups_names.iter().map(refused).collect(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(request: &DeleteGroupsRequest<'a>) -> Mentions<'a> {
-    Mentions { groups: request.groups_names.clone(), ..Default::default() }
 }

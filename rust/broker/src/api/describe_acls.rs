@@ -66,7 +66,3 @@ fn describe(acl: &Acl) -> AclDescription<'_> {
         ..Default::default()
     }
 }
-
-pub(super) fn refuse<'a>(_request: &DescribeAclsRequest<'a>, error: ErrorCode) -> DescribeAclsResponse<'a> {
-    DescribeAclsResponse { error_code: error.code(), error_message: Some(error.message()), ..Default::default() }
-}

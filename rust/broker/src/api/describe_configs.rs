@@ -15,7 +15,7 @@ use crate::cluster::{
     broker_def, check_topic_name, config_name, is_dynamic,
 };
 use crate::core::Core;
-use crate::request::{Call, Mentions};
+use crate::request::Call;
 use crate::security::Operation;
 use crate::settings::KafkaSettings;
 
@@ -207,8 +207,4 @@ pub(super) fn refuse<'a>(request: &DescribeConfigsRequest<'a>, error: ErrorCode)
         ..Default::default()
     };
     DescribeConfigsResponse { results: request.resources.iter().map(refused).collect(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(request: &DescribeConfigsRequest<'a>) -> Mentions<'a> {
-    resource::mentions(request.resources.iter().map(|wanted| (wanted.resource_type, wanted.resource_name)))
 }

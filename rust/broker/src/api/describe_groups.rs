@@ -12,7 +12,7 @@ use monedula_protocol::messages::describe_groups::{
 use super::Handled;
 use crate::core::Core;
 use crate::groups::{ClassicGroup, Group};
-use crate::request::{Call, Mentions};
+use crate::request::Call;
 use crate::security::{Operation, Resource};
 
 /// An unknown group gets GROUP_ID_NOT_FOUND from this version on.
@@ -106,8 +106,4 @@ fn refused(group_id: &str, error: ErrorCode) -> DescribedGroup<'_> {
 pub(super) fn refuse<'a>(request: &DescribeGroupsRequest<'a>, error: ErrorCode) -> DescribeGroupsResponse<'a> {
     let groups = request.groups.iter().map(|group_id| refused(group_id, error)).collect();
     DescribeGroupsResponse { groups, ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(request: &DescribeGroupsRequest<'a>) -> Mentions<'a> {
-    Mentions { groups: request.groups.clone(), ..Default::default() }
 }

@@ -77,7 +77,3 @@ fn unknown<'a>(request: &Request<'a>, error: ErrorCode) -> DescribeQuorumRespons
     });
     DescribeQuorumResponse { topics: topics.collect(), ..Default::default() }
 }
-
-pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> DescribeQuorumResponse<'a> {
-    DescribeQuorumResponse { error_code: error.code(), error_message: Some(error.message()), ..Default::default() }
-}

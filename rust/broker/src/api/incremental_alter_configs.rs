@@ -13,7 +13,7 @@ use super::altering::{self, Target, invalid};
 use super::{ApiError, Handled, resource};
 use crate::cluster::{ConfigDef, NodeId, Values, broker_def};
 use crate::core::Core;
-use crate::request::{Call, Mentions};
+use crate::request::Call;
 use crate::settings::ConfigType;
 
 const SET: i8 = 0;
@@ -116,8 +116,4 @@ fn response<'a>(
         AlterConfigsResourceResponse { error_code, error_message, resource_type, resource_name, ..Default::default() }
     });
     IncrementalAlterConfigsResponse { responses: responses.collect(), ..Default::default() }
-}
-
-pub(super) fn mentions<'a>(request: &IncrementalAlterConfigsRequest<'a>) -> Mentions<'a> {
-    resource::mentions(request.resources.iter().map(|wanted| (wanted.resource_type, wanted.resource_name)))
 }

@@ -3,7 +3,6 @@
 //!
 //! Not implemented: nothing known, besides what [`super`] lists.
 
-use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::list_partition_reassignments::{
     ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse, OngoingPartitionReassignment,
     OngoingTopicReassignment,
@@ -52,14 +51,6 @@ fn ongoing(partition: &Partition) -> OngoingPartitionReassignment<'static> {
         replicas: ids(&partition.replicas),
         adding_replicas: ids(&partition.adding),
         removing_replicas: ids(&partition.removing),
-        ..Default::default()
-    }
-}
-
-pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> ListPartitionReassignmentsResponse<'a> {
-    ListPartitionReassignmentsResponse {
-        error_code: error.code(),
-        error_message: Some(error.message()),
         ..Default::default()
     }
 }

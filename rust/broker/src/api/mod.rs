@@ -2,8 +2,8 @@
 //!
 //! Each file has up to three functions: `handle` carries the request out; `refuse` answers the whole request with one
 //! error, as Kafka does, when `handle` returns it or a fault demands it (without it the response has the error code
-//! alone); `mentions` lists the groups, topics and partitions that the request names, by which faults and observers
-//! select requests (without it there are none).
+//! alone, or its message too); `mentions` lists the groups, topics and partitions that the request names, by which
+//! faults and observers select requests (without it there are none).
 //!
 //! Each API asks the authorizer, if there is one, where Kafka asks it, before faults on partitions are looked up.
 //!
@@ -104,6 +104,11 @@ macro_rules! refusal {
     ($module:ident::$request:ident, $asked:expr, $error:expr, refuse $($own:ident)*) => {
         $module::refuse($asked, $error)
     };
+    ($module:ident::$request:ident, $asked:expr, $error:expr, message $($own:ident)*) => {{
+        let mut response = <messages::$module::$request<'_> as Request<'_>>::Response::default();
+        (response.error_code, response.error_message) = ($error.code(), Some($error.message()));
+        response
+    }};
     ($module:ident::$request:ident, $asked:expr, $error:expr, $($own:ident)*) => {{
         let mut response = <messages::$module::$request<'_> as Request<'_>>::Response::default();
         response.error_code = $error.code();
@@ -112,8 +117,14 @@ macro_rules! refusal {
 }
 
 macro_rules! mentions {
-    ($module:ident, $asked:expr, $(refuse)? mentions) => {
+    ($module:ident, $asked:expr, $(refuse)? $(message)? mentions) => {
         $module::mentions($asked)
+    };
+    ($module:ident, $asked:expr, refuse groups $field:ident) => {
+        Mentions { groups: $asked.$field.clone(), ..Mentions::default() }
+    };
+    ($module:ident, $asked:expr, refuse resources) => {
+        resource::mentions($asked.resources.iter().map(|wanted| (wanted.resource_type, wanted.resource_name)))
     };
     ($module:ident, $asked:expr, $(refuse)? group_id) => {
         Mentions { groups: vec![$asked.group_id], ..Mentions::default() }
@@ -122,7 +133,7 @@ macro_rules! mentions {
         let topics = $asked.topics.iter().map(|topic| TopicKey::Name(topic.name)).collect();
         Mentions { topics, ..Mentions::default() }
     }};
-    ($module:ident, $asked:expr, $(refuse)?) => {
+    ($module:ident, $asked:expr, $(refuse)? $(message)?) => {
         Mentions::default()
     };
 }
@@ -180,8 +191,8 @@ macro_rules! apis {
     };
 }
 
-// In brackets are the functions that a file has besides `handle`, or the field that has all that the request mentions.
-// The API key and the versions come from the type.
+// In brackets are the functions that a file has besides `handle`, or the field that has all that the request mentions;
+// with `message`, a refusal has the error's message beside its code. The API key and the versions come from the type.
 apis! {
     produce::ProduceRequest(refuse mentions),
     fetch::FetchRequest(refuse mentions),
@@ -194,19 +205,19 @@ apis! {
     heartbeat::HeartbeatRequest(group_id),
     leave_group::LeaveGroupRequest(group_id),
     sync_group::SyncGroupRequest(group_id),
-    describe_groups::DescribeGroupsRequest(refuse mentions),
+    describe_groups::DescribeGroupsRequest(refuse groups groups),
     list_groups::ListGroupsRequest(),
     consumer_group_heartbeat::ConsumerGroupHeartbeatRequest(group_id),
-    consumer_group_describe::ConsumerGroupDescribeRequest(refuse mentions),
+    consumer_group_describe::ConsumerGroupDescribeRequest(refuse groups group_ids),
     api_versions::ApiVersionsRequest(),
     create_topics::CreateTopicsRequest(refuse topics),
     delete_topics::DeleteTopicsRequest(refuse mentions),
     delete_records::DeleteRecordsRequest(refuse mentions),
     offset_for_leader_epoch::OffsetForLeaderEpochRequest(refuse mentions),
     create_partitions::CreatePartitionsRequest(refuse topics),
-    describe_configs::DescribeConfigsRequest(refuse mentions),
-    alter_configs::AlterConfigsRequest(refuse mentions),
-    incremental_alter_configs::IncrementalAlterConfigsRequest(refuse mentions),
+    describe_configs::DescribeConfigsRequest(refuse resources),
+    alter_configs::AlterConfigsRequest(refuse resources),
+    incremental_alter_configs::IncrementalAlterConfigsRequest(refuse resources),
     init_producer_id::InitProducerIdRequest(refuse mentions),
     add_partitions_to_txn::AddPartitionsToTxnRequest(refuse mentions),
     add_offsets_to_txn::AddOffsetsToTxnRequest(mentions),
@@ -215,22 +226,22 @@ apis! {
     describe_transactions::DescribeTransactionsRequest(refuse mentions),
     list_transactions::ListTransactionsRequest(),
     alter_partition_reassignments::AlterPartitionReassignmentsRequest(refuse mentions),
-    list_partition_reassignments::ListPartitionReassignmentsRequest(refuse mentions),
+    list_partition_reassignments::ListPartitionReassignmentsRequest(message mentions),
     elect_leaders::ElectLeadersRequest(refuse mentions),
     describe_topic_partitions::DescribeTopicPartitionsRequest(refuse topics),
     describe_cluster::DescribeClusterRequest(refuse),
     describe_log_dirs::DescribeLogDirsRequest(mentions),
     alter_replica_log_dirs::AlterReplicaLogDirsRequest(refuse mentions),
-    describe_quorum::DescribeQuorumRequest(refuse),
-    update_features::UpdateFeaturesRequest(refuse),
+    describe_quorum::DescribeQuorumRequest(message),
+    update_features::UpdateFeaturesRequest(message),
     list_config_resources::ListConfigResourcesRequest(),
     describe_producers::DescribeProducersRequest(refuse mentions),
-    delete_groups::DeleteGroupsRequest(refuse mentions),
-    describe_acls::DescribeAclsRequest(refuse),
+    delete_groups::DeleteGroupsRequest(refuse groups groups_names),
+    describe_acls::DescribeAclsRequest(message),
     create_acls::CreateAclsRequest(refuse),
     delete_acls::DeleteAclsRequest(refuse),
     sasl_handshake::SaslHandshakeRequest(),
-    sasl_authenticate::SaslAuthenticateRequest(refuse),
+    sasl_authenticate::SaslAuthenticateRequest(message),
     create_delegation_token::CreateDelegationTokenRequest(),
     renew_delegation_token::RenewDelegationTokenRequest(),
     expire_delegation_token::ExpireDelegationTokenRequest(),

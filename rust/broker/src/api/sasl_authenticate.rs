@@ -123,7 +123,3 @@ fn finish(
     core.peers.set_login(connection, Login::Done(session));
     Ok(lifetime_ms.unwrap_or_default())
 }
-
-pub(super) fn refuse<'a>(_request: &SaslAuthenticateRequest<'a>, error: ErrorCode) -> SaslAuthenticateResponse<'a> {
-    SaslAuthenticateResponse { error_code: error.code(), error_message: Some(error.message()), ..Default::default() }
-}

@@ -93,7 +93,3 @@ fn check(controller: NodeId, known: &[Feature], update: &FeatureUpdateKey<'_>) -
             .to_owned()),
     }
 }
-
-pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> UpdateFeaturesResponse<'a> {
-    UpdateFeaturesResponse { error_code: error.code(), error_message: Some(error.message()), ..Default::default() }
-}

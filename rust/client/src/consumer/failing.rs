@@ -69,7 +69,7 @@ impl Consumer {
     /// A rebalance may take minutes: the coordinator holds an answer back as long as members are missing, over a
     /// connection that stands.
     fn is_coordinator_connected(&self) -> bool {
-        let member = self.group_status().and_then(|status| status.coordinator);
+        let member = self.group_status().and_then(|group| group.status.coordinator);
         let group_id = self.base.config.group_id.as_deref().unwrap_or_default();
         let node = member.or_else(|| self.base.coordinators.known_node(group_id));
         node.is_some_and(|node| self.base.network.is_connected(NodeId::Broker(node)))

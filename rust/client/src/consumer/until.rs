@@ -61,26 +61,28 @@ impl Consumer {
             None => self.unresolved().is_empty(),
             Some(group) => {
                 let health = group.health();
-                let patience = health.heartbeat_interval * PATIENT_INTERVALS;
+                let status = &health.status;
+                let patience = status.heartbeat_interval * PATIENT_INTERVALS;
                 if health.has_doubtful_topics {
                     return false;
                 }
                 // Whatever the others do, this member will never have a partition.
-                if !health.topics.is_empty() && health.owned.is_empty() && health.topics == health.unknown_topics {
+                let topics = status.topics();
+                if !topics.is_empty() && status.owned.is_empty() && topics == health.unknown_topics {
                     return true;
                 }
                 if health.unmatched.is_some() {
-                    return health.owned.is_empty() && health.unmatched > Some(patience);
+                    return status.owned.is_empty() && health.unmatched > Some(patience);
                 }
-                let is_quiet = health.last_rebalance.is_some_and(|ago| ago > patience);
+                let is_quiet = status.last_rebalance.is_some_and(|at| health.since(at) > patience);
                 // The member owns partitions a moment before the buffer has them.
                 let is_there =
-                    health.owned.iter().all(|partition| self.buffer.look(|state| state.partitions().owns(partition)));
-                let is_content = is_there && (!health.owned.is_empty() || is_quiet);
-                let is_classic = matches!(health.state, MemberState::Classic(_));
+                    status.owned.iter().all(|partition| self.buffer.look(|state| state.partitions().owns(partition)));
+                let is_content = is_there && (!status.owned.is_empty() || is_quiet);
+                let is_classic = matches!(status.state, MemberState::Classic(_));
                 let are_taken = is_classic
                     || self.buffer.group().membership(|gate| gate.since_release()).is_none_or(|ago| ago > patience);
-                is_stable(health.state) && health.wanted.is_empty() && is_content && are_taken
+                is_stable(status.state) && health.wanted.is_empty() && is_content && are_taken
             }
         };
         is_settled && self.buffer.look(BufferState::is_until_reached)

@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::group::CommitOffset;
+use monedula_engine::group::{CommitOffset, TopicIds, commit_topics};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
-use monedula_protocol::messages::offset_commit::{
-    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
-};
+use monedula_protocol::messages::offset_commit::OffsetCommitRequest;
 
 use super::{Commits, Failure, GroupCall, again, fault, refused, unanswered, unreadable};
 use crate::net::network::{Network, NodeId, Purpose};
@@ -36,7 +34,8 @@ impl GroupCall for Commit {
     }
 
     async fn ask(&mut self, network: &Network, node: i32) -> Result<Commits, Failure> {
-        let build = |_| OffsetCommitRequest { group_id: &self.group, topics: self.topics(), ..Default::default() };
+        let topics = commit_topics(&self.open, &TopicIds::new());
+        let build = |_| OffsetCommitRequest { group_id: &self.group, topics, ..Default::default() };
         let call = network.call(NodeId::Broker(node), Purpose::Control, 2..=9, Duration::ZERO, build).await;
         let (answer, version) = call.map_err(unanswered)?;
         let response = frame::decode_response::<OffsetCommitRequest<'_>>(answer.as_slice(), version)
@@ -69,23 +68,6 @@ impl GroupCall for Commit {
             true => Ok(std::mem::take(&mut self.done)),
             false => Err(failure),
         }
-    }
-}
-
-impl Commit {
-    fn topics(&self) -> Vec<OffsetCommitRequestTopic<'_>> {
-        let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition<'_>>> = BTreeMap::new();
-        for (partition, at) in &self.open {
-            topics.entry(&partition.topic).or_default().push(OffsetCommitRequestPartition {
-                partition_index: partition.partition,
-                committed_offset: at.offset,
-                committed_leader_epoch: at.leader_epoch,
-                committed_metadata: Some(&at.metadata),
-                ..Default::default()
-            });
-        }
-        let topic = |(name, partitions)| OffsetCommitRequestTopic { name, partitions, ..Default::default() };
-        topics.into_iter().map(topic).collect()
     }
 }
 

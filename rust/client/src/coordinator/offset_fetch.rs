@@ -1,15 +1,12 @@
 //! OffsetFetch by a client that is no member of the group.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::group::CommitOffset;
+use monedula_engine::group::{TopicIds, committed_offsets, offset_fetch_request};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
-use monedula_protocol::messages::offset_fetch::{
-    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics, OffsetFetchResponse,
-};
+use monedula_protocol::messages::offset_fetch::OffsetFetchRequest;
 
 use super::{Committed, Failure, GroupCall, again, fault, refused, unanswered, unreadable};
 use crate::net::network::{Network, NodeId, Purpose};
@@ -34,80 +31,29 @@ impl GroupCall for CommittedOffsetsCall {
     }
 
     async fn ask(&mut self, network: &Network, node: i32) -> Result<Committed, Failure> {
-        let build = |version| match version {
-            ..=7 => self.of_one_group(version),
-            _ => self.of_groups(),
+        let (partitions, topic_ids) = (self.partitions.as_deref(), TopicIds::new());
+        // `require_stable` came with version 7.
+        let build = |version| OffsetFetchRequest {
+            require_stable: self.stable && version >= 7,
+            ..offset_fetch_request(&self.group, None, partitions, &topic_ids, version)
         };
         let call = network.call(NodeId::Broker(node), Purpose::Control, 2..=9, Duration::ZERO, build).await;
         let (answer, version) = call.map_err(unanswered)?;
         let response = frame::decode_response::<OffsetFetchRequest<'_>>(answer.as_slice(), version)
             .map_err(|error| unreadable(&error))?;
-        let (code, found) = committed_in(&response, &self.group, version);
-        match ErrorCode::check(code) {
-            Ok(()) => {}
-            Err(code) if code.is_retriable() => return Err(again(code, true)),
-            Err(code) => return Err(Failure::Final(refused(&self.group, self.what(), code))),
+        let found = committed_offsets(&response, &self.group, partitions, &topic_ids, version);
+        let (code, found) = found.ok_or_else(|| again(ErrorCode::CoordinatorNotAvailable, true))?;
+        match code {
+            ErrorCode::None => {}
+            code if code.is_retriable() => return Err(again(code, true)),
+            code => return Err(Failure::Final(refused(&self.group, self.what(), code))),
         }
         let asked = self.partitions.iter().flatten();
         let mut committed: Committed = asked.map(|partition| (partition.clone(), Ok(None))).collect();
-        committed.extend(found);
+        committed.extend(found.into_iter().map(|(partition, outcome)| {
+            let outcome = outcome.map_err(|code| fault(partition.clone(), code));
+            (partition, outcome)
+        }));
         Ok(committed)
     }
-}
-
-impl CommittedOffsetsCall {
-    fn of_one_group(&self, version: i16) -> OffsetFetchRequest<'_> {
-        let topic =
-            |(name, partition_indexes)| OffsetFetchRequestTopic { name, partition_indexes, ..Default::default() };
-        let topics = self.by_topic().map(|topics| topics.into_iter().map(topic).collect());
-        let require_stable = self.stable && version >= 7;
-        OffsetFetchRequest { group_id: &self.group, topics, require_stable, ..Default::default() }
-    }
-
-    fn of_groups(&self) -> OffsetFetchRequest<'_> {
-        let topic =
-            |(name, partition_indexes)| OffsetFetchRequestTopics { name, partition_indexes, ..Default::default() };
-        let topics = self.by_topic().map(|topics| topics.into_iter().map(topic).collect());
-        let group = OffsetFetchRequestGroup { group_id: &self.group, topics, ..Default::default() };
-        OffsetFetchRequest { groups: vec![group], require_stable: self.stable, ..Default::default() }
-    }
-
-    fn by_topic(&self) -> Option<BTreeMap<&str, Vec<i32>>> {
-        let partitions = self.partitions.as_ref()?;
-        let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
-        for partition in partitions {
-            topics.entry(&partition.topic).or_default().push(partition.partition);
-        }
-        Some(topics)
-    }
-}
-
-/// The error of the group, and what `response` has of its partitions.
-fn committed_in(response: &OffsetFetchResponse<'_>, group: &str, version: i16) -> (i16, Committed) {
-    let mut committed = Committed::new();
-    let mut add = |topic: &str, index, code, offset, leader_epoch, metadata: Option<&str>| {
-        let partition = TopicPartition::new(topic, index);
-        let found = CommitOffset { offset, leader_epoch, metadata: metadata.unwrap_or_default().to_owned() };
-        let outcome = ErrorCode::check(code).map(|()| (offset >= 0).then_some(found));
-        committed.insert(partition.clone(), outcome.map_err(|code| fault(partition, code)));
-    };
-    if version <= 7 {
-        for topic in &response.topics {
-            for at in &topic.partitions {
-                let (offset, epoch) = (at.committed_offset, at.committed_leader_epoch);
-                add(topic.name, at.partition_index, at.error_code, offset, epoch, at.metadata);
-            }
-        }
-        return (response.error_code, committed);
-    }
-    let Some(group) = response.groups.iter().find(|answered| answered.group_id == group) else {
-        return (ErrorCode::CoordinatorNotAvailable.code(), committed);
-    };
-    for topic in &group.topics {
-        for at in &topic.partitions {
-            let (offset, epoch) = (at.committed_offset, at.committed_leader_epoch);
-            add(topic.name, at.partition_index, at.error_code, offset, epoch, at.metadata);
-        }
-    }
-    (group.error_code, committed)
 }

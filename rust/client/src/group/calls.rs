@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use monedula_engine::group::{Answer, Call, CallError, CallId, ConnectionPurpose, Target};
+use monedula_engine::group::{Call, CallError, CallId, ConnectionPurpose, GroupResponse, Target};
 use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::oneshot;
 
@@ -25,7 +25,7 @@ impl Task {
         tokio::spawn(async move {
             let outcome = ask_until(cancelled, network, target, call, turn).await;
             // The coordinator may be a broker that the metadata does not contain yet.
-            if let Ok(Answer::FindCoordinator { code: ErrorCode::None, node_id, host, port }) = &outcome {
+            if let Ok(GroupResponse::FindCoordinator { code: ErrorCode::None, node_id, host, port }) = &outcome {
                 coordinators.learn(*node_id, host, *port);
             }
             // The membership's task may have ended; the answer is dropped then.
@@ -42,7 +42,7 @@ async fn ask_until(
     target: Target,
     call: Call,
     turn: Turn,
-) -> Result<Answer, CallError> {
+) -> Result<GroupResponse, CallError> {
     let is_sent = AtomicBool::new(false);
     let outcome = tokio::select! {
         biased;
@@ -64,7 +64,7 @@ async fn ask(
     call: &Call,
     turn: Turn,
     is_sent: &AtomicBool,
-) -> Result<Answer, CallError> {
+) -> Result<GroupResponse, CallError> {
     let over = turn.comes().await;
     let encode = |version, id, client_id: &str| {
         is_sent.store(true, Ordering::Relaxed);
@@ -91,7 +91,7 @@ async fn ask(
     read(call, sent.map_err(lost)?).await
 }
 
-async fn read(call: &Call, awaited: Awaited) -> Result<Answer, CallError> {
+async fn read(call: &Call, awaited: Awaited) -> Result<GroupResponse, CallError> {
     let (frame, version) = awaited.answer().await.map_err(lost)?;
     call.decode(frame.as_slice(), version).map_err(|error| CallError::Lost(error.to_string()))
 }

@@ -28,7 +28,7 @@ fn network(port: u16) -> Arc<Network> {
 fn beat(
     network: &Arc<Network>,
     node_id: i32,
-) -> (oneshot::Sender<()>, tokio::task::JoinHandle<Result<Answer, CallError>>) {
+) -> (oneshot::Sender<()>, tokio::task::JoinHandle<Result<GroupResponse, CallError>>) {
     let (cancel, cancelled) = oneshot::channel();
     let call = Call::Heartbeat { group_id: "g".into(), member_id: "m".into(), instance_id: None, generation: 1 };
     let target = Target::Coordinator { node_id };
@@ -37,7 +37,7 @@ fn beat(
     (cancel, tokio::spawn(asked))
 }
 
-async fn outcome(asked: tokio::task::JoinHandle<Result<Answer, CallError>>) -> Result<Answer, CallError> {
+async fn outcome(asked: tokio::task::JoinHandle<Result<GroupResponse, CallError>>) -> Result<GroupResponse, CallError> {
     tokio::time::timeout(PATIENCE, asked).await.expect("in time").expect("no panic")
 }
 

@@ -206,19 +206,27 @@ impl Group {
 
     /// The present state and figures of the membership.
     pub(crate) fn health(&self) -> GroupHealth {
-        let status = self.shared.member().status();
-        let mut health = GroupHealth::new(status, &self.config, self.shared.now());
-        health.wanted = self.buffer.group().membership(|gate| gate.revocation_pending());
-        let figures = self.shared.figures();
-        health.last_rebalance_reason = health.last_rebalance_reason.or_else(|| figures.rebalance_reason.clone());
-        health.unknown_topics.clone_from(&figures.unknown_topics);
-        health.has_doubtful_topics = !figures.doubtful_topics.is_empty();
-        health.unmatched = figures.unmatched_since.map(|since| since.elapsed());
-        health.last_error = figures.last_error.as_ref().map(|(at, error)| (at.elapsed(), error.clone()));
-        health.figures = figures.counted.clone();
-        health.figures.reserved = health.reserved.iter().map(|kept| kept.partitions.len()).sum();
-        health.figures.reserved_left = health.reserved.iter().map(|kept| kept.left).max().unwrap_or_default();
-        health
+        let mut status = self.shared.member().status();
+        let now = self.shared.now();
+        let wanted = self.buffer.group().membership(|gate| gate.revocation_pending());
+        let known = self.shared.figures();
+        status.last_rebalance_reason = status.last_rebalance_reason.or_else(|| known.rebalance_reason.clone());
+        let mut figures = known.counted.clone();
+        figures.reserved = status.reserved.iter().map(|reserved| reserved.partitions.len()).sum();
+        let reserved_until = status.reserved.iter().map(|reserved| reserved.until).max();
+        figures.reserved_left = reserved_until.unwrap_or_default().saturating_sub(now);
+        GroupHealth {
+            group_id: self.config.group_id.clone().unwrap_or_default(),
+            instance_id: self.config.group_instance_id.clone(),
+            status,
+            unknown_topics: known.unknown_topics.clone(),
+            has_doubtful_topics: !known.doubtful_topics.is_empty(),
+            unmatched: known.unmatched_since.map(|since| since.elapsed()),
+            last_error: known.last_error.as_ref().map(|(at, error)| (at.elapsed(), error.clone())),
+            wanted,
+            figures,
+            now,
+        }
     }
 
     pub(crate) fn metadata(&self) -> GroupMetadata {

@@ -21,7 +21,9 @@ use std::sync::Arc;
 
 use monedula_engine::TopicPartition;
 pub use monedula_engine::group::classic::TimingProblem;
-pub use monedula_engine::group::{CallbackKind, CommitError, CommitOffset, GroupError, GroupEvent, MemberState};
+pub use monedula_engine::group::{
+    CallbackKind, CommitError, CommitOffset, GroupError, GroupEvent, MemberState, Reserved, Status,
+};
 pub use monedula_engine::ledger::{BatchId, Holder, OffsetAndEpoch};
 
 pub(crate) use self::commits::closed;
@@ -29,7 +31,7 @@ pub(crate) use self::handle::GroupObserver;
 pub use crate::fetch::buffer::RowCursor;
 pub use crate::fetch::polled::{CommitOutcome, HandedBatch, Leaving, PendingCallback, Polled};
 
-pub use self::status::{GroupFigures, GroupHealth, Kept, Latency};
+pub use self::status::{GroupFigures, GroupHealth, Latency};
 
 /// A subscription as the user gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]

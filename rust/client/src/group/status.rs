@@ -4,11 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use monedula_engine::assign::Protocol;
-use monedula_engine::group::{GroupError, GroupEvent, MemberState, Reserved, Status};
+use monedula_engine::group::{GroupEvent, Status};
 use monedula_engine::{Now, TopicPartition};
 
-use crate::config::ClientConfig;
 use crate::log::{EventKind, kinds};
 
 /// Durations of one kind of operation.
@@ -113,111 +111,36 @@ impl GroupFigures {
 pub struct GroupHealth {
     /// The group id.
     pub group_id: String,
-    /// The member's state, which also says which protocol is in use.
-    pub state: MemberState,
-    /// The coordinator's node id.
-    pub coordinator: Option<i32>,
-    /// The member id; empty before the member has one.
-    pub member_id: String,
-    /// Its static id (`group.instance.id`).
+    /// The static id (`group.instance.id`).
     pub instance_id: Option<String>,
-    /// The generation (classic) or the member epoch (KIP-848); -1 outside of the group.
-    pub generation: i32,
-    /// True if it is the group's leader; always false under KIP-848.
-    pub leader: bool,
-    /// The assignor of the group; under KIP-848 the one that the member requested.
-    pub assignor: Option<String>,
-    /// Rebalance protocol: eager or cooperative.
-    pub protocol: Protocol,
-    /// The subscribed topics; for a pattern that brokers match, the topics of owned partitions.
-    pub topics: BTreeSet<Arc<str>>,
+    /// The state of the member. Its points in time are relative to the start of the group's task: [`Self::since`] and
+    /// [`Self::until`] say how far away they are.
+    pub status: Status,
     /// The subscribed topics that do not exist.
     pub unknown_topics: BTreeSet<Arc<str>>,
     /// True if answers did not know the subscribed topics so far: they may not exist.
     pub has_doubtful_topics: bool,
     /// Time for which no topic has matched the subscribed pattern; `None` for one that brokers match.
     pub unmatched: Option<Duration>,
-    /// Partitions owned.
-    pub owned: BTreeSet<TopicPartition>,
-    /// The interval between heartbeats.
-    pub heartbeat_interval: Duration,
-    /// Time since the last acknowledged heartbeat was sent.
-    pub last_heartbeat: Option<Duration>,
-    /// Time for which records may still be handed out.
-    pub lease: Option<Duration>,
-    /// Time since the last rebalance ended.
-    pub last_rebalance: Option<Duration>,
-    /// The reason of the last rebalance.
-    pub last_rebalance_reason: Option<String>,
-    /// The error that ended the membership.
-    pub fatal: Option<GroupError>,
-    /// Commits that wait or are in flight.
-    pub pending_commits: usize,
     /// The last error that was retried instead of raised, and how long ago.
     pub last_error: Option<(Duration, String)>,
     /// Partitions that are revoked as soon as the user has finished the records it holds of them.
     pub wanted: Vec<TopicPartition>,
-    /// Time until the rebalance that the assignor has scheduled for what it postponed.
-    pub deferred: Option<Duration>,
-    /// Partitions reserved for lost members, and for how long.
-    pub reserved: Vec<Kept>,
     /// Counters since the start.
     pub figures: GroupFigures,
-}
-
-/// Partitions that are unassigned for now because a lost member that owned them may return.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
-    /// The partitions.
-    pub partitions: BTreeSet<TopicPartition>,
-    /// Number of members that may return.
-    pub members: usize,
-    /// Their static ids or member ids; empty if the leader did not publish them.
-    pub names: BTreeSet<Arc<str>>,
-    /// Time until the reservation ends.
-    pub left: Duration,
+    pub(super) now: Now,
 }
 
 impl GroupHealth {
-    pub(super) fn new(status: Status, config: &ClientConfig, now: Now) -> Self {
-        Self {
-            group_id: config.group_id.clone().unwrap_or_default(),
-            state: status.state,
-            coordinator: status.coordinator,
-            topics: status.topics(),
-            member_id: status.member_id,
-            instance_id: config.group_instance_id.clone(),
-            generation: status.generation,
-            leader: status.leader,
-            assignor: status.assignor,
-            protocol: status.protocol,
-            unknown_topics: BTreeSet::new(),
-            has_doubtful_topics: false,
-            unmatched: None,
-            owned: status.owned,
-            heartbeat_interval: status.heartbeat_interval,
-            last_heartbeat: ago(status.last_heartbeat, now),
-            lease: status.lease_until.map(|until| until.saturating_sub(now)),
-            last_rebalance: ago(status.last_rebalance, now),
-            last_rebalance_reason: status.last_rebalance_reason,
-            fatal: status.fatal,
-            pending_commits: status.pending_commits,
-            last_error: None,
-            wanted: Vec::new(),
-            deferred: status.deferred_until.map(|until| until.saturating_sub(now)),
-            reserved: status.reserved.into_iter().map(|reserved| kept(reserved, now)).collect(),
-            figures: GroupFigures::default(),
-        }
+    /// The time since a point in time of the status.
+    pub fn since(&self, at: Now) -> Duration {
+        self.now.saturating_sub(at)
     }
-}
 
-fn kept(reserved: Reserved, now: Now) -> Kept {
-    let Reserved { partitions, members, names, until } = reserved;
-    Kept { partitions, members, names, left: until.saturating_sub(now) }
-}
-
-fn ago(at: Option<Now>, now: Now) -> Option<Duration> {
-    at.map(|at| now.saturating_sub(at))
+    /// The time until a point in time of the status; zero if it has passed.
+    pub fn until(&self, at: Now) -> Duration {
+        at.saturating_sub(self.now)
+    }
 }
 
 pub(super) fn kind(event: &GroupEvent) -> &'static EventKind {

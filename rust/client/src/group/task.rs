@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use monedula_engine::assign::AssignError;
 use monedula_engine::cluster::Cluster;
 use monedula_engine::group::{
-    self, Answer, CallError, CallId, CallbackKind, GroupError, GroupEvent, GroupProtocol, Input, MemberState, Output,
-    Scope, Ticket, TopicInfo,
+    self, CallError, CallId, CallbackKind, GroupError, GroupEvent, GroupProtocol, GroupResponse, Input, MemberState,
+    Output, Scope, Ticket, TopicInfo,
 };
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
@@ -31,7 +31,7 @@ use crate::net::network::NodeId;
 pub(super) enum Event {
     Answered {
         id: CallId,
-        outcome: Result<Answer, CallError>,
+        outcome: Result<GroupResponse, CallError>,
     },
     /// Topics that were looked up by their ids.
     Named(Result<Box<Cluster>, ClientError>),
@@ -175,10 +175,10 @@ impl Task {
     }
 
     /// True if the coordinator answers. Another broker that says which one it is proves nothing about it.
-    fn note_coordinator(&self, outcome: &Result<Answer, CallError>) {
+    fn note_coordinator(&self, outcome: &Result<GroupResponse, CallError>) {
         match outcome {
-            Ok(Answer::FindCoordinator { code: ErrorCode::None, .. }) => {}
-            Ok(Answer::FindCoordinator { code, .. }) => {
+            Ok(GroupResponse::FindCoordinator { code: ErrorCode::None, .. }) => {}
+            Ok(GroupResponse::FindCoordinator { code, .. }) => {
                 self.parts.reach.coordinator_failed(format!("FindCoordinator: {}", code.name()));
             }
             Ok(_) => self.parts.reach.coordinator_answered(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use monedula_engine::transaction::{Answer, Call, CallFailure, CallId, SessionConfig, Target};
+use monedula_engine::transaction::{Call, CallFailure, CallId, SessionConfig, Target, TransactionResponse};
 use tokio::sync::mpsc;
 
 use crate::coordinator::Coordinators;
@@ -10,7 +10,7 @@ use crate::error::RequestError;
 use crate::net::network::{Network, NodeId, Purpose};
 use crate::tasks::caught;
 
-pub(crate) type CallOutcome = (CallId, Result<Answer, CallFailure>);
+pub(crate) type CallOutcome = (CallId, Result<TransactionResponse, CallFailure>);
 
 #[derive(Clone)]
 pub(super) struct Calls {
@@ -28,7 +28,7 @@ impl Calls {
             let asked = caught(calls.ask(target, &call)).await;
             let outcome = asked.unwrap_or_else(|reason| Err(CallFailure::Lost(reason)));
             // A coordinator may be a broker that metadata does not have yet.
-            if let Ok(Answer::Coordinator { node_id, host, port }) = &outcome {
+            if let Ok(TransactionResponse::Coordinator { node_id, host, port }) = &outcome {
                 calls.coordinators.learn(*node_id, host, *port);
             }
             // Fails only if the driver is gone.
@@ -36,7 +36,7 @@ impl Calls {
         });
     }
 
-    async fn ask(&self, target: Target, call: &Call) -> Result<Answer, CallFailure> {
+    async fn ask(&self, target: Target, call: &Call) -> Result<TransactionResponse, CallFailure> {
         match target {
             Target::Coordinator { node_id } => self.ask_node(NodeId::Broker(node_id), call).await,
             Target::Any { attempt } => {
@@ -46,7 +46,7 @@ impl Calls {
         }
     }
 
-    async fn ask_node(&self, node: NodeId, call: &Call) -> Result<Answer, CallFailure> {
+    async fn ask_node(&self, node: NodeId, call: &Call) -> Result<TransactionResponse, CallFailure> {
         let encode = |version, id, client_id: &str| call.encode(&self.config, version, id, Some(client_id));
         let sent = self.network.call_encoded(
             node,

@@ -6,12 +6,12 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-type Answer = Box<dyn Fn(usize) -> Result<Token, TokenError> + Send + Sync>;
+type FetchToken = Box<dyn Fn(usize) -> Result<Token, TokenError> + Send + Sync>;
 
 /// Gives what the test says for its n-th call, counted from 1.
 struct Source {
     calls: AtomicUsize,
-    answer: Answer,
+    answer: FetchToken,
 }
 
 impl fmt::Debug for Source {

@@ -22,7 +22,10 @@ fn past_its_lease_a_member_hands_nothing_out_until_a_heartbeat_is_acknowledged(p
     user.poll_until("it is owned", |user| user.called.len() == 1);
     // The coordinator gets heartbeats but the member gets no answers: only the lease stops the records.
     let lost = world.lose_answers(world.heartbeat());
-    until("the lease is over", || user.consumer.group_status().unwrap().lease.is_some_and(|left| left.is_zero()));
+    until("the lease is over", || {
+        let group = user.consumer.group_status().unwrap();
+        group.status.lease_until.is_some_and(|lease| group.until(lease).is_zero())
+    });
     world.append("orders", 0, 10);
     until("records are there", || {
         user.consumer.health().partitions.values().any(|partition| partition.queued_records == 10)

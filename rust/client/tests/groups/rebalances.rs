@@ -118,7 +118,7 @@ fn a_static_member_comes_back_without_a_rebalance(protocol: &str) {
     poll_both(&mut first, &mut second, "each owns one", |first, second| {
         first.owned().len() == 1 && second.owned().len() == 1
     });
-    let (mine, generation) = (second.owned(), first.consumer.group_status().unwrap().generation);
+    let (mine, generation) = (second.owned(), first.consumer.group_status().unwrap().status.generation);
     let called = first.called.clone();
     let left = world.fault(&["LeaveGroup"], Effect::Observe, None);
     second.close();
@@ -126,7 +126,7 @@ fn a_static_member_comes_back_without_a_rebalance(protocol: &str) {
     let mut again = world.consumer(&named("two"));
     again.subscribe(&["orders"]);
     again.poll_until("it has it back", |user| user.owned() == mine);
-    assert_eq!(first.consumer.group_status().unwrap().generation, generation);
+    assert_eq!(first.consumer.group_status().unwrap().status.generation, generation);
     assert_eq!(first.called, called);
 }
 

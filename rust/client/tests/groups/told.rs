@@ -57,7 +57,9 @@ fn an_error_that_ends_the_membership_comes_after_the_loss_is_told(protocol: &str
         user.called.clear();
         // The error occurs while the user is in no call.
         let _fault = world.fault(&[world.heartbeat()], error("GROUP_AUTHORIZATION_FAILED"), None);
-        until("the membership is over", || user.consumer.group_status().is_some_and(|group| group.fatal.is_some()));
+        until("the membership is over", || {
+            user.consumer.group_status().is_some_and(|group| group.status.fatal.is_some())
+        });
         let ended = failure(&mut user);
         assert!(matches!(ended, ClientError::Group(_)), "{ended}");
         let told = if revoked || lost { vec![(CallbackKind::Lost, [0, 1].into())] } else { Vec::new() };
@@ -172,5 +174,5 @@ fn a_leader_without_metadata_does_not_end_its_membership() {
     }
     assert!(silent.hits().unwrap() > 0);
     let group = leader.consumer.group_status().expect("a member");
-    assert!(group.leader && group.fatal.is_none());
+    assert!(group.status.leader && group.status.fatal.is_none());
 }

@@ -1,13 +1,10 @@
 //! A member of a group under either protocol.
 
-use super::base::MemberBase;
+use super::base::{MemberBase, Status};
 use super::classic::{self, ClassicConfig};
 use super::consumer::{self, ConsumerProtocolConfig};
-use super::input::Input;
-use super::output::Output;
+use super::messages::{Input, Output, TopicIds, topic_ids};
 use super::state::GroupProtocol;
-use super::status::Status;
-use super::topic_ids::{TopicIds, topic_ids};
 use crate::Now;
 
 /// A member of a consumer group: one of two machines with the same interface.

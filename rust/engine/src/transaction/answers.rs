@@ -6,7 +6,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::session::{CallInFlight, ProducerSession, Verb};
 use super::{
-    Answer, Call, CallFailure, CallId, Ending, Output, Reaction, SessionEvent, Target, TransactionError,
+    Call, CallFailure, CallId, Ending, Output, Reaction, SessionEvent, Target, TransactionError, TransactionResponse,
     TransactionState, reaction,
 };
 use crate::TopicPartition;
@@ -14,7 +14,7 @@ use crate::group::UNKNOWN_TOPIC_ATTEMPTS;
 use crate::produce::Identity;
 
 impl ProducerSession {
-    pub(super) fn answered(&mut self, id: CallId, outcome: Result<Answer, CallFailure>) {
+    pub(super) fn answered(&mut self, id: CallId, outcome: Result<TransactionResponse, CallFailure>) {
         let Some(sent) = self.in_flight.take_if(|sent| sent.id == id) else { return };
         if self.state == TransactionState::Fatal {
             return;
@@ -32,28 +32,28 @@ impl ProducerSession {
         }
     }
 
-    fn accept(&mut self, sent: CallInFlight, answer: Answer) {
+    fn accept(&mut self, sent: CallInFlight, answer: TransactionResponse) {
         match (&sent.call, answer) {
-            (Call::FindCoordinator { group }, Answer::Coordinator { node_id, .. }) => match group {
+            (Call::FindCoordinator { group }, TransactionResponse::Coordinator { node_id, .. }) => match group {
                 None => self.coordinator = Some(node_id),
                 Some(group) => _ = self.group_coordinators.insert(group.clone(), node_id),
             },
-            (Call::InitProducerId { .. }, Answer::Identity(identity)) => self.initialized(identity),
-            (Call::AddPartitionsToTxn { partitions, .. }, Answer::Partitions(codes)) => {
+            (Call::InitProducerId { .. }, TransactionResponse::Identity(identity)) => self.initialized(identity),
+            (Call::AddPartitionsToTxn { partitions, .. }, TransactionResponse::Partitions(codes)) => {
                 let codes = complete(partitions.iter(), codes);
                 self.partitions_added(&sent, codes);
             }
-            (Call::AddOffsetsToTxn { group, .. }, Answer::Ok) => {
+            (Call::AddOffsetsToTxn { group, .. }, TransactionResponse::Ok) => {
                 self.succeeded();
                 self.contents.started = true;
                 self.contents.groups.insert(group.clone());
             }
-            (Call::TxnOffsetCommit { offsets, .. }, Answer::Partitions(codes)) => {
+            (Call::TxnOffsetCommit { offsets, .. }, TransactionResponse::Partitions(codes)) => {
                 let codes = complete(offsets.keys(), codes);
                 self.offsets_committed(&sent, codes);
             }
-            (Call::EndTxn { .. }, Answer::Identity(identity)) => self.end_answered(Some(identity)),
-            (Call::EndTxn { .. }, Answer::Ok) => self.end_answered(None),
+            (Call::EndTxn { .. }, TransactionResponse::Identity(identity)) => self.end_answered(Some(identity)),
+            (Call::EndTxn { .. }, TransactionResponse::Ok) => self.end_answered(None),
             // Only a bug of the driver can lead here: it decodes an answer by the call.
             (call, _) => self.fatal(TransactionError::Fatal(format!("{}: the answer is another call's", call.api()))),
         }

@@ -97,7 +97,7 @@ pub enum Call {
 
 /// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum TransactionResponse {
     /// The coordinator.
     Coordinator {
         /// Its node id.
@@ -144,7 +144,7 @@ pub enum Input {
         /// The call.
         id: CallId,
         /// The answer, or why there is none.
-        outcome: Result<Answer, CallFailure>,
+        outcome: Result<TransactionResponse, CallFailure>,
     },
     /// `init_transactions`: fence older producers of this transactional id, and end their open transaction. Answered by
     /// [`Output::Done`].

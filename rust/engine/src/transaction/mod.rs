@@ -17,7 +17,8 @@ mod wire;
 pub use crate::group::{CallId, Target, Ticket};
 pub use error_codes::{Reaction, known_errors, reaction};
 pub use io::{
-    Answer, Call, CallFailure, Ending, GroupMetadata, Input, Output, SessionConfig, SessionEvent, TransactionError,
+    Call, CallFailure, Ending, GroupMetadata, Input, Output, SessionConfig, SessionEvent, TransactionError,
+    TransactionResponse,
 };
 pub use session::ProducerSession;
 pub use state::TransactionState;

@@ -1,39 +1,30 @@
 //! The states of a producer's session, and which may follow which.
 
-/// The state of a producer session. The names are those of Java's TransactionManager.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TransactionState {
-    /// It has no producer id.
-    Uninitialized,
-    /// It requests one, or a higher epoch of the one it has.
-    Initializing,
-    /// It has a producer id. Without a `transactional.id` it stays here.
-    Ready,
-    /// A transaction is open. The coordinator learns of it with its first partition or group.
-    InTransaction,
-    /// The transaction is being committed. It cannot be aborted any more.
-    Committing,
-    /// The transaction is being aborted.
-    Aborting,
-    /// The transaction can only be aborted.
-    AbortableError,
-    /// An error that no retry can resolve: the producer cannot be used any more.
-    Fatal,
+use crate::named::named;
+
+named! {
+    /// The state of a producer session. The names are those of Java's TransactionManager.
+    pub enum TransactionState {
+        /// It has no producer id.
+        Uninitialized,
+        /// It requests one, or a higher epoch of the one it has.
+        Initializing,
+        /// It has a producer id. Without a `transactional.id` it stays here.
+        Ready,
+        /// A transaction is open. The coordinator learns of it with its first partition or group.
+        InTransaction,
+        /// The transaction is being committed. It cannot be aborted any more.
+        Committing,
+        /// The transaction is being aborted.
+        Aborting,
+        /// The transaction can only be aborted.
+        AbortableError,
+        /// An error that no retry can resolve: the producer cannot be used any more.
+        Fatal,
+    }
 }
 
 impl TransactionState {
-    /// Every state.
-    pub const ALL: [Self; 8] = [
-        Self::Uninitialized,
-        Self::Initializing,
-        Self::Ready,
-        Self::InTransaction,
-        Self::Committing,
-        Self::Aborting,
-        Self::AbortableError,
-        Self::Fatal,
-    ];
-
     /// The states that may follow this one. docs/design/transactions.md has the same table, and a test compares the
     /// two.
     pub fn successors(self) -> &'static [Self] {
@@ -48,20 +39,6 @@ impl TransactionState {
             Self::Aborting => &[Self::Ready, Self::Initializing, Self::Fatal],
             Self::AbortableError => &[Self::Aborting, Self::Fatal],
             Self::Fatal => &[],
-        }
-    }
-
-    /// Its name in text.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Uninitialized => "Uninitialized",
-            Self::Initializing => "Initializing",
-            Self::Ready => "Ready",
-            Self::InTransaction => "InTransaction",
-            Self::Committing => "Committing",
-            Self::Aborting => "Aborting",
-            Self::AbortableError => "AbortableError",
-            Self::Fatal => "Fatal",
         }
     }
 }

@@ -13,20 +13,16 @@ use monedula_protocol::frame::{decode_response, encode_request};
 use monedula_protocol::messages::add_offsets_to_txn::AddOffsetsToTxnRequest;
 use monedula_protocol::messages::add_partitions_to_txn::{AddPartitionsToTxnRequest, AddPartitionsToTxnTopic};
 use monedula_protocol::messages::end_txn::EndTxnRequest;
-use monedula_protocol::messages::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
+use monedula_protocol::messages::find_coordinator::FindCoordinatorRequest;
 use monedula_protocol::messages::init_producer_id::InitProducerIdRequest;
 use monedula_protocol::messages::txn_offset_commit::{
     TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
 };
 
-use super::{Answer, Call, CallFailure, Ending, GroupMetadata, SessionConfig};
+use super::{Call, CallFailure, Ending, GroupMetadata, SessionConfig, TransactionResponse};
 use crate::TopicPartition;
 use crate::group::{CommitOffset, are_all_known, by_topic, name_of};
 use crate::produce::Identity;
-
-/// FindCoordinator's key types for groups and transactional ids.
-const GROUP: i8 = 0;
-const TRANSACTION: i8 = 1;
 
 /// From this version on, TxnOffsetCommit has topic ids instead of names (KIP-1319).
 const TOPIC_IDS_FROM: i16 = 6;
@@ -88,7 +84,11 @@ impl Call {
         let transactional_id = config.transactional_id.as_deref().unwrap_or_default();
         match self {
             Self::FindCoordinator { group } => {
-                let request = find_request(transactional_id, group.as_deref(), version);
+                let (key, key_type) = match group {
+                    Some(group) => (group.as_str(), FindCoordinatorRequest::GROUP),
+                    None => (transactional_id, FindCoordinatorRequest::TRANSACTION),
+                };
+                let request = FindCoordinatorRequest::of_key(key, key_type, version);
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::InitProducerId { current } => {
@@ -141,32 +141,37 @@ impl Call {
         config: &SessionConfig,
         frame: &[u8],
         version: i16,
-    ) -> Result<Result<Answer, CallFailure>, WireError> {
+    ) -> Result<Result<TransactionResponse, CallFailure>, WireError> {
         Ok(match self {
             Self::FindCoordinator { group } => {
                 let key = group.as_deref().or(config.transactional_id.as_deref()).unwrap_or_default();
-                found(&decode_response::<FindCoordinatorRequest<'_>>(frame, version)?, key, version)
+                let response = decode_response::<FindCoordinatorRequest<'_>>(frame, version)?;
+                let found = response.of_key(key, version);
+                let (node_id, host, port) = (found.node_id, found.host.to_owned(), found.port);
+                let failure = |code| CallFailure::Code(code, found.error_message.map(str::to_owned));
+                let checked = ErrorCode::check(found.error_code).map_err(failure);
+                checked.map(|()| TransactionResponse::Coordinator { node_id, host, port })
             }
             Self::InitProducerId { .. } => {
                 let response = decode_response::<InitProducerIdRequest<'_>>(frame, version)?;
                 let identity = Identity { producer_id: response.producer_id, epoch: response.producer_epoch };
-                check(response.error_code).map(|()| Answer::Identity(identity))
+                check(response.error_code).map(|()| TransactionResponse::Identity(identity))
             }
             Self::AddPartitionsToTxn { .. } => {
                 let response = decode_response::<AddPartitionsToTxnRequest<'_>>(frame, version)?;
                 let topics = response.results_by_topic_v3_and_below.iter();
-                Ok(Answer::Partitions(first_of_each(topics.flat_map(|topic| {
+                Ok(TransactionResponse::Partitions(first_of_each(topics.flat_map(|topic| {
                     let each = topic.results_by_partition.iter();
                     each.map(|at| (topic.name, at.partition_index, at.partition_error_code))
                 }))))
             }
             Self::AddOffsetsToTxn { .. } => {
                 let response = decode_response::<AddOffsetsToTxnRequest<'_>>(frame, version)?;
-                check(response.error_code).map(|()| Answer::Ok)
+                check(response.error_code).map(|()| TransactionResponse::Ok)
             }
             Self::TxnOffsetCommit { group, .. } => {
                 let response = decode_response::<TxnOffsetCommitRequest<'_>>(frame, version)?;
-                Ok(Answer::Partitions(first_of_each(response.topics.iter().flat_map(|topic| {
+                Ok(TransactionResponse::Partitions(first_of_each(response.topics.iter().flat_map(|topic| {
                     let by_name = version < TOPIC_IDS_FROM;
                     let name = if by_name { topic.name } else { name_of(&group.topic_ids, topic.topic_id) };
                     topic.partitions.iter().map(move |at| (name, at.partition_index, at.error_code))
@@ -176,8 +181,8 @@ impl Call {
                 let response = decode_response::<EndTxnRequest<'_>>(frame, version)?;
                 let next = Identity { producer_id: response.producer_id, epoch: response.producer_epoch };
                 check(response.error_code).map(|()| match next.producer_id {
-                    ..=-1 => Answer::Ok,
-                    _ => Answer::Identity(next),
+                    ..=-1 => TransactionResponse::Ok,
+                    _ => TransactionResponse::Identity(next),
                 })
             }
         })
@@ -186,17 +191,6 @@ impl Call {
 
 fn check(code: i16) -> Result<(), CallFailure> {
     ErrorCode::check(code).map_err(|code| CallFailure::Code(code, None))
-}
-
-fn find_request<'a>(transactional_id: &'a str, group: Option<&'a str>, version: i16) -> FindCoordinatorRequest<'a> {
-    let (key, key_type) = match group {
-        Some(group) => (group, GROUP),
-        None => (transactional_id, TRANSACTION),
-    };
-    match version {
-        ..=3 => FindCoordinatorRequest { key, key_type, ..Default::default() },
-        _ => FindCoordinatorRequest { coordinator_keys: vec![key], key_type, ..Default::default() },
-    }
 }
 
 fn init_request(config: &SessionConfig, current: Option<Identity>) -> InitProducerIdRequest<'_> {
@@ -249,18 +243,6 @@ fn commit_request<'a>(
         request.group_instance_id = group.instance_id.as_deref();
     }
     request
-}
-
-fn found(response: &FindCoordinatorResponse<'_>, key: &str, version: i16) -> Result<Answer, CallFailure> {
-    let (code, message, node_id, host, port) = match version {
-        ..=3 => (response.error_code, response.error_message, response.node_id, response.host, response.port),
-        _ => match response.coordinators.iter().find(|coordinator| coordinator.key == key) {
-            Some(found) => (found.error_code, found.error_message, found.node_id, found.host, found.port),
-            None => (ErrorCode::CoordinatorNotAvailable.code(), None, -1, "", -1),
-        },
-    };
-    ErrorCode::check(code).map_err(|code| CallFailure::Code(code, message.map(str::to_owned)))?;
-    Ok(Answer::Coordinator { node_id, host: host.to_owned(), port })
 }
 
 fn first_of_each<'a>(codes: impl Iterator<Item = (&'a str, i32, i16)>) -> BTreeMap<TopicPartition, ErrorCode> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use monedula_engine::Now;
 use monedula_engine::group::{
-    Answer, Call, CallError, CallId, GroupError, GroupEvent, Input, Member, MemberState, Output, Partitions,
+    Call, CallError, CallId, GroupError, GroupEvent, GroupResponse, Input, Member, MemberState, Output, Partitions,
     Subscription, Target, Ticket, consumer,
 };
 use monedula_protocol::error_code::ErrorCode;
@@ -164,7 +164,7 @@ impl MemberWorld {
         self.calls.iter().map(|(_, _, call)| call.api()).collect()
     }
 
-    pub(crate) fn answer(&mut self, id: CallId, answer: Answer) {
+    pub(crate) fn answer(&mut self, id: CallId, answer: GroupResponse) {
         self.put(Input::Answer { id, outcome: Ok(answer) });
     }
 
@@ -195,7 +195,7 @@ impl MemberWorld {
         let (id, call) = self.call("OffsetFetch");
         let Call::OffsetFetch { partitions, .. } = call else { panic!("{call:?}") };
         let found = partitions.into_iter().map(|partition| (partition, Ok(Some(at(offset))))).collect();
-        self.answer(id, Answer::OffsetFetch { code: ErrorCode::None, offsets: found });
+        self.answer(id, GroupResponse::OffsetFetch { code: ErrorCode::None, offsets: found });
     }
 
     /// Answers the next commit with one code for all its partitions.
@@ -238,7 +238,7 @@ impl MemberWorld {
         let is_classic = matches!(self.member, Member::Classic(_));
         match output {
             Output::Call { id, call: Call::Heartbeat { .. }, .. } if self.beating => {
-                self.beat_at_once(id, Answer::Heartbeat { code: ErrorCode::None });
+                self.beat_at_once(id, GroupResponse::Heartbeat { code: ErrorCode::None });
             }
             Output::Call { id, call: Call::ConsumerGroupHeartbeat(call), .. } if self.beating && call.epoch > 0 => {
                 self.beat_at_once(id, beat(call.epoch, None));
@@ -293,7 +293,7 @@ impl MemberWorld {
     }
 
     /// Answers a heartbeat at once.
-    fn beat_at_once(&mut self, id: CallId, answer: Answer) {
+    fn beat_at_once(&mut self, id: CallId, answer: GroupResponse) {
         self.beats.push(self.now);
         self.todo.push_back(Input::Answer { id, outcome: Ok(answer) });
     }
@@ -327,8 +327,8 @@ impl MemberWorld {
     }
 }
 
-pub(crate) fn beat(epoch: i32, assignment: Option<Partitions>) -> Answer {
-    Answer::ConsumerGroupHeartbeat {
+pub(crate) fn beat(epoch: i32, assignment: Option<Partitions>) -> GroupResponse {
+    GroupResponse::ConsumerGroupHeartbeat {
         code: ErrorCode::None,
         message: String::new(),
         epoch,
@@ -337,10 +337,10 @@ pub(crate) fn beat(epoch: i32, assignment: Option<Partitions>) -> Answer {
     }
 }
 
-pub(crate) fn coordinator(code: ErrorCode, node_id: i32) -> Answer {
-    Answer::FindCoordinator { code, node_id, host: "h".into(), port: 9092 }
+pub(crate) fn coordinator(code: ErrorCode, node_id: i32) -> GroupResponse {
+    GroupResponse::FindCoordinator { code, node_id, host: "h".into(), port: 9092 }
 }
 
-pub(crate) fn commit_codes(offsets: &Offsets, code: ErrorCode) -> Answer {
-    Answer::OffsetCommit { codes: offsets.keys().map(|partition| (partition.clone(), code)).collect() }
+pub(crate) fn commit_codes(offsets: &Offsets, code: ErrorCode) -> GroupResponse {
+    GroupResponse::OffsetCommit { codes: offsets.keys().map(|partition| (partition.clone(), code)).collect() }
 }

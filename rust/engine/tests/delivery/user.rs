@@ -10,8 +10,8 @@ use monedula_engine::backoff::Backoff;
 use monedula_engine::group::CommitOffset;
 use monedula_engine::produce::{self, SendFault};
 use monedula_engine::transaction::{
-    Answer, Call, CallFailure, CallId, Ending, GroupMetadata, Input, Output, ProducerSession, SessionConfig, Target,
-    Ticket, TransactionError,
+    Call, CallFailure, CallId, Ending, GroupMetadata, Input, Output, ProducerSession, SessionConfig, Target, Ticket,
+    TransactionError, TransactionResponse,
 };
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
@@ -344,7 +344,7 @@ impl Sim {
             && let Call::TxnOffsetCommit { offsets, .. } = &call
         {
             let good = offsets.keys().map(|place| (place.clone(), ErrorCode::None));
-            let outcome = Ok(Answer::Partitions(good.collect()));
+            let outcome = Ok(TransactionResponse::Partitions(good.collect()));
             return self.session(Some(Input::Answer { id, outcome }));
         }
         let user = self.user();

@@ -1,6 +1,6 @@
 use monedula_engine::assign::Protocol;
 use monedula_engine::group::classic::ClassicState;
-use monedula_engine::group::{Answer, CommitError, Input};
+use monedula_engine::group::{CommitError, GroupResponse, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::{TICKET, failed, pending};
@@ -154,7 +154,7 @@ fn each_partition_of_a_commit_has_its_own_outcome_and_one_that_is_left_out_is_se
     // An answer about a partition that was not in the request is ignored.
     let codes =
         [(t(0), ErrorCode::None), (t(1), ErrorCode::OffsetMetadataTooLarge), (t(9), ErrorCode::UnknownMemberId)];
-    world.answer(id, Answer::OffsetCommit { codes: codes.into() });
+    world.answer(id, GroupResponse::OffsetCommit { codes: codes.into() });
     world.pass(BACKOFF);
     if world.apis() == ["FindCoordinator"] {
         world.find(1);
@@ -176,7 +176,7 @@ fn of_several_errors_the_one_about_the_membership_counts() {
         world.commit(1, offsets(&[(0, 10), (1, 20)]));
         let (id, _) = world.call("OffsetCommit");
         let codes = codes.into_iter().map(|(partition, code)| (t(partition), code)).collect();
-        world.answer(id, Answer::OffsetCommit { codes });
+        world.answer(id, GroupResponse::OffsetCommit { codes });
         assert_eq!(identity(&world.call("JoinGroup").1).0, "");
     }
 }
@@ -222,7 +222,7 @@ fn nothing_is_committed_past_the_lease_until_a_heartbeat_succeeds() {
     }
     let (id, _) = world.call("Heartbeat");
     world.no_call();
-    world.answer(id, Answer::Heartbeat { code: ErrorCode::None });
+    world.answer(id, GroupResponse::Heartbeat { code: ErrorCode::None });
     assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(0, 10)]));
 }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use monedula_engine::assign::Protocol;
 use monedula_engine::group::classic::ClassicState;
-use monedula_engine::group::{Answer, GroupEvent, Input};
+use monedula_engine::group::{GroupEvent, GroupResponse, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::pending;
@@ -283,7 +283,7 @@ fn answers_that_are_doubled_or_late_or_of_another_kind_change_nothing() {
     world.join(id, 9);
     world.answer(id + 1000, crate::world::synced(&[5]));
     assert_eq!(world.member.status().generation, 2);
-    world.answer(sync, Answer::Heartbeat { code: ErrorCode::None });
+    world.answer(sync, GroupResponse::Heartbeat { code: ErrorCode::None });
     world.pass(BACKOFF);
     world.rebalance(3, &[0, 1]);
     world.answer(sync, crate::world::synced(&[]));

@@ -10,7 +10,7 @@ use monedula_engine::assign::{
     subscription_bytes,
 };
 use monedula_engine::group::classic::{ClassicConfig, ClassicState};
-use monedula_engine::group::{Answer, Call, GroupEvent, Input};
+use monedula_engine::group::{Call, GroupEvent, GroupResponse, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{DEFERS, Named, SESSION, World, config, identity, offsets, secs, subscription, synced, t};
@@ -40,9 +40,9 @@ fn told(schedule: &Schedule, partitions: &[i32]) -> Vec<u8> {
     assignment_bytes(&MemberAssignment { partitions, user_data }).expect("it encodes")
 }
 
-fn synced_with(schedule: &Schedule, partitions: &[i32]) -> Answer {
+fn synced_with(schedule: &Schedule, partitions: &[i32]) -> GroupResponse {
     let assignment = told(schedule, partitions);
-    Answer::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment }
+    GroupResponse::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment }
 }
 
 /// A stable member in generation 2 with t-0, after an assignment that reserves t-9 for 100 s.
@@ -251,7 +251,7 @@ fn a_leader_does_not_miss_what_was_left_out_on_purpose() {
         let (id, _) = world.call("SyncGroup");
         let assignment = assignments[0].1.clone();
         let code = ErrorCode::None;
-        world.answer(id, Answer::SyncGroup { code, protocol_type: None, protocol: None, assignment });
+        world.answer(id, GroupResponse::SyncGroup { code, protocol_type: None, protocol: None, assignment });
         world.look_up(10);
         world.beating = true;
         world.pass(SESSION + secs(1));
@@ -273,7 +273,7 @@ fn gives_up(setup: ClassicConfig) -> World {
     // The first heartbeat is sent at once.
     if world.apis() == ["Heartbeat"] {
         let (id, _) = world.call("Heartbeat");
-        world.answer(id, Answer::Heartbeat { code: ErrorCode::None });
+        world.answer(id, GroupResponse::Heartbeat { code: ErrorCode::None });
     }
     world.no_call();
     world.trace();
@@ -394,7 +394,7 @@ fn closing_while_it_joins_and_gives_up_ends_in_order() {
         world.join(id, 3);
         while let Some(&api) = world.apis().first() {
             let (id, _) = world.call(api);
-            world.answer(id, Answer::LeaveGroup { code: ErrorCode::None });
+            world.answer(id, GroupResponse::LeaveGroup { code: ErrorCode::None });
             assert_eq!(api, "LeaveGroup");
         }
         assert_eq!(world.trace().last().map(String::as_str), Some("closed"));

@@ -1,6 +1,6 @@
 use monedula_engine::assign::Protocol;
 use monedula_engine::group::classic::ClassicState;
-use monedula_engine::group::{Answer, Target};
+use monedula_engine::group::{GroupResponse, Target};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::{APIS, again, failed, pending};
@@ -29,7 +29,7 @@ fn any_broker_is_asked_for_the_coordinator_and_only_the_one_that_it_names_gets_c
     assert_eq!(target, named);
     world.commit(1, crate::world::offsets(&[(0, 5)]));
     assert_eq!(world.call_to("OffsetCommit").1, named);
-    world.answer(id, Answer::Heartbeat { code: ErrorCode::NotCoordinator });
+    world.answer(id, GroupResponse::Heartbeat { code: ErrorCode::NotCoordinator });
     assert!(matches!(world.call_to("FindCoordinator").1, Target::Any { .. }));
 }
 
@@ -145,7 +145,7 @@ fn a_new_coordinator_alone_costs_a_heartbeat_and_no_join_and_no_commit() {
     world.pass(BACKOFF);
     let (id, target, _) = world.call_to("Heartbeat");
     assert_eq!(target, Target::Coordinator { node_id: 2 });
-    world.answer(id, Answer::Heartbeat { code: ErrorCode::None });
+    world.answer(id, GroupResponse::Heartbeat { code: ErrorCode::None });
     world.beating = true;
     world.pass(secs(60));
     world.no_call();
@@ -157,7 +157,7 @@ fn the_last_words_of_an_old_coordinator_say_nothing_about_the_new_one() {
     let (mut world, old, _) = pending("OffsetCommit");
     world.pass(HEARTBEAT);
     let (beat, _) = world.call("Heartbeat");
-    world.answer(beat, Answer::Heartbeat { code: ErrorCode::NotCoordinator });
+    world.answer(beat, GroupResponse::Heartbeat { code: ErrorCode::NotCoordinator });
     world.find(2);
     world.lose(old);
     assert_eq!(world.member.status().coordinator, Some(2));

@@ -1,6 +1,6 @@
 use monedula_engine::assign::Protocol;
 use monedula_engine::group::classic::ClassicState;
-use monedula_engine::group::{Answer, GroupEvent, Input};
+use monedula_engine::group::{GroupEvent, GroupResponse, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::pending;
@@ -29,7 +29,7 @@ fn heartbeats_leave_every_interval_while_in_the_group_and_never_before_or_after(
     world.put(Input::Unsubscribe);
     let (id, _) = world.call("LeaveGroup");
     world.pass(secs(20));
-    world.answer(id, Answer::LeaveGroup { code: ErrorCode::None });
+    world.answer(id, GroupResponse::LeaveGroup { code: ErrorCode::None });
     world.pass(secs(20));
     assert_eq!(world.beats, expected, "left");
 }
@@ -66,7 +66,7 @@ fn a_rebalance_is_noticed_within_one_heartbeat_interval() {
     let begun = world.now;
     world.pass(HEARTBEAT);
     let (id, _) = world.call("Heartbeat");
-    world.answer(id, Answer::Heartbeat { code: ErrorCode::RebalanceInProgress });
+    world.answer(id, GroupResponse::Heartbeat { code: ErrorCode::RebalanceInProgress });
     world.call("JoinGroup");
     assert!(world.now - begun <= HEARTBEAT);
 }
@@ -171,7 +171,7 @@ fn a_pause_shorter_than_the_session_costs_nothing() {
             }
         }
         let (id, _) = world.call("Heartbeat");
-        world.answer(id, Answer::Heartbeat { code: ErrorCode::None });
+        world.answer(id, GroupResponse::Heartbeat { code: ErrorCode::None });
         world.beating = true;
         world.pass(secs(30));
         world.no_call();
@@ -191,7 +191,7 @@ fn a_long_pause_before_a_join_costs_the_membership_and_a_short_one_after_it_noth
     // The group rebalanced without the member.
     world.find(1);
     let (id, _) = world.call("Heartbeat");
-    world.answer(id, Answer::Heartbeat { code: ErrorCode::UnknownMemberId });
+    world.answer(id, GroupResponse::Heartbeat { code: ErrorCode::UnknownMemberId });
     world.rebalance(9, &[1]);
     assert_eq!(world.owned(), [1]);
 
@@ -216,7 +216,7 @@ fn an_answer_to_the_heartbeat_of_an_older_generation_says_nothing() {
         world.put(Input::Rejoin { at: now, reason: "test".into() });
         world.rebalance(2, &[0]);
         world.trace();
-        world.answer(late, Answer::Heartbeat { code });
+        world.answer(late, GroupResponse::Heartbeat { code });
         world.no_call();
         assert_eq!((world.state(), world.owned()), (ClassicState::Stable, vec![0]), "{code}");
     }

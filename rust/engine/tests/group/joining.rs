@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use monedula_engine::assign::{AssignError, Protocol};
 use monedula_engine::group::classic::ClassicState;
-use monedula_engine::group::{Answer, Call, GroupError, Input};
+use monedula_engine::group::{Call, GroupError, GroupResponse, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::pending;
@@ -99,7 +99,7 @@ fn every_call_carries_the_generation_and_the_id_of_now() {
         world.pass(HEARTBEAT);
         let (id, call) = world.call("Heartbeat");
         assert_eq!(identity(&call), ("m", generation));
-        world.answer(id, Answer::Heartbeat { code: ErrorCode::None });
+        world.answer(id, GroupResponse::Heartbeat { code: ErrorCode::None });
     }
 }
 
@@ -142,8 +142,9 @@ fn the_leader_brings_the_assignments_and_a_follower_an_empty_list() {
     // A group of another type, if the broker names the type (KIP-559), is refused.
     for wrong in [Some("connect"), None] {
         let (mut world, id, _) = pending("JoinGroup");
-        let Answer::JoinGroup { generation, member_id, leader, protocol, skip_assignment, members, code, .. } =
-            world.joined(2, "other", Vec::new())
+        let GroupResponse::JoinGroup {
+            generation, member_id, leader, protocol, skip_assignment, members, code, ..
+        } = world.joined(2, "other", Vec::new())
         else {
             unreachable!()
         };
@@ -151,7 +152,7 @@ fn the_leader_brings_the_assignments_and_a_follower_an_empty_list() {
         let protocol = if wrong.is_none() { Some("another".into()) } else { protocol };
         world.answer(
             id,
-            Answer::JoinGroup {
+            GroupResponse::JoinGroup {
                 code,
                 generation,
                 member_id,
@@ -179,7 +180,7 @@ fn heartbeats_stop_while_a_join_is_out_and_go_on_with_the_new_generation() {
     world.pass(HEARTBEAT);
     let (beat, call) = world.call("Heartbeat");
     assert_eq!(identity(&call), ("m", 2));
-    world.answer(beat, Answer::Heartbeat { code: ErrorCode::None });
+    world.answer(beat, GroupResponse::Heartbeat { code: ErrorCode::None });
     world.answer(id, synced(&[]));
     world.pass(HEARTBEAT);
     assert_eq!(identity(&world.call("Heartbeat").1), ("m", 2));
@@ -264,7 +265,7 @@ fn a_member_that_is_not_known_any_more_joins_by_itself() {
         world.find(1);
         let (id, _) = world.call("Heartbeat");
         world.trace();
-        world.answer(id, Answer::Heartbeat { code });
+        world.answer(id, GroupResponse::Heartbeat { code });
         assert_eq!(world.trace(), ["dropped t-0 t-1", "Lost t-0 t-1", "JoinGroup"]);
         // The call reaches a new coordinator too late.
         let mut world = World::stable(config(Protocol::Eager), &[0, 1]);
@@ -339,7 +340,10 @@ fn an_assignment_that_is_late_or_brought_twice_changes_nothing() {
 fn bytes_that_are_no_assignment_end_the_membership_with_a_reason() {
     let (mut world, id, _) = pending("SyncGroup");
     let assignment = vec![0, 0, 0, 0, 0, 9];
-    world.answer(id, Answer::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment });
+    world.answer(
+        id,
+        GroupResponse::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment },
+    );
     let [(error, true)] = &world.raised[..] else { panic!("{:?}", world.raised) };
     assert!(error.to_string().contains("cannot be read"), "{error}");
 }
@@ -353,7 +357,7 @@ fn a_leader_that_is_to_skip_the_assignment_brings_none_and_still_watches_the_top
     world.find(1);
     let (id, _) = world.call("JoinGroup");
     let mut answer = world.joined(4, "m", vec![("m".into(), None, vec![1])]);
-    if let Answer::JoinGroup { skip_assignment, .. } = &mut answer {
+    if let GroupResponse::JoinGroup { skip_assignment, .. } = &mut answer {
         *skip_assignment = true;
     }
     world.answer(id, answer);
@@ -378,7 +382,7 @@ fn a_leader_that_comes_back_alone_joins_again_for_partitions_that_came_meanwhile
         let (id, _) = world.call("JoinGroup");
         let members = ["m", "other"][..members].iter().map(|member| ((*member).into(), None, vec![1])).collect();
         let mut answer = world.joined(4, "m", members);
-        if let Answer::JoinGroup { skip_assignment, .. } = &mut answer {
+        if let GroupResponse::JoinGroup { skip_assignment, .. } = &mut answer {
             *skip_assignment = true;
         }
         world.answer(id, answer);

@@ -3,7 +3,7 @@
 
 use monedula_engine::assign::Protocol;
 use monedula_engine::group::classic::ClassicState;
-use monedula_engine::group::{Answer, GroupEvent, Input};
+use monedula_engine::group::{GroupEvent, GroupResponse, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::pending;
@@ -16,7 +16,7 @@ fn the_lease_counts_from_the_sending_of_what_was_acknowledged() {
     let (id, _) = world.call("Heartbeat");
     let sent = world.now;
     world.pass(secs(10));
-    world.answer(id, Answer::Heartbeat { code: ErrorCode::None });
+    world.answer(id, GroupResponse::Heartbeat { code: ErrorCode::None });
     assert_eq!(world.lease, Some(sent + SESSION - secs(1)));
 }
 
@@ -41,7 +41,7 @@ fn self_fence_at_session_deadline_without_coordinator() {
     world.call("Heartbeat");
     world.find(1);
     let (id, _) = world.call("Heartbeat");
-    world.answer(id, Answer::Heartbeat { code: ErrorCode::None });
+    world.answer(id, GroupResponse::Heartbeat { code: ErrorCode::None });
     assert!(world.lease.is_some_and(|until| until > world.now));
     assert!(world.events.contains(&GroupEvent::LeaseRenewed));
 }
@@ -62,12 +62,12 @@ fn heartbeats_that_fail_do_not_renew_it() {
     for code in [ErrorCode::CoordinatorLoadInProgress, ErrorCode::NotCoordinator, ErrorCode::NetworkException] {
         let (mut world, id, _) = pending("Heartbeat");
         let lease = world.lease;
-        world.answer(id, Answer::Heartbeat { code });
+        world.answer(id, GroupResponse::Heartbeat { code });
         assert_eq!(world.lease, lease, "{code}");
     }
     // A coordinator that announces a rebalance knows the member, so the lease is renewed.
     let (mut world, id, _) = pending("Heartbeat");
-    world.answer(id, Answer::Heartbeat { code: ErrorCode::RebalanceInProgress });
+    world.answer(id, GroupResponse::Heartbeat { code: ErrorCode::RebalanceInProgress });
     assert_eq!(world.lease, Some(world.now + SESSION - secs(1)));
 }
 

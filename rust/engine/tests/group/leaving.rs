@@ -1,6 +1,6 @@
 use monedula_engine::assign::Protocol;
 use monedula_engine::group::classic::ClassicState;
-use monedula_engine::group::{Answer, Call, CallError, CallId, CommitError, GroupError, GroupEvent, Input};
+use monedula_engine::group::{Call, CallError, CallId, CommitError, GroupError, GroupEvent, GroupResponse, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::{APIS, failed, pending};
@@ -18,7 +18,7 @@ fn closing_commits_calls_back_and_leaves() {
         assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(0, 30)]));
         let (id, call) = world.call("LeaveGroup");
         assert_eq!(identity(&call).0, "m");
-        world.answer(id, Answer::LeaveGroup { code: ErrorCode::None });
+        world.answer(id, GroupResponse::LeaveGroup { code: ErrorCode::None });
         let order = ["settle t-0 t-1", "OffsetCommit", "Revoked t-0 t-1", "dropped t-0 t-1", "LeaveGroup", "closed"];
         assert_eq!(world.trace(), order);
         world.pass(secs(600));
@@ -34,8 +34,8 @@ fn that_it_left_is_told_even_if_a_heartbeat_hears_of_it_first() {
     let (heartbeat, _) = world.call("Heartbeat");
     world.close();
     let (leave, _) = world.call("LeaveGroup");
-    world.answer(heartbeat, Answer::Heartbeat { code: ErrorCode::UnknownMemberId });
-    world.answer(leave, Answer::LeaveGroup { code: ErrorCode::None });
+    world.answer(heartbeat, GroupResponse::Heartbeat { code: ErrorCode::UnknownMemberId });
+    world.answer(leave, GroupResponse::LeaveGroup { code: ErrorCode::None });
     assert_eq!(world.trace().last().map(String::as_str), Some("closed"));
     assert!(world.events.iter().any(|event| matches!(event, GroupEvent::Left { .. })), "{:?}", world.events);
 }
@@ -53,7 +53,7 @@ fn what_was_brought_for_one_way_out_goes_with_the_next() {
     world.user_returns();
     assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(0, 30)]));
     let (id, _) = world.call("LeaveGroup");
-    world.answer(id, Answer::LeaveGroup { code: ErrorCode::None });
+    world.answer(id, GroupResponse::LeaveGroup { code: ErrorCode::None });
     assert_eq!(world.trace().last().map(String::as_str), Some("closed"));
 }
 
@@ -63,7 +63,7 @@ fn close_sends_leave_retrying_not_coordinator() {
     let mut world = World::stable(config(Protocol::Cooperative), &[0]);
     world.close();
     let (id, _) = world.call("LeaveGroup");
-    world.answer(id, Answer::LeaveGroup { code: ErrorCode::NotCoordinator });
+    world.answer(id, GroupResponse::LeaveGroup { code: ErrorCode::NotCoordinator });
     world.find(2);
     world.pass(BACKOFF);
     let (id, _) = world.call("LeaveGroup");
@@ -72,7 +72,7 @@ fn close_sends_leave_retrying_not_coordinator() {
     world.find(2);
     world.pass(BACKOFF);
     let (id, _) = world.call("LeaveGroup");
-    world.answer(id, Answer::LeaveGroup { code: ErrorCode::UnknownMemberId });
+    world.answer(id, GroupResponse::LeaveGroup { code: ErrorCode::UnknownMemberId });
     assert_eq!(world.trace().last().map(String::as_str), Some("closed"));
     assert_eq!(world.raised, []);
 }
@@ -182,7 +182,7 @@ fn a_fatal_error_in_every_state_is_raised_once_and_ends_it() {
 #[test]
 fn a_group_that_may_not_be_used_is_left_without_asking_again_and_again() {
     let (mut world, id, _) = pending("Heartbeat");
-    world.answer(id, Answer::Heartbeat { code: ErrorCode::NotCoordinator });
+    world.answer(id, GroupResponse::Heartbeat { code: ErrorCode::NotCoordinator });
     let (id, _) = world.call("FindCoordinator");
     world.answer(id, coordinator(ErrorCode::GroupAuthorizationFailed, -1));
     assert_eq!(world.state(), ClassicState::Fatal);
@@ -201,15 +201,15 @@ fn a_heartbeat_of_before_that_is_answered_while_leaving_does_no_harm() {
         let (beat, _) = world.call("Heartbeat");
         world.close();
         let (leave, _) = world.call("LeaveGroup");
-        world.answer(beat, Answer::Heartbeat { code });
-        world.answer(leave, Answer::LeaveGroup { code: ErrorCode::NotCoordinator });
+        world.answer(beat, GroupResponse::Heartbeat { code });
+        world.answer(leave, GroupResponse::LeaveGroup { code: ErrorCode::NotCoordinator });
         if world.state() == ClassicState::Leaving {
             world.find(2);
             world.pass(BACKOFF);
         }
         if world.state() == ClassicState::Leaving {
             let (leave, _) = world.call("LeaveGroup");
-            world.answer(leave, Answer::LeaveGroup { code: ErrorCode::None });
+            world.answer(leave, GroupResponse::LeaveGroup { code: ErrorCode::None });
         }
         assert_eq!(world.trace().last().map(String::as_str), Some("closed"), "{code}");
         assert_eq!(world.raised, [], "{code}");
@@ -287,7 +287,7 @@ fn what_was_finished_is_committed_though_the_group_moves_on_while_the_member_lea
         commits(&mut world, 2, ErrorCode::None);
         assert!(!world.events.iter().any(|event| matches!(event, GroupEvent::Lost { .. })), "{:?}", world.events);
         let (leave, _) = world.call_past_heartbeats("LeaveGroup");
-        world.answer(leave, Answer::LeaveGroup { code: ErrorCode::None });
+        world.answer(leave, GroupResponse::LeaveGroup { code: ErrorCode::None });
         let trace = world.trace();
         assert!(trace.contains(&"Revoked t-0 t-1".to_owned()), "{trace:?}");
         assert_eq!(trace.last().map(String::as_str), Some("closed"));
@@ -321,7 +321,7 @@ fn who_leaves_without_anything_to_give_up_does_not_wait_for_the_rebalance() {
     let (leave, _) = world.call("LeaveGroup");
     world.join(join, 2);
     world.no_call();
-    world.answer(leave, Answer::LeaveGroup { code: ErrorCode::None });
+    world.answer(leave, GroupResponse::LeaveGroup { code: ErrorCode::None });
     assert_eq!(world.trace().last().map(String::as_str), Some("closed"));
 }
 
@@ -332,7 +332,7 @@ fn a_subscription_while_the_group_is_left_waits_until_it_is_left() {
     let (id, _) = world.call("LeaveGroup");
     world.subscribe(&["u"]);
     world.no_call();
-    world.answer(id, Answer::LeaveGroup { code: ErrorCode::None });
+    world.answer(id, GroupResponse::LeaveGroup { code: ErrorCode::None });
     let (_, call) = world.call("JoinGroup");
     assert_eq!(identity(&call).0, "");
 }

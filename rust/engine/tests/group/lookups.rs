@@ -1,13 +1,13 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::{Answer, Call, Committed};
+use monedula_engine::group::{Call, Committed, GroupResponse};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::{failed, pending};
 use crate::world::{BACKOFF, World, at, config, identity, ms, secs, t};
 
-fn found(partitions: &[(i32, Result<Committed, ErrorCode>)]) -> Answer {
+fn found(partitions: &[(i32, Result<Committed, ErrorCode>)]) -> GroupResponse {
     let offsets = partitions.iter().map(|(partition, found)| (t(*partition), found.clone())).collect();
-    Answer::OffsetFetch { code: ErrorCode::None, offsets }
+    GroupResponse::OffsetFetch { code: ErrorCode::None, offsets }
 }
 
 // contract 4

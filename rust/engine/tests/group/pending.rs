@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::{Answer, Call, CallId, Input, Ticket};
+use monedula_engine::group::{Call, CallId, GroupResponse, Input, Ticket};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{HEARTBEAT, World, commit_codes, config, coordinator, join_error, offsets, sync_error};
@@ -51,15 +51,15 @@ pub(crate) fn pending(api: &str) -> (World, CallId, Call) {
 }
 
 /// An answer of this API with an error.
-pub(crate) fn failed(api: &str, code: ErrorCode) -> Answer {
+pub(crate) fn failed(api: &str, code: ErrorCode) -> GroupResponse {
     match api {
         "FindCoordinator" => coordinator(code, -1),
         "JoinGroup" => join_error(code, "given"),
         "SyncGroup" => sync_error(code),
-        "Heartbeat" => Answer::Heartbeat { code },
-        "LeaveGroup" => Answer::LeaveGroup { code },
+        "Heartbeat" => GroupResponse::Heartbeat { code },
+        "LeaveGroup" => GroupResponse::LeaveGroup { code },
         "OffsetCommit" => commit_codes(&offsets(&[(0, 20)]), code),
-        _ => Answer::OffsetFetch { code, offsets: BTreeMap::new() },
+        _ => GroupResponse::OffsetFetch { code, offsets: BTreeMap::new() },
     }
 }
 

@@ -4,7 +4,7 @@
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::Protocol;
 use monedula_engine::group::classic::ClassicState;
-use monedula_engine::group::{Answer, Call, CommitError};
+use monedula_engine::group::{Call, CommitError, GroupResponse};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, Owed, World, assignment, at, commit_codes, config, offsets, secs, subscription, t};
@@ -35,7 +35,10 @@ fn assigned(world: &mut World, generation: i32, partitions: &[TopicPartition]) {
     world.join(id, generation);
     let (id, _) = world.call("SyncGroup");
     let assignment = assignment(partitions);
-    world.answer(id, Answer::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment });
+    world.answer(
+        id,
+        GroupResponse::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment },
+    );
 }
 
 fn recreate(world: &mut World) {
@@ -47,7 +50,7 @@ fn nothing_committed(world: &mut World) {
     let (id, call) = world.call("OffsetFetch");
     let Call::OffsetFetch { partitions, .. } = call else { panic!("{call:?}") };
     let offsets = partitions.into_iter().map(|partition| (partition, Ok(None))).collect();
-    world.answer(id, Answer::OffsetFetch { code: ErrorCode::None, offsets });
+    world.answer(id, GroupResponse::OffsetFetch { code: ErrorCode::None, offsets });
 }
 
 #[test]
@@ -64,7 +67,7 @@ fn what_is_owned_of_a_topic_that_was_made_anew_is_lost_and_gained_anew() {
     let given = assignment(&[t(0), t(1), u(0)]);
     world.answer(
         id,
-        Answer::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment: given },
+        GroupResponse::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment: given },
     );
     assert_eq!(world.trace()[1..3], ["assigned t-0 t-1", "Assigned t-0 t-1"]);
     nothing_committed(&mut world);
@@ -205,7 +208,7 @@ fn a_join_that_is_under_way_gains_it_anew() {
     world.trace();
     world.answer(
         id,
-        Answer::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment: given },
+        GroupResponse::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment: given },
     );
     assert!(world.trace().contains(&"assigned t-0".to_owned()));
     nothing_committed(&mut world);
@@ -241,7 +244,7 @@ fn a_commit_names_the_topics_that_were_gained_by_their_ids() {
     let given = assignment(&[t(0), t(1), u(0)]);
     world.answer(
         id,
-        Answer::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment: given },
+        GroupResponse::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment: given },
     );
     nothing_committed(&mut world);
     assert_eq!(commit_ids(&mut world), (vec![("t".to_owned(), NEW), ("u".to_owned(), 7)], 10));
@@ -310,7 +313,7 @@ fn what_is_committed_is_looked_up_by_the_ids_with_which_partitions_were_gained()
     assert_eq!(ids, [("t", OLD), ("u", 7)]);
     world.trace();
     let offsets = [(t(0), Err(ErrorCode::UnknownTopicId)), (u(0), Ok(None))];
-    world.answer(id, Answer::OffsetFetch { code: ErrorCode::None, offsets: offsets.into() });
+    world.answer(id, GroupResponse::OffsetFetch { code: ErrorCode::None, offsets: offsets.into() });
     assert_eq!(world.starts, [(u(0), None, false)], "the other one starts");
     assert_eq!(world.trace().iter().filter(|line| *line == "refresh").count(), 1);
     recreate(&mut world);
@@ -414,8 +417,10 @@ fn what_the_coordinator_assigned_of_a_topic_before_it_was_made_anew_is_not_taken
         world.no_call();
         world.trace();
         let assignment = assignment(&[t(0), u(0)]);
-        world
-            .answer(sync, Answer::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment });
+        world.answer(
+            sync,
+            GroupResponse::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment },
+        );
         let trace = world.trace();
         match is_taken {
             true => assert!(trace.contains(&"assigned t-0 u-0".to_owned()), "{trace:?}"),

@@ -1,6 +1,6 @@
 use monedula_engine::assign::Protocol;
 use monedula_engine::group::classic::ClassicState;
-use monedula_engine::group::{Answer, Call, CallbackKind, CommitError, GroupEvent, Input};
+use monedula_engine::group::{Call, CallbackKind, CommitError, GroupEvent, GroupResponse, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{AUTO_COMMIT, BACKOFF, Offsets, Owed, World, config, identity, ms, offsets, secs, t};
@@ -72,7 +72,7 @@ fn a_commit_of_the_users_that_names_a_deleted_topic_does_not_hold_up_a_revocatio
             let (id, call) = world.call("OffsetCommit");
             let Call::OffsetCommit { offsets, .. } = call else { panic!("{call:?}") };
             assert_eq!(offsets.len(), if attempt == 0 { 2 } else { 1 }, "what was committed is not sent again");
-            world.answer(id, Answer::OffsetCommit { codes: codes(offsets) });
+            world.answer(id, GroupResponse::OffsetCommit { codes: codes(offsets) });
             if attempt == 0 {
                 world.rejoin();
             }
@@ -306,7 +306,7 @@ fn a_subscription_or_an_unsubscription_in_the_middle_of_giving_up_is_minded_afte
     world.pass(BACKOFF);
     assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(0, 30)]));
     let (id, _) = world.call("LeaveGroup");
-    world.answer(id, Answer::LeaveGroup { code: ErrorCode::None });
+    world.answer(id, GroupResponse::LeaveGroup { code: ErrorCode::None });
     assert_eq!(world.trace(), ["OffsetCommit", "Revoked t-0", "dropped t-0", "LeaveGroup", "closed"]);
 }
 

@@ -27,10 +27,10 @@ fn every_state_can_be_entered_and_left_and_is_in_the_diagram() {
 
 #[test]
 fn every_timer_is_in_the_table_of_timers() {
-    Section("Timers of a member").has_timers(include_str!("../../src/group/timers.rs"));
+    Section("Timers of a member").has_timers(include_str!("../../src/group/outbox/timers.rs"));
 }
 
 #[test]
 fn the_table_of_reactions_is_that_of_the_code() {
-    DESIGN.has_reactions(CallKind::ALL.map(|kind| (kind.api(), known_errors(kind))));
+    DESIGN.has_reactions(CallKind::ALL.map(|kind| (kind.name(), known_errors(kind))));
 }

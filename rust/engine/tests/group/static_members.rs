@@ -2,7 +2,7 @@
 
 use monedula_engine::assign::Protocol;
 use monedula_engine::group::classic::{ClassicConfig, ClassicState};
-use monedula_engine::group::{Answer, Call, GroupError, Input};
+use monedula_engine::group::{Call, GroupError, GroupResponse, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::failed;
@@ -98,7 +98,7 @@ fn a_static_member_that_comes_back_takes_the_id_that_it_is_given() {
     let mut world = World::subscribed(fixed());
     let (id, _) = world.call("JoinGroup");
     let mut answer = world.joined(7, "other", Vec::new());
-    if let Answer::JoinGroup { member_id, .. } = &mut answer {
+    if let GroupResponse::JoinGroup { member_id, .. } = &mut answer {
         *member_id = "i-2".into();
     }
     world.answer(id, answer);

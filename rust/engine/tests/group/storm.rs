@@ -9,7 +9,7 @@ use monedula_engine::assign::Protocol;
 use monedula_engine::backoff::Jitter;
 use monedula_engine::group::MemberState as In;
 use monedula_engine::group::classic::ClassicState;
-use monedula_engine::group::{Answer, Call, CallError, CallId, GroupEvent, Input};
+use monedula_engine::group::{Call, CallError, CallId, GroupEvent, GroupResponse, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::failed;
@@ -146,7 +146,7 @@ impl Storm {
                 Input::Answer { id, outcome: Ok(failed(call.api(), ErrorCode::GroupAuthorizationFailed)) }
             }
             2 if self.roll(80) == 0 => Input::Answer { id, outcome: Err(CallError::Never("dice".into())) },
-            2 => Input::Answer { id, outcome: Ok(Answer::Heartbeat { code: ErrorCode::None }) },
+            2 => Input::Answer { id, outcome: Ok(GroupResponse::Heartbeat { code: ErrorCode::None }) },
             _ => Input::Answer { id, outcome: Ok(self.good(&call)) },
         };
         self.world.put(input.clone());
@@ -159,7 +159,7 @@ impl Storm {
         }
     }
 
-    fn good(&mut self, call: &Call) -> Answer {
+    fn good(&mut self, call: &Call) -> GroupResponse {
         match call {
             Call::FindCoordinator { .. } => coordinator(ErrorCode::None, self.roll(3) as i32),
             Call::JoinGroup { member_id, .. } if member_id.is_empty() && self.roll(2) == 0 => {
@@ -178,15 +178,15 @@ impl Storm {
                 let gets: Vec<i32> = (0..4).filter(|partition| mask & (1 << partition) != 0).collect();
                 synced(&gets)
             }
-            Call::Heartbeat { .. } => Answer::Heartbeat { code: ErrorCode::None },
-            Call::LeaveGroup { .. } => Answer::LeaveGroup { code: ErrorCode::None },
+            Call::Heartbeat { .. } => GroupResponse::Heartbeat { code: ErrorCode::None },
+            Call::LeaveGroup { .. } => GroupResponse::LeaveGroup { code: ErrorCode::None },
             Call::OffsetCommit { offsets, generation_or_epoch: generation, .. } => {
                 let code = if *generation == self.generation { ErrorCode::None } else { ErrorCode::IllegalGeneration };
                 commit_codes(offsets, code)
             }
             Call::OffsetFetch { partitions, .. } => {
                 let offsets = partitions.iter().map(|partition| (partition.clone(), Ok(None))).collect();
-                Answer::OffsetFetch { code: ErrorCode::None, offsets }
+                GroupResponse::OffsetFetch { code: ErrorCode::None, offsets }
             }
             call => panic!("of the other machine: {call:?}"),
         }

@@ -1,6 +1,6 @@
 use monedula_engine::assign::{AssignError, Protocol};
 use monedula_engine::group::classic::ClassicState;
-use monedula_engine::group::{Answer, Call, Input};
+use monedula_engine::group::{Call, GroupResponse, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::pending;
@@ -113,7 +113,7 @@ fn a_leader_that_leaves_meanwhile_leaves() {
         world.pass(BACKOFF);
     }
     let (id, _) = world.call("LeaveGroup");
-    world.answer(id, Answer::LeaveGroup { code: ErrorCode::None });
+    world.answer(id, GroupResponse::LeaveGroup { code: ErrorCode::None });
     assert_eq!((world.state(), world.raised.len()), (ClassicState::Unsubscribed, 0));
 }
 
@@ -147,7 +147,7 @@ fn partitions_added_while_the_member_knew_the_topic_are_new_and_others_are_not()
     let Call::OffsetFetch { partitions, .. } = call else { panic!() };
     assert_eq!(partitions, [t(1), t(3)]);
     let found = partitions.into_iter().map(|partition| (partition, Ok(None))).collect();
-    world.answer(id, Answer::OffsetFetch { code: ErrorCode::None, offsets: found });
+    world.answer(id, GroupResponse::OffsetFetch { code: ErrorCode::None, offsets: found });
     assert_eq!(world.starts, [(t(1), None, false), (t(3), None, true)]);
 }
 
@@ -155,7 +155,7 @@ fn partitions_added_while_the_member_knew_the_topic_are_new_and_others_are_not()
 fn is_new(world: &mut World, generation: i32) -> bool {
     world.rebalance(generation, &[0]);
     let (id, _) = world.call("OffsetFetch");
-    world.answer(id, Answer::OffsetFetch { code: ErrorCode::None, offsets: [(t(0), Ok(None))].into() });
+    world.answer(id, GroupResponse::OffsetFetch { code: ErrorCode::None, offsets: [(t(0), Ok(None))].into() });
     world.starts[0].2
 }
 
@@ -190,7 +190,7 @@ fn a_topic_that_is_created_after_it_was_subscribed_to_is_new_and_one_that_was_th
     let mut world = leader(0);
     world.put(Input::Unsubscribe);
     let (id, _) = world.call("LeaveGroup");
-    world.answer(id, Answer::LeaveGroup { code: ErrorCode::None });
+    world.answer(id, GroupResponse::LeaveGroup { code: ErrorCode::None });
     world.subscribe(&["t"]);
     world.topics(&[("t", 1)]);
     assert!(!is_new(&mut world, 5));

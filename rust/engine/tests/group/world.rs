@@ -11,7 +11,7 @@ use monedula_engine::assign::{
 };
 use monedula_engine::group::MemberState as In;
 use monedula_engine::group::classic::{ClassicConfig, ClassicState};
-use monedula_engine::group::{Answer, Call, CallError, CallId, Input, Member, TopicInfo};
+use monedula_engine::group::{Call, CallError, CallId, GroupResponse, Input, Member, TopicInfo};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
@@ -170,8 +170,8 @@ impl World {
         generation: i32,
         leader: &str,
         members: Vec<(String, Option<String>, Vec<u8>)>,
-    ) -> Answer {
-        Answer::JoinGroup {
+    ) -> GroupResponse {
+        GroupResponse::JoinGroup {
             code: ErrorCode::None,
             generation,
             member_id: "m".into(),
@@ -197,7 +197,7 @@ impl World {
     pub(crate) fn beat(&mut self, code: ErrorCode) {
         self.pass(HEARTBEAT);
         let (id, _) = self.call("Heartbeat");
-        self.answer(id, Answer::Heartbeat { code });
+        self.answer(id, GroupResponse::Heartbeat { code });
     }
 
     /// Checks that exactly one call is waiting, of this API.
@@ -222,8 +222,8 @@ impl World {
     }
 }
 
-pub(crate) fn join_error(code: ErrorCode, member_id: &str) -> Answer {
-    Answer::JoinGroup {
+pub(crate) fn join_error(code: ErrorCode, member_id: &str) -> GroupResponse {
+    GroupResponse::JoinGroup {
         code,
         generation: -1,
         member_id: member_id.into(),
@@ -240,9 +240,9 @@ pub(crate) fn assignment(partitions: &[TopicPartition]) -> Vec<u8> {
     assignment_bytes(&assignment).expect("it encodes")
 }
 
-pub(crate) fn synced(partitions: &[i32]) -> Answer {
+pub(crate) fn synced(partitions: &[i32]) -> GroupResponse {
     let partitions: Vec<TopicPartition> = partitions.iter().map(|&partition| t(partition)).collect();
-    Answer::SyncGroup {
+    GroupResponse::SyncGroup {
         code: ErrorCode::None,
         protocol_type: Some("consumer".into()),
         protocol: None,
@@ -250,8 +250,8 @@ pub(crate) fn synced(partitions: &[i32]) -> Answer {
     }
 }
 
-pub(crate) fn sync_error(code: ErrorCode) -> Answer {
-    Answer::SyncGroup { code, protocol_type: None, protocol: None, assignment: Vec::new() }
+pub(crate) fn sync_error(code: ErrorCode) -> GroupResponse {
+    GroupResponse::SyncGroup { code, protocol_type: None, protocol: None, assignment: Vec::new() }
 }
 
 /// The subscription in a JoinGroup.

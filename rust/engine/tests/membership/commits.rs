@@ -93,7 +93,7 @@ fn what_the_broker_refuses_of_a_partition_is_told_and_the_rest_is_committed() {
     world.commit(1, offsets(&[(0, 15), (1, 20)]));
     let (id, _) = world.call("OffsetCommit");
     let codes = [(t(0), ErrorCode::OffsetMetadataTooLarge), (t(1), ErrorCode::None)].into();
-    world.answer(id, monedula_engine::group::Answer::OffsetCommit { codes });
+    world.answer(id, monedula_engine::group::GroupResponse::OffsetCommit { codes });
     let outcomes = world.outcome(1).expect("answered");
     assert_eq!(outcomes[&t(0)].1, Err(CommitError::Refused { code: ErrorCode::OffsetMetadataTooLarge }));
     assert_eq!(outcomes[&t(1)], (at(20), Ok(())));

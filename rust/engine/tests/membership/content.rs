@@ -161,7 +161,7 @@ fn a_coordinator_that_names_no_interval_is_not_flooded() {
     let mut world = World::subscribed(config());
     for _ in 0..2 {
         let (id, call) = world.heartbeat();
-        let answer = monedula_engine::group::Answer::ConsumerGroupHeartbeat {
+        let answer = monedula_engine::group::GroupResponse::ConsumerGroupHeartbeat {
             code: ErrorCode::None,
             message: String::new(),
             epoch: 1,

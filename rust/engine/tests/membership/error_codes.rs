@@ -1,7 +1,7 @@
 //! Each error code in the answer to each call: the member reacts as the table says (req S121).
 
 use monedula_engine::group::consumer::{ConsumerState, api, known_errors, reaction};
-use monedula_engine::group::{Answer, CallId, CallKind, CommitError, Input, Reaction};
+use monedula_engine::group::{CallId, CallKind, CommitError, GroupResponse, Input, Reaction};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, World, by_hand, commit_codes, coordinator, ids, offsets, refused};
@@ -53,11 +53,11 @@ fn wire(api: &str) -> &str {
     if api == LEAVING { "ConsumerGroupHeartbeat" } else { api }
 }
 
-fn failed(api: &str, code: ErrorCode) -> Answer {
+fn failed(api: &str, code: ErrorCode) -> GroupResponse {
     match api {
         "FindCoordinator" => coordinator(code, -1),
         "OffsetCommit" => commit_codes(&offsets(&[(0, 20)]), code),
-        "OffsetFetch" => Answer::OffsetFetch { code, offsets: [].into() },
+        "OffsetFetch" => GroupResponse::OffsetFetch { code, offsets: [].into() },
         _ => refused(code),
     }
 }

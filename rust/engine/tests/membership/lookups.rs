@@ -1,6 +1,6 @@
 //! Committed offsets are looked up with the member's epoch (KIP-848). The reset policy decides only if there is none.
 
-use monedula_engine::group::{Answer, Call, Committed, Input};
+use monedula_engine::group::{Call, Committed, GroupResponse, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, MEMBER, World, at, config, ids, of, t};
@@ -14,8 +14,8 @@ fn looking(epoch: i32) -> (World, u64) {
     (world, id)
 }
 
-fn found(committed: Committed) -> Answer {
-    Answer::OffsetFetch { code: ErrorCode::None, offsets: [(t(0), Ok(committed))].into() }
+fn found(committed: Committed) -> GroupResponse {
+    GroupResponse::OffsetFetch { code: ErrorCode::None, offsets: [(t(0), Ok(committed))].into() }
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn only_a_lookup_that_found_nothing_leaves_it_to_the_policy() {
     }
     for code in [ErrorCode::CoordinatorLoadInProgress, ErrorCode::UnstableOffsetCommit, ErrorCode::NetworkException] {
         let (mut world, id) = looking(3);
-        world.answer(id, Answer::OffsetFetch { code, offsets: [].into() });
+        world.answer(id, GroupResponse::OffsetFetch { code, offsets: [].into() });
         assert_eq!(world.starts, [], "{code}");
         world.pass(BACKOFF);
         world.look_up(10);
@@ -39,7 +39,7 @@ fn only_a_lookup_that_found_nothing_leaves_it_to_the_policy() {
 fn a_stale_epoch_waits_for_the_heartbeat_that_brings_the_new_one() {
     for code in [ErrorCode::StaleMemberEpoch, ErrorCode::UnknownMemberId] {
         let (mut world, id) = looking(3);
-        world.answer(id, Answer::OffsetFetch { code, offsets: [].into() });
+        world.answer(id, GroupResponse::OffsetFetch { code, offsets: [].into() });
         world.pass(BACKOFF);
         let (heartbeat, _) = world.heartbeat();
         world.no_call();
@@ -71,7 +71,7 @@ fn a_partition_that_was_added_later_is_new() {
     world.topic("t", 6);
     world.target(2, &ids(&[0, 4]));
     let (id, _) = world.call("OffsetFetch");
-    let answer = Answer::OffsetFetch { code: ErrorCode::None, offsets: [(t(4), Ok(None))].into() };
+    let answer = GroupResponse::OffsetFetch { code: ErrorCode::None, offsets: [(t(4), Ok(None))].into() };
     world.answer(id, answer);
     assert_eq!(world.starts.last(), Some(&(t(4), None, true)));
 }
@@ -96,7 +96,7 @@ fn a_topic_that_a_pattern_matches_later_is_new_and_one_that_was_there_is_not() {
     world.pass(BACKOFF);
     let (id, _) = world.call("OffsetFetch");
     let offsets = [(t(0), Ok(None)), (u.clone(), Ok(None))].into();
-    world.answer(id, Answer::OffsetFetch { code: ErrorCode::None, offsets });
+    world.answer(id, GroupResponse::OffsetFetch { code: ErrorCode::None, offsets });
     assert_eq!(world.starts, [(t(0), None, false), (u, None, true)]);
 }
 
@@ -115,7 +115,7 @@ fn under_a_pattern_of_the_brokers_what_was_not_there_before_is_new_if_that_is_kn
         let (id, _) = world.call("OffsetFetch");
         let u = monedula_engine::TopicPartition::new("u", 1);
         let offsets = [(t(0), Ok(None)), (u.clone(), Ok(None))].into();
-        world.answer(id, Answer::OffsetFetch { code: ErrorCode::None, offsets });
+        world.answer(id, GroupResponse::OffsetFetch { code: ErrorCode::None, offsets });
         assert_eq!(world.starts, [(t(0), None, false), (u, None, listed)]);
     }
 }
@@ -125,7 +125,7 @@ fn what_the_user_may_not_read_is_told_of_that_partition() {
     let (mut world, id) = looking(3);
     let offsets = [(t(0), Err(ErrorCode::TopicAuthorizationFailed))].into();
     world.trace();
-    world.answer(id, Answer::OffsetFetch { code: ErrorCode::None, offsets });
+    world.answer(id, GroupResponse::OffsetFetch { code: ErrorCode::None, offsets });
     assert!(world.trace()[0].starts_with("start of t-0 failed"));
     world.pass(BACKOFF);
     assert_eq!((world.owned(), world.starts.len()), (vec![0], 0));
@@ -139,8 +139,8 @@ fn a_committed_offset_that_is_refused_is_told_once_and_asked_for_again() {
             let (mut world, mut id) = looking(3);
             world.beating = true;
             let refused = || match of_the_request {
-                true => Answer::OffsetFetch { code, offsets: [].into() },
-                false => Answer::OffsetFetch { code: ErrorCode::None, offsets: [(t(0), Err(code))].into() },
+                true => GroupResponse::OffsetFetch { code, offsets: [].into() },
+                false => GroupResponse::OffsetFetch { code: ErrorCode::None, offsets: [(t(0), Err(code))].into() },
             };
             world.trace();
             world.answer(id, refused());
@@ -181,7 +181,7 @@ fn partitions_of_a_topic_that_is_made_anew_are_new_however_many_it_has() {
         let Call::OffsetFetch { partitions, .. } = call else { panic!("{call:?}") };
         assert_eq!(partitions, [t(0), t(3)]);
         let offsets = [(t(0), Ok(None)), (t(3), Ok(None))].into();
-        world.answer(id, Answer::OffsetFetch { code: ErrorCode::None, offsets });
+        world.answer(id, GroupResponse::OffsetFetch { code: ErrorCode::None, offsets });
         assert_eq!(world.starts, [(t(0), None, true), (t(3), None, true)], "{gone_between}");
     }
 }

@@ -2,7 +2,7 @@
 //! bug's number.
 
 use monedula_engine::group::consumer::ConsumerState;
-use monedula_engine::group::{Answer, Call, CommitError, Input};
+use monedula_engine::group::{Call, CommitError, GroupResponse, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{
@@ -170,7 +170,7 @@ fn librdkafka_0148_a_lookup_that_is_stale_again_and_again_never_falls_to_the_pol
     world.assigned(1, &ids(&[0]));
     for epoch in 2..7 {
         let (id, _) = world.call("OffsetFetch");
-        world.answer(id, Answer::OffsetFetch { code: ErrorCode::StaleMemberEpoch, offsets: [].into() });
+        world.answer(id, GroupResponse::OffsetFetch { code: ErrorCode::StaleMemberEpoch, offsets: [].into() });
         world.pass(BACKOFF);
         let (id, _) = world.heartbeat();
         world.ok(id, epoch, None);
@@ -191,7 +191,7 @@ fn kafka_python_2629_no_error_of_a_lookup_is_taken_for_nothing_committed() {
             let (code_of_group, of_partition) =
                 if at_partition { (ErrorCode::None, Err(code)) } else { (code, Ok(None)) };
             let offsets = [(t(0), of_partition)].into();
-            world.answer(id, Answer::OffsetFetch { code: code_of_group, offsets });
+            world.answer(id, GroupResponse::OffsetFetch { code: code_of_group, offsets });
             assert_eq!(world.starts, [], "{code}");
         }
     }

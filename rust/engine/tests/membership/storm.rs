@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_engine::backoff::Jitter;
 use monedula_engine::group::consumer::{ConsumerProtocolConfig, ConsumerState};
-use monedula_engine::group::{Answer, Call, CallError, CallId, HeartbeatCall, Input, Partitions};
+use monedula_engine::group::{Call, CallError, CallId, GroupResponse, HeartbeatCall, Input, Partitions};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{World, beat, commit_codes, config, coordinator, ids, ms, of, offsets, refused, secs};
@@ -157,7 +157,7 @@ impl Storm {
         }
     }
 
-    fn good(&mut self, call: &Call) -> Answer {
+    fn good(&mut self, call: &Call) -> GroupResponse {
         match call {
             Call::FindCoordinator { .. } => coordinator(ErrorCode::None, self.roll(3) as i32),
             Call::ConsumerGroupHeartbeat(call) => self.good_heartbeat(call),
@@ -167,13 +167,13 @@ impl Storm {
             }
             Call::OffsetFetch { partitions, .. } => {
                 let offsets = partitions.iter().map(|partition| (partition.clone(), Ok(None))).collect();
-                Answer::OffsetFetch { code: ErrorCode::None, offsets }
+                GroupResponse::OffsetFetch { code: ErrorCode::None, offsets }
             }
             call => panic!("of the classic protocol: {call:?}"),
         }
     }
 
-    fn good_heartbeat(&mut self, call: &HeartbeatCall) -> Answer {
+    fn good_heartbeat(&mut self, call: &HeartbeatCall) -> GroupResponse {
         if call.epoch < 0 {
             return beat(call.epoch, None);
         }
@@ -217,12 +217,12 @@ impl Storm {
     }
 }
 
-fn failed(call: &Call, code: ErrorCode) -> Answer {
+fn failed(call: &Call, code: ErrorCode) -> GroupResponse {
     match call {
         Call::FindCoordinator { .. } => coordinator(code, -1),
         Call::ConsumerGroupHeartbeat(_) => refused(code),
         Call::OffsetCommit { offsets, .. } => commit_codes(offsets, code),
-        Call::OffsetFetch { .. } => Answer::OffsetFetch { code, offsets: [].into() },
+        Call::OffsetFetch { .. } => GroupResponse::OffsetFetch { code, offsets: [].into() },
         call => panic!("of the classic protocol: {call:?}"),
     }
 }

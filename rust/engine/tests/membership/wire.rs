@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use monedula_engine::group::{Answer, Call, ConnectionPurpose, GroupProtocol, HeartbeatCall, TopicIds};
+use monedula_engine::group::{Call, ConnectionPurpose, GroupProtocol, GroupResponse, HeartbeatCall, TopicIds};
 use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame::{decode_request_body, decode_request_header, encode_response};
@@ -134,7 +134,7 @@ fn an_answer_says_what_to_own() {
         let (code, message) = (ErrorCode::None, String::new());
         assert_eq!(
             answer,
-            Answer::ConsumerGroupHeartbeat { code, message, epoch: 4, interval: ms(5000), assignment: expected }
+            GroupResponse::ConsumerGroupHeartbeat { code, message, epoch: 4, interval: ms(5000), assignment: expected }
         );
     }
 }
@@ -150,7 +150,7 @@ fn an_error_comes_with_the_brokers_words_and_odd_numbers_do_no_harm() {
     let frame = encode_response::<ConsumerGroupHeartbeatRequest<'_>>(&response, 1, CORRELATION).expect("it encodes");
     let call = Call::ConsumerGroupHeartbeat(full());
     let answer = call.decode(&frame[4..], 1).expect("it decodes");
-    let Answer::ConsumerGroupHeartbeat { code, message, interval, .. } = answer else { panic!("{answer:?}") };
+    let GroupResponse::ConsumerGroupHeartbeat { code, message, interval, .. } = answer else { panic!("{answer:?}") };
     assert_eq!((code, message.as_str(), interval), (ErrorCode::UnsupportedAssignor, "no such assignor", ms(0)));
     for end in 4..frame.len() {
         assert!(call.decode(&frame[4..end], 1).is_err(), "cut at {end}");
@@ -212,7 +212,7 @@ fn where_the_broker_takes_them_topics_go_by_their_ids() {
     let response = OffsetCommitResponse { topics: vec![topic(id("t")), topic(id("u"))], ..Default::default() };
     let frame_of = encode_response::<OffsetCommitRequest<'_>>(&response, 10, CORRELATION).expect("it encodes");
     let answer = commit.decode(&frame_of[4..], 10).expect("it decodes");
-    assert_eq!(answer, Answer::OffsetCommit { codes: [(t(0), ErrorCode::UnknownTopicId)].into() });
+    assert_eq!(answer, GroupResponse::OffsetCommit { codes: [(t(0), ErrorCode::UnknownTopicId)].into() });
 
     let fetch =
         Call::OffsetFetch { group_id: "g".into(), member: Some((MEMBER.into(), 6)), partitions: vec![t(0)], topic_ids };
@@ -227,6 +227,6 @@ fn where_the_broker_takes_them_topics_go_by_their_ids() {
     let response = OffsetFetchResponse { groups, ..Default::default() };
     let frame_of = encode_response::<OffsetFetchRequest<'_>>(&response, 10, CORRELATION).expect("it encodes");
     let answer = fetch.decode(&frame_of[4..], 10).expect("it decodes");
-    let Answer::OffsetFetch { offsets, .. } = answer else { panic!("{answer:?}") };
+    let GroupResponse::OffsetFetch { offsets, .. } = answer else { panic!("{answer:?}") };
     assert_eq!(offsets[&t(0)].clone().map(|found| found.map(|at| at.offset)), Ok(Some(7)));
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use monedula_engine::group::MemberState as In;
 use monedula_engine::group::consumer::{ConsumerProtocolConfig, ConsumerState};
 use monedula_engine::group::{
-    Answer, Call, CallError, CallId, HeartbeatCall, Input, Member, Partitions, Subscription, TopicInfo,
+    Call, CallError, CallId, GroupResponse, HeartbeatCall, Input, Member, Partitions, Subscription, TopicInfo,
 };
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
@@ -202,9 +202,9 @@ impl World {
     }
 }
 
-pub(crate) fn refused(code: ErrorCode) -> Answer {
+pub(crate) fn refused(code: ErrorCode) -> GroupResponse {
     let message = "in the broker's words".into();
-    Answer::ConsumerGroupHeartbeat { code, message, epoch: 0, interval: Duration::ZERO, assignment: None }
+    GroupResponse::ConsumerGroupHeartbeat { code, message, epoch: 0, interval: Duration::ZERO, assignment: None }
 }
 
 /// Whether a heartbeat has all fields.

@@ -16,7 +16,7 @@ use crate::process::Process;
 use crate::sometimes::Situation;
 use crate::trace::{brief, brief_answer, say};
 use crate::world::{Event, STEPS, World};
-use monedula_engine::group::{Answer, Call, CallError, CallId, Input, Target};
+use monedula_engine::group::{Call, CallError, CallId, GroupResponse, Input, Target};
 
 impl World {
     pub(crate) fn send(&mut self, pid: Pid, id: CallId, target: Target, mut call: Call) {
@@ -75,7 +75,7 @@ impl World {
     }
 
     /// An answer that nobody gave.
-    fn outcome_later(&mut self, pid: Pid, id: CallId, answer: Answer) {
+    fn outcome_later(&mut self, pid: Pid, id: CallId, answer: GroupResponse) {
         if let Some(process) = self.processes.get_mut(&pid) {
             process.calls.remove(&id);
             process.inbox.push_back(Input::Answer { id, outcome: Ok(answer) });
@@ -199,7 +199,7 @@ impl World {
     }
 
     /// What a coordinator believes wrongly, or makes a member believe, because it heard it late, or loads.
-    fn mislead(&mut self, pid: Pid, request: &Request, answer: &Answer, late: bool) {
+    fn mislead(&mut self, pid: Pid, request: &Request, answer: &GroupResponse, late: bool) {
         let said = request.call.heartbeat().filter(|call| call.owned.is_some() || call.epoch < 0);
         if let Some(said) = said.filter(|_| late && answer.code() == ErrorCode::None) {
             self.checks.met.met(Situation::MisledByLateRequest);
@@ -210,7 +210,7 @@ impl World {
                 self.checks.misled(pid, &owns);
             }
         }
-        let blindly = matches!(answer, Answer::Heartbeat { code: ErrorCode::None });
+        let blindly = matches!(answer, GroupResponse::Heartbeat { code: ErrorCode::None });
         let waits = self.processes.get(&pid).and_then(|process| process.calls.get(&request.id));
         if let Some((sent, _)) = waits.filter(|_| blindly && self.now <= self.loading_until) {
             self.checks.met.met(Situation::BlindHeartbeat);
@@ -250,7 +250,7 @@ impl World {
     }
 
     /// What a planted bug makes of an answer.
-    fn mistaken(&mut self, pid: Pid, call: &Call, answer: Answer) -> Answer {
+    fn mistaken(&mut self, pid: Pid, call: &Call, answer: GroupResponse) -> GroupResponse {
         let Some(bug) = self.bug else { return answer };
         let excused = |excuse| self.checks.excused.contains(&(excuse, Some(pid), None));
         let answer = bug.mistake(call, answer, excused);
@@ -287,7 +287,7 @@ impl World {
     }
 
     /// A call has its outcome.
-    pub(crate) fn outcome(&mut self, pid: Pid, id: CallId, outcome: Result<Answer, CallError>) {
+    pub(crate) fn outcome(&mut self, pid: Pid, id: CallId, outcome: Result<GroupResponse, CallError>) {
         let Some(process) = self.processes.get_mut(&pid) else { return };
         if process.cancelled.remove(&id) {
             return;
@@ -298,10 +298,10 @@ impl World {
         if commit {
             self.checks.commit_over(pid);
         }
-        if outcome.as_ref().is_ok_and(Answer::proves_membership) {
+        if outcome.as_ref().is_ok_and(GroupResponse::proves_membership) {
             self.checks.proved(pid, id, sent);
         }
-        let heard = matches!(outcome, Ok(Answer::ConsumerGroupHeartbeat { code: ErrorCode::None, .. }));
+        let heard = matches!(outcome, Ok(GroupResponse::ConsumerGroupHeartbeat { code: ErrorCode::None, .. }));
         if let Ok(answer) = &outcome {
             process.answered.extend(answer.codes().into_iter().map(|code| (code, id)));
         }

@@ -5,10 +5,10 @@ use monedula_protocol::error_code::ErrorCode;
 use crate::messages::Answered;
 use crate::sometimes::Situation;
 use crate::world::World;
-use monedula_engine::group::{Answer, Call, HeartbeatCall};
+use monedula_engine::group::{Call, GroupResponse, HeartbeatCall};
 
 impl World {
-    pub(crate) fn meet(&mut self, call: &Call, answer: &Answer) {
+    pub(crate) fn meet(&mut self, call: &Call, answer: &GroupResponse) {
         let met = &mut self.checks.met;
         match answer.code() {
             ErrorCode::NotCoordinator => met.met(Situation::NotCoordinator),
@@ -21,19 +21,21 @@ impl World {
         }
     }
 
-    fn meet_classic(&mut self, call: &Call, answer: &Answer) {
+    fn meet_classic(&mut self, call: &Call, answer: &GroupResponse) {
         let met = &mut self.checks.met;
         match answer {
-            Answer::Heartbeat { code: ErrorCode::IllegalGeneration } => met.met(Situation::IllegalGeneration),
-            Answer::Heartbeat { code: ErrorCode::UnknownMemberId } => met.met(Situation::UnknownMember),
-            Answer::JoinGroup { code: ErrorCode::UnknownMemberId, .. } => met.met(Situation::UnknownMemberJoins),
-            Answer::JoinGroup { code: ErrorCode::MemberIdRequired, .. } => met.met(Situation::MemberIdRequired),
-            Answer::SyncGroup { code: ErrorCode::RebalanceInProgress, .. } => met.met(Situation::SyncDuringRebalance),
-            Answer::JoinGroup { code: ErrorCode::None, skip_assignment: true, generation, .. } => {
+            GroupResponse::Heartbeat { code: ErrorCode::IllegalGeneration } => met.met(Situation::IllegalGeneration),
+            GroupResponse::Heartbeat { code: ErrorCode::UnknownMemberId } => met.met(Situation::UnknownMember),
+            GroupResponse::JoinGroup { code: ErrorCode::UnknownMemberId, .. } => met.met(Situation::UnknownMemberJoins),
+            GroupResponse::JoinGroup { code: ErrorCode::MemberIdRequired, .. } => met.met(Situation::MemberIdRequired),
+            GroupResponse::SyncGroup { code: ErrorCode::RebalanceInProgress, .. } => {
+                met.met(Situation::SyncDuringRebalance)
+            }
+            GroupResponse::JoinGroup { code: ErrorCode::None, skip_assignment: true, generation, .. } => {
                 met.met(Situation::AssignmentSkipped);
                 self.checks.oracle.returned(*generation);
             }
-            Answer::JoinGroup { code: ErrorCode::None, generation, leader, member_id, .. } => {
+            GroupResponse::JoinGroup { code: ErrorCode::None, generation, leader, member_id, .. } => {
                 let Call::JoinGroup { instance_id, member_id: asked, .. } = call else { return };
                 // Others have this generation already: a static member came back without a rebalance.
                 let same = self.processes.values().any(|process| process.member.status().generation == *generation);
@@ -46,8 +48,8 @@ impl World {
         }
     }
 
-    fn meet_heartbeat(&mut self, call: &HeartbeatCall, answer: &Answer) {
-        let Answer::ConsumerGroupHeartbeat { code, epoch, .. } = answer else { return };
+    fn meet_heartbeat(&mut self, call: &HeartbeatCall, answer: &GroupResponse) {
+        let GroupResponse::ConsumerGroupHeartbeat { code, epoch, .. } = answer else { return };
         let met = &mut self.checks.met;
         let situation = match (code, call.epoch) {
             (ErrorCode::FencedMemberEpoch, _) => Situation::FencedEpoch,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::group::{Answer, Call, CommitOffset, Committed, HeartbeatCall, PartitionCodes};
+use monedula_engine::group::{Call, CommitOffset, Committed, GroupResponse, HeartbeatCall, PartitionCodes};
 use monedula_protocol::error_code::ErrorCode;
 
 /// What is found of each partition.
@@ -22,11 +22,11 @@ pub(crate) trait Asked {
     /// The static id with which it joins.
     fn joins_as(&self) -> Option<&str>;
     /// An answer to a commit that says that all is well.
-    fn committed(&self) -> Option<Answer>;
+    fn committed(&self) -> Option<GroupResponse>;
     /// An answer that refuses it with an error that can mean the end, where that is one to this call.
-    fn refused(&self, code: ErrorCode) -> Option<Answer>;
+    fn refused(&self, code: ErrorCode) -> Option<GroupResponse>;
     /// An answer to a lookup that has found nothing.
-    fn found_nothing(&self) -> Option<Answer>;
+    fn found_nothing(&self) -> Option<GroupResponse>;
 }
 
 impl Asked for Call {
@@ -80,13 +80,13 @@ impl Asked for Call {
         }
     }
 
-    fn committed(&self) -> Option<Answer> {
+    fn committed(&self) -> Option<GroupResponse> {
         let (_, offsets) = self.commit()?;
         let codes = offsets.keys().map(|partition| (partition.clone(), ErrorCode::None)).collect();
-        Some(Answer::OffsetCommit { codes })
+        Some(GroupResponse::OffsetCommit { codes })
     }
 
-    fn refused(&self, code: ErrorCode) -> Option<Answer> {
+    fn refused(&self, code: ErrorCode) -> Option<GroupResponse> {
         use ErrorCode as E;
         match (self, code) {
             (
@@ -94,7 +94,7 @@ impl Asked for Call {
                 E::UnknownServerError | E::FencedInstanceId,
             )
             | (Self::ConsumerGroupHeartbeat(HeartbeatCall { epoch: 0, .. }), E::UnreleasedInstanceId) => {
-                Some(Answer::ConsumerGroupHeartbeat {
+                Some(GroupResponse::ConsumerGroupHeartbeat {
                     code,
                     message: String::new(),
                     epoch: 0,
@@ -102,8 +102,8 @@ impl Asked for Call {
                     assignment: None,
                 })
             }
-            (Self::Heartbeat { .. }, E::FencedInstanceId) => Some(Answer::Heartbeat { code }),
-            (Self::JoinGroup { member_id, .. }, E::InconsistentGroupProtocol) => Some(Answer::JoinGroup {
+            (Self::Heartbeat { .. }, E::FencedInstanceId) => Some(GroupResponse::Heartbeat { code }),
+            (Self::JoinGroup { member_id, .. }, E::InconsistentGroupProtocol) => Some(GroupResponse::JoinGroup {
                 code,
                 generation: -1,
                 protocol_type: None,
@@ -117,9 +117,9 @@ impl Asked for Call {
         }
     }
 
-    fn found_nothing(&self) -> Option<Answer> {
+    fn found_nothing(&self) -> Option<GroupResponse> {
         let offsets = self.looks_up()?.iter().map(|partition| (partition.clone(), Ok(None))).collect();
-        Some(Answer::OffsetFetch { code: ErrorCode::None, offsets })
+        Some(GroupResponse::OffsetFetch { code: ErrorCode::None, offsets })
     }
 }
 
@@ -135,7 +135,7 @@ pub(crate) trait Answered {
     fn proves_membership(&self) -> bool;
 }
 
-impl Answered for Answer {
+impl Answered for GroupResponse {
     fn code(&self) -> ErrorCode {
         match self {
             Self::FindCoordinator { code, .. }

@@ -15,7 +15,7 @@ use crate::plan::GROUP;
 use crate::sometimes::Situation;
 use crate::trace::say;
 use crate::world::World;
-use monedula_engine::group::{Answer, Call, CallId, HeartbeatCall, Partitions};
+use monedula_engine::group::{Call, CallId, GroupResponse, HeartbeatCall, Partitions};
 
 /// What is known of the group.
 #[derive(Debug, Default)]
@@ -83,11 +83,11 @@ impl World {
     }
 
     /// Looks at the group where an answer may have changed it.
-    pub(crate) fn judge_group(&mut self, call: &Call, answer: &Answer) {
-        let (Some(heartbeat), Answer::ConsumerGroupHeartbeat { code, epoch, assignment, .. }) =
+    pub(crate) fn judge_group(&mut self, call: &Call, answer: &GroupResponse) {
+        let (Some(heartbeat), GroupResponse::ConsumerGroupHeartbeat { code, epoch, assignment, .. }) =
             (call.heartbeat(), answer)
         else {
-            if let Answer::JoinGroup { code: ErrorCode::None, member_id, .. } = answer {
+            if let GroupResponse::JoinGroup { code: ErrorCode::None, member_id, .. } = answer {
                 self.checks.oracle.read_back.remove(member_id);
                 if self.plan.mixes_protocols() {
                     self.look_at_group();

@@ -10,7 +10,7 @@ use monedula_protocol::types::Uuid;
 use crate::checks::Rule;
 use crate::excuses::Excuse;
 use crate::messages::{Answered, Asked};
-use monedula_engine::group::{Answer, Call, HeartbeatCall, Partitions};
+use monedula_engine::group::{Call, GroupResponse, HeartbeatCall, Partitions};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
@@ -199,31 +199,36 @@ impl Bug {
     }
 
     /// What it makes of an answer; `excused`: what was excused of the process before.
-    pub(crate) fn mistake(self, call: &Call, mut answer: Answer, excused: impl Fn(Excuse) -> bool) -> Answer {
+    pub(crate) fn mistake(
+        self,
+        call: &Call,
+        mut answer: GroupResponse,
+        excused: impl Fn(Excuse) -> bool,
+    ) -> GroupResponse {
         match (self, &mut answer) {
-            (Self::IgnoreFencedHeartbeat, Answer::Heartbeat { code }) if fenced(*code) => {
+            (Self::IgnoreFencedHeartbeat, GroupResponse::Heartbeat { code }) if fenced(*code) => {
                 *code = ErrorCode::None;
             }
-            (Self::GoodOnce(excuse), Answer::Heartbeat { code }) if fenced(*code) && excused(excuse) => {
+            (Self::GoodOnce(excuse), GroupResponse::Heartbeat { code }) if fenced(*code) && excused(excuse) => {
                 *code = ErrorCode::None;
             }
-            (Self::GoodOnce(excuse), Answer::ConsumerGroupHeartbeat { code, epoch, .. })
+            (Self::GoodOnce(excuse), GroupResponse::ConsumerGroupHeartbeat { code, epoch, .. })
                 if fenced(*code) && excused(excuse) && call.heartbeat().is_some_and(|call| call.epoch > 0) =>
             {
                 (*code, *epoch) = (ErrorCode::None, call.heartbeat().map_or(0, |call| call.epoch));
             }
-            (Self::IgnoreReplaced, Answer::Heartbeat { code }) if *code == ErrorCode::FencedInstanceId => {
+            (Self::IgnoreReplaced, GroupResponse::Heartbeat { code }) if *code == ErrorCode::FencedInstanceId => {
                 *code = ErrorCode::None;
             }
-            (Self::IgnoreFencedHeartbeat, Answer::ConsumerGroupHeartbeat { code, epoch, .. })
+            (Self::IgnoreFencedHeartbeat, GroupResponse::ConsumerGroupHeartbeat { code, epoch, .. })
                 if fenced(*code) && call.heartbeat().is_some_and(|call| call.epoch > 0) =>
             {
                 (*code, *epoch) = (ErrorCode::None, call.heartbeat().map_or(0, |call| call.epoch));
             }
-            (Self::MissTarget, Answer::ConsumerGroupHeartbeat { epoch, assignment, .. }) => {
+            (Self::MissTarget, GroupResponse::ConsumerGroupHeartbeat { epoch, assignment, .. }) => {
                 assignment.take_if(|_| *epoch % 3 == 0);
             }
-            (Self::TakeMore, Answer::ConsumerGroupHeartbeat { assignment: Some(assignment), .. }) => {
+            (Self::TakeMore, GroupResponse::ConsumerGroupHeartbeat { assignment: Some(assignment), .. }) => {
                 let first = assignment.first().map(|&(topic, _)| (topic, 0));
                 assignment.extend(first);
             }
@@ -232,7 +237,8 @@ impl Bug {
                 codes.filter(|code| fenced(**code)).for_each(|code| *code = ErrorCode::None);
             }
             (Self::ResetOnError, _) => {
-                let bad = |answer: &Answer| answer.found().is_some_and(|found| found.values().any(Result::is_err));
+                let bad =
+                    |answer: &GroupResponse| answer.found().is_some_and(|found| found.values().any(Result::is_err));
                 if let Some(nothing) = call.found_nothing().filter(|_| bad(&answer) || answer.code() != ErrorCode::None)
                 {
                     return nothing;

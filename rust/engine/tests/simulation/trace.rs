@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::messages::Found;
-use monedula_engine::group::{Answer, Call, HeartbeatCall, Partitions};
+use monedula_engine::group::{Call, GroupResponse, HeartbeatCall, Partitions};
 use monedula_protocol::error_code::ErrorCode;
 
 /// Prints a line of the trace, if there is one.
@@ -45,32 +45,33 @@ pub(crate) fn brief(call: &Call) -> String {
     }
 }
 
-pub(crate) fn brief_answer(answer: &Answer) -> String {
+pub(crate) fn brief_answer(answer: &GroupResponse) -> String {
     match answer {
-        Answer::FindCoordinator { code, node_id, .. } => format!("{code:?}, coordinator n{node_id}"),
-        Answer::JoinGroup { code, generation, member_id, leader, members, .. } => {
+        GroupResponse::FindCoordinator { code, node_id, .. } => format!("{code:?}, coordinator n{node_id}"),
+        GroupResponse::JoinGroup { code, generation, member_id, leader, members, .. } => {
             let leads = leader == member_id && !leader.is_empty();
             let role = if leads { format!(", leads {}", members.len()) } else { String::new() };
             format!("Join {code:?}, {} generation {generation}{role}", short(member_id))
         }
-        Answer::SyncGroup { code, assignment, .. } => match monedula_engine::assign::read_assignment(assignment) {
+        GroupResponse::SyncGroup { code, assignment, .. } => match monedula_engine::assign::read_assignment(assignment)
+        {
             Ok(assigned) => {
                 let partitions: Vec<_> = assigned.partitions.iter().map(ToString::to_string).collect();
                 format!("Sync {code:?} {}", partitions.join(" "))
             }
             Err(_) => format!("Sync {code:?}"),
         },
-        Answer::Heartbeat { code } => format!("Heartbeat {code:?}"),
-        Answer::LeaveGroup { code } => format!("Leave {code:?}"),
-        Answer::ConsumerGroupHeartbeat { code, epoch, assignment, .. } => {
+        GroupResponse::Heartbeat { code } => format!("Heartbeat {code:?}"),
+        GroupResponse::LeaveGroup { code } => format!("Leave {code:?}"),
+        GroupResponse::ConsumerGroupHeartbeat { code, epoch, assignment, .. } => {
             let assignment = assignment.as_ref().map(brief_partitions);
             format!("Heartbeat {code:?}, epoch {epoch}, to own {assignment:?}")
         }
-        Answer::OffsetCommit { codes } => {
+        GroupResponse::OffsetCommit { codes } => {
             let codes: BTreeSet<_> = codes.values().collect();
             format!("Commit {codes:?}")
         }
-        Answer::OffsetFetch { code, offsets } => brief_found(*code, offsets),
+        GroupResponse::OffsetFetch { code, offsets } => brief_found(*code, offsets),
     }
 }
 

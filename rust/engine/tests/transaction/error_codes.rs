@@ -72,7 +72,7 @@ fn seen(api: &str, code: ErrorCode) -> Reaction {
             world.end(Ending::Abort);
             // The session asks for a higher epoch, at once or after the end.
             if world.calls[0].2.api() == "EndTxn" {
-                world.answer("EndTxn", monedula_engine::transaction::Answer::Ok);
+                world.answer("EndTxn", monedula_engine::transaction::TransactionResponse::Ok);
             }
             let raised = world.session.state() == TransactionState::Initializing;
             return if raised { Reaction::AbortAndBumpEpoch } else { Reaction::Abort };
@@ -136,9 +136,12 @@ fn no_code_keeps_an_abort_from_ending() {
         }
         match world.calls.first().map(|(_, _, call)| call.api()) {
             Some("InitProducerId") => {
-                world.answer("InitProducerId", monedula_engine::transaction::Answer::Identity(identity(9, 1)));
+                world.answer(
+                    "InitProducerId",
+                    monedula_engine::transaction::TransactionResponse::Identity(identity(9, 1)),
+                );
             }
-            Some(api) => _ = world.answer(api, monedula_engine::transaction::Answer::Ok),
+            Some(api) => _ = world.answer(api, monedula_engine::transaction::TransactionResponse::Ok),
             None => {}
         }
         assert!(world.outcome(ticket).is_some(), "{code}");

@@ -1,7 +1,7 @@
 //! An idempotent producer, and the first steps of a transactional one.
 
 use monedula_engine::produce::SendFault;
-use monedula_engine::transaction::{Answer, Call, Input, Target, TransactionError, TransactionState};
+use monedula_engine::transaction::{Call, Input, Target, TransactionError, TransactionResponse, TransactionState};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, COORDINATOR, World, identity, ms, secs};
@@ -20,7 +20,7 @@ fn any_broker_gives_an_idempotent_producer_its_id() {
     assert_eq!((target, call), (Target::Any { attempt: 0 }, Call::InitProducerId { current: None }));
     // A second request meanwhile needs no second call.
     world.put(Input::NeedIdentity { old: None });
-    world.answer("InitProducerId", Answer::Identity(identity(4, 0)));
+    world.answer("InitProducerId", TransactionResponse::Identity(identity(4, 0)));
     assert_eq!(world.identities, [identity(4, 0)]);
     assert_eq!(world.session.state(), TransactionState::Ready);
     assert_eq!(world.session.wake_at(), None);
@@ -42,14 +42,14 @@ fn the_next_broker_is_asked_after_a_backoff_until_one_answers() {
         world.pass(BACKOFF);
     }
     assert_eq!(world.retried.len(), 5);
-    world.answer("InitProducerId", Answer::Identity(identity(4, 0)));
+    world.answer("InitProducerId", TransactionResponse::Identity(identity(4, 0)));
     assert_eq!(world.identities, [identity(4, 0)]);
 }
 
 #[test]
 fn its_epoch_is_raised_without_asking_until_they_are_used_up() {
     let mut world = idempotent();
-    world.answer("InitProducerId", Answer::Identity(identity(4, i16::MAX - 1)));
+    world.answer("InitProducerId", TransactionResponse::Identity(identity(4, i16::MAX - 1)));
     world.put(Input::NeedIdentity { old: Some(identity(4, i16::MAX - 1)) });
     assert_eq!(world.identities.last(), Some(&identity(4, i16::MAX)));
     // An identity that is outdated already is not raised again.
@@ -58,7 +58,7 @@ fn its_epoch_is_raised_without_asking_until_they_are_used_up() {
     world.no_call();
     world.put(Input::NeedIdentity { old: Some(identity(4, i16::MAX)) });
     assert_eq!(
-        world.answer("InitProducerId", Answer::Identity(identity(5, 0))),
+        world.answer("InitProducerId", TransactionResponse::Identity(identity(5, 0))),
         Call::InitProducerId { current: None }
     );
     assert_eq!(world.identities.last(), Some(&identity(5, 0)));
@@ -94,7 +94,7 @@ fn a_transactional_producer_asks_its_coordinator_when_told_to() {
     assert_eq!(target, Target::Coordinator { node_id: COORDINATOR });
     assert_eq!(call, Call::InitProducerId { current: None });
     assert_eq!(world.outcome(ticket), None);
-    world.answer("InitProducerId", Answer::Identity(identity(9, 3)));
+    world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 3)));
     world.succeeded(ticket);
     assert_eq!(world.identities, [identity(9, 3)]);
     // Another request changes nothing.
@@ -115,7 +115,7 @@ fn a_transaction_that_an_older_producer_left_is_waited_for() {
     }
     // Markers are written within moments: the first retry comes sooner than the backoff, and no retry later than it.
     assert!(waits[0] < ms(30) && waits[5] > ms(500), "{waits:?}");
-    world.answer("InitProducerId", Answer::Identity(identity(9, 3)));
+    world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 3)));
     world.succeeded(ticket);
 }
 
@@ -136,7 +136,7 @@ fn init_goes_on_after_its_time_and_is_joined_by_the_next() {
     assert!(error.contains("init_transactions") && error.contains("CONCURRENT_TRANSACTIONS"), "{error}");
     let second = world.init();
     world.pass(BACKOFF);
-    world.answer("InitProducerId", Answer::Identity(identity(9, 3)));
+    world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 3)));
     world.succeeded(second);
 }
 
@@ -150,7 +150,7 @@ fn permission_may_come_later() {
     assert!(error.contains("transactional.id=id is not allowed"), "{error}");
     assert_eq!(world.session.state(), TransactionState::Uninitialized);
     let allowed = world.init();
-    world.answer("InitProducerId", Answer::Identity(identity(9, 0)));
+    world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 0)));
     world.succeeded(allowed);
 }
 

@@ -1,6 +1,6 @@
 //! Offsets of a group in a transaction (KIP-447).
 
-use monedula_engine::transaction::{Answer, Call, Ending, Input, Target, TransactionError};
+use monedula_engine::transaction::{Call, Ending, Input, Target, TransactionError, TransactionResponse};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, COORDINATOR, GROUPS, World, good, group, identity, offsets, secs, t};
@@ -13,7 +13,7 @@ fn the_group_is_added_once_and_its_coordinator_gets_the_offsets() {
     let (_, target, call) = world.calls[0].clone();
     assert_eq!(target, Target::Coordinator { node_id: COORDINATOR });
     assert_eq!(call, Call::AddOffsetsToTxn { identity: identity(9, 0), group: "g".into() });
-    world.answer("AddOffsetsToTxn", Answer::Ok);
+    world.answer("AddOffsetsToTxn", TransactionResponse::Ok);
     world.find();
     let (_, target, call) = world.calls[0].clone();
     assert_eq!(target, Target::Coordinator { node_id: GROUPS });
@@ -32,11 +32,11 @@ fn the_group_is_added_once_and_its_coordinator_gets_the_offsets() {
     world.answer("TxnOffsetCommit", good(&[0]));
     world.succeeded(ticket);
     world.end(Ending::Commit);
-    world.answer("EndTxn", Answer::Ok);
+    world.answer("EndTxn", TransactionResponse::Ok);
     // Each transaction adds it anew.
     world.begin();
     world.send_offsets(&[(0, 9)]);
-    world.answer("AddOffsetsToTxn", Answer::Ok);
+    world.answer("AddOffsetsToTxn", TransactionResponse::Ok);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn under_version_2_the_offsets_take_their_group_in() {
     world.succeeded(ticket);
     world.end(Ending::Commit);
     // Although it has no records.
-    world.answer("EndTxn", Answer::Identity(identity(9, 1)));
+    world.answer("EndTxn", TransactionResponse::Identity(identity(9, 1)));
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn only_what_failed_is_sent_again() {
     let ticket = world.send_offsets(&[(0, 5), (1, 7)]);
     world.find();
     let codes = [(t(0), ErrorCode::None), (t(1), ErrorCode::UnknownTopicOrPartition)];
-    world.answer("TxnOffsetCommit", Answer::Partitions(codes.into()));
+    world.answer("TxnOffsetCommit", TransactionResponse::Partitions(codes.into()));
     world.pass(BACKOFF);
     let Call::TxnOffsetCommit { offsets: again, .. } = world.answer("TxnOffsetCommit", good(&[1])) else { panic!() };
     assert_eq!(again, offsets(&[(1, 7)]));
@@ -81,7 +81,7 @@ fn a_group_whose_coordinator_moved_is_looked_for() {
     world.succeeded(ticket);
     // The transaction's coordinator stays known.
     world.end(Ending::Commit);
-    world.answer("EndTxn", Answer::Identity(identity(9, 1)));
+    world.answer("EndTxn", TransactionResponse::Identity(identity(9, 1)));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_group_that_refuses_the_member_spoils_the_transaction() {
         let commit = world.end(Ending::Commit);
         assert!(matches!(world.error(commit), TransactionError::MustAbort { .. }));
         let abort = world.end(Ending::Abort);
-        world.answer("EndTxn", Answer::Identity(identity(9, 1)));
+        world.answer("EndTxn", TransactionResponse::Identity(identity(9, 1)));
         world.succeeded(abort);
         let begin = world.begin();
         world.succeeded(begin);
@@ -121,7 +121,7 @@ fn offsets_of_a_topic_whose_id_nobody_knows_spoil_the_transaction_in_the_end() {
     let error = world.error(ticket).to_string();
     assert!(error.contains("must be aborted") && error.contains("UNKNOWN_TOPIC_ID"), "{error}");
     let abort = world.end(Ending::Abort);
-    world.answer("EndTxn", Answer::Identity(identity(9, 1)));
+    world.answer("EndTxn", TransactionResponse::Identity(identity(9, 1)));
     world.succeeded(abort);
 
     let mut world = World::open(true);
@@ -144,7 +144,7 @@ fn offsets_that_took_too_long_are_in_the_transaction_or_spoil_it() {
     // The end of the transaction waits for the offsets.
     assert!(matches!(world.calls[..], [(_, _, Call::TxnOffsetCommit { .. })]));
     world.answer("TxnOffsetCommit", good(&[0]));
-    world.answer("EndTxn", Answer::Identity(identity(9, 1)));
+    world.answer("EndTxn", TransactionResponse::Identity(identity(9, 1)));
     world.succeeded(commit);
 }
 
@@ -157,7 +157,7 @@ fn an_abort_does_not_wait_for_offsets() {
     assert!(matches!(world.error(ticket), TransactionError::MustAbort { .. }));
     world.refuse("TxnOffsetCommit", ErrorCode::CoordinatorLoadInProgress);
     world.pass(BACKOFF);
-    world.answer("EndTxn", Answer::Identity(identity(9, 1)));
+    world.answer("EndTxn", TransactionResponse::Identity(identity(9, 1)));
     world.succeeded(abort);
 }
 

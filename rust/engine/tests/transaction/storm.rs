@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use monedula_engine::backoff::Jitter;
 use monedula_engine::produce::{Identity, SendFault};
 use monedula_engine::transaction::{
-    Answer, Call, CallFailure, Ending, Input, Ticket, TransactionError, TransactionState,
+    Call, CallFailure, Ending, Input, Ticket, TransactionError, TransactionResponse, TransactionState,
 };
 use monedula_protocol::error_code::ErrorCode;
 
@@ -158,7 +158,7 @@ impl Storm {
         }
     }
 
-    fn carry_out(&mut self, call: &Call) -> Result<Answer, CallFailure> {
+    fn carry_out(&mut self, call: &Call) -> Result<TransactionResponse, CallFailure> {
         Ok(match call {
             Call::FindCoordinator { group: None } => coordinator(COORDINATOR),
             Call::FindCoordinator { .. } => coordinator(GROUPS),
@@ -167,19 +167,23 @@ impl Storm {
                 self.broker.open = false;
                 let identity = Identity { producer_id: 9, epoch };
                 self.broker.producer = Some(identity);
-                Answer::Identity(identity)
+                TransactionResponse::Identity(identity)
             }
             Call::AddPartitionsToTxn { identity, partitions } => {
                 self.broker.open |= self.broker.producer == Some(*identity);
-                Answer::Partitions(partitions.iter().map(|partition| (partition.clone(), ErrorCode::None)).collect())
+                TransactionResponse::Partitions(
+                    partitions.iter().map(|partition| (partition.clone(), ErrorCode::None)).collect(),
+                )
             }
             Call::AddOffsetsToTxn { .. } => {
                 self.broker.open = true;
-                Answer::Ok
+                TransactionResponse::Ok
             }
             Call::TxnOffsetCommit { offsets, version2, .. } => {
                 self.broker.open |= version2;
-                Answer::Partitions(offsets.keys().map(|partition| (partition.clone(), ErrorCode::None)).collect())
+                TransactionResponse::Partitions(
+                    offsets.keys().map(|partition| (partition.clone(), ErrorCode::None)).collect(),
+                )
             }
             Call::EndTxn { identity, ending, version2 } => {
                 let current = self.broker.producer == Some(*identity);
@@ -188,9 +192,9 @@ impl Storm {
                 if *version2 {
                     let next = Identity { epoch: identity.epoch + 1, ..*identity };
                     self.broker.producer = Some(next);
-                    return Ok(Answer::Identity(next));
+                    return Ok(TransactionResponse::Identity(next));
                 }
-                Answer::Ok
+                TransactionResponse::Ok
             }
         })
     }

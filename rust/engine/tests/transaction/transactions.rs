@@ -1,7 +1,9 @@
 //! Transactions from begin to end: the order of calls and their brokers, under both transaction versions.
 
 use monedula_engine::produce::SendFault;
-use monedula_engine::transaction::{Answer, Call, Ending, Input, Target, TransactionError, TransactionState};
+use monedula_engine::transaction::{
+    Call, Ending, Input, Target, TransactionError, TransactionResponse, TransactionState,
+};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, COORDINATOR, World, good, identity, ms, secs, t};
@@ -49,7 +51,7 @@ fn the_version_counts_from_the_next_transaction_on() {
     world.put(Input::AddPartition(t(1)));
     world.answer("AddPartitionsToTxn", good(&[1]));
     world.end(Ending::Commit);
-    let call = world.answer("EndTxn", Answer::Ok);
+    let call = world.answer("EndTxn", TransactionResponse::Ok);
     assert!(matches!(call, Call::EndTxn { version2: false, .. }));
     world.begin();
     assert!(world.session.version2());
@@ -60,7 +62,7 @@ fn a_commit_ends_at_the_coordinator_and_the_identity_stays() {
     let mut world = World::open(false);
     let ticket = world.end(Ending::Commit);
     assert_eq!(world.outcome(ticket), None);
-    let call = world.answer("EndTxn", Answer::Ok);
+    let call = world.answer("EndTxn", TransactionResponse::Ok);
     assert_eq!(call, Call::EndTxn { identity: identity(9, 0), ending: Ending::Commit, version2: false });
     world.succeeded(ticket);
     assert_eq!((world.ended, world.identities.as_slice()), (1, &[identity(9, 0)][..]));
@@ -74,14 +76,14 @@ fn a_commit_ends_at_the_coordinator_and_the_identity_stays() {
 fn under_version_2_each_end_brings_the_next_epoch() {
     let mut world = World::open(true);
     let ticket = world.end(Ending::Commit);
-    let call = world.answer("EndTxn", Answer::Identity(identity(9, 1)));
+    let call = world.answer("EndTxn", TransactionResponse::Identity(identity(9, 1)));
     assert_eq!(call, Call::EndTxn { identity: identity(9, 0), ending: Ending::Commit, version2: true });
     world.succeeded(ticket);
     assert_eq!(world.identities, [identity(9, 0), identity(9, 1)]);
     world.begin();
     world.join(0);
     world.end(Ending::Abort);
-    let call = world.answer("EndTxn", Answer::Identity(identity(10, 0)));
+    let call = world.answer("EndTxn", TransactionResponse::Identity(identity(10, 0)));
     assert_eq!(call, Call::EndTxn { identity: identity(9, 1), ending: Ending::Abort, version2: true });
     assert_eq!(world.session.identity(), Some(identity(10, 0)));
 }
@@ -111,7 +113,7 @@ fn an_end_whose_answer_is_lost_is_asked_for_again_wherever_the_coordinator_is() 
     assert_eq!(again, first);
     world.refuse("EndTxn", ErrorCode::ConcurrentTransactions);
     world.pass(BACKOFF);
-    world.answer("EndTxn", Answer::Identity(identity(9, 1)));
+    world.answer("EndTxn", TransactionResponse::Identity(identity(9, 1)));
     world.succeeded(ticket);
 }
 
@@ -123,7 +125,7 @@ fn a_commit_goes_on_after_its_time_and_is_heard_of_by_calling_it_again() {
     assert!(matches!(world.error(first), TransactionError::TimedOut { what: "commit_transaction", .. }));
     let abort = world.end(Ending::Abort);
     assert!(world.error(abort).to_string().contains("call commit_transaction() again"));
-    world.answer("EndTxn", Answer::Ok);
+    world.answer("EndTxn", TransactionResponse::Ok);
     // The commit was carried out, but its answer was lost: the next transaction must not begin before it is known.
     let begin = world.begin();
     assert!(world.error(begin).to_string().contains("call it again"), "{}", world.error(begin));
@@ -142,7 +144,7 @@ fn a_commit_waits_for_the_partitions_that_are_being_added() {
     world.refuse("AddPartitionsToTxn", ErrorCode::CoordinatorLoadInProgress);
     world.pass(BACKOFF);
     world.answer("AddPartitionsToTxn", good(&[0]));
-    world.answer("EndTxn", Answer::Ok);
+    world.answer("EndTxn", TransactionResponse::Ok);
     world.succeeded(ticket);
 }
 
@@ -157,7 +159,7 @@ fn an_abort_whose_transaction_may_never_have_begun() {
     world.find();
     world.refuse("EndTxn", ErrorCode::InvalidTxnState);
     // The call was not carried out, and will not be: a late answer changes nothing.
-    world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
+    world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 1)));
     world.succeeded(ticket);
     assert_eq!(world.session.state(), TransactionState::Ready);
 }
@@ -180,10 +182,10 @@ fn what_was_given_up_spoils_the_transaction_and_nothing_else() {
     let commit = world.end(Ending::Commit);
     assert!(matches!(world.error(commit), TransactionError::MustAbort { .. }));
     let abort = world.end(Ending::Abort);
-    world.answer("EndTxn", Answer::Ok);
+    world.answer("EndTxn", TransactionResponse::Ok);
     // Sequence numbers have gaps now, so the next transaction needs a new epoch (KIP-360).
     assert_eq!(world.outcome(abort), None);
-    let call = world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
+    let call = world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 1)));
     assert_eq!(call, Call::InitProducerId { current: Some(identity(9, 0)) });
     world.succeeded(abort);
     assert_eq!(world.identities.last(), Some(&identity(9, 1)));
@@ -201,7 +203,10 @@ fn what_fails_once_the_end_is_asked_for_does_not_belong_to_what_ends() {
         }
         let commit = world.end(Ending::Commit);
         world.put(Input::DeliveryFailed(fault()));
-        world.answer("EndTxn", if version2 { Answer::Identity(identity(9, 1)) } else { Answer::Ok });
+        world.answer(
+            "EndTxn",
+            if version2 { TransactionResponse::Identity(identity(9, 1)) } else { TransactionResponse::Ok },
+        );
         world.succeeded(commit);
         let begin = world.begin();
         world.succeeded(begin);
@@ -214,7 +219,7 @@ fn under_version_2_the_end_itself_raises_the_epoch() {
     world.put(Input::NeedIdentity { old: Some(identity(9, 0)) });
     assert_eq!(world.session.state(), TransactionState::AbortableError);
     let abort = world.end(Ending::Abort);
-    world.answer("EndTxn", Answer::Identity(identity(9, 1)));
+    world.answer("EndTxn", TransactionResponse::Identity(identity(9, 1)));
     world.succeeded(abort);
     world.no_call();
     assert_eq!(world.session.state(), TransactionState::Ready);
@@ -233,10 +238,10 @@ fn a_commit_that_may_be_through_is_not_called_off() {
     assert_eq!((world.session.state(), world.outcome(commit)), (TransactionState::Committing, None));
     world.pass(BACKOFF);
     world.find();
-    world.answer("EndTxn", Answer::Ok);
+    world.answer("EndTxn", TransactionResponse::Ok);
     // The unknown outcome is resolved before the next transaction.
     assert_eq!(world.outcome(commit), None);
-    let call = world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
+    let call = world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 1)));
     assert_eq!(call, Call::InitProducerId { current: Some(identity(9, 0)) });
     world.succeeded(commit);
 }
@@ -250,16 +255,16 @@ fn where_all_transactions_have_one_epoch_a_lost_call_raises_it() {
         world.lose("EndTxn");
         world.pass(BACKOFF);
         world.find();
-        world.answer("EndTxn", Answer::Ok);
+        world.answer("EndTxn", TransactionResponse::Ok);
         assert_eq!((world.outcome(ticket), world.session.state()), (None, TransactionState::Initializing));
-        let call = world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
+        let call = world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 1)));
         assert_eq!(call, Call::InitProducerId { current: Some(identity(9, 0)) });
         world.succeeded(ticket);
         // Only this time.
         world.begin();
         world.join(0);
         let next = world.end(ending);
-        world.answer("EndTxn", Answer::Ok);
+        world.answer("EndTxn", TransactionResponse::Ok);
         world.succeeded(next);
     }
 }
@@ -273,11 +278,11 @@ fn an_end_that_is_asked_for_again_waits_for_the_next_epoch() {
         world.lose("EndTxn");
         world.pass(BACKOFF);
         world.find();
-        world.answer("EndTxn", Answer::Ok);
+        world.answer("EndTxn", TransactionResponse::Ok);
         let (again, wrong) = (world.end(ending), world.end(other));
         assert!(world.error(wrong).to_string().contains("no transaction is open"));
         assert_eq!((world.outcome(again), world.session.state()), (None, TransactionState::Initializing));
-        world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
+        world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 1)));
         world.succeeded(again);
         let begin = world.begin();
         world.succeeded(begin);
@@ -294,8 +299,8 @@ fn every_call_that_writes_in_a_transaction_raises_the_epoch_when_it_is_lost() {
     world.find();
     world.answer("AddPartitionsToTxn", good(&[0]));
     let ticket = world.end(Ending::Commit);
-    world.answer("EndTxn", Answer::Ok);
-    world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
+    world.answer("EndTxn", TransactionResponse::Ok);
+    world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 1)));
     world.succeeded(ticket);
 
     let mut world = World::open(false);
@@ -303,24 +308,24 @@ fn every_call_that_writes_in_a_transaction_raises_the_epoch_when_it_is_lost() {
     world.lose("AddOffsetsToTxn");
     world.pass(BACKOFF);
     world.find();
-    world.answer("AddOffsetsToTxn", Answer::Ok);
+    world.answer("AddOffsetsToTxn", TransactionResponse::Ok);
     world.find();
     world.answer("TxnOffsetCommit", good(&[0]));
     world.end(Ending::Commit);
-    world.answer("EndTxn", Answer::Ok);
-    world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
+    world.answer("EndTxn", TransactionResponse::Ok);
+    world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 1)));
 
     let mut world = World::open(false);
     world.send_offsets(&[(0, 5)]);
-    world.answer("AddOffsetsToTxn", Answer::Ok);
+    world.answer("AddOffsetsToTxn", TransactionResponse::Ok);
     world.find();
     world.lose("TxnOffsetCommit");
     world.pass(BACKOFF);
     world.find();
     world.answer("TxnOffsetCommit", good(&[0]));
     world.end(Ending::Commit);
-    world.answer("EndTxn", Answer::Ok);
-    world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
+    world.answer("EndTxn", TransactionResponse::Ok);
+    world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 1)));
 }
 
 #[test]
@@ -330,7 +335,7 @@ fn a_commit_is_through_whatever_becomes_of_the_epoch_for_the_next_transaction() 
     world.lose("EndTxn");
     world.pass(BACKOFF);
     world.find();
-    world.answer("EndTxn", Answer::Ok);
+    world.answer("EndTxn", TransactionResponse::Ok);
     world.refuse("InitProducerId", ErrorCode::ProducerFenced);
     world.succeeded(commit);
     let begin = world.begin();
@@ -344,14 +349,14 @@ fn a_commit_whose_new_epoch_takes_too_long_is_heard_of_by_calling_it_again() {
     world.lose("EndTxn");
     world.pass(BACKOFF);
     world.find();
-    world.answer("EndTxn", Answer::Ok);
+    world.answer("EndTxn", TransactionResponse::Ok);
     world.pass(secs(61));
     assert!(matches!(world.error(first), TransactionError::TimedOut { what: "commit_transaction", .. }));
     let abort = world.end(Ending::Abort);
     assert!(matches!(world.error(abort), TransactionError::State(_)));
     let again = world.end(Ending::Commit);
     assert_eq!(world.outcome(again), None);
-    world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
+    world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 1)));
     world.succeeded(again);
 }
 
@@ -363,14 +368,14 @@ fn an_id_that_the_coordinator_forgot_is_replaced_without_an_end() {
     world.refuse("AddPartitionsToTxn", ErrorCode::InvalidProducerIdMapping);
     assert_eq!(world.session.state(), TransactionState::AbortableError);
     let abort = world.end(Ending::Abort);
-    world.answer("InitProducerId", Answer::Identity(identity(11, 0)));
+    world.answer("InitProducerId", TransactionResponse::Identity(identity(11, 0)));
     world.succeeded(abort);
     assert_eq!(world.session.identity(), Some(identity(11, 0)));
     // Only that once.
     world.begin();
     world.join(0);
     world.end(Ending::Abort);
-    world.answer("EndTxn", Answer::Ok);
+    world.answer("EndTxn", TransactionResponse::Ok);
 }
 
 #[test]
@@ -381,7 +386,7 @@ fn an_end_that_is_refused_is_reached_by_a_new_epoch() {
     assert!(matches!(world.error(commit), TransactionError::MustAbort { .. }));
     let abort = world.end(Ending::Abort);
     world.refuse("EndTxn", ErrorCode::TransactionAbortable);
-    world.answer("InitProducerId", Answer::Identity(identity(9, 2)));
+    world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 2)));
     world.succeeded(abort);
 }
 
@@ -418,7 +423,7 @@ fn one_partition_that_is_denied_spoils_the_transaction_not_the_producer() {
     world.begin();
     world.put(Input::AddPartition(t(0)));
     let codes = [(t(0), ErrorCode::OperationNotAttempted)].into();
-    world.answer("AddPartitionsToTxn", Answer::Partitions(codes));
+    world.answer("AddPartitionsToTxn", TransactionResponse::Partitions(codes));
     assert!(world.session.refusal().expect("one").to_string().contains("OPERATION_NOT_ATTEMPTED"));
 
     let mut world = World::ready(false);
@@ -429,7 +434,7 @@ fn one_partition_that_is_denied_spoils_the_transaction_not_the_producer() {
     world.put(Input::AddPartition(t(2)));
     world.answer("AddPartitionsToTxn", {
         let codes = [(t(1), ErrorCode::TopicAuthorizationFailed)];
-        Answer::Partitions(codes.into())
+        TransactionResponse::Partitions(codes.into())
     });
     let error = world.session.refusal().expect("one").to_string();
     assert!(error.contains("t-1") && error.contains("TOPIC_AUTHORIZATION_FAILED"), "{error}");
@@ -440,7 +445,7 @@ fn a_partition_that_the_answer_leaves_out_is_added_again() {
     let mut world = World::ready(false);
     world.begin();
     world.put(Input::AddPartition(t(0)));
-    world.answer("AddPartitionsToTxn", Answer::Partitions([].into()));
+    world.answer("AddPartitionsToTxn", TransactionResponse::Partitions([].into()));
     assert_eq!(world.joined, []);
     world.pass(BACKOFF);
     world.answer("AddPartitionsToTxn", good(&[0]));

@@ -1,7 +1,7 @@
 //! The encoded offsets of a transaction, checked with the protocol's codec.
 
 use monedula_engine::group::TopicIds;
-use monedula_engine::transaction::{Answer, Call, GroupMetadata, SessionConfig};
+use monedula_engine::transaction::{Call, GroupMetadata, SessionConfig, TransactionResponse};
 use monedula_protocol::api::ApiKey;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame::{decode_request_body, decode_request_header, encode_response};
@@ -68,7 +68,7 @@ fn a_version_carries_names_or_ids_and_its_answer_is_that_of_the_partitions() {
         let response = TxnOffsetCommitResponse { topics, ..Default::default() };
         let frame = encode_response::<TxnOffsetCommitRequest<'_>>(&response, version, CORRELATION).expect("it encodes");
         let answer = call.decode(&setup(), &frame[4..], version).expect("it decodes").expect("no error");
-        let Answer::Partitions(codes) = answer else { panic!("{answer:?}") };
+        let TransactionResponse::Partitions(codes) = answer else { panic!("{answer:?}") };
         assert_eq!((codes[&t(0)], codes[&t(1)]), (ErrorCode::None, ErrorCode::UnknownTopicId), "{version}");
     }
 }

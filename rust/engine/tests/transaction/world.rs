@@ -7,8 +7,8 @@ use monedula_engine::backoff::Backoff;
 use monedula_engine::group::CommitOffset;
 use monedula_engine::produce::{Identity, SendFault};
 use monedula_engine::transaction::{
-    Answer, Call, CallFailure, CallId, Ending, GroupMetadata, Input, Output, ProducerSession, SessionConfig,
-    SessionEvent, Target, Ticket, TransactionError, TransactionState,
+    Call, CallFailure, CallId, Ending, GroupMetadata, Input, Output, ProducerSession, SessionConfig, SessionEvent,
+    Target, Ticket, TransactionError, TransactionResponse, TransactionState,
 };
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
@@ -100,7 +100,7 @@ impl World {
         world.put(Input::TransactionVersion2(version2));
         world.init();
         world.find();
-        world.answer("InitProducerId", Answer::Identity(identity(9, 0)));
+        world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 0)));
         assert_eq!(world.session.state(), TransactionState::Ready);
         world
     }
@@ -199,7 +199,7 @@ impl World {
         assert!(self.calls.is_empty(), "{:?}", self.calls);
     }
 
-    pub(crate) fn answer(&mut self, api: &str, answer: Answer) -> Call {
+    pub(crate) fn answer(&mut self, api: &str, answer: TransactionResponse) -> Call {
         let (id, _, call) = self.call(api);
         self.put(Input::Answer { id, outcome: Ok(answer) });
         call
@@ -237,23 +237,23 @@ impl World {
     }
 }
 
-pub(crate) fn coordinator(node_id: i32) -> Answer {
-    Answer::Coordinator { node_id, host: "h".into(), port: 9092 }
+pub(crate) fn coordinator(node_id: i32) -> TransactionResponse {
+    TransactionResponse::Coordinator { node_id, host: "h".into(), port: 9092 }
 }
 
 /// An answer without an error for these partitions of `t`.
-pub(crate) fn good(partitions: &[i32]) -> Answer {
-    Answer::Partitions(partitions.iter().map(|partition| (t(*partition), ErrorCode::None)).collect())
+pub(crate) fn good(partitions: &[i32]) -> TransactionResponse {
+    TransactionResponse::Partitions(partitions.iter().map(|partition| (t(*partition), ErrorCode::None)).collect())
 }
 
 /// The answer to this call with an error.
-pub(crate) fn refusal(call: &Call, code: ErrorCode) -> Result<Answer, CallFailure> {
+pub(crate) fn refusal(call: &Call, code: ErrorCode) -> Result<TransactionResponse, CallFailure> {
     match call {
         Call::AddPartitionsToTxn { partitions, .. } => {
-            Ok(Answer::Partitions(partitions.iter().map(|partition| (partition.clone(), code)).collect()))
+            Ok(TransactionResponse::Partitions(partitions.iter().map(|partition| (partition.clone(), code)).collect()))
         }
         Call::TxnOffsetCommit { offsets, .. } => {
-            Ok(Answer::Partitions(offsets.keys().map(|partition| (partition.clone(), code)).collect()))
+            Ok(TransactionResponse::Partitions(offsets.keys().map(|partition| (partition.clone(), code)).collect()))
         }
         _ => Err(CallFailure::Code(code, None)),
     }

@@ -10,21 +10,15 @@ api! {
 
     /// Adds a group's partition of `__consumer_offsets` to a transaction, before the producer commits offsets in it.
     request AddOffsetsToTxnRequest<'a> {
-        /// The transactional id.
         transactional_id: &'a str, 0..;
-        /// The producer id.
         producer_id: i64, 0..;
-        /// The producer epoch.
         producer_epoch: i16, 0..;
-        /// The group id.
         group_id: &'a str, 0..;
     }
 
     /// The result.
     response AddOffsetsToTxnResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
-        /// The error, or 0.
         error_code: i16, 0..;
     }
 }

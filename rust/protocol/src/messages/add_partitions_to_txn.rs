@@ -12,71 +12,52 @@ api! {
 
     /// Adds partitions to transactions, before the producer writes to them.
     request AddPartitionsToTxnRequest<'a> {
-        /// The transactions, from version 4.
         transactions: Vec<AddPartitionsToTxnTransaction<'a>>, 4..;
-        /// The transactional id, up to version 3.
         v3_and_below_transactional_id: &'a str, 0..=3;
-        /// The producer id, up to version 3.
         v3_and_below_producer_id: i64, 0..=3;
-        /// The producer epoch, up to version 3.
         v3_and_below_producer_epoch: i16, 0..=3;
-        /// The topics to add, up to version 3.
         v3_and_below_topics: Vec<AddPartitionsToTxnTopic<'a>>, 0..=3;
     }
 
     /// The result for each partition.
     response AddPartitionsToTxnResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The error of the whole request, or 0, from version 4.
         error_code: i16, 4.., ignorable;
-        /// The transactions, from version 4.
         results_by_transaction: Vec<AddPartitionsToTxnResult<'a>>, 4..;
-        /// The topics, up to version 3.
         results_by_topic_v3_and_below: Vec<AddPartitionsToTxnTopicResult<'a>>, 0..=3;
     }
 
     /// A transaction to add to.
     struct AddPartitionsToTxnTransaction<'a> {
-        /// The transactional id.
         transactional_id: &'a str, 4..;
-        /// The producer id.
         producer_id: i64, 4..;
-        /// The producer epoch.
         producer_epoch: i16, 4..;
         /// True to have the coordinator only verify that the partitions are in the transaction, without adding them.
         verify_only: bool, 4..;
-        /// The topics.
         topics: Vec<AddPartitionsToTxnTopic<'a>>, 4..;
     }
 
     /// A topic to add.
     struct AddPartitionsToTxnTopic<'a> {
-        /// The topic's name.
         name: &'a str, 0..;
-        /// The topic's partitions.
         partitions: Vec<i32>, 0..;
     }
 
     /// The result for one transaction.
     struct AddPartitionsToTxnResult<'a> {
-        /// The transactional id.
         transactional_id: &'a str, 4..;
-        /// The topics.
         topic_results: Vec<AddPartitionsToTxnTopicResult<'a>>, 4..;
     }
 
     /// The result for one topic.
     struct AddPartitionsToTxnTopicResult<'a> {
-        /// The topic's name.
         name: &'a str, 0..;
-        /// The topic's partitions.
         results_by_partition: Vec<AddPartitionsToTxnPartitionResult<'a>>, 0..;
     }
 
     /// The result for one partition.
     struct AddPartitionsToTxnPartitionResult<'a> {
-        /// The partition's index.
         partition_index: i32, 0..;
         /// The error, or 0; OPERATION_NOT_ATTEMPTED if the partition was not added because of another partition's
         /// error.

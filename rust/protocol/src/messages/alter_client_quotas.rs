@@ -17,7 +17,6 @@ api! {
 
     /// The result for each entity.
     response AlterClientQuotasResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The entities.
         entries: Vec<AlterClientQuotasEntryResponse<'a>>, 0..;
@@ -25,7 +24,6 @@ api! {
 
     /// An entity to change.
     struct AlterClientQuotasEntry<'a> {
-        /// The entity.
         entity: Vec<AlterClientQuotasEntity<'a>>, 0..;
         /// The changes.
         ops: Vec<AlterClientQuotasOp<'a>>, 0..;
@@ -33,7 +31,6 @@ api! {
 
     /// The name of an entity for one entity type, in the request and in the response.
     struct AlterClientQuotasEntity<'a> {
-        /// The type.
         entity_type: &'a str, 0..;
         /// The name; `None` for the default entity.
         entity_name: Option<&'a str>, 0.., nullable 0..;
@@ -51,11 +48,8 @@ api! {
 
     /// The result for one entity.
     struct AlterClientQuotasEntryResponse<'a> {
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
-        /// The entity.
         entity: Vec<AlterClientQuotasEntity<'a>>, 0..;
     }
 }

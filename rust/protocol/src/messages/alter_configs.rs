@@ -10,7 +10,6 @@ api! {
 
     /// Replaces all configs of resources.
     request AlterConfigsRequest<'a> {
-        /// The resources.
         resources: Vec<AlterConfigsResource<'a>>, 0..;
         /// True to have the request only validated, without changes.
         validate_only: bool, 0..;
@@ -18,7 +17,6 @@ api! {
 
     /// The result for each resource.
     response AlterConfigsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The resources.
         responses: Vec<AlterConfigsResourceResponse<'a>>, 0..;
@@ -26,7 +24,6 @@ api! {
 
     /// A resource to change.
     struct AlterConfigsResource<'a> {
-        /// The resource's type.
         resource_type: i8, 0..;
         /// The resource's name. For brokers this is the broker id, or empty for all brokers.
         resource_name: &'a str, 0..;
@@ -36,21 +33,15 @@ api! {
 
     /// A config.
     struct AlterableConfig<'a> {
-        /// The config's name.
         name: &'a str, 0..;
-        /// The config's value.
         value: Option<&'a str>, 0.., nullable 0..;
     }
 
     /// The result for one resource.
     struct AlterConfigsResourceResponse<'a> {
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
-        /// The resource's type.
         resource_type: i8, 0..;
-        /// The resource's name.
         resource_name: &'a str, 0..;
     }
 }

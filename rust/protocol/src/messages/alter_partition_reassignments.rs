@@ -13,19 +13,16 @@ api! {
         timeout_ms: i32 = 60_000, 0..;
         /// True if the number of a partition's replicas may change.
         allow_replication_factor_change: bool = true, 1..;
-        /// The topics.
         topics: Vec<ReassignableTopic<'a>>, 0..;
     }
 
     /// The result for each partition.
     response AlterPartitionReassignmentsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The request's `allow_replication_factor_change`.
         allow_replication_factor_change: bool = true, 1.., ignorable;
         /// The top-level error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
         /// The topics.
         responses: Vec<ReassignableTopicResponse<'a>>, 0..;
@@ -33,15 +30,12 @@ api! {
 
     /// Partitions of a topic to move.
     struct ReassignableTopic<'a> {
-        /// The topic's name.
         name: &'a str, 0..;
-        /// The partitions.
         partitions: Vec<ReassignablePartition<'a>>, 0..;
     }
 
     /// A partition to move.
     struct ReassignablePartition<'a> {
-        /// The partition's index.
         partition_index: i32, 0..;
         /// The brokers of the new replicas; `None` cancels a reassignment in progress.
         replicas: Option<Vec<i32>> = None, 0.., nullable 0..;
@@ -49,19 +43,14 @@ api! {
 
     /// The result for one topic.
     struct ReassignableTopicResponse<'a> {
-        /// The topic's name.
         name: &'a str, 0..;
-        /// The topic's partitions.
         partitions: Vec<ReassignablePartitionResponse<'a>>, 0..;
     }
 
     /// The result for one partition.
     struct ReassignablePartitionResponse<'a> {
-        /// The partition's index.
         partition_index: i32, 0..;
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
     }
 }

@@ -13,7 +13,6 @@ api! {
 
     /// The result for each replica.
     response AlterReplicaLogDirsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1..;
         /// The topics.
         results: Vec<AlterReplicaLogDirTopicResult<'a>>, 1..;
@@ -23,31 +22,24 @@ api! {
     struct AlterReplicaLogDir<'a> {
         /// The directory's absolute path.
         path: &'a str, 1..;
-        /// The topics.
         topics: Vec<AlterReplicaLogDirTopic<'a>>, 1..;
     }
 
     /// Partitions of a topic to move.
     struct AlterReplicaLogDirTopic<'a> {
-        /// The topic's name.
         name: &'a str, 1..;
-        /// The partitions.
         partitions: Vec<i32>, 1..;
     }
 
     /// The result for one topic.
     struct AlterReplicaLogDirTopicResult<'a> {
-        /// The topic's name.
         topic_name: &'a str, 1..;
-        /// The topic's partitions.
         partitions: Vec<AlterReplicaLogDirPartitionResult<'a>>, 1..;
     }
 
     /// The result for one partition.
     struct AlterReplicaLogDirPartitionResult<'a> {
-        /// The partition's index.
         partition_index: i32, 1..;
-        /// The error, or 0.
         error_code: i16, 1..;
     }
 }

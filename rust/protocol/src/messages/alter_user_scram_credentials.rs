@@ -18,9 +18,7 @@ api! {
 
     /// The result for each user.
     response AlterUserScramCredentialsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
-        /// The users.
         results: Vec<AlterUserScramCredentialsResult<'a>>, 0..;
     }
 
@@ -28,7 +26,6 @@ api! {
     struct ScramCredentialDeletion<'a> {
         /// The user.
         name: &'a str, 0..;
-        /// The mechanism.
         mechanism: i8, 0..;
     }
 
@@ -36,11 +33,9 @@ api! {
     struct ScramCredentialUpsertion<'a> {
         /// The user.
         name: &'a str, 0..;
-        /// The mechanism.
         mechanism: i8, 0..;
         /// The number of iterations of PBKDF2.
         iterations: i32, 0..;
-        /// The salt.
         salt: SecretBytes<'a>, 0..;
         /// The password after salt and iterations: `SaltedPassword` of RFC 5802.
         salted_password: SecretBytes<'a>, 0..;
@@ -48,11 +43,8 @@ api! {
 
     /// The result for one user.
     struct AlterUserScramCredentialsResult<'a> {
-        /// The user.
         user: &'a str, 0..;
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
     }
 }

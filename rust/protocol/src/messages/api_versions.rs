@@ -26,11 +26,9 @@ api! {
 
     /// The APIs and features of the broker.
     response ApiVersionsResponse<'a> {
-        /// The error, or 0.
         error_code: i16, 0..;
         /// The APIs that the broker supports.
         api_keys: Vec<ApiVersion<'a>>, 0..;
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1.., ignorable;
         /// The features that the broker supports.
         supported_features: Vec<SupportedFeatureKey<'a>>, 3.., tag 0, ignorable;
@@ -44,7 +42,6 @@ api! {
 
     /// The versions of one API.
     struct ApiVersion<'a> {
-        /// The API key.
         api_key: i16, 0..;
         /// The API's lowest version.
         min_version: i16, 0..;
@@ -54,7 +51,6 @@ api! {
 
     /// The versions of a feature that the broker supports.
     struct SupportedFeatureKey<'a> {
-        /// The feature.
         name: &'a str, 3..;
         /// The feature's lowest version.
         min_version: i16, 3..;
@@ -64,7 +60,6 @@ api! {
 
     /// The finalized levels of one feature.
     struct FinalizedFeatureKey<'a> {
-        /// The feature.
         name: &'a str, 3..;
         /// The feature's highest level.
         max_version_level: i16, 3..;

@@ -11,7 +11,6 @@ api! {
 
     /// Describes groups of the consumer protocol.
     request ConsumerGroupDescribeRequest<'a> {
-        /// The groups.
         group_ids: Vec<&'a str>, 0..;
         /// True to include the operations that the client is authorized to perform on each group.
         include_authorized_operations: bool, 0..;
@@ -19,7 +18,6 @@ api! {
 
     /// The groups.
     response ConsumerGroupDescribeResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The groups of the request.
         groups: Vec<DescribedGroup<'a>>, 0..;
@@ -27,11 +25,8 @@ api! {
 
     /// A group.
     struct DescribedGroup<'a> {
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str> = None, 0.., nullable 0..;
-        /// The group's id.
         group_id: &'a str, 0..;
         /// The group's state, such as `Stable`; empty with an error.
         group_state: &'a str, 0..;
@@ -41,7 +36,6 @@ api! {
         assignment_epoch: i32, 0..;
         /// The assignor in use.
         assignor_name: &'a str, 0..;
-        /// The group's members.
         members: Vec<Member<'a>>, 0..;
         /// The operations that the client is authorized to perform, a bit for each; `i32::MIN` if not requested.
         authorized_operations: i32 = i32::MIN, 0..;
@@ -49,13 +43,11 @@ api! {
 
     /// A member.
     struct Member<'a> {
-        /// The member's id.
         member_id: &'a str, 0..;
         /// The group instance id of a static member; `None` for a dynamic one.
         instance_id: Option<&'a str> = None, 0.., nullable 0..;
         /// The member's rack, if any.
         rack_id: Option<&'a str> = None, 0.., nullable 0..;
-        /// The member's epoch.
         member_epoch: i32, 0..;
         /// The client id that it joined with.
         client_id: &'a str, 0..;
@@ -67,7 +59,6 @@ api! {
         subscribed_topic_regex: Option<&'a str> = None, 0.., nullable 0..;
         /// The current assignment.
         assignment: Assignment<'a>, 0..;
-        /// The target assignment.
         target_assignment: Assignment<'a>, 0..;
         /// 0 for a member with the classic protocol, 1 for one with the consumer protocol, -1 if not known.
         member_type: i8 = -1, 1.., ignorable;
@@ -75,17 +66,13 @@ api! {
 
     /// Partitions of a topic.
     struct TopicPartitions<'a> {
-        /// The topic's id.
         topic_id: Uuid, 0..;
-        /// The topic's name.
         topic_name: &'a str, 0..;
-        /// The partitions.
         partitions: Vec<i32>, 0..;
     }
 
     /// Partitions of a member.
     struct Assignment<'a> {
-        /// The partitions.
         topic_partitions: Vec<TopicPartitions<'a>>, 0..;
     }
 }

@@ -12,7 +12,6 @@ api! {
 
     /// Keeps a member alive, and sends what has changed since its last heartbeat.
     request ConsumerGroupHeartbeatRequest<'a> {
-        /// The group id.
         group_id: &'a str, 0..;
         /// The member id, which stays the same as long as the member lives. In version 0, empty to join.
         member_id: &'a str, 0..;
@@ -38,17 +37,11 @@ api! {
 
     /// The member's epoch, heartbeat interval and assignment.
     response ConsumerGroupHeartbeatResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str> = None, 0.., nullable 0..;
-        /// The member's id.
         member_id: Option<&'a str> = None, 0.., nullable 0..;
-        /// The member's epoch.
         member_epoch: i32, 0..;
-        /// The heartbeat interval in milliseconds.
         heartbeat_interval_ms: i32, 0..;
         /// The assignment; `None` if it has not changed.
         assignment: Option<Assignment<'a>> = None, 0.., nullable 0..;
@@ -56,9 +49,7 @@ api! {
 
     /// Partitions of a topic.
     struct TopicPartitions<'a> {
-        /// The topic's id.
         topic_id: Uuid, 0..;
-        /// The partitions.
         partitions: Vec<i32>, 0..;
     }
 

@@ -12,7 +12,6 @@ message! {
     /// its target assignment (6).
     ConsumerGroupKey<'a>, versions 3..=6;
 
-    /// The group id.
     group_id: &'a str, 0..;
 }
 
@@ -20,9 +19,7 @@ message! {
     /// The key of a member's subscription (version 5), of its target assignment (7), and of its current assignment (8).
     ConsumerGroupMemberKey<'a>, versions 5..=8;
 
-    /// The group id.
     group_id: &'a str, 0..;
-    /// The member id.
     member_id: &'a str, 0..;
 }
 
@@ -30,9 +27,7 @@ message! {
     /// The key of a regular expression to which members subscribe.
     ConsumerGroupRegularExpressionKey<'a>, versions 16..=16;
 
-    /// The group id.
     group_id: &'a str, 0..;
-    /// The regular expression.
     regular_expression: &'a str, 0..;
 }
 
@@ -40,7 +35,6 @@ message! {
     /// A group.
     ConsumerGroupMetadataValue<'a>, versions 0..=0, flexible 0..;
 
-    /// The group's epoch.
     epoch: i32, 0..;
     /// A hash over the metadata of the subscribed topics. If it changes, the coordinator raises the group epoch.
     metadata_hash: i64, 0.., tag 0;
@@ -73,7 +67,6 @@ message! {
 structure! {
     /// A member with the classic protocol in a group of the consumer protocol.
     ClassicMemberMetadata<'a> {
-        /// The session timeout in milliseconds.
         session_timeout_ms: i32, 0..;
         /// The protocols that it supports.
         supported_protocols: Vec<ClassicProtocol<'a>>, 0..;
@@ -104,16 +97,13 @@ message! {
     /// A member's target assignment.
     ConsumerGroupTargetAssignmentMemberValue<'a>, versions 0..=0, flexible 0..;
 
-    /// The partitions.
     topic_partitions: Vec<TargetPartitions<'a>>, 0..;
 }
 
 structure! {
     /// Partitions of a topic.
     TargetPartitions<'a> {
-        /// The topic.
         topic_id: Uuid, 0..;
-        /// The partitions.
         partitions: Vec<i32>, 0..;
     }
 }
@@ -122,13 +112,11 @@ message! {
     /// A member's current assignment.
     ConsumerGroupCurrentMemberAssignmentValue<'a>, versions 0..=0, flexible 0..;
 
-    /// The member's epoch.
     member_epoch: i32, 0..;
     /// The member epoch before that. A member that missed a response still sends it.
     previous_member_epoch: i32, 0..;
     /// Kafka's number of the member's state in the reconciliation with its target assignment.
     state: i8, 0..;
-    /// The partitions assigned to the member.
     assigned_partitions: Vec<CurrentPartitions<'a>>, 0..;
     /// The partitions that the member must revoke and has not released yet.
     partitions_pending_revocation: Vec<CurrentPartitions<'a>>, 0..;
@@ -137,9 +125,7 @@ message! {
 structure! {
     /// Partitions of a topic.
     CurrentPartitions<'a> {
-        /// The topic.
         topic_id: Uuid, 0..;
-        /// The partitions.
         partitions: Vec<i32>, 0..;
         /// The member epoch at which each partition was assigned (KIP-1251).
         assignment_epochs: Vec<i32>, 0.., tag 0;
@@ -150,7 +136,6 @@ message! {
     /// The topics that match a regular expression.
     ConsumerGroupRegularExpressionValue<'a>, versions 0..=0, flexible 0..;
 
-    /// The topics.
     topics: Vec<&'a str>, 0..;
     /// The version of the metadata image against which the topics were matched.
     version: i64, 0..;

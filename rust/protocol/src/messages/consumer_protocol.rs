@@ -17,7 +17,6 @@ message! {
     /// A member's subscription, sent in JoinGroup.
     ConsumerProtocolSubscription<'a>, versions 0..=3;
 
-    /// The topics.
     topics: Vec<&'a str>, 0..;
     /// Data of the member's assignor for the leader.
     user_data: Option<&'a [u8]> = None, 0.., nullable 0..;
@@ -33,7 +32,6 @@ message! {
     /// A member's assignment, received in SyncGroup.
     ConsumerProtocolAssignment<'a>, versions 0..=3;
 
-    /// The partitions.
     assigned_partitions: Vec<TopicPartition<'a>>, 0..;
     /// Data of the leader's assignor for the member.
     user_data: Option<&'a [u8]> = None, 0.., nullable 0..;
@@ -91,7 +89,6 @@ message! {
 structure! {
     /// A topic and its number of partitions.
     TopicSize<'a> {
-        /// The topic's name.
         topic: &'a str, 0..;
         /// The topic's number of partitions.
         partitions: i32, 0..;
@@ -125,9 +122,7 @@ structure! {
 structure! {
     /// Partitions of a topic.
     TopicPartition<'a> {
-        /// The topic's name.
         topic: &'a str, 0..;
-        /// The partitions.
         partitions: Vec<i32>, 0..;
     }
 }

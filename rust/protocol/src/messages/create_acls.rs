@@ -10,13 +10,11 @@ api! {
 
     /// Creates ACLs.
     request CreateAclsRequest<'a> {
-        /// The ACLs.
         creations: Vec<AclCreation<'a>>, 0..;
     }
 
     /// The result for each ACL.
     response CreateAclsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The results, in the order of the request.
         results: Vec<AclCreationResult<'a>>, 0..;
@@ -24,27 +22,20 @@ api! {
 
     /// An ACL to create.
     struct AclCreation<'a> {
-        /// The type of the resource.
         resource_type: i8, 0..;
-        /// The name of the resource.
         resource_name: &'a str, 0..;
-        /// The pattern type.
         resource_pattern_type: i8 = 3, 1..;
         /// The principal, as in `User:anna`.
         principal: &'a str, 0..;
         /// The host; `*` for all.
         host: &'a str, 0..;
-        /// The operation.
         operation: i8, 0..;
-        /// The permission type.
         permission_type: i8, 0..;
     }
 
     /// The result for one ACL.
     struct AclCreationResult<'a> {
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
     }
 }

@@ -23,15 +23,12 @@ api! {
 
     /// The token.
     response CreateDelegationTokenResponse<'a> {
-        /// The error, or 0.
         error_code: i16, 0..;
         /// The type of the owner's principal.
         principal_type: &'a str, 0..;
         /// The name of the owner's principal.
         principal_name: &'a str, 0..;
-        /// The type of the requester's principal.
         token_requester_principal_type: &'a str, 3..;
-        /// The name of the requester's principal.
         token_requester_principal_name: &'a str, 3..;
         /// The time at which the token was issued, in milliseconds since the epoch.
         issue_timestamp_ms: i64, 0..;
@@ -39,19 +36,15 @@ api! {
         expiry_timestamp_ms: i64, 0..;
         /// The time until which the token can be renewed, in milliseconds since the epoch.
         max_timestamp_ms: i64, 0..;
-        /// The token's id.
         token_id: &'a str, 0..;
         /// The HMAC, in base64 the token's password.
         hmac: SecretBytes<'a>, 0..;
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
     }
 
     /// A principal that may renew the token.
     struct CreatableRenewers<'a> {
-        /// The type of the principal.
         principal_type: &'a str, 0..;
-        /// The principal's name.
         principal_name: &'a str, 0..;
     }
 }

@@ -10,7 +10,6 @@ api! {
 
     /// Adds partitions to topics.
     request CreatePartitionsRequest<'a> {
-        /// The topics.
         topics: Vec<CreatePartitionsTopic<'a>>, 0..;
         /// The longest time that the broker waits for the partitions to exist, in milliseconds.
         timeout_ms: i32, 0..;
@@ -20,7 +19,6 @@ api! {
 
     /// The result for each topic.
     response CreatePartitionsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The topics.
         results: Vec<CreatePartitionsTopicResult<'a>>, 0..;
@@ -28,7 +26,6 @@ api! {
 
     /// A topic to which to add partitions.
     struct CreatePartitionsTopic<'a> {
-        /// The topic's name.
         name: &'a str, 0..;
         /// The new total number of partitions.
         count: i32, 0..;
@@ -44,11 +41,8 @@ api! {
 
     /// The result for one topic.
     struct CreatePartitionsTopicResult<'a> {
-        /// The topic's name.
         name: &'a str, 0..;
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str> = None, 0.., nullable 0..;
     }
 }

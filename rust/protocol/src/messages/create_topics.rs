@@ -12,7 +12,6 @@ api! {
 
     /// Creates topics.
     request CreateTopicsRequest<'a> {
-        /// The topics.
         topics: Vec<CreatableTopic<'a>>, 0..;
         /// The longest time that the broker waits for the topics to exist, in milliseconds.
         timeout_ms: i32 = 60_000, 0..;
@@ -22,15 +21,12 @@ api! {
 
     /// The result for each topic.
     response CreateTopicsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 2.., ignorable;
-        /// The topics.
         topics: Vec<CreatableTopicResult<'a>>, 0..;
     }
 
     /// A topic to create.
     struct CreatableTopic<'a> {
-        /// The topic's name.
         name: &'a str, 0..;
         /// The number of partitions; -1 with assignments, and from version 4 also for the broker's default.
         num_partitions: i32, 0..;
@@ -45,7 +41,6 @@ api! {
 
     /// The brokers of a partition's replicas.
     struct CreatableReplicaAssignment<'a> {
-        /// The partition's index.
         partition_index: i32, 0..;
         /// The brokers; the first is the preferred leader.
         broker_ids: Vec<i32>, 0..;
@@ -53,21 +48,15 @@ api! {
 
     /// A config of a topic to create.
     struct CreatableTopicConfig<'a> {
-        /// The config's name.
         name: &'a str, 0..;
-        /// The config's value.
         value: Option<&'a str>, 0.., nullable 0..;
     }
 
     /// The result for one topic.
     struct CreatableTopicResult<'a> {
-        /// The topic's name.
         name: &'a str, 0..;
-        /// The topic's id.
         topic_id: Uuid, 7.., ignorable;
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 1.., nullable 0.., ignorable;
         /// The error that explains why the numbers of partitions and replicas and the configs are missing, or 0.
         topic_config_error_code: i16, 5.., tag 0, ignorable;
@@ -81,7 +70,6 @@ api! {
 
     /// A config of a created topic.
     struct CreatableTopicConfigs<'a> {
-        /// The config's name.
         name: &'a str, 5..;
         /// The value; `None` if it is sensitive.
         value: Option<&'a str>, 5.., nullable 5..;

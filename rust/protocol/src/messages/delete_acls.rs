@@ -10,13 +10,11 @@ api! {
 
     /// Deletes the ACLs that filters match.
     request DeleteAclsRequest<'a> {
-        /// The filters.
         filters: Vec<DeleteAclsFilter<'a>>, 0..;
     }
 
     /// The result for each filter.
     response DeleteAclsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The results, in the order of the request.
         filter_results: Vec<DeleteAclsFilterResult<'a>>, 0..;
@@ -24,27 +22,21 @@ api! {
 
     /// A filter.
     struct DeleteAclsFilter<'a> {
-        /// The type of the resources.
         resource_type_filter: i8, 0..;
         /// The name of the resources; `None` for all.
         resource_name_filter: Option<&'a str>, 0.., nullable 0..;
-        /// The pattern type.
         pattern_type_filter: i8 = 3, 1..;
         /// The principal; `None` for all.
         principal_filter: Option<&'a str>, 0.., nullable 0..;
         /// The host; `None` for all.
         host_filter: Option<&'a str>, 0.., nullable 0..;
-        /// The operation.
         operation: i8, 0..;
-        /// The permission type.
         permission_type: i8, 0..;
     }
 
     /// The result for one filter.
     struct DeleteAclsFilterResult<'a> {
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
         /// The ACLs that matched.
         matching_acls: Vec<DeleteAclsMatchingAcl<'a>>, 0..;
@@ -52,23 +44,14 @@ api! {
 
     /// An ACL that matched: it was deleted unless it has an error.
     struct DeleteAclsMatchingAcl<'a> {
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
-        /// The type of the resource.
         resource_type: i8, 0..;
-        /// The name of the resource.
         resource_name: &'a str, 0..;
-        /// The pattern type.
         pattern_type: i8 = 3, 1..;
-        /// The principal.
         principal: &'a str, 0..;
-        /// The host.
         host: &'a str, 0..;
-        /// The operation.
         operation: i8, 0..;
-        /// The permission type.
         permission_type: i8, 0..;
     }
 }

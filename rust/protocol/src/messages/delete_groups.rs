@@ -10,21 +10,17 @@ api! {
 
     /// Deletes groups without members, and their offsets.
     request DeleteGroupsRequest<'a> {
-        /// The groups.
         groups_names: Vec<&'a str>, 0..;
     }
 
     /// The result for each group.
     response DeleteGroupsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
-        /// The groups.
         results: Vec<DeletableGroupResult<'a>>, 0..;
     }
 
     /// The result for one group.
     struct DeletableGroupResult<'a> {
-        /// The group's id.
         group_id: &'a str, 0..;
         /// The error, or 0; NON_EMPTY_GROUP if the group has members.
         error_code: i16, 0..;

@@ -9,7 +9,6 @@ api! {
 
     /// Deletes records by moving the log start offset forward.
     request DeleteRecordsRequest<'a> {
-        /// The topics.
         topics: Vec<DeleteRecordsTopic<'a>>, 0..;
         /// The longest time that the broker waits for the replicas, in milliseconds.
         timeout_ms: i32, 0..;
@@ -17,23 +16,18 @@ api! {
 
     /// The new log start offsets.
     response DeleteRecordsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
-        /// The topics.
         topics: Vec<DeleteRecordsTopicResult<'a>>, 0..;
     }
 
     /// A topic to delete records of.
     struct DeleteRecordsTopic<'a> {
-        /// The topic's name.
         name: &'a str, 0..;
-        /// The topic's partitions.
         partitions: Vec<DeleteRecordsPartition<'a>>, 0..;
     }
 
     /// A partition to delete records of.
     struct DeleteRecordsPartition<'a> {
-        /// The partition's index.
         partition_index: i32, 0..;
         /// The first offset to keep; -1 for the high watermark.
         offset: i64, 0..;
@@ -41,19 +35,15 @@ api! {
 
     /// The result for one topic.
     struct DeleteRecordsTopicResult<'a> {
-        /// The topic's name.
         name: &'a str, 0..;
-        /// The topic's partitions.
         partitions: Vec<DeleteRecordsPartitionResult<'a>>, 0..;
     }
 
     /// The result for one partition.
     struct DeleteRecordsPartitionResult<'a> {
-        /// The partition's index.
         partition_index: i32, 0..;
         /// The low watermark: the lowest log start offset of all live replicas; or -1.
         low_watermark: i64, 0..;
-        /// The error, or 0.
         error_code: i16, 0..;
     }
 }

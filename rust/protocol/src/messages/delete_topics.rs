@@ -12,9 +12,7 @@ api! {
 
     /// Deletes topics.
     request DeleteTopicsRequest<'a> {
-        /// The topics, from version 6.
         topics: Vec<DeleteTopicState<'a>>, 6..;
-        /// The topics' names, up to version 5.
         topic_names: Vec<&'a str>, 0..=5, ignorable;
         /// The longest time that the broker waits for the topics to be deleted, in milliseconds.
         timeout_ms: i32, 0..;
@@ -22,9 +20,7 @@ api! {
 
     /// The result for each topic.
     response DeleteTopicsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1.., ignorable;
-        /// The topics.
         responses: Vec<DeletableTopicResult<'a>>, 0..;
     }
 
@@ -40,11 +36,8 @@ api! {
     struct DeletableTopicResult<'a> {
         /// The topic's name; `None` for an id that no topic has, or whose name the client is not authorized to see.
         name: Option<&'a str>, 0.., nullable 6..;
-        /// The topic's id.
         topic_id: Uuid, 6.., ignorable;
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str> = None, 5.., nullable 5.., ignorable;
     }
 }

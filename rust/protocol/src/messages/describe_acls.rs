@@ -16,29 +16,22 @@ api! {
 
     /// Describes the ACLs that a filter matches.
     request DescribeAclsRequest<'a> {
-        /// The type of the resources.
         resource_type_filter: i8, 0..;
         /// The name of the resources; `None` for all.
         resource_name_filter: Option<&'a str>, 0.., nullable 0..;
-        /// The pattern type.
         pattern_type_filter: i8 = 3, 1..;
         /// The principal; `None` for all.
         principal_filter: Option<&'a str>, 0.., nullable 0..;
         /// The host; `None` for all.
         host_filter: Option<&'a str>, 0.., nullable 0..;
-        /// The operation.
         operation: i8, 0..;
-        /// The permission type.
         permission_type: i8, 0..;
     }
 
     /// The ACLs.
     response DescribeAclsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
         /// The resources that have ACLs.
         resources: Vec<DescribeAclsResource<'a>>, 0..;
@@ -46,13 +39,9 @@ api! {
 
     /// A resource, or a pattern of names of resources.
     struct DescribeAclsResource<'a> {
-        /// The resource's type.
         resource_type: i8, 0..;
-        /// The resource's name.
         resource_name: &'a str, 0..;
-        /// The pattern type.
         pattern_type: i8 = 3, 1..;
-        /// The resource's ACLs.
         acls: Vec<AclDescription<'a>>, 0..;
     }
 
@@ -62,9 +51,7 @@ api! {
         principal: &'a str, 0..;
         /// The host; `*` for all.
         host: &'a str, 0..;
-        /// The operation.
         operation: i8, 0..;
-        /// The permission type.
         permission_type: i8, 0..;
     }
 }

@@ -20,11 +20,8 @@ api! {
 
     /// The quotas.
     response DescribeClientQuotasResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
         /// The entities; `None` where there is an error.
         entries: Option<Vec<DescribeClientQuotasEntryData<'a>>>, 0.., nullable 0..;
@@ -32,7 +29,6 @@ api! {
 
     /// The condition for one entity type.
     struct DescribeClientQuotasComponentData<'a> {
-        /// The type.
         entity_type: &'a str, 0..;
         /// 0: the name in `r#match`; 1: the default entity; 2: any entity with a name or the default.
         match_type: i8, 0..;
@@ -42,7 +38,6 @@ api! {
 
     /// The quotas of one entity.
     struct DescribeClientQuotasEntryData<'a> {
-        /// The entity.
         entity: Vec<DescribeClientQuotasEntityData<'a>>, 0..;
         /// The entity's quotas.
         values: Vec<DescribeClientQuotasValueData<'a>>, 0..;
@@ -50,7 +45,6 @@ api! {
 
     /// The name of an entity for one entity type.
     struct DescribeClientQuotasEntityData<'a> {
-        /// The type.
         entity_type: &'a str, 0..;
         /// The name; `None` for the default entity.
         entity_name: Option<&'a str>, 0.., nullable 0..;
@@ -60,7 +54,6 @@ api! {
     struct DescribeClientQuotasValueData<'a> {
         /// The quota's name, such as `producer_byte_rate`.
         key: &'a str, 0..;
-        /// The quota's value.
         value: f64, 0..;
     }
 }

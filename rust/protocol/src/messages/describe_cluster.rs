@@ -20,15 +20,12 @@ api! {
 
     /// The nodes.
     response DescribeClusterResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The top-level error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str> = None, 0.., nullable 0..;
         /// The endpoint type of the nodes: 1 brokers, 2 controllers.
         endpoint_type: i8 = 1, 1..;
-        /// The cluster's id.
         cluster_id: &'a str, 0..;
         /// The id of the active controller, or -1. A broker returns any live broker's id instead.
         controller_id: i32 = -1, 0..;

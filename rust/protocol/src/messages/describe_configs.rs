@@ -14,7 +14,6 @@ api! {
 
     /// Describes the configs of resources.
     request DescribeConfigsRequest<'a> {
-        /// The resources.
         resources: Vec<DescribeConfigsResource<'a>>, 0..;
         /// True to include the synonyms of each config: the other sources of its value.
         include_synonyms: bool, 1..;
@@ -24,7 +23,6 @@ api! {
 
     /// The configs.
     response DescribeConfigsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The resources.
         results: Vec<DescribeConfigsResult<'a>>, 0..;
@@ -32,7 +30,6 @@ api! {
 
     /// A resource of the request.
     struct DescribeConfigsResource<'a> {
-        /// The resource's type.
         resource_type: i8, 0..;
         /// The resource's name. For a broker this is the broker id.
         resource_name: &'a str, 0..;
@@ -42,21 +39,15 @@ api! {
 
     /// The configs of one resource.
     struct DescribeConfigsResult<'a> {
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
-        /// The resource's type.
         resource_type: i8, 0..;
-        /// The resource's name.
         resource_name: &'a str, 0..;
-        /// The configs.
         configs: Vec<DescribeConfigsResourceResult<'a>>, 0..;
     }
 
     /// A config.
     struct DescribeConfigsResourceResult<'a> {
-        /// The config's name.
         name: &'a str, 0..;
         /// The value; `None` if it is sensitive.
         value: Option<&'a str>, 0.., nullable 0..;
@@ -81,7 +72,6 @@ api! {
         name: &'a str, 1..;
         /// The value there; `None` if it is sensitive.
         value: Option<&'a str>, 1.., nullable 0..;
-        /// The source.
         source: i8, 1..;
     }
 }

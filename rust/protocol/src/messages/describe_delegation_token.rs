@@ -17,19 +17,14 @@ api! {
 
     /// The tokens.
     response DescribeDelegationTokenResponse<'a> {
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The tokens.
         tokens: Vec<DescribedDelegationToken<'a>>, 0..;
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
     }
 
     /// An owner.
     struct DescribeDelegationTokenOwner<'a> {
-        /// The type of the principal.
         principal_type: &'a str, 0..;
-        /// The owner's name.
         principal_name: &'a str, 0..;
     }
 
@@ -39,9 +34,7 @@ api! {
         principal_type: &'a str, 0..;
         /// The name of the owner's principal.
         principal_name: &'a str, 0..;
-        /// The type of the requester's principal.
         token_requester_principal_type: &'a str, 3..;
-        /// The name of the requester's principal.
         token_requester_principal_name: &'a str, 3..;
         /// The time at which the token was issued, in milliseconds since the epoch.
         issue_timestamp: i64, 0..;
@@ -49,7 +42,6 @@ api! {
         expiry_timestamp: i64, 0..;
         /// The time until which the token can be renewed, in milliseconds since the epoch.
         max_timestamp: i64, 0..;
-        /// The token's id.
         token_id: &'a str, 0..;
         /// The HMAC, in base64 the token's password.
         hmac: SecretBytes<'a>, 0..;
@@ -59,9 +51,7 @@ api! {
 
     /// A principal that may renew the token.
     struct DescribedDelegationTokenRenewer<'a> {
-        /// The type of the principal.
         principal_type: &'a str, 0..;
-        /// The principal's name.
         principal_name: &'a str, 0..;
     }
 }

@@ -11,7 +11,6 @@ api! {
 
     /// Describes classic groups.
     request DescribeGroupsRequest<'a> {
-        /// The groups.
         groups: Vec<&'a str>, 0..;
         /// True to include the operations that the client is authorized to perform on each group.
         include_authorized_operations: bool, 3..;
@@ -19,7 +18,6 @@ api! {
 
     /// The groups.
     response DescribeGroupsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1.., ignorable;
         /// The groups of the request.
         groups: Vec<DescribedGroup<'a>>, 0..;
@@ -27,11 +25,8 @@ api! {
 
     /// A group.
     struct DescribedGroup<'a> {
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str> = None, 6.., nullable 6..;
-        /// The group's id.
         group_id: &'a str, 0..;
         /// The group's state, such as `Stable`; empty with an error.
         group_state: &'a str, 0..;
@@ -39,7 +34,6 @@ api! {
         protocol_type: &'a str, 0..;
         /// The protocol that the coordinator selected; empty unless the group is stable.
         protocol_data: &'a str, 0..;
-        /// The group's members.
         members: Vec<DescribedGroupMember<'a>>, 0..;
         /// The operations that the client is authorized to perform, a bit for each; `i32::MIN` if not requested.
         authorized_operations: i32 = i32::MIN, 3..;
@@ -47,7 +41,6 @@ api! {
 
     /// A member.
     struct DescribedGroupMember<'a> {
-        /// The member's id.
         member_id: &'a str, 0..;
         /// The group instance id of a static member; `None` for a dynamic one.
         group_instance_id: Option<&'a str> = None, 4.., nullable 4.., ignorable;

@@ -13,7 +13,6 @@ api! {
 
     /// The directories.
     response DescribeLogDirsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1..;
         /// The top-level error, or 0.
         error_code: i16, 3.., ignorable;
@@ -23,15 +22,12 @@ api! {
 
     /// A topic of the request.
     struct DescribableLogDirTopic<'a> {
-        /// The topic's name.
         topic: &'a str, 1..;
-        /// The topic's partitions.
         partitions: Vec<i32>, 1..;
     }
 
     /// A directory.
     struct DescribeLogDirsResult<'a> {
-        /// The error, or 0.
         error_code: i16, 1..;
         /// The directory's path.
         log_dir: &'a str, 1..;
@@ -47,15 +43,12 @@ api! {
 
     /// A topic in a directory.
     struct DescribeLogDirsTopic<'a> {
-        /// The topic's name.
         name: &'a str, 1..;
-        /// The topic's partitions.
         partitions: Vec<DescribeLogDirsPartition<'a>>, 1..;
     }
 
     /// A partition in a directory.
     struct DescribeLogDirsPartition<'a> {
-        /// The partition's index.
         partition_index: i32, 1..;
         /// The size of its segments in bytes.
         partition_size: i64, 1..;

@@ -7,41 +7,31 @@ api! {
 
     /// Describes the active producers of partitions; sent to their leaders.
     request DescribeProducersRequest<'a> {
-        /// The topics.
         topics: Vec<TopicRequest<'a>>, 0..;
     }
 
     /// The producers.
     response DescribeProducersResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
-        /// The topics.
         topics: Vec<TopicResponse<'a>>, 0..;
     }
 
     /// A topic of the request.
     struct TopicRequest<'a> {
-        /// The topic's name.
         name: &'a str, 0..;
-        /// The topic's partitions.
         partition_indexes: Vec<i32>, 0..;
     }
 
     /// The producers of one topic.
     struct TopicResponse<'a> {
-        /// The topic's name.
         name: &'a str, 0..;
-        /// The topic's partitions.
         partitions: Vec<PartitionResponse<'a>>, 0..;
     }
 
     /// The producers of one partition.
     struct PartitionResponse<'a> {
-        /// The partition's index.
         partition_index: i32, 0..;
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str> = None, 0.., nullable 0..;
         /// The idempotent and transactional producers whose state the partition keeps.
         active_producers: Vec<ProducerState<'a>>, 0..;
@@ -49,9 +39,7 @@ api! {
 
     /// A producer.
     struct ProducerState<'a> {
-        /// The producer's id.
         producer_id: i64, 0..;
-        /// The producer's epoch.
         producer_epoch: i32, 0..;
         /// The sequence number of its last record, or -1.
         last_sequence: i32 = -1, 0..;

@@ -19,9 +19,7 @@ api! {
     response DescribeQuorumResponse<'a> {
         /// The top-level error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 2.., nullable 2.., ignorable;
-        /// The topics.
         topics: Vec<TopicData<'a>>, 0..;
         /// The controllers.
         nodes: Vec<Node<'a>>, 2..;
@@ -29,41 +27,30 @@ api! {
 
     /// A topic of the request.
     struct RequestedTopic<'a> {
-        /// The topic's name.
         topic_name: &'a str, 0..;
-        /// The topic's partitions.
         partitions: Vec<RequestedPartition<'a>>, 0..;
     }
 
     /// A partition of the request.
     struct RequestedPartition<'a> {
-        /// The partition's index.
         partition_index: i32, 0..;
     }
 
     /// A topic.
     struct TopicData<'a> {
-        /// The topic's name.
         topic_name: &'a str, 0..;
-        /// The topic's partitions.
         partitions: Vec<PartitionData<'a>>, 0..;
     }
 
     /// A partition.
     struct PartitionData<'a> {
-        /// The partition's index.
         partition_index: i32, 0..;
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 2.., nullable 2.., ignorable;
         /// The leader, or -1.
         leader_id: i32, 0..;
-        /// The leader's epoch.
         leader_epoch: i32, 0..;
-        /// The high watermark.
         high_watermark: i64, 0..;
-        /// The voters.
         current_voters: Vec<ReplicaState<'a>>, 0..;
         /// The observers, such as the brokers.
         observers: Vec<ReplicaState<'a>>, 0..;
@@ -94,11 +81,8 @@ api! {
 
     /// An endpoint of a controller.
     struct Listener<'a> {
-        /// The listener's name.
         name: &'a str, 2..;
-        /// The host.
         host: &'a str, 2..;
-        /// The port.
         port: u16, 2..;
     }
 }

@@ -18,7 +18,6 @@ api! {
 
     /// A page of partitions.
     response DescribeTopicPartitionsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0.., ignorable;
         /// The topics, by name.
         topics: Vec<DescribeTopicPartitionsResponseTopic<'a>>, 0..;
@@ -28,25 +27,19 @@ api! {
 
     /// A topic of the request.
     struct TopicRequest<'a> {
-        /// The topic's name.
         name: &'a str, 0..;
     }
 
     /// The first partition of a page.
     struct Cursor<'a> {
-        /// The topic's name.
         topic_name: &'a str, 0..;
-        /// The partition's index.
         partition_index: i32, 0..;
     }
 
     /// A topic.
     struct DescribeTopicPartitionsResponseTopic<'a> {
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The topic's name.
         name: Option<&'a str>, 0.., nullable 0..;
-        /// The topic's id.
         topic_id: Uuid, 0.., ignorable;
         /// True if it is one of Kafka's internal topics.
         is_internal: bool, 0.., ignorable;
@@ -59,9 +52,7 @@ api! {
 
     /// A partition.
     struct DescribeTopicPartitionsResponsePartition<'a> {
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The partition's index.
         partition_index: i32, 0..;
         /// The broker that leads it, or -1.
         leader_id: i32, 0..;

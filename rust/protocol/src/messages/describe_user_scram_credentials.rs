@@ -15,19 +15,16 @@ api! {
 
     /// The credentials, without their secret parts.
     response DescribeUserScramCredentialsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The top-level error, or 0.
         error_code: i16, 0..;
         /// The top-level error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
-        /// The users.
         results: Vec<DescribeUserScramCredentialsResult<'a>>, 0..;
     }
 
     /// A user.
     struct UserName<'a> {
-        /// The name.
         name: &'a str, 0..;
     }
 
@@ -35,17 +32,13 @@ api! {
     struct DescribeUserScramCredentialsResult<'a> {
         /// The name.
         user: &'a str, 0..;
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
-        /// The credentials.
         credential_infos: Vec<CredentialInfo<'a>>, 0..;
     }
 
     /// A credential.
     struct CredentialInfo<'a> {
-        /// The mechanism.
         mechanism: i8, 0..;
         /// The number of iterations of PBKDF2.
         iterations: i32, 0..;

@@ -19,7 +19,6 @@ api! {
 
     /// The result for each partition.
     response ElectLeadersResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The top-level error, or 0.
         error_code: i16, 1..;
@@ -29,15 +28,12 @@ api! {
 
     /// A topic's partitions to elect leaders for.
     struct TopicPartitions<'a> {
-        /// The topic's name.
         topic: &'a str, 0..;
-        /// The partitions.
         partitions: Vec<i32>, 0..;
     }
 
     /// The result for one topic.
     struct ReplicaElectionResult<'a> {
-        /// The topic's name.
         topic: &'a str, 0..;
         /// The topic's partitions.
         partition_result: Vec<PartitionResult<'a>>, 0..;
@@ -47,9 +43,7 @@ api! {
     struct PartitionResult<'a> {
         /// The partition's index.
         partition_id: i32, 0..;
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
     }
 }

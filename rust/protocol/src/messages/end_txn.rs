@@ -11,11 +11,8 @@ api! {
 
     /// Commits or aborts a transaction.
     request EndTxnRequest<'a> {
-        /// The transactional id.
         transactional_id: &'a str, 0..;
-        /// The producer id.
         producer_id: i64, 0..;
-        /// The producer epoch.
         producer_epoch: i16, 0..;
         /// True to commit the transaction, false to abort it.
         committed: bool, 0..;
@@ -23,9 +20,7 @@ api! {
 
     /// The result.
     response EndTxnResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
-        /// The error, or 0.
         error_code: i16, 0..;
         /// The producer id for the next transaction, or -1. It is a new one if the epochs of the current one are used
         /// up.

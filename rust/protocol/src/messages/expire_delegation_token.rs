@@ -10,7 +10,6 @@ api! {
 
     /// Brings the expiry of a delegation token forward, or deletes the token.
     request ExpireDelegationTokenRequest<'a> {
-        /// The token's HMAC.
         hmac: SecretBytes<'a>, 0..;
         /// The time for which the token remains valid, in milliseconds; a negative period deletes it at once.
         expiry_time_period_ms: i64, 0..;
@@ -18,11 +17,9 @@ api! {
 
     /// The new expiry.
     response ExpireDelegationTokenResponse<'a> {
-        /// The error, or 0.
         error_code: i16, 0..;
         /// The time at which the token expires, in milliseconds since the epoch.
         expiry_timestamp_ms: i64, 0..;
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
     }
 }

@@ -43,7 +43,6 @@ api! {
 
     /// The records of each partition.
     response FetchResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1.., ignorable;
         /// The top-level error, or 0.
         error_code: i16, 7.., ignorable;
@@ -57,11 +56,8 @@ api! {
 
     /// A topic to fetch.
     struct FetchTopic<'a> {
-        /// The topic's name, up to version 12.
         topic: &'a str, 0..=12, ignorable;
-        /// The topic's id, from version 13.
         topic_id: Uuid, 13.., ignorable;
-        /// The topic's partitions.
         partitions: Vec<FetchPartition<'a>>, 0..;
     }
 
@@ -71,7 +67,6 @@ api! {
         partition: i32, 0..;
         /// The leader epoch that the client knows, or -1.
         current_leader_epoch: i32 = -1, 9.., ignorable;
-        /// The fetch offset.
         fetch_offset: i64, 0..;
         /// The leader epoch of the record before the fetch offset, or -1.
         last_fetched_epoch: i32 = -1, 12..;
@@ -88,11 +83,8 @@ api! {
 
     /// Partitions of a topic to remove from the fetch session.
     struct ForgottenTopic<'a> {
-        /// The topic's name, up to version 12.
         topic: &'a str, 7..=12, ignorable;
-        /// The topic's id, from version 13.
         topic_id: Uuid, 13.., ignorable;
-        /// The partitions.
         partitions: Vec<i32>, 7..;
     }
 
@@ -106,19 +98,14 @@ api! {
 
     /// A topic's records.
     struct FetchableTopicResponse<'a> {
-        /// The topic's name, up to version 12.
         topic: &'a str, 0..=12, ignorable;
-        /// The topic's id, from version 13.
         topic_id: Uuid, 13.., ignorable;
-        /// The topic's partitions.
         partitions: Vec<PartitionData<'a>>, 0..;
     }
 
     /// A partition's records.
     struct PartitionData<'a> {
-        /// The partition's index.
         partition_index: i32, 0..;
-        /// The partition's error, or 0.
         error_code: i16, 0..;
         /// The high watermark: the offset after the last record that every in-sync replica has.
         high_watermark: i64, 0..;
@@ -166,15 +153,12 @@ api! {
 
     /// An aborted transaction.
     struct AbortedTransaction<'a> {
-        /// The producer.
         producer_id: i64, 4..;
-        /// The first offset of the transaction.
         first_offset: i64, 4..;
     }
 
     /// A broker's address.
     struct NodeEndpoint<'a> {
-        /// The node's id.
         node_id: i32, 16..;
         /// The node's advertised host.
         host: &'a str, 16..;

@@ -4,6 +4,7 @@
 //! (KIP-699): the top-level fields of the response up to 3 are then in each coordinator. 5 may return
 //! TRANSACTION_ABORTABLE (KIP-890), 6 adds share groups (KIP-932).
 
+use crate::error_code::ErrorCode;
 use crate::wire::api;
 
 api! {
@@ -11,21 +12,16 @@ api! {
 
     /// Finds the coordinators of groups or transactional ids.
     request FindCoordinatorRequest<'a> {
-        /// The key, up to version 3.
         key: &'a str, 0..=3;
         /// The type of the keys: 0 group ids, 1 transactional ids, 2 partitions of share groups.
         key_type: i8, 1..;
-        /// The keys, from version 4.
         coordinator_keys: Vec<&'a str>, 4..;
     }
 
     /// The coordinators.
     response FindCoordinatorResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1.., ignorable;
-        /// The error, or 0, up to version 3.
         error_code: i16, 0..=3;
-        /// The error message, up to version 3.
         error_message: Option<&'a str>, 1..=3, nullable 1..=3, ignorable;
         /// The coordinator's broker id, up to version 3.
         node_id: i32, 0..=3;
@@ -39,7 +35,6 @@ api! {
 
     /// The coordinator of one key.
     struct Coordinator<'a> {
-        /// The key.
         key: &'a str, 4..;
         /// The broker.
         node_id: i32, 4..;
@@ -47,9 +42,39 @@ api! {
         host: &'a str, 4..;
         /// The coordinator's advertised port.
         port: i32, 4..;
-        /// The error, or 0.
         error_code: i16, 4..;
-        /// The error message.
         error_message: Option<&'a str>, 4.., nullable 4.., ignorable;
+    }
+}
+
+impl<'a> FindCoordinatorRequest<'a> {
+    /// The key type of groups.
+    pub const GROUP: i8 = 0;
+    /// The key type of transactional ids.
+    pub const TRANSACTION: i8 = 1;
+
+    /// A request for the coordinator of one key, as `version` has it.
+    pub fn of_key(key: &'a str, key_type: i8, version: i16) -> Self {
+        match version {
+            ..=3 => Self { key, key_type, ..Default::default() },
+            _ => Self { coordinator_keys: vec![key], key_type, ..Default::default() },
+        }
+    }
+}
+
+impl<'a> FindCoordinatorResponse<'a> {
+    /// What a response of `version` has for one key; COORDINATOR_NOT_AVAILABLE if the broker left it out.
+    pub fn of_key(&self, key: &str, version: i16) -> Coordinator<'a> {
+        if version <= 3 {
+            let &Self { error_code, error_message, node_id, host, port, .. } = self;
+            return Coordinator { error_code, error_message, node_id, host, port, ..Default::default() };
+        }
+        let found = self.coordinators.iter().find(|coordinator| coordinator.key == key);
+        found.cloned().unwrap_or_else(|| Coordinator {
+            error_code: ErrorCode::CoordinatorNotAvailable.code(),
+            node_id: -1,
+            port: -1,
+            ..Default::default()
+        })
     }
 }

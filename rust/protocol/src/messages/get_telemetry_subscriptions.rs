@@ -14,9 +14,7 @@ api! {
 
     /// The metrics that the broker wants.
     response GetTelemetrySubscriptionsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
-        /// The error, or 0.
         error_code: i16, 0..;
         /// The id of this client, drawn by the broker if the request had none.
         client_instance_id: Uuid, 0..;

@@ -12,9 +12,7 @@ message! {
 
     /// The group id.
     group: &'a str, 0..;
-    /// The topic.
     topic: &'a str, 0..;
-    /// The partition.
     partition: i32, 0..;
 }
 
@@ -50,7 +48,6 @@ message! {
 
     /// The protocol type; empty for a group that only stores offsets.
     protocol_type: &'a str, 0..;
-    /// The generation.
     generation: i32, 0..;
     /// The protocol that the coordinator selected.
     protocol: Option<&'a str>, 0.., nullable 0..;
@@ -58,14 +55,12 @@ message! {
     leader: Option<&'a str>, 0.., nullable 0..;
     /// The time at which the group entered its current state, in milliseconds since the epoch; -1 if not known.
     current_state_timestamp: i64 = -1, 2.., ignorable;
-    /// The members.
     members: Vec<MemberMetadata<'a>>, 0..;
 }
 
 structure! {
     /// A member of a classic group.
     MemberMetadata<'a> {
-        /// The member's id.
         member_id: &'a str, 0..;
         /// The group instance id of a static member; `None` for a dynamic one.
         group_instance_id: Option<&'a str> = None, 3.., nullable 3.., ignorable;

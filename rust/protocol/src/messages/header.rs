@@ -8,7 +8,6 @@ message! {
     /// The header of a request.
     RequestHeader<'a>, versions 1..=2, flexible 2..;
 
-    /// The API key.
     request_api_key: i16, 0..;
     /// The version of the body.
     request_api_version: i16, 0..;

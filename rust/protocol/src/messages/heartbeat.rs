@@ -10,11 +10,9 @@ api! {
 
     /// Keeps a member of a classic group alive.
     request HeartbeatRequest<'a> {
-        /// The group id.
         group_id: &'a str, 0..;
         /// The member's generation.
         generation_id: i32, 0..;
-        /// The member id.
         member_id: &'a str, 0..;
         /// The group instance id of a static member; `None` for a dynamic one.
         group_instance_id: Option<&'a str> = None, 3.., nullable 3..;
@@ -22,7 +20,6 @@ api! {
 
     /// The result; the error says whether the member must rejoin.
     response HeartbeatResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1.., ignorable;
         /// The error, or 0; REBALANCE_IN_PROGRESS if the member must rejoin.
         error_code: i16, 0..;

@@ -9,7 +9,6 @@ api! {
 
     /// Changes single configs, and leaves the others as they are.
     request IncrementalAlterConfigsRequest<'a> {
-        /// The resources.
         resources: Vec<AlterConfigsResource<'a>>, 0..;
         /// True to have the request only validated, without changes.
         validate_only: bool, 0..;
@@ -17,7 +16,6 @@ api! {
 
     /// The result for each resource.
     response IncrementalAlterConfigsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The resources.
         responses: Vec<AlterConfigsResourceResponse<'a>>, 0..;
@@ -25,7 +23,6 @@ api! {
 
     /// A resource to change.
     struct AlterConfigsResource<'a> {
-        /// The resource's type.
         resource_type: i8, 0..;
         /// The resource's name. For brokers this is the broker id, or empty for all brokers.
         resource_name: &'a str, 0..;
@@ -35,7 +32,6 @@ api! {
 
     /// The change of one config.
     struct AlterableConfig<'a> {
-        /// The config's name.
         name: &'a str, 0..;
         /// The operation: 0 sets the value, 1 resets it to the default, 2 appends to a list, 3 removes from a list.
         config_operation: i8, 0..;
@@ -45,13 +41,9 @@ api! {
 
     /// The result for one resource.
     struct AlterConfigsResourceResponse<'a> {
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
-        /// The resource's type.
         resource_type: i8, 0..;
-        /// The resource's name.
         resource_name: &'a str, 0..;
     }
 }

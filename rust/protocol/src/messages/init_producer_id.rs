@@ -24,13 +24,10 @@ api! {
 
     /// The producer id and the epoch.
     response InitProducerIdResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0.., ignorable;
-        /// The error, or 0.
         error_code: i16, 0..;
         /// The producer id, or -1.
         producer_id: i64 = -1, 0..;
-        /// The epoch.
         producer_epoch: i16, 0..;
     }
 }

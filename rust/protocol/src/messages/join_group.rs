@@ -12,7 +12,6 @@ api! {
 
     /// Joins or rejoins a classic group.
     request JoinGroupRequest<'a> {
-        /// The group id.
         group_id: &'a str, 0..;
         /// The session timeout in milliseconds, after which the coordinator removes a member that sends no heartbeat.
         session_timeout_ms: i32, 0..;
@@ -33,13 +32,10 @@ api! {
 
     /// The new generation.
     response JoinGroupResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 2.., ignorable;
-        /// The error, or 0.
         error_code: i16, 0..;
         /// The generation, or -1.
         generation_id: i32 = -1, 0..;
-        /// The protocol type.
         protocol_type: Option<&'a str> = None, 7.., nullable 7.., ignorable;
         /// The protocol that the coordinator selected among those that all members support.
         protocol_name: Option<&'a str>, 0.., nullable 7..;
@@ -47,7 +43,6 @@ api! {
         leader: &'a str, 0..;
         /// True if the leader must not compute an assignment: the current one stays (KIP-814).
         skip_assignment: bool, 9..;
-        /// The member id of this member.
         member_id: &'a str, 0..;
         /// The members, for the leader; empty for the others.
         members: Vec<JoinGroupResponseMember<'a>>, 0..;
@@ -55,7 +50,6 @@ api! {
 
     /// A protocol that a member supports.
     struct JoinGroupRequestProtocol<'a> {
-        /// The protocol's name.
         name: &'a str, 0..;
         /// The member's metadata in the protocol's own format: for consumers, the subscription.
         metadata: &'a [u8], 0..;
@@ -63,7 +57,6 @@ api! {
 
     /// A member with its metadata, for the leader.
     struct JoinGroupResponseMember<'a> {
-        /// The member's id.
         member_id: &'a str, 0..;
         /// The group instance id of a static member; `None` for a dynamic one.
         group_instance_id: Option<&'a str> = None, 5.., nullable 5.., ignorable;

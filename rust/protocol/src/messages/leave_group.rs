@@ -11,21 +11,16 @@ api! {
 
     /// Removes members from a group.
     request LeaveGroupRequest<'a> {
-        /// The group id.
         group_id: &'a str, 0..;
-        /// The member id, up to version 2.
         member_id: &'a str, 0..=2;
-        /// The members, from version 3.
         members: Vec<MemberIdentity<'a>>, 3..;
     }
 
     /// The result for each member.
     response LeaveGroupResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1.., ignorable;
         /// The error of the whole request, or 0.
         error_code: i16, 0..;
-        /// The members, from version 3.
         members: Vec<MemberResponse<'a>>, 3..;
     }
 
@@ -45,7 +40,6 @@ api! {
         member_id: &'a str, 3..;
         /// The group instance id of a static member; `None` for a dynamic one.
         group_instance_id: Option<&'a str>, 3.., nullable 3..;
-        /// The error, or 0.
         error_code: i16, 3..;
     }
 }

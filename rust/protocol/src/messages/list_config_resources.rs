@@ -16,17 +16,13 @@ api! {
 
     /// The resources.
     response ListConfigResourcesResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The resources.
         config_resources: Vec<ConfigResource<'a>>, 0..;
     }
 
     /// A resource.
     struct ConfigResource<'a> {
-        /// The resource's name.
         resource_name: &'a str, 0..;
         /// The resource's type; 16 is client metrics.
         resource_type: i8 = 16, 1.., ignorable;

@@ -18,9 +18,7 @@ api! {
 
     /// The groups.
     response ListGroupsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1.., ignorable;
-        /// The error, or 0.
         error_code: i16, 0..;
         /// The groups that match the filters.
         groups: Vec<ListedGroup<'a>>, 0..;
@@ -28,7 +26,6 @@ api! {
 
     /// A group.
     struct ListedGroup<'a> {
-        /// The group's id.
         group_id: &'a str, 0..;
         /// The protocol type, such as `consumer`; empty for a group that only stores offsets.
         protocol_type: &'a str, 0..;

@@ -15,7 +15,6 @@ api! {
         replica_id: i32, 0..;
         /// The isolation level: 0 read_uncommitted, 1 read_committed.
         isolation_level: i8, 2..;
-        /// The topics.
         topics: Vec<ListOffsetsTopic<'a>>, 0..;
         /// The longest time that the broker waits for remote storage, in milliseconds.
         timeout_ms: i32, 10.., ignorable;
@@ -23,23 +22,18 @@ api! {
 
     /// The offsets.
     response ListOffsetsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 2.., ignorable;
-        /// The topics.
         topics: Vec<ListOffsetsTopicResponse<'a>>, 0..;
     }
 
     /// A topic of the request.
     struct ListOffsetsTopic<'a> {
-        /// The topic's name.
         name: &'a str, 0..;
-        /// The topic's partitions.
         partitions: Vec<ListOffsetsPartition<'a>>, 0..;
     }
 
     /// A partition of the request.
     struct ListOffsetsPartition<'a> {
-        /// The partition's index.
         partition_index: i32, 0..;
         /// The leader epoch that the client knows, or -1.
         current_leader_epoch: i32 = -1, 4.., ignorable;
@@ -49,17 +43,13 @@ api! {
 
     /// A topic's offsets.
     struct ListOffsetsTopicResponse<'a> {
-        /// The topic's name.
         name: &'a str, 0..;
-        /// The topic's partitions.
         partitions: Vec<ListOffsetsPartitionResponse<'a>>, 0..;
     }
 
     /// A partition's offset.
     struct ListOffsetsPartitionResponse<'a> {
-        /// The partition's index.
         partition_index: i32, 0..;
-        /// The partition's error, or 0.
         error_code: i16, 0..;
         /// The timestamp of the record found, or -1.
         timestamp: i64 = -1, 1..;

@@ -7,7 +7,6 @@ api! {
 
     /// Lists the partition reassignments in progress.
     request ListPartitionReassignmentsRequest<'a> {
-        /// The timeout of the request, in milliseconds.
         timeout_ms: i32 = 60_000, 0..;
         /// The topics; `None` for all.
         topics: Option<Vec<ListPartitionReassignmentsTopics<'a>>> = None, 0.., nullable 0..;
@@ -15,11 +14,9 @@ api! {
 
     /// The reassignments in progress.
     response ListPartitionReassignmentsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The top-level error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
         /// The topics that have reassignments in progress.
         topics: Vec<OngoingTopicReassignment<'a>>, 0..;
@@ -27,15 +24,12 @@ api! {
 
     /// A topic of the request.
     struct ListPartitionReassignmentsTopics<'a> {
-        /// The topic's name.
         name: &'a str, 0..;
-        /// The partitions.
         partition_indexes: Vec<i32>, 0..;
     }
 
     /// A topic that has reassignments in progress.
     struct OngoingTopicReassignment<'a> {
-        /// The topic's name.
         name: &'a str, 0..;
         /// The partitions that are being reassigned.
         partitions: Vec<OngoingPartitionReassignment<'a>>, 0..;
@@ -43,7 +37,6 @@ api! {
 
     /// A partition that is being reassigned.
     struct OngoingPartitionReassignment<'a> {
-        /// The partition's index.
         partition_index: i32, 0..;
         /// The brokers of the current replicas.
         replicas: Vec<i32>, 0..;

@@ -22,9 +22,7 @@ api! {
 
     /// The transactional ids.
     response ListTransactionsResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
-        /// The error, or 0.
         error_code: i16, 0..;
         /// The names in `state_filters` that Kafka does not know.
         unknown_state_filters: Vec<&'a str>, 0..;
@@ -34,9 +32,7 @@ api! {
 
     /// A transactional id.
     struct TransactionState<'a> {
-        /// The id.
         transactional_id: &'a str, 0..;
-        /// The producer's id.
         producer_id: i64, 0..;
         /// Kafka's name of the state, such as `Ongoing`.
         transaction_state: &'a str, 0..;

@@ -26,7 +26,6 @@ api! {
 
     /// The brokers and the requested topics.
     response MetadataResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 3.., ignorable;
         /// The live brokers.
         brokers: Vec<MetadataResponseBroker<'a>>, 0..;
@@ -53,7 +52,6 @@ api! {
 
     /// A broker.
     struct MetadataResponseBroker<'a> {
-        /// The broker's id.
         node_id: i32, 0..;
         /// The broker's advertised host.
         host: &'a str, 0..;
@@ -65,7 +63,6 @@ api! {
 
     /// A topic.
     struct MetadataResponseTopic<'a> {
-        /// The topic's error, or 0.
         error_code: i16, 0..;
         /// The topic's name; `None` if an unknown id was requested.
         name: Option<&'a str>, 0.., nullable 12..;
@@ -73,7 +70,6 @@ api! {
         topic_id: Uuid, 10.., ignorable;
         /// True if it is one of Kafka's internal topics.
         is_internal: bool, 1.., ignorable;
-        /// The topic's partitions.
         partitions: Vec<MetadataResponsePartition<'a>>, 0..;
         /// The operations that the client is authorized to perform on the topic, a bit for each; `i32::MIN` if not
         /// requested.
@@ -82,9 +78,7 @@ api! {
 
     /// A partition.
     struct MetadataResponsePartition<'a> {
-        /// The partition's error, or 0.
         error_code: i16, 0..;
-        /// The partition's index.
         partition_index: i32, 0..;
         /// The partition's leader, or -1.
         leader_id: i32, 0..;

@@ -1,7 +1,8 @@
 //! Kafka's messages: one file per API key, and the files of the records in Kafka's internal topics.
 //!
 //! Structures and fields are named as in Apache Kafka's message definitions (as of 4.4.0), the fields in snake case;
-//! defaults are Kafka's. A decoded message borrows strings and bytes from its frame.
+//! defaults are Kafka's. An `error_code` is 0 where there is no error; what ends in `_ms` is in milliseconds. A decoded
+//! message borrows strings and bytes from its frame.
 
 pub mod add_offsets_to_txn;
 pub mod add_partitions_to_txn;

@@ -12,7 +12,6 @@ api! {
 
     /// Commits a group's offsets.
     request OffsetCommitRequest<'a> {
-        /// The group id.
         group_id: &'a str, 0..;
         /// The generation or member epoch; -1 for a client that is not a member.
         generation_id_or_member_epoch: i32 = -1, 1.., ignorable;
@@ -22,31 +21,24 @@ api! {
         group_instance_id: Option<&'a str> = None, 7.., nullable 7..;
         /// The time for which to keep the offsets, in milliseconds; -1 for the broker's own retention.
         retention_time_ms: i64 = -1, 2..=4, ignorable;
-        /// The topics.
         topics: Vec<OffsetCommitRequestTopic<'a>>, 0..;
     }
 
     /// The result for each partition.
     response OffsetCommitResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 3.., ignorable;
-        /// The topics.
         topics: Vec<OffsetCommitResponseTopic<'a>>, 0..;
     }
 
     /// A topic's offsets.
     struct OffsetCommitRequestTopic<'a> {
-        /// The topic's name, up to version 9.
         name: &'a str, 0..=9, ignorable;
-        /// The topic's id, from version 10.
         topic_id: Uuid, 10.., ignorable;
-        /// The topic's partitions.
         partitions: Vec<OffsetCommitRequestPartition<'a>>, 0..;
     }
 
     /// A partition's offset.
     struct OffsetCommitRequestPartition<'a> {
-        /// The partition's index.
         partition_index: i32, 0..;
         /// The offset of the next record to read.
         committed_offset: i64, 0..;
@@ -58,17 +50,13 @@ api! {
 
     /// The result for one topic.
     struct OffsetCommitResponseTopic<'a> {
-        /// The topic's name, up to version 9.
         name: &'a str, 0..=9, ignorable;
-        /// The topic's id, from version 10.
         topic_id: Uuid, 10.., ignorable;
-        /// The topic's partitions.
         partitions: Vec<OffsetCommitResponsePartition<'a>>, 0..;
     }
 
     /// The result for one partition.
     struct OffsetCommitResponsePartition<'a> {
-        /// The partition's index.
         partition_index: i32, 0..;
         /// The error, or 0. An error of the whole group is returned for each partition.
         error_code: i16, 0..;

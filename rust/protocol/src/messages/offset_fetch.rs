@@ -13,11 +13,9 @@ api! {
 
     /// Reads the committed offsets of groups.
     request OffsetFetchRequest<'a> {
-        /// The group id, up to version 7.
         group_id: &'a str, 0..=7;
         /// The topics, up to version 7; `None` for all, from version 2.
         topics: Option<Vec<OffsetFetchRequestTopic<'a>>>, 0..=7, nullable 2..=7;
-        /// The groups, from version 8.
         groups: Vec<OffsetFetchRequestGroup<'a>>, 8..;
         /// True to get UNSTABLE_OFFSET_COMMIT instead of an offset for partitions with pending transactional commits.
         require_stable: bool, 7..;
@@ -25,27 +23,21 @@ api! {
 
     /// The committed offsets.
     response OffsetFetchResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 3.., ignorable;
-        /// The topics, up to version 7.
         topics: Vec<OffsetFetchResponseTopic<'a>>, 0..=7;
         /// The group's error, or 0, up to version 7.
         error_code: i16, 2..=7, ignorable;
-        /// The groups, from version 8.
         groups: Vec<OffsetFetchResponseGroup<'a>>, 8..;
     }
 
     /// A topic of the request, up to version 7.
     struct OffsetFetchRequestTopic<'a> {
-        /// The topic's name.
         name: &'a str, 0..=7;
-        /// The topic's partitions.
         partition_indexes: Vec<i32>, 0..=7;
     }
 
     /// A group of the request.
     struct OffsetFetchRequestGroup<'a> {
-        /// The group's id.
         group_id: &'a str, 8..;
         /// The member id of a member with the consumer protocol, else `None`.
         member_id: Option<&'a str> = None, 9.., nullable 9.., ignorable;
@@ -57,25 +49,19 @@ api! {
 
     /// A topic of the request, from version 8.
     struct OffsetFetchRequestTopics<'a> {
-        /// The topic's name, up to version 9.
         name: &'a str, 8..=9, ignorable;
-        /// The topic's id, from version 10.
         topic_id: Uuid, 10.., ignorable;
-        /// The topic's partitions.
         partition_indexes: Vec<i32>, 8..;
     }
 
     /// A topic's offsets, up to version 7.
     struct OffsetFetchResponseTopic<'a> {
-        /// The topic's name.
         name: &'a str, 0..=7;
-        /// The topic's partitions.
         partitions: Vec<OffsetFetchResponsePartition<'a>>, 0..=7;
     }
 
     /// The committed offset of a partition, up to version 7.
     struct OffsetFetchResponsePartition<'a> {
-        /// The partition's index.
         partition_index: i32, 0..=7;
         /// The offset of the next record to read; -1 if none is committed.
         committed_offset: i64, 0..=7;
@@ -83,33 +69,25 @@ api! {
         committed_leader_epoch: i32 = -1, 5..=7, ignorable;
         /// The metadata that the client stored with the offset.
         metadata: Option<&'a str>, 0..=7, nullable 0..=7;
-        /// The error, or 0.
         error_code: i16, 0..=7;
     }
 
     /// A group's offsets.
     struct OffsetFetchResponseGroup<'a> {
-        /// The group's id.
         group_id: &'a str, 8..;
-        /// The topics.
         topics: Vec<OffsetFetchResponseTopics<'a>>, 8..;
-        /// The group's error, or 0.
         error_code: i16, 8..;
     }
 
     /// A topic's offsets, from version 8.
     struct OffsetFetchResponseTopics<'a> {
-        /// The topic's name, up to version 9.
         name: &'a str, 8..=9, ignorable;
-        /// The topic's id, from version 10.
         topic_id: Uuid, 10.., ignorable;
-        /// The topic's partitions.
         partitions: Vec<OffsetFetchResponsePartitions<'a>>, 8..;
     }
 
     /// The committed offset of a partition, from version 8.
     struct OffsetFetchResponsePartitions<'a> {
-        /// The partition's index.
         partition_index: i32, 8..;
         /// The offset of the next record to read; -1 if none is committed.
         committed_offset: i64, 8..;
@@ -117,7 +95,6 @@ api! {
         committed_leader_epoch: i32 = -1, 8.., ignorable;
         /// The metadata that the client stored with the offset.
         metadata: Option<&'a str>, 8.., nullable 8..;
-        /// The error, or 0.
         error_code: i16, 8..;
     }
 }

@@ -11,23 +11,18 @@ api! {
     request OffsetForLeaderEpochRequest<'a> {
         /// The id of the follower; -1 for a client, -2 for a client that may read beyond the high watermark.
         replica_id: i32 = -2, 3.., ignorable;
-        /// The topics.
         topics: Vec<OffsetForLeaderTopic<'a>>, 0..;
     }
 
     /// The end offset of each epoch.
     response OffsetForLeaderEpochResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 2.., ignorable;
-        /// The topics.
         topics: Vec<OffsetForLeaderTopicResult<'a>>, 0..;
     }
 
     /// A topic of the request.
     struct OffsetForLeaderTopic<'a> {
-        /// The topic's name.
         topic: &'a str, 0..;
-        /// The topic's partitions.
         partitions: Vec<OffsetForLeaderPartition<'a>>, 0..;
     }
 
@@ -43,9 +38,7 @@ api! {
 
     /// The end offsets for one topic.
     struct OffsetForLeaderTopicResult<'a> {
-        /// The topic's name.
         topic: &'a str, 0..;
-        /// The topic's partitions.
         partitions: Vec<EpochEndOffset<'a>>, 0..;
     }
 

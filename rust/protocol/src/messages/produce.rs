@@ -21,7 +21,6 @@ api! {
         acks: i16, 0..;
         /// The longest time that the broker waits for the replicas, in milliseconds.
         timeout_ms: i32, 0..;
-        /// The topics.
         topic_data: Vec<TopicProduceData<'a>>, 0..;
     }
 
@@ -29,7 +28,6 @@ api! {
     response ProduceResponse<'a> {
         /// The topics.
         responses: Vec<TopicProduceResponse<'a>>, 0..;
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1.., ignorable;
         /// The addresses of the leaders named in the partitions.
         node_endpoints: Vec<NodeEndpoint<'a>>, 10.., tag 0;
@@ -37,17 +35,13 @@ api! {
 
     /// A topic's records.
     struct TopicProduceData<'a> {
-        /// The topic's name, up to version 12.
         name: &'a str, 0..=12, ignorable;
-        /// The topic's id, from version 13.
         topic_id: Uuid, 13.., ignorable;
-        /// The topic's partitions.
         partition_data: Vec<PartitionProduceData<'a>>, 0..;
     }
 
     /// A partition's records.
     struct PartitionProduceData<'a> {
-        /// The partition's index.
         index: i32, 0..;
         /// The record batch.
         records: Option<&'a [u8]> = None, 0.., nullable 0..;
@@ -55,19 +49,14 @@ api! {
 
     /// The result for one topic.
     struct TopicProduceResponse<'a> {
-        /// The topic's name, up to version 12.
         name: &'a str, 0..=12, ignorable;
-        /// The topic's id, from version 13.
         topic_id: Uuid, 13.., ignorable;
-        /// The topic's partitions.
         partition_responses: Vec<PartitionProduceResponse<'a>>, 0..;
     }
 
     /// The result for one partition.
     struct PartitionProduceResponse<'a> {
-        /// The partition's index.
         index: i32, 0..;
-        /// The partition's error, or 0.
         error_code: i16, 0..;
         /// The offset of the first record, or -1.
         base_offset: i64, 0..;
@@ -77,7 +66,6 @@ api! {
         log_start_offset: i64 = -1, 5.., ignorable;
         /// The records because of which the broker rejected the whole batch.
         record_errors: Vec<BatchIndexAndErrorMessage<'a>>, 8.., ignorable;
-        /// The error message.
         error_message: Option<&'a str> = None, 8.., nullable 8.., ignorable;
         /// The current leader, if this broker is not the leader.
         current_leader: LeaderIdAndEpoch<'a>, 10.., tag 0;
@@ -101,7 +89,6 @@ api! {
 
     /// A broker's address.
     struct NodeEndpoint<'a> {
-        /// The node's id.
         node_id: i32, 10..;
         /// The node's advertised host.
         host: &'a str, 10..;

@@ -22,9 +22,7 @@ api! {
 
     /// The outcome of a push.
     response PushTelemetryResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
-        /// The error, or 0.
         error_code: i16, 0..;
     }
 }

@@ -10,7 +10,6 @@ api! {
 
     /// Moves the expiry of a delegation token.
     request RenewDelegationTokenRequest<'a> {
-        /// The token's HMAC.
         hmac: SecretBytes<'a>, 0..;
         /// The time for which the token is valid from now on, in milliseconds; -1 for the broker's
         /// `delegation.token.expiry.time.ms`.
@@ -19,11 +18,9 @@ api! {
 
     /// The new expiry.
     response RenewDelegationTokenResponse<'a> {
-        /// The error, or 0.
         error_code: i16, 0..;
         /// The time at which the token expires, in milliseconds since the epoch.
         expiry_timestamp_ms: i64, 0..;
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
     }
 }

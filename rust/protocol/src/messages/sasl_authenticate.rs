@@ -16,7 +16,6 @@ api! {
 
     /// The broker's message that follows.
     response SaslAuthenticateResponse<'a> {
-        /// The error, or 0.
         error_code: i16, 0..;
         /// The error message, if any.
         error_message: Option<&'a str>, 0.., nullable 0..;

@@ -10,7 +10,6 @@ api! {
 
     /// Chooses a mechanism.
     request SaslHandshakeRequest<'a> {
-        /// The mechanism.
         mechanism: &'a str, 0..;
     }
 

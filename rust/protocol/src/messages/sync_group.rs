@@ -11,11 +11,9 @@ api! {
 
     /// Asks for the member's own assignment. The leader sends the assignments of all members.
     request SyncGroupRequest<'a> {
-        /// The group id.
         group_id: &'a str, 0..;
         /// The member's generation.
         generation_id: i32, 0..;
-        /// The member id.
         member_id: &'a str, 0..;
         /// The group instance id of a static member; `None` for a dynamic one.
         group_instance_id: Option<&'a str> = None, 3.., nullable 3..;
@@ -29,11 +27,8 @@ api! {
 
     /// The assignment.
     response SyncGroupResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 1.., ignorable;
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The protocol type.
         protocol_type: Option<&'a str> = None, 5.., nullable 5.., ignorable;
         /// The protocol that the coordinator selected.
         protocol_name: Option<&'a str> = None, 5.., nullable 5.., ignorable;
@@ -43,7 +38,6 @@ api! {
 
     /// The assignment of one member.
     struct SyncGroupRequestAssignment<'a> {
-        /// The member id.
         member_id: &'a str, 0..;
         /// The member's assignment, in the protocol's own format.
         assignment: &'a [u8], 0..;

@@ -8,7 +8,6 @@ message! {
     /// The key of a transaction: its transactional id.
     TransactionLogKey<'a>, versions 0..=0;
 
-    /// The transactional id.
     transactional_id: &'a str, 0..;
 }
 
@@ -16,19 +15,16 @@ message! {
     /// The last transaction of a transactional id. Version 1 is flexible (KIP-890).
     TransactionLogValue<'a>, versions 0..=1, flexible 1..;
 
-    /// The producer's id.
     producer_id: i64, 0..;
     /// The producer id of the transaction before, or -1.
     previous_producer_id: i64 = -1, 1.., tag 0, ignorable;
     /// The producer id that the producer gets when the transaction ends, or -1.
     next_producer_id: i64 = -1, 1.., tag 1, ignorable;
-    /// The producer's epoch.
     producer_epoch: i16, 0..;
     /// The transaction timeout in milliseconds, after which an open transaction is aborted.
     transaction_timeout_ms: i32, 0..;
     /// Kafka's number of the state.
     transaction_status: i8, 0..;
-    /// The partitions in the transaction.
     transaction_partitions: Option<Vec<TransactionPartitions<'a>>>, 0.., nullable 0..;
     /// The time at which the transaction last changed, in milliseconds since the epoch.
     transaction_last_update_timestamp_ms: i64, 0..;
@@ -41,9 +37,7 @@ message! {
 structure! {
     /// A topic's partitions in a transaction.
     TransactionPartitions<'a> {
-        /// The topic.
         topic: &'a str, 0..;
-        /// The partitions.
         partition_ids: Vec<i32>, 0..;
     }
 }

@@ -14,13 +14,9 @@ api! {
 
     /// Commits a group's offsets within a transaction; they take effect when it is committed.
     request TxnOffsetCommitRequest<'a> {
-        /// The transactional id.
         transactional_id: &'a str, 0..;
-        /// The group id.
         group_id: &'a str, 0..;
-        /// The producer id.
         producer_id: i64, 0..;
-        /// The producer epoch.
         producer_epoch: i16, 0..;
         /// The generation or member epoch; -1 for a client that is not a member.
         generation_id_or_member_epoch: i32 = -1, 3..;
@@ -28,31 +24,24 @@ api! {
         member_id: &'a str, 3..;
         /// The group instance id of a static member; `None` for a dynamic one.
         group_instance_id: Option<&'a str> = None, 3.., nullable 3..;
-        /// The topics.
         topics: Vec<TxnOffsetCommitRequestTopic<'a>>, 0..;
     }
 
     /// The result for each partition.
     response TxnOffsetCommitResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
-        /// The topics.
         topics: Vec<TxnOffsetCommitResponseTopic<'a>>, 0..;
     }
 
     /// A topic's offsets.
     struct TxnOffsetCommitRequestTopic<'a> {
-        /// The topic's name, up to version 5.
         name: &'a str, 0..=5, ignorable;
-        /// The topic's id, from version 6.
         topic_id: Uuid, 6.., ignorable;
-        /// The topic's partitions.
         partitions: Vec<TxnOffsetCommitRequestPartition<'a>>, 0..;
     }
 
     /// A partition's offset.
     struct TxnOffsetCommitRequestPartition<'a> {
-        /// The partition's index.
         partition_index: i32, 0..;
         /// The offset of the next record to read.
         committed_offset: i64, 0..;
@@ -64,17 +53,13 @@ api! {
 
     /// The result for one topic.
     struct TxnOffsetCommitResponseTopic<'a> {
-        /// The topic's name, up to version 5.
         name: &'a str, 0..=5, ignorable;
-        /// The topic's id, from version 6.
         topic_id: Uuid, 6.., ignorable;
-        /// The topic's partitions.
         partitions: Vec<TxnOffsetCommitResponsePartition<'a>>, 0..;
     }
 
     /// The result for one partition.
     struct TxnOffsetCommitResponsePartition<'a> {
-        /// The partition's index.
         partition_index: i32, 0..;
         /// The error, or 0. An error of the whole group or transaction is returned for each partition.
         error_code: i16, 0..;

@@ -10,7 +10,6 @@ api! {
 
     /// Changes the finalized levels of features.
     request UpdateFeaturesRequest<'a> {
-        /// The timeout of the request, in milliseconds.
         timeout_ms: i32 = 60_000, 0..;
         /// The changes.
         feature_updates: Vec<FeatureUpdateKey<'a>>, 0..;
@@ -20,11 +19,9 @@ api! {
 
     /// The result of the update.
     response UpdateFeaturesResponse<'a> {
-        /// The throttle time in milliseconds.
         throttle_time_ms: i32, 0..;
         /// The top-level error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
         /// The result for each feature.
         results: Vec<UpdatableFeatureResult<'a>>, 0..=1, ignorable;
@@ -46,9 +43,7 @@ api! {
     struct UpdatableFeatureResult<'a> {
         /// The feature's name.
         feature: &'a str, 0..;
-        /// The error, or 0.
         error_code: i16, 0..;
-        /// The error message.
         error_message: Option<&'a str>, 0.., nullable 0..;
     }
 }

@@ -10,7 +10,6 @@
 //!     request FetchRequest<'a> {
 //!         /// The id of the cluster.
 //!         cluster_id: Option<&'a str> = None, 12.., nullable 12.., tag 0, ignorable;
-//!         /// The topics.
 //!         topics: Vec<FetchTopic<'a>>, 0..;
 //!     }
 //!     /// The response.
@@ -24,6 +23,8 @@
 //! Versions are `3..` or `0..=12`. The attributes are methods of [`Spec`](super::Spec): `nullable 1..` (with a type of
 //! `Option`), `tag 0`, `ignorable`, `inflexible`. Rows are in the order of the fields on the wire. Every structure also
 //! gets the field `unknown_tagged_fields`. An API without flexible versions omits `flexible`.
+//!
+//! The documentation of each field ends with its versions. A row has a comment where its name does not say it all.
 
 /// Generates all messages of one API.
 macro_rules! api {
@@ -134,6 +135,7 @@ macro_rules! structure {
         pub struct $name<$life> {
             $(
                 $(#[$field_meta])*
+                #[doc = concat!("In versions `", stringify!($versions), "`.")]
                 pub $field: $type,
             )*
             /// Tagged fields that this crate does not know, by ascending tag (KIP-482).

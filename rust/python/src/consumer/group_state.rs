@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use monedula_client::group::{GroupEvent, GroupFigures, GroupHealth, Kept, Latency, MemberState};
-use monedula_engine::TopicPartition;
+use monedula_client::group::{GroupEvent, GroupFigures, GroupHealth, Latency, MemberState, Reserved};
 use monedula_engine::assign::Protocol;
+use monedula_engine::{Now, TopicPartition};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -60,7 +60,7 @@ fn parts(py: Python<'_>, event: GroupEvent) -> PyResult<(&'static str, Vec<Field
         GroupEvent::Reserved { partitions, members, names, left } => (
             "Reserved",
             fields![
-                partitions: pairs(partitions), members: members, names: texts(names), seconds: left.as_secs_f64()
+                partitions: pairs(partitions), members: members, names: texts(&names), seconds: left.as_secs_f64()
             ],
         ),
         GroupEvent::Released { partitions } => ("Released", fields![partitions: pairs(partitions)]),
@@ -75,52 +75,54 @@ fn parts(py: Python<'_>, event: GroupEvent) -> PyResult<(&'static str, Vec<Field
 }
 
 pub(crate) fn py_health(py: Python<'_>, health: GroupHealth) -> PyResult<Bound<'_, PyDict>> {
-    let seconds = |age: Option<Duration>| age.map(|age| age.as_secs_f64());
+    let status = &health.status;
+    let ago = |at: Option<Now>| at.map(|at| health.since(at).as_secs_f64());
+    let left = |at: Option<Now>| at.map(|at| health.until(at).as_secs_f64());
     let dict = PyDict::new(py);
-    dict.set_item("group_id", health.group_id)?;
-    dict.set_item("state", health.state.name())?;
-    let protocol = match health.state {
+    dict.set_item("group_id", &health.group_id)?;
+    dict.set_item("state", status.state.name())?;
+    let protocol = match status.state {
         MemberState::Classic(_) => "classic",
         MemberState::Consumer(_) => "consumer",
     };
     dict.set_item("protocol", protocol)?;
-    dict.set_item("coordinator", health.coordinator)?;
-    dict.set_item("member_id", health.member_id)?;
-    dict.set_item("instance_id", health.instance_id)?;
-    dict.set_item("generation", health.generation)?;
-    dict.set_item("leader", health.leader)?;
-    dict.set_item("assignor", health.assignor)?;
-    dict.set_item("cooperative", health.protocol == Protocol::Cooperative)?;
-    dict.set_item("topics", health.topics.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    dict.set_item("unknown_topics", texts(health.unknown_topics))?;
-    dict.set_item("unmatched_for", seconds(health.unmatched))?;
-    dict.set_item("owned", pairs(health.owned))?;
-    dict.set_item("rebalance_wanted", pairs(health.wanted))?;
-    dict.set_item("heartbeat_interval", health.heartbeat_interval.as_secs_f64())?;
-    dict.set_item("last_heartbeat_ago", seconds(health.last_heartbeat))?;
-    dict.set_item("lease_left", seconds(health.lease))?;
-    dict.set_item("last_rebalance_ago", seconds(health.last_rebalance))?;
-    dict.set_item("last_rebalance_reason", health.last_rebalance_reason)?;
-    dict.set_item("fatal_error", health.fatal.map(|error| error.to_string()))?;
-    dict.set_item("last_retried_error_ago", seconds(health.last_error.as_ref().map(|(ago, _)| *ago)))?;
-    dict.set_item("last_retried_error", health.last_error.map(|(_, error)| error))?;
-    dict.set_item("pending_commits", health.pending_commits)?;
-    dict.set_item("deferred_left", seconds(health.deferred))?;
-    let reserved = health.reserved.into_iter().map(|kept| py_kept(py, kept));
+    dict.set_item("coordinator", status.coordinator)?;
+    dict.set_item("member_id", &status.member_id)?;
+    dict.set_item("instance_id", &health.instance_id)?;
+    dict.set_item("generation", status.generation)?;
+    dict.set_item("leader", status.leader)?;
+    dict.set_item("assignor", &status.assignor)?;
+    dict.set_item("cooperative", status.protocol == Protocol::Cooperative)?;
+    dict.set_item("topics", texts(&status.topics()))?;
+    dict.set_item("unknown_topics", texts(&health.unknown_topics))?;
+    dict.set_item("unmatched_for", health.unmatched.map(|time| time.as_secs_f64()))?;
+    dict.set_item("owned", pairs(status.owned.clone()))?;
+    dict.set_item("rebalance_wanted", pairs(health.wanted.clone()))?;
+    dict.set_item("heartbeat_interval", status.heartbeat_interval.as_secs_f64())?;
+    dict.set_item("last_heartbeat_ago", ago(status.last_heartbeat))?;
+    dict.set_item("lease_left", left(status.lease_until))?;
+    dict.set_item("last_rebalance_ago", ago(status.last_rebalance))?;
+    dict.set_item("last_rebalance_reason", &status.last_rebalance_reason)?;
+    dict.set_item("fatal_error", status.fatal.as_ref().map(ToString::to_string))?;
+    dict.set_item("last_retried_error_ago", health.last_error.as_ref().map(|(ago, _)| ago.as_secs_f64()))?;
+    dict.set_item("last_retried_error", health.last_error.as_ref().map(|(_, error)| error))?;
+    dict.set_item("pending_commits", status.pending_commits)?;
+    dict.set_item("deferred_left", left(status.deferred_until))?;
+    let reserved = status.reserved.iter().map(|reserved| py_reserved(py, reserved, health.until(reserved.until)));
     dict.set_item("reserved", reserved.collect::<PyResult<Vec<_>>>()?)?;
     Ok(dict)
 }
 
-fn py_kept(py: Python<'_>, kept: Kept) -> PyResult<Bound<'_, PyDict>> {
+fn py_reserved<'py>(py: Python<'py>, reserved: &Reserved, left: Duration) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
-    dict.set_item("partitions", pairs(kept.partitions))?;
-    dict.set_item("members", kept.members)?;
-    dict.set_item("names", texts(kept.names))?;
-    dict.set_item("left", kept.left.as_secs_f64())?;
+    dict.set_item("partitions", pairs(reserved.partitions.clone()))?;
+    dict.set_item("members", reserved.members)?;
+    dict.set_item("names", texts(&reserved.names))?;
+    dict.set_item("left", left.as_secs_f64())?;
     Ok(dict)
 }
 
-fn texts(names: BTreeSet<Arc<str>>) -> Vec<String> {
+fn texts(names: &BTreeSet<Arc<str>>) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use monedula_client::blocking;
 use monedula_client::config::GroupProtocol;
-use monedula_client::consumer::{Consumer, Until};
+use monedula_client::consumer::{Consumer, Found, Until};
 use monedula_client::error::ClientError;
 use monedula_client::group::{CommitOffset, Polled};
 use monedula_client::lock::lock;
@@ -28,8 +28,8 @@ use crate::config;
 use crate::consumer::assignor::{AssignorDesk, assignors};
 use crate::consumer::group::{MemberCore, PendingCallback};
 use crate::consumer::values::{
-    PyCluster, PyPartition, PyStart, offsets_dict, position, py_cluster, py_health, py_partition, py_status,
-    times_dict, topic_partition, want,
+    PyCluster, PyPartition, PyStart, found_dict, position, py_cluster, py_health, py_partition, py_status,
+    topic_partition, want,
 };
 use crate::error::to_py;
 use crate::formats::{PySpec, batch_columns};
@@ -373,7 +373,8 @@ impl ConsumerCore {
                 false => consumer.end_offsets(partitions, timeout).await,
             }
         };
-        Operation::start(listing, self.log()?, |py, found| Ok(offsets_dict(py, found)?.into_any().unbind()))
+        let offset = |found: Found| found.offset;
+        Operation::start(listing, self.log()?, move |py, found| Ok(found_dict(py, found, offset)?.into_any().unbind()))
     }
 
     /// `{(topic, partition): (offset, timestamp in ms) or None}`.
@@ -386,7 +387,8 @@ impl ConsumerCore {
         let timeout = self.timeout(py, timeout)?;
         let times = times.into_iter().map(|(partition, timestamp_ms)| (topic_partition(partition), timestamp_ms));
         let lookup = self.consumer.get()?.offsets_for_times(times.collect(), timeout);
-        Operation::start(lookup, self.log()?, |py, found| Ok(times_dict(py, found)?.into_any().unbind()))
+        let time = |found: Found| (found.offset, found.timestamp);
+        Operation::start(lookup, self.log()?, move |py, found| Ok(found_dict(py, found, time)?.into_any().unbind()))
     }
 
     fn partitions_of(&self, py: Python<'_>, topics: Vec<String>, timeout: Option<Seconds>) -> PyResult<Operation> {

@@ -100,24 +100,15 @@ pub(crate) fn py_cluster(cluster: &Cluster) -> PyCluster {
     (brokers.collect(), topics.collect())
 }
 
-pub(crate) fn offsets_dict<'py>(
+/// What was found for each partition, `None` where nothing was.
+pub(crate) fn found_dict<'py, T: IntoPyObject<'py>>(
     py: Python<'py>,
     found: BTreeMap<TopicPartition, Option<Found>>,
+    value: impl Fn(Found) -> T,
 ) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (partition, found) in found {
-        dict.set_item(py_partition(partition), found.map(|found| found.offset))?;
-    }
-    Ok(dict)
-}
-
-pub(crate) fn times_dict<'py>(
-    py: Python<'py>,
-    found: BTreeMap<TopicPartition, Option<Found>>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    for (partition, found) in found {
-        dict.set_item(py_partition(partition), found.map(|found| (found.offset, found.timestamp)))?;
+        dict.set_item(py_partition(partition), found.map(&value))?;
     }
     Ok(dict)
 }
@@ -153,5 +144,5 @@ pub(crate) fn py_health<'py>(py: Python<'py>, consumer: &Consumer) -> PyResult<B
 
 /// True if the group membership ended with an error.
 fn has_ended(consumer: &Consumer) -> bool {
-    consumer.group_status().is_some_and(|status| status.fatal.is_some())
+    consumer.group_status().is_some_and(|group| group.status.fatal.is_some())
 }

@@ -9,7 +9,7 @@ use monedula_engine::fetch::{EpochEnd, ListedOffset, Start};
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{Event, Running};
-use crate::offsets::{Answer, EARLIEST, LATEST, MAX_TIMESTAMP, OfLeader, Offsets, Question};
+use crate::offsets::{EARLIEST, LATEST, LookupResult, MAX_TIMESTAMP, OfLeader, Offsets, Question};
 use crate::reach::Reach;
 use crate::tasks::caught;
 
@@ -83,7 +83,7 @@ async fn list_offsets(
         .map(|question| question.partition.clone())
         .collect();
     let answers = offsets.list_once(asked).await;
-    let listed = |(partition, answer): (TopicPartition, Answer)| {
+    let listed = |(partition, answer): (TopicPartition, LookupResult)| {
         let by_time = times.contains(&partition);
         (partition, listed_offset(answer, by_time, None))
     };
@@ -96,8 +96,8 @@ async fn list_log_ranges(
 ) -> Vec<(TopicPartition, Result<Option<ListedOffset>, ErrorCode>)> {
     let mut ends = asked.clone();
     ends.questions.iter_mut().for_each(|question| question.what = LATEST);
-    let starts: BTreeMap<TopicPartition, Answer> = offsets.clone().list_once(asked).await.into_iter().collect();
-    let range = |(partition, end): (TopicPartition, Answer)| {
+    let starts: BTreeMap<TopicPartition, LookupResult> = offsets.clone().list_once(asked).await.into_iter().collect();
+    let range = |(partition, end): (TopicPartition, LookupResult)| {
         let answer = match starts.get(&partition).copied().unwrap_or(Err(ErrorCode::NetworkException)) {
             Ok(Some(start)) => listed_offset(end, false, Some(start.offset)),
             Ok(None) => Err(ErrorCode::UnknownServerError),
@@ -109,8 +109,9 @@ async fn list_log_ranges(
 }
 
 async fn epoch_ends(offsets: Offsets, asked: OfLeader) -> Vec<(TopicPartition, Result<EpochEnd, ErrorCode>)> {
-    let end =
-        |(partition, answer): (TopicPartition, Answer)| (partition, answer.map(|found| found.map(|end| end.offset)));
+    let end = |(partition, answer): (TopicPartition, LookupResult)| {
+        (partition, answer.map(|found| found.map(|end| end.offset)))
+    };
     offsets.epoch_ends_once(asked).await.into_iter().map(end).collect()
 }
 
@@ -126,7 +127,11 @@ fn note<X>(reach: &Reach, offsets: &Offsets, due: Duration, answers: &[(TopicPar
 }
 
 /// The answer of ListOffsets for the machine. Only a lookup by time may find nothing.
-fn listed_offset(answer: Answer, by_time: bool, log_start: Option<i64>) -> Result<Option<ListedOffset>, ErrorCode> {
+fn listed_offset(
+    answer: LookupResult,
+    by_time: bool,
+    log_start: Option<i64>,
+) -> Result<Option<ListedOffset>, ErrorCode> {
     match answer? {
         Some(found) => Ok(Some(ListedOffset { offset: found.offset, leader_epoch: found.leader_epoch, log_start })),
         None if by_time => Ok(None),

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use super::ClassicState;
 use super::member::Member;
 use crate::assign::Loss;
-use crate::group::{GroupEvent, Reserved, Timer};
+use crate::group::base::Reserved;
+use crate::group::messages::GroupEvent;
+use crate::group::outbox::Timer;
+use crate::group::state::ClassicState;
 use crate::{Now, TopicPartition};
 
 /// The deferred assignments that a member knows of.

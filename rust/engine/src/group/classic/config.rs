@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::assign::{Assignor, Protocol};
-use crate::group::MemberConfig;
+use crate::group::base::MemberConfig;
 
 /// The number of heartbeats in one heartbeat interval for a while after a change. Under the classic protocol this lasts
 /// for one minute after a rebalance; under KIP-848 for one interval after a new target assignment, and for two after a

@@ -3,8 +3,7 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::group::reaction::FIND_COORDINATOR;
-use crate::group::{CallKind, Reaction};
+use crate::group::messages::{CallKind, FIND_COORDINATOR, Reaction};
 
 use ErrorCode as E;
 use Reaction as R;

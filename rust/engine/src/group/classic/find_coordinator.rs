@@ -1,10 +1,12 @@
 //! FindCoordinator of a classic member, and the loss of its coordinator.
 
-use super::ClassicState;
 use super::error_codes::reaction;
 use super::member::Member;
 use crate::Now;
-use crate::group::{Answer, CallId, CallKind, Found, Reaction, Timer};
+use crate::group::base::Found;
+use crate::group::messages::{CallId, CallKind, GroupOutcome, Reaction};
+use crate::group::outbox::Timer;
+use crate::group::state::ClassicState;
 
 impl Member {
     /// Sends FindCoordinator if the coordinator is needed and not known.
@@ -19,7 +21,7 @@ impl Member {
         }
     }
 
-    pub(super) fn found(&mut self, id: CallId, outcome: &Result<Answer, String>, now: Now) {
+    pub(super) fn found(&mut self, id: CallId, outcome: &GroupOutcome, now: Now) {
         let is_fatal = |code| reaction(CallKind::FindCoordinator, code) == Reaction::Fail;
         match self.base.coordinator.answered(id, outcome, is_fatal, &mut self.base.out, now) {
             Found::Nothing => {}
@@ -32,7 +34,7 @@ impl Member {
                     self.cancel_join();
                 }
             }
-            Found::Refused(code) => self.fail(self.group_error(CallKind::FindCoordinator.api(), code), now),
+            Found::Refused(code) => self.fail(self.group_error(CallKind::FindCoordinator.name(), code), now),
         }
     }
 

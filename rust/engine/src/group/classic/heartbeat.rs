@@ -2,11 +2,12 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::ClassicState;
 use super::error_codes::reaction;
 use super::member::Member;
 use crate::Now;
-use crate::group::{Answer, Call, CallId, CallKind, GroupEvent, InFlight, Reaction, Timer};
+use crate::group::messages::{Call, CallId, CallKind, GroupEvent, GroupOutcome, GroupResponse, Reaction};
+use crate::group::outbox::{InFlight, Timer};
+use crate::group::state::ClassicState;
 
 impl Member {
     /// Sends a heartbeat if one is due.
@@ -50,7 +51,7 @@ impl Member {
         due
     }
 
-    pub(super) fn heartbeat_answered(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+    pub(super) fn heartbeat_answered(&mut self, id: CallId, call: InFlight, outcome: GroupOutcome, now: Now) {
         if self.base.heartbeats.in_flight.take_if(|known| *known == id).is_none() {
             return;
         }
@@ -59,7 +60,7 @@ impl Member {
             return;
         }
         let code = match outcome {
-            Ok(Answer::Heartbeat { code }) => code,
+            Ok(GroupResponse::Heartbeat { code }) => code,
             Ok(_) => return self.heartbeat_again(now),
             Err(reason) => {
                 self.coordinator_lost(call.node_id, &reason, false, now);
@@ -95,14 +96,14 @@ impl Member {
             }
             // The member is joining anyway, which replaces this generation; the answer to JoinGroup decides.
             Reaction::DropGeneration if joining => {}
-            Reaction::DropGeneration => self.lose_and_rejoin(code, CallKind::Heartbeat.api(), false),
-            Reaction::DropMember => self.lose_and_rejoin(code, CallKind::Heartbeat.api(), true),
+            Reaction::DropGeneration => self.lose_and_rejoin(code, CallKind::Heartbeat.name(), false),
+            Reaction::DropMember => self.lose_and_rejoin(code, CallKind::Heartbeat.name(), true),
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.base.out.retried(CallKind::Heartbeat.api(), code);
+                self.base.out.retried(CallKind::Heartbeat.name(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.heartbeat_again(now);
             }
-            _ => self.fail(self.group_error(CallKind::Heartbeat.api(), code), now),
+            _ => self.fail(self.group_error(CallKind::Heartbeat.name(), code), now),
         }
     }
 

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::ClassicState;
 use super::error_codes::reaction;
 use super::member::Member;
 use super::revocation::AfterRevocation;
 use crate::assign::{AssignError, Assignor, Protocol, subscription_bytes};
-use crate::group::{Answer, Call, CallId, CallKind, GroupError, GroupEvent, InFlight, Output, Reaction, Ticket, Timer};
+use crate::group::error::GroupError;
+use crate::group::messages::{Call, CallId, CallKind, GroupEvent, GroupResponse, Output, Reaction, Ticket};
+use crate::group::outbox::{InFlight, Timer};
+use crate::group::state::ClassicState;
 use crate::{Now, TopicPartition};
 
 /// The member id, static id and metadata of each member.
@@ -167,12 +169,12 @@ impl Member {
         self.set_state(ClassicState::PreparingRebalance);
     }
 
-    pub(super) fn joined(&mut self, id: CallId, call: InFlight, answer: Answer, now: Now) {
+    pub(super) fn joined(&mut self, id: CallId, call: InFlight, answer: GroupResponse, now: Now) {
         if self.join.join_group.take_if(|known| *known == id).is_none() {
             return;
         }
         match answer {
-            Answer::JoinGroup {
+            GroupResponse::JoinGroup {
                 code: code @ ErrorCode::None,
                 generation,
                 member_id,
@@ -187,7 +189,7 @@ impl Member {
                 let ours = self.assignors.iter().any(|assignor| assignor.name() == protocol);
                 if !ours || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) || generation < 0 {
                     return self
-                        .fail(self.group_error(CallKind::JoinGroup.api(), ErrorCode::InconsistentGroupProtocol), now);
+                        .fail(self.group_error(CallKind::JoinGroup.name(), ErrorCode::InconsistentGroupProtocol), now);
                 }
                 self.lose_if_missed(generation, &leader, now);
                 self.join.is_led = !leader.is_empty();
@@ -196,7 +198,7 @@ impl Member {
                 self.enter_generation(call, protocol, now);
                 self.ask_for_assignment(skip_assignment, members, now);
             }
-            Answer::JoinGroup { code, member_id, .. } => {
+            GroupResponse::JoinGroup { code, member_id, .. } => {
                 self.base.coordinator.heard(code);
                 self.join_refused(code, member_id, call, now);
             }
@@ -263,7 +265,7 @@ impl Member {
             Reaction::DropMember => {
                 let wait = self.join.attempts > 0;
                 self.back_from_join();
-                self.lose_and_rejoin(code, CallKind::JoinGroup.api(), true);
+                self.lose_and_rejoin(code, CallKind::JoinGroup.name(), true);
                 self.join.attempts = self.join.attempts.saturating_add(1);
                 if wait {
                     self.back_off_join(now);
@@ -271,15 +273,15 @@ impl Member {
             }
             Reaction::DropGeneration => {
                 self.back_from_join();
-                self.lose_and_rejoin(code, CallKind::JoinGroup.api(), false);
+                self.lose_and_rejoin(code, CallKind::JoinGroup.name(), false);
                 self.back_off_join(now);
             }
             reacted @ (Reaction::Retry | Reaction::Rediscover | Reaction::Rejoin) => {
-                self.base.out.retried(CallKind::JoinGroup.api(), code);
+                self.base.out.retried(CallKind::JoinGroup.name(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.join_again(code.name(), now);
             }
-            _ => self.fail(self.group_error(CallKind::JoinGroup.api(), code), now),
+            _ => self.fail(self.group_error(CallKind::JoinGroup.name(), code), now),
         }
     }
 

@@ -1,11 +1,13 @@
 //! Leaving the group: on unsubscribe, on close, or because the user does not poll.
 
-use super::ClassicState;
 use super::error_codes::reaction;
 use super::member::Member;
 use super::revocation::AfterRevocation;
 use crate::Now;
-use crate::group::{Answer, Call, CallId, CallKind, Committing, Exit, GroupEvent, InFlight, Reaction, Timer};
+use crate::group::base::{Committing, Exit};
+use crate::group::messages::{Call, CallId, CallKind, GroupEvent, GroupOutcome, GroupResponse, Reaction};
+use crate::group::outbox::{InFlight, Timer};
+use crate::group::state::ClassicState;
 use monedula_protocol::error_code::ErrorCode;
 
 impl Member {
@@ -71,12 +73,12 @@ impl Member {
         self.send(CallKind::LeaveGroup, call, now)
     }
 
-    pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+    pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: GroupOutcome, now: Now) {
         if self.base.leave.in_flight.take_if(|known| *known == id).is_none() {
             return;
         }
         let code = match outcome {
-            Ok(Answer::LeaveGroup { code }) => code,
+            Ok(GroupResponse::LeaveGroup { code }) => code,
             Ok(_) => ErrorCode::UnknownServerError,
             Err(reason) => {
                 // The coordinator may have removed the member although the answer was lost; the next attempt is then
@@ -91,7 +93,7 @@ impl Member {
         }
         match reaction(CallKind::LeaveGroup, code) {
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.base.out.retried(CallKind::LeaveGroup.api(), code);
+                self.base.out.retried(CallKind::LeaveGroup.name(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.back_off_join(now);
             }
@@ -100,7 +102,7 @@ impl Member {
     }
 
     /// Takes the answer to a JoinGroup or SyncGroup that was in flight when the member began to leave.
-    pub(super) fn answered_on_exit(&mut self, id: CallId, call: InFlight, answer: Result<Answer, String>, now: Now) {
+    pub(super) fn answered_on_exit(&mut self, id: CallId, call: InFlight, answer: GroupOutcome, now: Now) {
         let waited = self.join.join_group == Some(id) || self.join.sync_group == Some(id);
         self.join.join_group.take_if(|join| *join == id);
         self.join.sync_group.take_if(|sync| *sync == id);
@@ -109,11 +111,11 @@ impl Member {
             return;
         }
         match answer {
-            answer @ Answer::JoinGroup { code: ErrorCode::None, .. } if waited => {
+            answer @ GroupResponse::JoinGroup { code: ErrorCode::None, .. } if waited => {
                 self.joined_while_leaving(call, answer, now)
             }
-            Answer::SyncGroup { code: ErrorCode::None, .. } => self.join.deadline = None,
-            Answer::JoinGroup { code, .. } | Answer::SyncGroup { code, .. } => {
+            GroupResponse::SyncGroup { code: ErrorCode::None, .. } => self.join.deadline = None,
+            GroupResponse::JoinGroup { code, .. } | GroupResponse::SyncGroup { code, .. } => {
                 self.refused_while_leaving(code, &call, now)
             }
             _ => {}
@@ -123,8 +125,10 @@ impl Member {
     /// From here on the coordinator refuses commits of the previous generation, and those of the new one until all
     /// members have their assignments. So the member enters the new generation for as long as its revocation lasts:
     /// then its finished offsets can be committed, and the records are not read again.
-    fn joined_while_leaving(&mut self, call: InFlight, answer: Answer, now: Now) {
-        let Answer::JoinGroup { generation, leader, protocol, skip_assignment, members, .. } = answer else { return };
+    fn joined_while_leaving(&mut self, call: InFlight, answer: GroupResponse, now: Now) {
+        let GroupResponse::JoinGroup { generation, leader, protocol, skip_assignment, members, .. } = answer else {
+            return;
+        };
         let ours = self.assignors.iter().any(|assignor| protocol.as_deref() == Some(assignor.name()));
         self.lose_if_missed(generation, &leader, now);
         if !ours || self.base.revocation.is_none() {
@@ -144,8 +148,8 @@ impl Member {
     /// belong to others.
     fn refused_while_leaving(&mut self, code: ErrorCode, call: &InFlight, now: Now) {
         match code {
-            ErrorCode::UnknownMemberId => self.lose_and_rejoin(code, call.kind.api(), true),
-            ErrorCode::FencedInstanceId => self.fail(self.group_error(call.kind.api(), code), now),
+            ErrorCode::UnknownMemberId => self.lose_and_rejoin(code, call.kind.name(), true),
+            ErrorCode::FencedInstanceId => self.fail(self.group_error(call.kind.name(), code), now),
             _ => {}
         }
     }

@@ -7,16 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::assignor_deferrals::AssignorDeferrals;
+use super::config::ClassicConfig;
 use super::join_group::Join;
 use super::revocation::AfterRevocation;
 use super::topics::SubscribedTopics;
-use super::{ClassicConfig, ClassicState};
 use crate::Now;
 use crate::assign::{Assignor, LastAssignment, Protocol};
-use crate::group::{
-    Answer, Call, CallError, CallId, CallKind, Committing, Exit, GroupError, GroupEvent, InFlight, Input, MemberBase,
-    MemberState, Output, Reaction, Status, Subscription, Timer,
+use crate::group::base::{Committing, Exit, MemberBase, Status};
+use crate::group::error::{CallError, GroupError};
+use crate::group::messages::{
+    Call, CallId, CallKind, GroupEvent, GroupResponse, Input, Output, Reaction, Subscription,
 };
+use crate::group::outbox::{InFlight, Timer};
+use crate::group::state::{ClassicState, MemberState};
 use monedula_protocol::error_code::ErrorCode;
 
 /// A classic member of a group; see the [module](super).
@@ -169,13 +172,13 @@ impl Member {
         }
     }
 
-    fn answered(&mut self, id: CallId, outcome: Result<Answer, CallError>, now: Now) {
+    fn answered(&mut self, id: CallId, outcome: Result<GroupResponse, CallError>, now: Now) {
         let Some(call) = self.base.out.take_in_flight(id) else { return };
         let is_unsent = matches!(outcome, Err(CallError::Unsent(_)));
         let outcome = match outcome {
             Ok(answer) => Ok(answer),
             Err(CallError::Lost(reason) | CallError::Unsent(reason)) => {
-                self.base.out.event(GroupEvent::Retried { api: call.kind.api(), reason: reason.clone() });
+                self.base.out.event(GroupEvent::Retried { api: call.kind.name(), reason: reason.clone() });
                 Err(reason)
             }
             Err(CallError::Never(reason)) => {

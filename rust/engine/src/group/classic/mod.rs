@@ -16,10 +16,9 @@ mod poll_interval;
 mod revocation;
 mod sync_group;
 mod topics;
-pub(crate) mod wire;
 
 pub use config::{ClassicConfig, QUICK_HEARTBEATS, TimingProblem};
 pub use error_codes::{known_errors, reaction};
 pub use member::Member;
 
-pub use super::state::ClassicState;
+pub use crate::group::state::ClassicState;

@@ -3,14 +3,15 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::ClassicState;
 use super::error_codes::reaction;
 use super::member::Member;
 use crate::Now;
-use crate::group::{
-    Answer, CallId, CallKind, CommitError, Committing, GroupProtocol, InFlight, Output, Reaction,
-    UNKNOWN_TOPIC_ATTEMPTS,
-};
+use crate::group::base::Committing;
+use crate::group::error::CommitError;
+use crate::group::messages::{CallId, CallKind, GroupOutcome, GroupResponse, Output, Reaction};
+use crate::group::offsets::UNKNOWN_TOPIC_ATTEMPTS;
+use crate::group::outbox::InFlight;
+use crate::group::state::{ClassicState, GroupProtocol};
 
 impl Member {
     /// Sends the next commit if it may be sent now.
@@ -27,12 +28,12 @@ impl Member {
         }
     }
 
-    pub(super) fn commit_answered(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+    pub(super) fn commit_answered(&mut self, id: CallId, call: InFlight, outcome: GroupOutcome, now: Now) {
         if !self.base.commits.answered(id) {
             return;
         }
         let codes = match outcome {
-            Ok(Answer::OffsetCommit { codes }) => codes,
+            Ok(GroupResponse::OffsetCommit { codes }) => codes,
             Ok(_) => return self.base.commits.retry(id, "an answer of another kind", &mut self.base.out, now),
             Err(reason) => {
                 self.coordinator_lost(call.node_id, &reason, false, now);
@@ -69,17 +70,17 @@ impl Member {
                 if current && self.state == ClassicState::Stable {
                     self.want_rejoin("the coordinator rebalances the group".into());
                 }
-                self.base.out.retried(CallKind::OffsetCommit.api(), code);
+                self.base.out.retried(CallKind::OffsetCommit.name(), code);
                 self.base.commits.retry(id, code.name(), &mut self.base.out, now);
             }
             Reaction::DropGeneration | Reaction::DropMember if current && settled => {
-                self.lose_and_rejoin(code, CallKind::OffsetCommit.api(), reacted == Reaction::DropMember);
+                self.lose_and_rejoin(code, CallKind::OffsetCommit.name(), reacted == Reaction::DropMember);
             }
-            Reaction::Fail if current => self.fail(self.group_error(CallKind::OffsetCommit.api(), code), now),
+            Reaction::Fail if current => self.fail(self.group_error(CallKind::OffsetCommit.name(), code), now),
             // The request was of another generation, or a running join decides: retry with the values that are valid
             // then.
             _ => {
-                self.base.out.retried(CallKind::OffsetCommit.api(), code);
+                self.base.out.retried(CallKind::OffsetCommit.name(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.base.commits.retry(id, code.name(), &mut self.base.out, now);
             }

@@ -2,10 +2,12 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::ClassicState;
 use super::error_codes::reaction;
 use super::member::Member;
-use crate::group::{Answer, CallId, CallKind, InFlight, OffsetsFetched, Output};
+use crate::group::messages::{CallId, CallKind, GroupOutcome, Output};
+use crate::group::offsets::OffsetsFetched;
+use crate::group::outbox::InFlight;
+use crate::group::state::ClassicState;
 use crate::{Now, TopicPartition};
 
 impl Member {
@@ -20,13 +22,13 @@ impl Member {
         self.base.fetch_offsets(partitions, None, self.generation, now);
     }
 
-    pub(super) fn offsets_fetched(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+    pub(super) fn offsets_fetched(&mut self, id: CallId, call: InFlight, outcome: GroupOutcome, now: Now) {
         match self.base.offsets_fetched(id, outcome, reaction, &self.topics.first_seen, now) {
             OffsetsFetched::Done => {}
             OffsetsFetched::Lost(reason) => self.coordinator_lost(call.node_id, &reason, false, now),
-            OffsetsFetched::Failed(code) => self.fail(self.group_error(CallKind::OffsetFetch.api(), code), now),
+            OffsetsFetched::Failed(code) => self.fail(self.group_error(CallKind::OffsetFetch.name(), code), now),
             OffsetsFetched::Retry(code) => {
-                self.base.out.retried(CallKind::OffsetFetch.api(), code);
+                self.base.out.retried(CallKind::OffsetFetch.name(), code);
                 if code == ErrorCode::UnknownTopicId {
                     // If the topic was recreated, metadata shows it, and then the partition is lost and assigned again.
                     self.base.out.push(Output::RefreshMetadata);

@@ -1,10 +1,11 @@
 //! `max.poll.interval.ms` of a classic member (contract 6): a member whose user does not poll leaves the group, and
 //! joins again at the next poll.
 
-use super::ClassicState;
 use super::member::Member;
 use crate::Now;
-use crate::group::{GroupError, Output};
+use crate::group::error::GroupError;
+use crate::group::messages::Output;
+use crate::group::state::ClassicState;
 
 impl Member {
     pub(in crate::group) fn polled(&mut self, at: Now) {

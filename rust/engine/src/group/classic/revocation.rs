@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::ClassicState;
 use super::member::Member;
 use crate::TopicPartition;
-use crate::group::{Committing, MemberBase, Output, Revocation, RevocationStep, Scope};
+use crate::group::base::{Committing, MemberBase, Revocation, RevocationStep};
+use crate::group::messages::{Output, Scope};
+use crate::group::state::ClassicState;
 
 /// The step that follows a revocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

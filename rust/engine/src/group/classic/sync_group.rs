@@ -11,10 +11,12 @@ use super::join_group::{PROTOCOL_TYPE, Subscriptions};
 use super::member::Member;
 use super::revocation::AfterRevocation;
 use crate::assign::{AssignError, LastAssignment, Protocol, read_assignment, with_user_data};
-use crate::group::{
-    Answer, Assignments, Call, CallId, CallKind, CallbackKind, GroupError, GroupEvent, InFlight, Output, Reaction,
-    Ticket, Timer,
+use crate::group::error::GroupError;
+use crate::group::messages::{
+    Assignments, Call, CallId, CallKind, CallbackKind, GroupEvent, GroupOutcome, GroupResponse, Output, Reaction,
+    Ticket,
 };
+use crate::group::outbox::{InFlight, Timer};
 use crate::{Now, TopicPartition};
 
 /// The time for which heartbeats are more frequent after a rebalance. One rebalance is often followed by another: the
@@ -117,12 +119,12 @@ impl Member {
         }
     }
 
-    pub(super) fn synced(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+    pub(super) fn synced(&mut self, id: CallId, call: InFlight, outcome: GroupOutcome, now: Now) {
         if self.join.sync_group.take_if(|known| *known == id).is_none() {
             return;
         }
         let (code, protocol_type, protocol, assignment) = match outcome {
-            Ok(Answer::SyncGroup { code, protocol_type, protocol, assignment }) => {
+            Ok(GroupResponse::SyncGroup { code, protocol_type, protocol, assignment }) => {
                 (code, protocol_type, protocol, assignment)
             }
             Ok(_) => return self.join_again("an answer of another kind", now),
@@ -140,7 +142,7 @@ impl Member {
         }
         let other = protocol.is_some() && protocol != self.assignor;
         if other || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) {
-            return self.fail(self.group_error(CallKind::SyncGroup.api(), ErrorCode::InconsistentGroupProtocol), now);
+            return self.fail(self.group_error(CallKind::SyncGroup.name(), ErrorCode::InconsistentGroupProtocol), now);
         }
         self.take_assignment(&assignment, call, now);
     }
@@ -153,14 +155,14 @@ impl Member {
         match reaction(CallKind::SyncGroup, code) {
             Reaction::DropMember => {
                 self.back_from_join();
-                self.lose_and_rejoin(code, CallKind::SyncGroup.api(), true);
+                self.lose_and_rejoin(code, CallKind::SyncGroup.name(), true);
             }
             Reaction::DropGeneration => {
                 self.back_from_join();
-                self.lose_and_rejoin(code, CallKind::SyncGroup.api(), false);
+                self.lose_and_rejoin(code, CallKind::SyncGroup.name(), false);
             }
             Reaction::Rejoin => {
-                self.base.out.retried(CallKind::SyncGroup.api(), code);
+                self.base.out.retried(CallKind::SyncGroup.name(), code);
                 self.back_from_join();
                 if code != ErrorCode::RebalanceInProgress {
                     self.back_off_join(now);
@@ -168,11 +170,11 @@ impl Member {
                 self.want_rejoin(format!("SyncGroup was answered {}", code.name()));
             }
             reacted @ (Reaction::Retry | Reaction::Rediscover) => {
-                self.base.out.retried(CallKind::SyncGroup.api(), code);
+                self.base.out.retried(CallKind::SyncGroup.name(), code);
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.join_again(code.name(), now);
             }
-            _ => self.fail(self.group_error(CallKind::SyncGroup.api(), code), now),
+            _ => self.fail(self.group_error(CallKind::SyncGroup.name(), code), now),
         }
     }
 

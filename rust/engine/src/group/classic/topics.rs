@@ -6,7 +6,10 @@ use std::sync::Arc;
 use monedula_protocol::types::Uuid;
 
 use super::member::Member;
-use crate::group::{Committing, FirstSeen, Output, Timer, TopicIds, TopicInfo};
+use crate::group::base::Committing;
+use crate::group::messages::{Output, TopicIds, TopicInfo};
+use crate::group::offsets::FirstSeen;
+use crate::group::outbox::Timer;
 use crate::{Now, TopicPartition};
 
 /// The subscribed topics and their partition counts.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use monedula_protocol::types::Uuid;
 
 use crate::backoff::Jitter;
-use crate::group::MemberConfig;
+use crate::group::base::MemberConfig;
 
 /// The settings of a member. Settings that only the classic protocol has (`partition.assignment.strategy`,
 /// `heartbeat.interval.ms`) are the broker's under KIP-848.

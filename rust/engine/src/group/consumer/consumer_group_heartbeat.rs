@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::ConsumerState;
 use super::error_codes::{api, reaction};
 use super::member::Member;
 use crate::Now;
-use crate::group::{
-    Answer, Call, CallId, CallKind, GroupError, GroupEvent, HeartbeatCall, InFlight, Output, Partitions, Reaction,
-    Subscription, Timer,
+use crate::group::error::GroupError;
+use crate::group::messages::{
+    Call, CallId, CallKind, GroupEvent, GroupOutcome, GroupResponse, HeartbeatCall, Output, Partitions, Reaction,
+    Subscription,
 };
+use crate::group::outbox::{InFlight, Timer};
+use crate::group::state::ConsumerState;
 
 /// The member epoch of a heartbeat that joins.
 const JOIN: i32 = 0;
@@ -174,14 +176,14 @@ impl Member {
         self.may_have_place |= self.epoch == JOIN;
     }
 
-    pub(super) fn heartbeat_answered(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+    pub(super) fn heartbeat_answered(&mut self, id: CallId, call: InFlight, outcome: GroupOutcome, now: Now) {
         // The answer to a heartbeat sent before the member was fenced or left says nothing about its current state
         // (KAFKA-19335).
         if self.base.heartbeats.in_flight != Some(id) {
             return;
         }
         let (code, message, epoch, interval, assignment) = match outcome {
-            Ok(Answer::ConsumerGroupHeartbeat { code, message, epoch, interval, assignment }) => {
+            Ok(GroupResponse::ConsumerGroupHeartbeat { code, message, epoch, interval, assignment }) => {
                 (code, message, epoch, interval, assignment)
             }
             Ok(_) => return self.heartbeat_lost(now),

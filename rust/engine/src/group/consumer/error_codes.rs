@@ -3,8 +3,7 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::group::reaction::FIND_COORDINATOR;
-use crate::group::{CallKind, Reaction};
+use crate::group::messages::{CallKind, FIND_COORDINATOR, Reaction};
 
 use ErrorCode as E;
 use Reaction as R;
@@ -90,6 +89,6 @@ pub fn api(kind: CallKind) -> &'static str {
     match kind {
         CallKind::Heartbeat => "ConsumerGroupHeartbeat",
         CallKind::LeaveGroup => "ConsumerGroupHeartbeat, leaving",
-        kind => kind.api(),
+        kind => kind.name(),
     }
 }

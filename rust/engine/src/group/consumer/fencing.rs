@@ -2,12 +2,14 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::ConsumerState;
 use super::consumer_group_heartbeat::LastSentSubscription;
 use super::member::{AwaitsEpoch, Member};
 use super::reconciliation::Reconciliation;
 use crate::Now;
-use crate::group::{GroupError, GroupEvent, Output, Timer};
+use crate::group::error::GroupError;
+use crate::group::messages::{GroupEvent, Output};
+use crate::group::outbox::Timer;
+use crate::group::state::ConsumerState;
 
 impl Member {
     /// The coordinator does not know this member, or not with this epoch: its partitions may have other owners already.

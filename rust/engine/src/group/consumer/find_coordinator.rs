@@ -2,11 +2,14 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::ConsumerState;
 use super::error_codes::reaction;
 use super::member::Member;
 use crate::Now;
-use crate::group::{Answer, CallId, CallKind, Found, GroupError, Reaction, Timer};
+use crate::group::base::Found;
+use crate::group::error::GroupError;
+use crate::group::messages::{CallId, CallKind, GroupOutcome, Reaction};
+use crate::group::outbox::Timer;
+use crate::group::state::ConsumerState;
 
 impl Member {
     /// Sends FindCoordinator if the coordinator is needed and not known.
@@ -21,11 +24,11 @@ impl Member {
         }
     }
 
-    pub(super) fn found(&mut self, id: CallId, outcome: &Result<Answer, String>, now: Now) {
+    pub(super) fn found(&mut self, id: CallId, outcome: &GroupOutcome, now: Now) {
         let is_fatal = |code| reaction(CallKind::FindCoordinator, code) == Reaction::Fail;
         match self.base.coordinator.answered(id, outcome, is_fatal, &mut self.base.out, now) {
             Found::Nothing | Found::Coordinator(_) => {}
-            Found::Refused(code) => self.fail(self.group_error(CallKind::FindCoordinator.api(), code), now),
+            Found::Refused(code) => self.fail(self.group_error(CallKind::FindCoordinator.name(), code), now),
         }
     }
 

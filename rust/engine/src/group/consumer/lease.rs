@@ -2,7 +2,7 @@
 
 use super::member::Member;
 use crate::Now;
-use crate::group::Timer;
+use crate::group::outbox::Timer;
 
 impl Member {
     /// An answer proves that the member was in the group when the coordinator processed the request, so not before

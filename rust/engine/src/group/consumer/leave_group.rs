@@ -2,12 +2,14 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::ConsumerState;
 use super::config::member_id_after;
 use super::error_codes::{api, reaction};
 use super::member::Member;
 use crate::Now;
-use crate::group::{Answer, CallId, CallKind, Committing, Exit, GroupEvent, InFlight, Reaction, Timer};
+use crate::group::base::{Committing, Exit};
+use crate::group::messages::{CallId, CallKind, GroupEvent, GroupOutcome, GroupResponse, Reaction};
+use crate::group::outbox::{InFlight, Timer};
+use crate::group::state::ConsumerState;
 
 impl Member {
     /// Begins to end the membership.
@@ -66,12 +68,12 @@ impl Member {
         self.base.leave.in_flight = self.send(CallKind::LeaveGroup, call, now);
     }
 
-    pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+    pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: GroupOutcome, now: Now) {
         if self.base.leave.in_flight.take_if(|known| *known == id).is_none() {
             return;
         }
         let code = match outcome {
-            Ok(Answer::ConsumerGroupHeartbeat { code, .. }) => code,
+            Ok(GroupResponse::ConsumerGroupHeartbeat { code, .. }) => code,
             Ok(_) => ErrorCode::UnknownServerError,
             Err(reason) => {
                 // The coordinator may have removed the member although the answer was lost; the next attempt is then

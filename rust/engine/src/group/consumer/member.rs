@@ -4,17 +4,20 @@
 
 use std::time::Duration;
 
+use super::config::ConsumerProtocolConfig;
 use super::consumer_group_heartbeat::LastSentSubscription;
 use super::error_codes::api;
 use super::reconciliation::Reconciliation;
 use super::topics::TopicNames;
-use super::{ConsumerProtocolConfig, ConsumerState};
 use crate::Now;
 use crate::assign::Protocol;
-use crate::group::{
-    Answer, Call, CallError, CallId, CallKind, Committing, Exit, GroupError, GroupEvent, InFlight, Input, MemberBase,
-    MemberState, Output, Reaction, Status, Subscription, Ticket, Timer,
+use crate::group::base::{Committing, Exit, MemberBase, Status};
+use crate::group::error::{CallError, GroupError};
+use crate::group::messages::{
+    Call, CallId, CallKind, GroupEvent, GroupResponse, Input, Output, Reaction, Subscription, Ticket,
 };
+use crate::group::outbox::{InFlight, Timer};
+use crate::group::state::{ConsumerState, MemberState};
 use monedula_protocol::error_code::ErrorCode;
 
 /// A member of a group under KIP-848; see the [module](super).
@@ -189,7 +192,7 @@ impl Member {
         }
     }
 
-    fn answered(&mut self, id: CallId, outcome: Result<Answer, CallError>, now: Now) {
+    fn answered(&mut self, id: CallId, outcome: Result<GroupResponse, CallError>, now: Now) {
         let Some(call) = self.base.out.take_in_flight(id) else { return };
         let outcome = match outcome {
             Ok(answer) => Ok(answer),

@@ -15,10 +15,9 @@ mod poll_interval;
 mod reconciliation;
 mod revocation;
 mod topics;
-pub(crate) mod wire;
 
 pub use config::{ConsumerProtocolConfig, member_id};
 pub use error_codes::{api, known_errors, reaction};
 pub use member::Member;
 
-pub use super::state::ConsumerState;
+pub use crate::group::state::ConsumerState;

@@ -6,7 +6,11 @@ use monedula_protocol::error_code::ErrorCode;
 use super::error_codes::{api, reaction};
 use super::member::Member;
 use crate::Now;
-use crate::group::{Answer, CallId, CallKind, CommitError, Committing, GroupProtocol, InFlight, Reaction, Timer};
+use crate::group::base::Committing;
+use crate::group::error::CommitError;
+use crate::group::messages::{CallId, CallKind, GroupOutcome, GroupResponse, Reaction};
+use crate::group::outbox::{InFlight, Timer};
+use crate::group::state::GroupProtocol;
 
 impl Member {
     /// Sends the next commit if it may be sent now.
@@ -17,12 +21,12 @@ impl Member {
         }
     }
 
-    pub(super) fn commit_answered(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+    pub(super) fn commit_answered(&mut self, id: CallId, call: InFlight, outcome: GroupOutcome, now: Now) {
         if !self.base.commits.answered(id) {
             return;
         }
         let codes = match outcome {
-            Ok(Answer::OffsetCommit { codes }) => codes,
+            Ok(GroupResponse::OffsetCommit { codes }) => codes,
             Ok(_) => return self.base.commits.retry(id, "an answer of another kind", &mut self.base.out, now),
             Err(reason) => {
                 self.coordinator_lost(call.node_id, &reason, now);

@@ -3,7 +3,9 @@
 use super::error_codes::{api, reaction};
 use super::member::Member;
 use crate::Now;
-use crate::group::{Answer, CallId, CallKind, InFlight, OffsetsFetched, Reaction, Timer};
+use crate::group::messages::{CallId, CallKind, GroupOutcome, Reaction};
+use crate::group::offsets::OffsetsFetched;
+use crate::group::outbox::{InFlight, Timer};
 
 impl Member {
     /// Asks for the committed offsets of assigned partitions.
@@ -16,7 +18,7 @@ impl Member {
         self.base.fetch_offsets(partitions, member, self.epoch, now);
     }
 
-    pub(super) fn offsets_fetched(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+    pub(super) fn offsets_fetched(&mut self, id: CallId, call: InFlight, outcome: GroupOutcome, now: Now) {
         match self.base.offsets_fetched(id, outcome, reaction, &self.topics.first_seen, now) {
             OffsetsFetched::Done => {}
             OffsetsFetched::Lost(reason) => self.coordinator_lost(call.node_id, &reason, now),

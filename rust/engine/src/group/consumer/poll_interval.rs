@@ -1,10 +1,12 @@
 //! `max.poll.interval.ms` of a member under KIP-848 (contract 6): a member whose user does not poll leaves the group,
 //! and joins again at the next poll.
 
-use super::ConsumerState;
 use super::member::Member;
 use crate::Now;
-use crate::group::{GroupError, Output, Timer};
+use crate::group::error::GroupError;
+use crate::group::messages::Output;
+use crate::group::outbox::Timer;
+use crate::group::state::ConsumerState;
 
 impl Member {
     pub(in crate::group) fn polled(&mut self, at: Now) {

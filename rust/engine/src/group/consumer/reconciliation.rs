@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_protocol::types::Uuid;
 
-use super::ConsumerState;
 use super::member::Member;
-use crate::group::{CallbackKind, GroupEvent, Output, Partitions, Ticket};
+use crate::group::messages::{CallbackKind, GroupEvent, Output, Partitions, Ticket};
+use crate::group::state::ConsumerState;
 use crate::{Now, TopicPartition};
 
 /// The progress of the member towards its target assignment. Begins anew with each membership.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::member::Member;
-use crate::group::{Committing, MemberBase, Output, Revocation, RevocationStep};
+use crate::group::base::{Committing, MemberBase, Revocation, RevocationStep};
+use crate::group::messages::Output;
 
 impl Member {
     /// Ends the revocation once the user's own commits, including those of the callback, have ended. They use another

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use monedula_protocol::types::Uuid;
 
 use super::member::Member;
-use crate::group::{FirstSeen, Output, Partitions, Subscription, Timer, TopicInfo};
+use crate::group::messages::{Output, Partitions, Subscription, TopicInfo};
+use crate::group::offsets::FirstSeen;
+use crate::group::outbox::Timer;
 use crate::{Now, TopicPartition};
 
 /// The ids and names of subscribed, owned and assigned topics.

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 
-use super::{Checks, Pid, Rule, Span, Stray};
+use super::{Checks, Pid, PositionEpoch, Rule, Stray};
 use crate::excuses::Excuse;
 use crate::messages::{Answered, Asked, Found};
 use crate::sometimes::Situation;
-use monedula_engine::group::{Answer, Call, CallId, CommitOffset};
+use monedula_engine::group::{Call, CallId, CommitOffset, GroupResponse};
 
 impl Checks {
     /// The coordinator answered `call` of a process. `late`: its sender has given it up.
-    pub(crate) fn served(&mut self, pid: Pid, id: CallId, call: &Call, answer: &Answer, late: bool) {
+    pub(crate) fn served(&mut self, pid: Pid, id: CallId, call: &Call, answer: &GroupResponse, late: bool) {
         if let (Some((_, offsets)), Some(codes)) = (call.commit(), answer.commit_codes()) {
             for (partition, at) in offsets {
                 match codes.get(partition) {
@@ -32,7 +32,7 @@ impl Checks {
                 }
             }
         }
-        if let Answer::SyncGroup { code: ErrorCode::None, assignment, .. } = answer {
+        if let GroupResponse::SyncGroup { code: ErrorCode::None, assignment, .. } = answer {
             self.synced(pid, call, assignment);
         }
         if let Some(found) = answer.found().filter(|_| !late) {
@@ -68,7 +68,7 @@ impl Checks {
     }
 
     /// Whether the coordinator took this offset from that process, in that span.
-    pub(crate) fn was_committed(&self, pid: Pid, partition: &TopicPartition, offset: i64, span: Span) -> bool {
+    pub(crate) fn was_committed(&self, pid: Pid, partition: &TopicPartition, offset: i64, span: PositionEpoch) -> bool {
         self.accepted.contains(&(pid, partition.clone(), offset, span))
     }
 

@@ -19,7 +19,7 @@ use monedula_engine::group::{CallId, MemberState};
 pub(crate) type Pid = u32;
 
 /// The time from one assignment of a partition, or seek in it, to the next. A commit carries it in its metadata.
-pub(crate) type Span = u64;
+pub(crate) type PositionEpoch = u64;
 
 /// Which rule was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,9 +147,9 @@ pub(crate) struct Checks {
     pub(crate) logs: BTreeMap<TopicPartition, Log>,
     pub(crate) committed: BTreeMap<TopicPartition, i64>,
     /// What was committed by whom, in which span.
-    accepted: BTreeSet<(Pid, TopicPartition, i64, Span)>,
+    accepted: BTreeSet<(Pid, TopicPartition, i64, PositionEpoch)>,
     /// Spans that seeks began, until something is committed of them, or of a later one.
-    sought: BTreeMap<(Pid, TopicPartition), BTreeSet<Span>>,
+    sought: BTreeMap<(Pid, TopicPartition), BTreeSet<PositionEpoch>>,
     /// What stray commits replaced since the last one of an owner, that first.
     strays: BTreeMap<TopicPartition, Vec<Stray>>,
     pub(crate) excuses: Excuses,

@@ -2,14 +2,14 @@
 
 use monedula_engine::TopicPartition;
 
-use super::{Checks, Owned, Pid, Rule, Span, Stray};
+use super::{Checks, Owned, Pid, PositionEpoch, Rule, Stray};
 use crate::excuses::Excuse;
 use crate::machine::is_rebalancing;
 use crate::sometimes::Situation;
 
 impl Checks {
     /// A user's seek to `to` begins a span; what is before that is jumped over.
-    pub(crate) fn sought(&mut self, pid: Pid, partition: &TopicPartition, from: i64, to: i64, span: Span) {
+    pub(crate) fn sought(&mut self, pid: Pid, partition: &TopicPartition, from: i64, to: i64, span: PositionEpoch) {
         self.cover(partition, from, to);
         self.sought.entry((pid, partition.clone())).or_default().insert(span);
         self.excused.insert((Excuse::BackAfterSeek, None, Some(partition.clone())));

@@ -6,9 +6,9 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
 use super::call::Call;
-use super::error::GroupError;
 use super::event::GroupEvent;
 use super::types::{CallId, CallbackKind, Committed, Outcomes, Scope, Target, Ticket};
+use crate::group::error::GroupError;
 use crate::{Now, TopicPartition};
 
 /// A task of the driver. The order of the outputs matters.
@@ -24,8 +24,8 @@ pub enum Output {
         call: Call,
     },
     /// Classic only: stop waiting for the answer to this call, and answer it at once: with
-    /// [`CallError::Unsent`](super::CallError::Unsent) if it was not sent, and is not sent any more, else with
-    /// [`CallError::Lost`](super::CallError::Lost). A call that was answered meanwhile is left alone.
+    /// [`CallError::Unsent`](crate::group::CallError::Unsent) if it was not sent, and is not sent any more, else with
+    /// [`CallError::Lost`](crate::group::CallError::Lost). A call that was answered meanwhile is left alone.
     CancelCall {
         /// The call.
         id: CallId,

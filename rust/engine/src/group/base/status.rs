@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use monedula_protocol::types::Uuid;
 
-use super::error::GroupError;
-use super::input::Subscription;
-use super::state::MemberState;
 use crate::assign::Protocol;
+use crate::group::error::GroupError;
+use crate::group::messages::Subscription;
+use crate::group::state::MemberState;
 use crate::{Now, TopicPartition};
 
 /// Partitions that are reserved for members that were lost in one rebalance.

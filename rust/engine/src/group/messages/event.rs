@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::state::MemberState;
 use crate::TopicPartition;
+use crate::group::state::MemberState;
 
 /// An event of a member, for the log, metrics and hooks.
 #[derive(Clone, Debug, PartialEq, Eq)]

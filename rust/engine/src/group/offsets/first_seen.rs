@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use monedula_protocol::types::Uuid;
 
-use super::types::TopicInfo;
 use crate::TopicPartition;
+use crate::group::messages::TopicInfo;
 
 /// The topic that a name last stood for, and how many of its partitions are old.
 #[derive(Clone, Copy, Debug)]

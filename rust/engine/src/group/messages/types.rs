@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use super::error::CommitError;
 use crate::TopicPartition;
+use crate::group::error::CommitError;
 
 /// The id of a call. None is used twice, so a late answer to a cancelled call is recognized.
 pub type CallId = u64;

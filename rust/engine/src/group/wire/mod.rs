@@ -1,10 +1,13 @@
 //! Encoding of requests and decoding of answers, for every version of each API that a member uses. The messages of only
-//! one protocol are in `classic::wire` and `consumer::wire`.
+//! one protocol are in `classic` and `consumer`.
 //!
 //! A broker may leave out a requested item, answer it twice, or add one that was not requested. Missing items stay
 //! missing, the first answer for an item counts, and all others are ignored.
 
-use std::collections::BTreeMap;
+mod classic;
+mod consumer;
+mod offsets;
+
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -13,22 +16,19 @@ use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame::{decode_response, encode_request};
 use monedula_protocol::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
-use monedula_protocol::messages::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
+use monedula_protocol::messages::find_coordinator::FindCoordinatorRequest;
 use monedula_protocol::messages::heartbeat::HeartbeatRequest;
 use monedula_protocol::messages::join_group::JoinGroupRequest;
 use monedula_protocol::messages::leave_group::LeaveGroupRequest;
 use monedula_protocol::messages::offset_commit::OffsetCommitRequest;
-use monedula_protocol::messages::offset_fetch::{OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic};
+use monedula_protocol::messages::offset_fetch::OffsetFetchRequest;
 use monedula_protocol::messages::sync_group::SyncGroupRequest;
 
-use super::call::{Answer, Call};
-use super::state::GroupProtocol;
-use super::topic_ids::{TOPIC_IDS_FROM, TopicIds, are_all_known, commit_topics, committed, fetched, lookup_topics};
-use super::{classic, consumer};
 use crate::TopicPartition;
+use crate::group::messages::{Call, GroupResponse, TOPIC_IDS_FROM, TopicIds, are_all_known};
+use crate::group::state::GroupProtocol;
 
-/// The key type of FindCoordinator for groups.
-const GROUP: i8 = 0;
+pub use offsets::{commit_topics, committed_offsets, offset_fetch_request};
 
 /// The first version of OffsetCommit and OffsetFetch that carries member epochs.
 const MEMBER_EPOCHS_FROM: i16 = 9;
@@ -79,11 +79,12 @@ impl Call {
     pub fn encode(&self, version: i16, correlation_id: i32, client_id: Option<&str>) -> Result<Vec<u8>, WireError> {
         match self {
             Self::FindCoordinator { group_id } => {
-                encode_request(&find_request(group_id, version), version, correlation_id, client_id)
+                let request = FindCoordinatorRequest::of_key(group_id, FindCoordinatorRequest::GROUP, version);
+                encode_request(&request, version, correlation_id, client_id)
             }
             Self::ConsumerGroupHeartbeat(call) => {
                 let rebalance_timeout_ms = call.rebalance_timeout.map_or(-1, ms);
-                let request = consumer::wire::heartbeat_request(call, rebalance_timeout_ms);
+                let request = consumer::heartbeat_request(call, rebalance_timeout_ms);
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::OffsetCommit {
@@ -100,7 +101,8 @@ impl Call {
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::OffsetFetch { group_id, member, partitions, topic_ids } => {
-                let request = offsets_request(group_id, member.as_ref(), partitions, topic_ids, version);
+                let (member, partitions) = (member.as_ref(), Some(partitions.as_slice()));
+                let request = offset_fetch_request(group_id, member, partitions, topic_ids, version);
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::JoinGroup {
@@ -114,12 +116,12 @@ impl Call {
             } => {
                 let member = (member_id.as_str(), instance_id.as_deref());
                 let timeouts_ms = (ms(*session_timeout), ms(*rebalance_timeout));
-                let request = classic::wire::join_request(group_id, member, protocols, timeouts_ms, reason);
+                let request = classic::join_request(group_id, member, protocols, timeouts_ms, reason);
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::SyncGroup { group_id, member_id, instance_id, generation, protocol, assignments, .. } => {
                 let member = (member_id.as_str(), instance_id.as_deref());
-                let request = classic::wire::sync_request(group_id, member, *generation, protocol, assignments);
+                let request = classic::sync_request(group_id, member, *generation, protocol, assignments);
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::Heartbeat { group_id, member_id, instance_id, generation } => {
@@ -133,8 +135,7 @@ impl Call {
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::LeaveGroup { group_id, member_id, instance_id, reason } => {
-                let request =
-                    classic::wire::leave_request(group_id, member_id, instance_id.as_deref(), reason, version);
+                let request = classic::leave_request(group_id, member_id, instance_id.as_deref(), reason, version);
                 encode_request(&request, version, correlation_id, client_id)
             }
         }
@@ -144,31 +145,35 @@ impl Call {
     ///
     /// # Errors
     /// If the bytes are malformed.
-    pub fn decode(&self, frame: &[u8], version: i16) -> Result<Answer, WireError> {
+    pub fn decode(&self, frame: &[u8], version: i16) -> Result<GroupResponse, WireError> {
         Ok(match self {
             Self::FindCoordinator { group_id } => {
-                found(&decode_response::<FindCoordinatorRequest<'_>>(frame, version)?, group_id, version)
+                let response = decode_response::<FindCoordinatorRequest<'_>>(frame, version)?;
+                let found = response.of_key(group_id, version);
+                let (code, host) = (ErrorCode::from_code(found.error_code), found.host.to_owned());
+                GroupResponse::FindCoordinator { code, node_id: found.node_id, host, port: found.port }
             }
-            Self::JoinGroup { .. } => classic::wire::joined(&decode_response::<JoinGroupRequest<'_>>(frame, version)?),
-            Self::SyncGroup { .. } => classic::wire::synced(&decode_response::<SyncGroupRequest<'_>>(frame, version)?),
+            Self::JoinGroup { .. } => classic::joined(&decode_response::<JoinGroupRequest<'_>>(frame, version)?),
+            Self::SyncGroup { .. } => classic::synced(&decode_response::<SyncGroupRequest<'_>>(frame, version)?),
             Self::Heartbeat { .. } => {
                 let response = decode_response::<HeartbeatRequest<'_>>(frame, version)?;
-                Answer::Heartbeat { code: ErrorCode::from_code(response.error_code) }
+                GroupResponse::Heartbeat { code: ErrorCode::from_code(response.error_code) }
             }
             Self::LeaveGroup { member_id, .. } => {
-                classic::wire::left(&decode_response::<LeaveGroupRequest<'_>>(frame, version)?, member_id, version)
+                classic::left(&decode_response::<LeaveGroupRequest<'_>>(frame, version)?, member_id, version)
             }
             Self::ConsumerGroupHeartbeat(_) => {
-                consumer::wire::heartbeat_answer(&decode_response::<ConsumerGroupHeartbeatRequest<'_>>(frame, version)?)
+                consumer::heartbeat_answer(&decode_response::<ConsumerGroupHeartbeatRequest<'_>>(frame, version)?)
             }
             Self::OffsetCommit { offsets, topic_ids, .. } => {
                 let response = decode_response::<OffsetCommitRequest<'_>>(frame, version)?;
-                Answer::OffsetCommit { codes: committed(&response, offsets, topic_ids, version) }
+                GroupResponse::OffsetCommit { codes: offsets::committed(&response, offsets, topic_ids, version) }
             }
             Self::OffsetFetch { group_id, partitions, topic_ids, .. } => {
                 let response = decode_response::<OffsetFetchRequest<'_>>(frame, version)?;
-                let (code, offsets) = fetched(&response, group_id, partitions, topic_ids, version);
-                Answer::OffsetFetch { code, offsets }
+                let found = committed_offsets(&response, group_id, Some(partitions.as_slice()), topic_ids, version);
+                let (code, offsets) = found.unwrap_or_else(|| (ErrorCode::UnknownServerError, Default::default()));
+                GroupResponse::OffsetFetch { code, offsets }
             }
         })
     }
@@ -188,52 +193,5 @@ fn ms(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }
 
-fn find_request(group_id: &str, version: i16) -> FindCoordinatorRequest<'_> {
-    match version {
-        ..=3 => FindCoordinatorRequest { key: group_id, key_type: GROUP, ..Default::default() },
-        _ => FindCoordinatorRequest { coordinator_keys: vec![group_id], key_type: GROUP, ..Default::default() },
-    }
-}
-
-fn offsets_request<'a>(
-    group_id: &'a str,
-    member: Option<&'a (String, i32)>,
-    partitions: &'a [TopicPartition],
-    topic_ids: &TopicIds,
-    version: i16,
-) -> OffsetFetchRequest<'a> {
-    let mut by_topic: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
-    for partition in partitions {
-        by_topic.entry(&partition.topic).or_default().push(partition.partition);
-    }
-    // `require_stable` came with version 7. Older brokers also return offsets that an open transaction may still
-    // change.
-    let require_stable = version >= 7;
-    if version <= 7 {
-        let topic =
-            |(name, partition_indexes)| OffsetFetchRequestTopic { name, partition_indexes, ..Default::default() };
-        let topics = Some(by_topic.into_iter().map(topic).collect());
-        return OffsetFetchRequest { group_id, topics, require_stable, ..Default::default() };
-    }
-    let mut group =
-        OffsetFetchRequestGroup { group_id, topics: Some(lookup_topics(by_topic, topic_ids)), ..Default::default() };
-    if let Some((member_id, epoch)) = member {
-        (group.member_id, group.member_epoch) = (Some(member_id.as_str()), *epoch);
-    }
-    OffsetFetchRequest { groups: vec![group], require_stable, ..Default::default() }
-}
-
-fn found(response: &FindCoordinatorResponse<'_>, group_id: &str, version: i16) -> Answer {
-    let (code, node_id, host, port) = match version {
-        ..=3 => (response.error_code, response.node_id, response.host, response.port),
-        _ => match response.coordinators.iter().find(|coordinator| coordinator.key == group_id) {
-            Some(found) => (found.error_code, found.node_id, found.host, found.port),
-            None => (ErrorCode::CoordinatorNotAvailable.code(), -1, "", -1),
-        },
-    };
-    Answer::FindCoordinator { code: ErrorCode::from_code(code), node_id, host: host.to_owned(), port }
-}
-
 #[cfg(test)]
-#[path = "wire_tests.rs"]
 mod tests;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::types::{Offsets, Ticket};
 use crate::TopicPartition;
+use crate::group::messages::{Offsets, Ticket};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RevocationStep {

@@ -7,12 +7,9 @@ use std::collections::{BTreeSet, VecDeque};
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::error::CommitError;
-use super::event::GroupEvent;
-use super::outbox::Outbox;
-use super::output::Output;
-use super::timers::Timer;
-use super::types::{CallId, Offsets, Outcomes, PartitionCodes, Scope, Ticket};
+use crate::group::error::CommitError;
+use crate::group::messages::{CallId, GroupEvent, Offsets, Outcomes, Output, PartitionCodes, Scope, Ticket};
+use crate::group::outbox::{Outbox, Timer};
 use crate::{Now, TopicPartition};
 
 /// After how many attempts a commit reports a topic as deleted. Brokers learn of a new topic at different times, so the

@@ -1,5 +1,7 @@
 //! Tests of `wire`: topics by their ids in OffsetCommit and OffsetFetch, and which of several answers counts.
 
+use std::collections::BTreeMap;
+
 use monedula_protocol::messages::offset_commit::{
     OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic,
 };
@@ -48,7 +50,10 @@ fn what_is_answered_by_ids_is_told_by_names() {
     let topics = vec![topic(1, 0, 100), topic(0, 1, 0), topic(9, 1, 0), topic(2, 0, 0), topic(2, 0, 3)];
     let response = OffsetCommitResponse { topics, ..Default::default() };
     let codes = [(orders(0), ErrorCode::UnknownTopicId), (TopicPartition::new("audit", 0), ErrorCode::None)];
-    assert_eq!(taken::<OffsetCommitRequest<'_>>(&call, &response, 10), Answer::OffsetCommit { codes: codes.into() });
+    assert_eq!(
+        taken::<OffsetCommitRequest<'_>>(&call, &response, 10),
+        GroupResponse::OffsetCommit { codes: codes.into() }
+    );
 }
 
 #[test]
@@ -84,7 +89,9 @@ fn a_lookup_goes_by_ids_if_all_of_its_topics_have_one() {
     let topics = vec![topic(2, vec![at(0, 9, 0)]), topic(1, vec![at(0, 5, 0), at(1, -1, 100)])];
     let groups = vec![OffsetFetchResponseGroup { group_id: GROUP_ID, topics, ..Default::default() }];
     let response = OffsetFetchResponse { groups, ..Default::default() };
-    let Answer::OffsetFetch { code, offsets } = taken::<OffsetFetchRequest<'_>>(&call, &response, 10) else { panic!() };
+    let GroupResponse::OffsetFetch { code, offsets } = taken::<OffsetFetchRequest<'_>>(&call, &response, 10) else {
+        panic!()
+    };
     let offsets: Vec<_> =
         offsets.into_iter().map(|(partition, found)| (partition, found.map(|at| at.map(|at| at.offset)))).collect();
     assert_eq!(code, ErrorCode::None);
@@ -117,7 +124,7 @@ fn of_a_commit_the_first_answer_counts_and_what_nobody_asked_is_dropped() {
         let codes = [(orders(0), ErrorCode::IllegalGeneration), (TopicPartition::new("audit", 0), ErrorCode::None)];
         assert_eq!(
             taken::<OffsetCommitRequest<'_>>(call, &response, version),
-            Answer::OffsetCommit { codes: codes.into() }
+            GroupResponse::OffsetCommit { codes: codes.into() }
         );
     }
 }
@@ -178,7 +185,7 @@ fn of_committed_offsets_the_first_answer_counts_and_what_nobody_asked_is_dropped
         ];
         assert_eq!(
             taken::<OffsetFetchRequest<'_>>(call, &response, version),
-            Answer::OffsetFetch { code: ErrorCode::None, offsets: expected.into() }
+            GroupResponse::OffsetFetch { code: ErrorCode::None, offsets: expected.into() }
         );
     }
 }
@@ -187,8 +194,8 @@ fn of_committed_offsets_the_first_answer_counts_and_what_nobody_asked_is_dropped
 fn a_group_that_is_not_answered_is_an_error() {
     let call = &calls(None)[6];
     let silent = taken::<OffsetFetchRequest<'_>>(call, &OffsetFetchResponse::default(), 9);
-    assert_eq!(silent, Answer::OffsetFetch { code: ErrorCode::UnknownServerError, offsets: BTreeMap::new() });
+    assert_eq!(silent, GroupResponse::OffsetFetch { code: ErrorCode::UnknownServerError, offsets: BTreeMap::new() });
     let moved = OffsetFetchResponse { error_code: 16, ..Default::default() };
-    let expected = Answer::OffsetFetch { code: ErrorCode::NotCoordinator, offsets: BTreeMap::new() };
+    let expected = GroupResponse::OffsetFetch { code: ErrorCode::NotCoordinator, offsets: BTreeMap::new() };
     assert_eq!(taken::<OffsetFetchRequest<'_>>(call, &moved, 5), expected);
 }

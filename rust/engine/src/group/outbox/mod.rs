@@ -1,16 +1,17 @@
 //! The outbox of a member: outputs, calls in flight, timers, and jittered backoff.
 
+mod timers;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::call::{Call, CallKind};
-use super::event::GroupEvent;
-use super::output::Output;
-use super::timers::{Timer, Timers};
-use super::types::{CallId, CallbackKind, Target, Ticket};
 use crate::backoff::{Backoff, Jitter};
+use crate::group::messages::{Call, CallId, CallKind, CallbackKind, GroupEvent, Output, Target, Ticket};
 use crate::{Now, TopicPartition};
+
+pub(crate) use timers::Timer;
+use timers::Timers;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InFlight {

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::call::Answer;
-use super::error::CallError;
+use super::call::GroupResponse;
 use super::types::{CallId, CommitOffset, Ticket, TopicInfo};
 use crate::assign::AssignError;
+use crate::group::error::CallError;
 use crate::{Now, TopicPartition};
 
 /// The assignment that a leader computed: the bytes for each member by its id, and the partition counts of the topics
@@ -50,7 +50,7 @@ pub enum Input {
         /// The id of the call.
         id: CallId,
         /// The answer, or why there is none.
-        outcome: Result<Answer, CallError>,
+        outcome: Result<GroupResponse, CallError>,
     },
     /// Classic only: the answer to [`Output::ComputeAssignment`](super::Output::ComputeAssignment).
     AssignmentComputed {

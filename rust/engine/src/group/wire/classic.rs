@@ -9,17 +9,17 @@ use monedula_protocol::messages::join_group::{
 use monedula_protocol::messages::leave_group::{LeaveGroupRequest, LeaveGroupResponse, MemberIdentity};
 use monedula_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse};
 
-use crate::group::Answer;
+use crate::group::messages::GroupResponse;
 
 /// The protocol type of consumer groups.
 const CONSUMER: &str = "consumer";
 
 /// The length of a reason is limited as in Java's clients (KIP-800), which keeps the brokers' logs short; brokers
 /// accept any length.
-pub(in crate::group) const REASON_CHARS: usize = 255;
+pub(super) const REASON_CHARS: usize = 255;
 
 /// The reason as it is sent; `None` if it is empty.
-pub(in crate::group) fn said(reason: &str) -> Option<&str> {
+pub(super) fn said(reason: &str) -> Option<&str> {
     let end = reason.char_indices().nth(REASON_CHARS).map_or(reason.len(), |(end, _)| end);
     (end > 0).then_some(&reason[..end])
 }
@@ -30,7 +30,7 @@ fn named(name: Option<&str>) -> Option<String> {
 }
 
 /// `timeouts_ms` are those of the session and of a rebalance.
-pub(in crate::group) fn join_request<'a>(
+pub(super) fn join_request<'a>(
     group_id: &'a str,
     (member_id, group_instance_id): (&'a str, Option<&'a str>),
     protocols: &'a [(String, Vec<u8>)],
@@ -52,7 +52,7 @@ pub(in crate::group) fn join_request<'a>(
     }
 }
 
-pub(in crate::group) fn sync_request<'a>(
+pub(super) fn sync_request<'a>(
     group_id: &'a str,
     (member_id, group_instance_id): (&'a str, Option<&'a str>),
     generation_id: i32,
@@ -76,7 +76,7 @@ pub(in crate::group) fn sync_request<'a>(
     }
 }
 
-pub(in crate::group) fn leave_request<'a>(
+pub(super) fn leave_request<'a>(
     group_id: &'a str,
     member_id: &'a str,
     group_instance_id: Option<&'a str>,
@@ -90,14 +90,14 @@ pub(in crate::group) fn leave_request<'a>(
     LeaveGroupRequest { group_id, members: vec![member], ..Default::default() }
 }
 
-pub(in crate::group) fn joined(response: &JoinGroupResponse<'_>) -> Answer {
+pub(super) fn joined(response: &JoinGroupResponse<'_>) -> GroupResponse {
     let mut seen = BTreeSet::new();
     let first = response.members.iter().filter(|member| seen.insert(member.member_id));
     let member = |member: &JoinGroupResponseMember<'_>| {
         let instance_id = member.group_instance_id.map(str::to_owned);
         (member.member_id.to_owned(), instance_id, member.metadata.to_vec())
     };
-    Answer::JoinGroup {
+    GroupResponse::JoinGroup {
         code: ErrorCode::from_code(response.error_code),
         generation: response.generation_id,
         member_id: response.member_id.to_owned(),
@@ -109,8 +109,8 @@ pub(in crate::group) fn joined(response: &JoinGroupResponse<'_>) -> Answer {
     }
 }
 
-pub(in crate::group) fn synced(response: &SyncGroupResponse<'_>) -> Answer {
-    Answer::SyncGroup {
+pub(super) fn synced(response: &SyncGroupResponse<'_>) -> GroupResponse {
+    GroupResponse::SyncGroup {
         code: ErrorCode::from_code(response.error_code),
         protocol_type: named(response.protocol_type),
         protocol: named(response.protocol_name),
@@ -118,12 +118,12 @@ pub(in crate::group) fn synced(response: &SyncGroupResponse<'_>) -> Answer {
     }
 }
 
-pub(in crate::group) fn left(response: &LeaveGroupResponse<'_>, member_id: &str, version: i16) -> Answer {
+pub(super) fn left(response: &LeaveGroupResponse<'_>, member_id: &str, version: i16) -> GroupResponse {
     let code = ErrorCode::from_code(response.error_code);
     if version <= 2 || code != ErrorCode::None {
-        return Answer::LeaveGroup { code };
+        return GroupResponse::LeaveGroup { code };
     }
     let member = response.members.iter().find(|member| member.member_id == member_id);
     let code = member.map_or(ErrorCode::UnknownServerError, |member| ErrorCode::from_code(member.error_code));
-    Answer::LeaveGroup { code }
+    GroupResponse::LeaveGroup { code }
 }

@@ -8,8 +8,8 @@
 
 use std::time::Duration;
 
-use super::types::CallId;
 use crate::Now;
+use crate::group::messages::CallId;
 
 /// The heartbeat in flight, and when the next one follows.
 #[derive(Clone, Copy, Debug)]

@@ -2,12 +2,9 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::call::{Answer, Call, CallKind};
-use super::event::GroupEvent;
-use super::outbox::Outbox;
-use super::timers::Timer;
-use super::types::{CallId, Target};
 use crate::Now;
+use crate::group::messages::{Call, CallId, CallKind, GroupEvent, GroupOutcome, GroupResponse, Target};
+use crate::group::outbox::{Outbox, Timer};
 
 /// The group's coordinator, and the FindCoordinator calls that look for it.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +46,7 @@ impl FindCoordinator {
     pub(crate) fn answered(
         &mut self,
         id: CallId,
-        outcome: &Result<Answer, String>,
+        outcome: &GroupOutcome,
         is_fatal: impl Fn(ErrorCode) -> bool,
         out: &mut Outbox,
         now: Now,
@@ -58,14 +55,14 @@ impl FindCoordinator {
             return Found::Nothing;
         }
         match *outcome {
-            Ok(Answer::FindCoordinator { code: ErrorCode::None, node_id, .. }) => {
+            Ok(GroupResponse::FindCoordinator { code: ErrorCode::None, node_id, .. }) => {
                 self.node_id = Some(node_id);
                 out.timers.clear(Timer::FindCoordinator);
                 out.event(GroupEvent::CoordinatorFound { node_id });
                 return Found::Coordinator(node_id);
             }
-            Ok(Answer::FindCoordinator { code, .. }) if is_fatal(code) => return Found::Refused(code),
-            Ok(Answer::FindCoordinator { code, .. }) => out.retried(CallKind::FindCoordinator.api(), code),
+            Ok(GroupResponse::FindCoordinator { code, .. }) if is_fatal(code) => return Found::Refused(code),
+            Ok(GroupResponse::FindCoordinator { code, .. }) => out.retried(CallKind::FindCoordinator.name(), code),
             _ => {}
         }
         out.back_off_after(self.attempts.saturating_sub(1), Timer::FindCoordinator, now);

@@ -5,13 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::call::Answer;
 use super::first_seen::FirstSeen;
-use super::outbox::Outbox;
-use super::output::Output;
-use super::reaction::Reaction;
-use super::timers::Timer;
-use super::types::CallId;
+use crate::group::messages::{CallId, GroupOutcome, GroupResponse, Output, Reaction};
+use crate::group::outbox::{Outbox, Timer};
 use crate::{Now, TopicPartition};
 
 /// Partitions whose committed offsets are not known yet.
@@ -98,7 +94,7 @@ impl OffsetFetch {
     /// Takes the answer to the call in flight.
     pub(crate) fn answered(
         &mut self,
-        outcome: Result<Answer, String>,
+        outcome: GroupOutcome,
         reaction: impl Fn(ErrorCode) -> Reaction,
         first_seen: &FirstSeen,
         out: &mut Outbox,
@@ -107,7 +103,7 @@ impl OffsetFetch {
         self.in_flight = None;
         let asked = std::mem::take(&mut self.asked);
         let (code, offsets) = match outcome {
-            Ok(Answer::OffsetFetch { code, offsets }) => (code, offsets),
+            Ok(GroupResponse::OffsetFetch { code, offsets }) => (code, offsets),
             Ok(_) => {
                 out.back_off(Timer::OffsetFetch, &mut self.attempts, now);
                 return OffsetsFetched::Done;

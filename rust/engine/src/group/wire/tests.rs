@@ -1,10 +1,9 @@
 //! Tests of `wire`: every version of every request, and how answers are decoded.
 
-#[path = "offsets_wire_tests.rs"]
 mod offsets;
 
 use monedula_protocol::frame::{decode_request_body, decode_request_header, encode_response};
-use monedula_protocol::messages::find_coordinator::Coordinator;
+use monedula_protocol::messages::find_coordinator::{Coordinator, FindCoordinatorResponse};
 use monedula_protocol::messages::heartbeat::HeartbeatResponse;
 use monedula_protocol::messages::join_group::{JoinGroupResponse, JoinGroupResponseMember};
 use monedula_protocol::messages::leave_group::{LeaveGroupResponse, MemberResponse};
@@ -13,7 +12,7 @@ use monedula_protocol::messages::sync_group::SyncGroupResponse;
 use monedula_protocol::types::Uuid;
 
 use super::*;
-use crate::group::CommitOffset;
+use crate::group::messages::CommitOffset;
 
 const GROUP_ID: &str = "etl";
 
@@ -89,7 +88,7 @@ fn sent<'q, R: Request<'q>>(frame: &'q [u8], version: i16) -> R {
 }
 
 /// The answer that `call` decodes from `response`.
-fn taken<'q, 'r, R: Request<'q>>(call: &Call, response: &R::Response<'r>, version: i16) -> Answer {
+fn taken<'q, 'r, R: Request<'q>>(call: &Call, response: &R::Response<'r>, version: i16) -> GroupResponse {
     let frame = encode_response::<R>(response, version, 9).unwrap();
     call.decode(&frame[4..], version).unwrap()
 }
@@ -117,7 +116,7 @@ fn what_is_sent_says_all_that_the_version_can() {
                 Call::FindCoordinator { .. } => {
                     let request: FindCoordinatorRequest<'_> = sent(&frame, version);
                     let key = if version < 4 { request.key } else { request.coordinator_keys[0] };
-                    assert_eq!((key, request.key_type), (GROUP_ID, GROUP));
+                    assert_eq!((key, request.key_type), (GROUP_ID, FindCoordinatorRequest::GROUP));
                 }
                 Call::JoinGroup { .. } => {
                     let request: JoinGroupRequest<'_> = sent(&frame, version);
@@ -205,9 +204,9 @@ fn a_static_member_speaks_no_version_that_would_forget_it() {
 
 #[test]
 fn a_reason_is_cut_between_characters() {
-    assert_eq!(classic::wire::said(""), None);
-    assert_eq!(classic::wire::said("short"), Some("short"));
-    assert_eq!(classic::wire::said(&"ü".repeat(300)).unwrap().chars().count(), classic::wire::REASON_CHARS);
+    assert_eq!(classic::said(""), None);
+    assert_eq!(classic::said("short"), Some("short"));
+    assert_eq!(classic::said(&"ü".repeat(300)).unwrap().chars().count(), classic::REASON_CHARS);
 }
 
 #[test]
@@ -230,11 +229,15 @@ fn a_coordinator_is_read_in_every_version() {
             },
         };
         let answer = taken::<FindCoordinatorRequest<'_>>(call, &response, version);
-        let expected = Answer::FindCoordinator { code: ErrorCode::None, node_id: 2, host: "h".into(), port: 9092 };
+        let expected =
+            GroupResponse::FindCoordinator { code: ErrorCode::None, node_id: 2, host: "h".into(), port: 9092 };
         assert_eq!(answer, expected);
     }
     let nobody = taken::<FindCoordinatorRequest<'_>>(call, &FindCoordinatorResponse::default(), 4);
-    assert!(matches!(nobody, Answer::FindCoordinator { code: ErrorCode::CoordinatorNotAvailable, .. }), "{nobody:?}");
+    assert!(
+        matches!(nobody, GroupResponse::FindCoordinator { code: ErrorCode::CoordinatorNotAvailable, .. }),
+        "{nobody:?}"
+    );
 }
 
 #[test]
@@ -252,7 +255,7 @@ fn a_join_is_read_in_every_version_and_each_member_once() {
             skip_assignment: version >= 9,
             ..Default::default()
         };
-        let expected = Answer::JoinGroup {
+        let expected = GroupResponse::JoinGroup {
             code: ErrorCode::None,
             generation: 8,
             member_id: "me".into(),
@@ -270,7 +273,7 @@ fn a_join_is_read_in_every_version_and_each_member_once() {
             ..Default::default()
         };
         match taken::<JoinGroupRequest<'_>>(call, &refused, version) {
-            Answer::JoinGroup { code, member_id, protocol, generation, .. } => {
+            GroupResponse::JoinGroup { code, member_id, protocol, generation, .. } => {
                 assert_eq!((code, member_id.as_str()), (ErrorCode::MemberIdRequired, "new"));
                 assert_eq!((protocol, generation), (None, -1));
             }
@@ -289,7 +292,7 @@ fn an_assignment_and_a_heartbeat_are_read_in_every_version() {
             assignment: &[1, 2, 3],
             ..Default::default()
         };
-        let expected = Answer::SyncGroup {
+        let expected = GroupResponse::SyncGroup {
             code: ErrorCode::None,
             protocol_type: (version >= 5).then(|| "consumer".into()),
             protocol: (version >= 5).then(|| "range".into()),
@@ -299,7 +302,7 @@ fn an_assignment_and_a_heartbeat_are_read_in_every_version() {
     }
     for version in calls[3].versions() {
         let response = HeartbeatResponse { error_code: 27, ..Default::default() };
-        let expected = Answer::Heartbeat { code: ErrorCode::RebalanceInProgress };
+        let expected = GroupResponse::Heartbeat { code: ErrorCode::RebalanceInProgress };
         assert_eq!(taken::<HeartbeatRequest<'_>>(&calls[3], &response, version), expected);
     }
 }
@@ -317,13 +320,13 @@ fn leaving_is_judged_by_the_member_if_the_version_names_it() {
         };
         let error_code = if version <= 2 { 25 } else { 0 };
         let response = LeaveGroupResponse { error_code, members, ..Default::default() };
-        let expected = Answer::LeaveGroup { code: ErrorCode::UnknownMemberId };
+        let expected = GroupResponse::LeaveGroup { code: ErrorCode::UnknownMemberId };
         assert_eq!(taken::<LeaveGroupRequest<'_>>(call, &response, version), expected);
     }
     let silent = taken::<LeaveGroupRequest<'_>>(call, &LeaveGroupResponse::default(), 5);
-    assert_eq!(silent, Answer::LeaveGroup { code: ErrorCode::UnknownServerError });
+    assert_eq!(silent, GroupResponse::LeaveGroup { code: ErrorCode::UnknownServerError });
     let moved = LeaveGroupResponse { error_code: 16, ..Default::default() };
-    let expected = Answer::LeaveGroup { code: ErrorCode::NotCoordinator };
+    let expected = GroupResponse::LeaveGroup { code: ErrorCode::NotCoordinator };
     assert_eq!(taken::<LeaveGroupRequest<'_>>(call, &moved, 5), expected);
 }
 

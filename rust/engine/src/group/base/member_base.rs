@@ -5,27 +5,38 @@ use std::collections::{BTreeMap, BTreeSet};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use super::call::{Answer, Call, CallKind};
 use super::config::MemberConfig;
-use super::error::GroupError;
-use super::event::GroupEvent;
 use super::find_coordinator::FindCoordinator;
-use super::first_seen::FirstSeen;
-use super::heartbeat_interval::Heartbeats;
-use super::lease::Lease;
-use super::leave::{Exit, Leave};
-use super::offset_commit::Commits;
-use super::offset_fetch::{OffsetFetch, OffsetsFetched};
-use super::outbox::Outbox;
-use super::output::Output;
-use super::poll_interval::PollInterval;
-use super::reaction::Reaction;
 use super::revocation::{Revocation, RevocationStep};
-use super::state::GroupProtocol;
-use super::timers::Timer;
-use super::topic_ids::topic_ids;
-use super::types::{CallId, Target, Ticket};
+use crate::group::error::GroupError;
+use crate::group::liveness::{Heartbeats, Lease, PollInterval};
+use crate::group::messages::{
+    Call, CallId, CallKind, GroupEvent, GroupOutcome, GroupResponse, Output, Reaction, Target, Ticket, topic_ids,
+};
+use crate::group::offsets::{Commits, FirstSeen, OffsetFetch, OffsetsFetched};
+use crate::group::outbox::{Outbox, Timer};
+use crate::group::state::GroupProtocol;
 use crate::{Now, TopicPartition};
+
+/// The end of a membership, as the user wants it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exit {
+    /// Set if the consumer is closed: [`Output::Closed`] follows.
+    pub(crate) close: bool,
+    /// Set if a member that is not static leaves the group with a request.
+    pub(crate) leave: bool,
+}
+
+/// The end of a membership, while it lasts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Leave {
+    /// The end that the user wants; `None` while the membership goes on.
+    pub(crate) exit: Option<Exit>,
+    /// The request that leaves the group.
+    pub(crate) in_flight: Option<CallId>,
+    /// Closing is done: [`Output::Closed`] is pushed after all other outputs.
+    pub(crate) closed: bool,
+}
 
 /// The part of a member that both protocols have: what it owns, commits and revokes, its lease, and its calls.
 pub(crate) struct MemberBase {
@@ -112,7 +123,7 @@ impl MemberBase {
     pub(crate) fn offsets_fetched(
         &mut self,
         id: CallId,
-        outcome: Result<Answer, String>,
+        outcome: GroupOutcome,
         reaction: impl Fn(CallKind, ErrorCode) -> Reaction,
         first_seen: &FirstSeen,
         now: Now,
@@ -120,7 +131,7 @@ impl MemberBase {
         if !self.offset_fetch.is_answer(id) {
             return OffsetsFetched::Done;
         }
-        if let Ok(Answer::OffsetFetch { code, .. }) = outcome {
+        if let Ok(GroupResponse::OffsetFetch { code, .. }) = outcome {
             self.coordinator.heard(code);
         }
         let reaction = |code| reaction(CallKind::OffsetFetch, code);

@@ -7,10 +7,11 @@ use std::time::Duration;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use super::state::GroupProtocol;
 use super::topic_ids::TopicIds;
 use super::types::{CommitOffset, Committed, PartitionCodes};
 use crate::TopicPartition;
+use crate::group::state::GroupProtocol;
+use crate::named::named;
 
 /// Partitions as KIP-848 names them: by the ids of their topics.
 pub type Partitions = BTreeSet<(Uuid, i32)>;
@@ -29,48 +30,23 @@ pub enum ConnectionPurpose {
     Offsets,
 }
 
-/// The kind of a request, which is the same under both protocols.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallKind {
-    /// FindCoordinator.
-    FindCoordinator,
-    /// JoinGroup. Classic only.
-    JoinGroup,
-    /// SyncGroup. Classic only.
-    SyncGroup,
-    /// Heartbeat, or ConsumerGroupHeartbeat under KIP-848.
-    Heartbeat,
-    /// LeaveGroup, or under KIP-848 the ConsumerGroupHeartbeat that leaves.
-    LeaveGroup,
-    /// OffsetCommit.
-    OffsetCommit,
-    /// OffsetFetch.
-    OffsetFetch,
-}
-
-impl CallKind {
-    /// All kinds.
-    pub const ALL: [Self; 7] = [
-        Self::FindCoordinator,
-        Self::JoinGroup,
-        Self::SyncGroup,
-        Self::Heartbeat,
-        Self::LeaveGroup,
-        Self::OffsetCommit,
-        Self::OffsetFetch,
-    ];
-
-    /// The name of the API under the classic protocol.
-    pub fn api(self) -> &'static str {
-        match self {
-            Self::FindCoordinator => "FindCoordinator",
-            Self::JoinGroup => "JoinGroup",
-            Self::SyncGroup => "SyncGroup",
-            Self::Heartbeat => "Heartbeat",
-            Self::LeaveGroup => "LeaveGroup",
-            Self::OffsetCommit => "OffsetCommit",
-            Self::OffsetFetch => "OffsetFetch",
-        }
+named! {
+    /// The kind of a request, which is the same under both protocols. It has the name of the API under the classic one.
+    pub enum CallKind {
+        /// FindCoordinator.
+        FindCoordinator,
+        /// JoinGroup. Classic only.
+        JoinGroup,
+        /// SyncGroup. Classic only.
+        SyncGroup,
+        /// Heartbeat, or ConsumerGroupHeartbeat under KIP-848.
+        Heartbeat,
+        /// LeaveGroup, or under KIP-848 the ConsumerGroupHeartbeat that leaves.
+        LeaveGroup,
+        /// OffsetCommit.
+        OffsetCommit,
+        /// OffsetFetch.
+        OffsetFetch,
     }
 }
 
@@ -226,9 +202,12 @@ impl Call {
     }
 }
 
+/// The answer to a call, or why there is none.
+pub(crate) type GroupOutcome = Result<GroupResponse, String>;
+
 /// A decoded answer; its error code is [`ErrorCode::None`] if the request succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum GroupResponse {
     /// The coordinator.
     FindCoordinator {
         /// Error of the group.

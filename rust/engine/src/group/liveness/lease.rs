@@ -1,10 +1,8 @@
 //! The lease: until when the coordinator cannot have assigned a member's partitions to another member (contract 7).
 
-use super::event::GroupEvent;
-use super::outbox::Outbox;
-use super::output::Output;
-use super::timers::Timer;
 use crate::Now;
+use crate::group::messages::{GroupEvent, Output};
+use crate::group::outbox::{Outbox, Timer};
 
 /// The lease of a member: until when records may be handed out.
 #[derive(Clone, Debug, Default)]

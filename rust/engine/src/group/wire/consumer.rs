@@ -9,12 +9,9 @@ use monedula_protocol::messages::consumer_group_heartbeat::{
 };
 use monedula_protocol::types::Uuid;
 
-use crate::group::{Answer, HeartbeatCall, Partitions};
+use crate::group::messages::{GroupResponse, HeartbeatCall, Partitions};
 
-pub(in crate::group) fn heartbeat_request(
-    call: &HeartbeatCall,
-    rebalance_timeout_ms: i32,
-) -> ConsumerGroupHeartbeatRequest<'_> {
+pub(super) fn heartbeat_request(call: &HeartbeatCall, rebalance_timeout_ms: i32) -> ConsumerGroupHeartbeatRequest<'_> {
     ConsumerGroupHeartbeatRequest {
         group_id: &call.group_id,
         member_id: &call.member_id,
@@ -39,12 +36,12 @@ fn by_topic<'a>(partitions: &Partitions) -> Vec<TopicPartitions<'a>> {
     each.map(|(topic_id, partitions)| TopicPartitions { topic_id, partitions, ..Default::default() }).collect()
 }
 
-pub(in crate::group) fn heartbeat_answer(response: &ConsumerGroupHeartbeatResponse<'_>) -> Answer {
+pub(super) fn heartbeat_answer(response: &ConsumerGroupHeartbeatResponse<'_>) -> GroupResponse {
     let assignment = response.assignment.as_ref().map(|assignment| {
         let topics = assignment.topic_partitions.iter();
         topics.flat_map(|topic| topic.partitions.iter().map(|&partition| (topic.topic_id, partition))).collect()
     });
-    Answer::ConsumerGroupHeartbeat {
+    GroupResponse::ConsumerGroupHeartbeat {
         code: ErrorCode::from_code(response.error_code),
         message: response.error_message.unwrap_or_default().to_owned(),
         epoch: response.member_epoch,

@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-use super::base::MemberBase;
-use super::error::CommitError;
-use super::offset_commit::{CommitOrigin, Commits};
+use super::member_base::MemberBase;
 use super::revocation::{Finished, Revocation, RevocationStep};
-use super::timers::Timer;
-use super::types::{CallbackKind, Offsets, Ticket};
 use crate::Now;
+use crate::group::error::CommitError;
+use crate::group::messages::{CallbackKind, Offsets, Ticket};
+use crate::group::offsets::{CommitOrigin, Commits};
+use crate::group::outbox::Timer;
 
 /// A member that commits before it releases partitions.
 pub(crate) trait Committing {
