@@ -44,9 +44,12 @@ class Unit(NamedTuple):
             return cls(0, "Spark with a Kafka")
         if needed & (OF_THREE | {"cluster"}):
             return cls(1, "a Kafka of three nodes")
-        if needed or "driver" in getattr(item, "fixturenames", ()) or any(item.iter_markers("jvm")):
-            return cls(2, "one of either")
-        return cls(3, item.nodeid.partition("::")[0])
+        is_marked = any(item.iter_markers("jvm"))
+        if "kafka" in needed and not is_marked:
+            return cls(2, "a Kafka")
+        if needed or is_marked or "driver" in getattr(item, "fixturenames", ()):
+            return cls(3, "another Kafka, or Spark")
+        return cls(4, item.nodeid.partition("::")[0])
 
 
 def clusters(item: pytest.Item) -> set[str]:
