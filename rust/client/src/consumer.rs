@@ -35,7 +35,7 @@ use crate::committed_starts::CommittedStarts;
 use crate::config::ClientConfig;
 pub use crate::coordinator::{Commits, Committed};
 use crate::error::ClientError;
-pub use crate::fetch::buffer::{Admission, BatchLimits, PartitionStatus, WorkGate};
+pub use crate::fetch::buffer::{BatchLimits, PartitionStatus, RowPermission, WorkGate};
 use crate::fetch::buffer::{BufferState, FetchBuffer};
 use crate::fetch::command::FetchCommand;
 pub use crate::fetch::command::Position;
@@ -45,7 +45,7 @@ use crate::group::{GroupObserver, Polled};
 use crate::lock::lock;
 use crate::log::Log;
 use crate::metrics::Metrics;
-pub use crate::offsets::Found;
+pub use crate::offsets::FoundOffset;
 use crate::reach::{Failure, Reach};
 use crate::telemetry::Telemetry;
 

@@ -28,7 +28,7 @@ use crate::lock::lock;
 use crate::log::{Entry, Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::metadata::{Endpoint, Metadata};
-use crate::net::network::{InTurn, Network, NodeId, Purpose};
+use crate::net::network::{Network, NodeFallback, NodeId, Purpose};
 use crate::run_time::{self, RunInstant};
 
 /// Outcome of each partition of a commit.
@@ -208,7 +208,7 @@ impl Coordinators {
     /// Asks one broker after the other until one answers.
     async fn find(&self, group: &str, what: &str) -> Result<i32, Failure> {
         let mut failure = again(ErrorCode::CoordinatorNotAvailable, false);
-        let mut nodes = InTurn::new(self.network.candidates());
+        let mut nodes = NodeFallback::new(self.network.candidates());
         let ask = |node| async move {
             let found = run_time::timeout(self.config.request_timeout, self.find_from(node, group, what)).await;
             found.unwrap_or_else(|| Err(again(ErrorCode::RequestTimedOut, false)))

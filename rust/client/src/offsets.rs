@@ -45,7 +45,7 @@ const LATE: Duration = Duration::from_secs(3);
 
 /// An offset that ListOffsets or OffsetForLeaderEpoch found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundOffset {
     /// Its offset.
     pub offset: i64,
     /// Its timestamp in ms, -1 where the lookup was not by time.
@@ -55,7 +55,7 @@ pub struct Found {
 }
 
 /// The outcome for one partition: `None` where no record is that young.
-pub(crate) type LookupResult = Result<Option<Found>, ErrorCode>;
+pub(crate) type LookupResult = Result<Option<FoundOffset>, ErrorCode>;
 
 type LookupResults = Vec<(TopicPartition, LookupResult)>;
 
@@ -136,7 +136,7 @@ impl Offsets {
         &self,
         mut questions: Vec<Question>,
         timeout: Duration,
-    ) -> Result<BTreeMap<TopicPartition, Option<Found>>, ClientError> {
+    ) -> Result<BTreeMap<TopicPartition, Option<FoundOffset>>, ClientError> {
         // Brokers refuse a partition that is asked for twice in one request.
         let mut asked = BTreeSet::new();
         questions.retain(|question| asked.insert(question.partition.clone()));
@@ -191,7 +191,7 @@ impl Offsets {
         &self,
         questions: Vec<Question>,
         last_error: &Arc<LastError>,
-    ) -> Result<BTreeMap<TopicPartition, Option<Found>>, ClientError> {
+    ) -> Result<BTreeMap<TopicPartition, Option<FoundOffset>>, ClientError> {
         self.know(&questions, Known::Leaders, last_error).await?;
         let (mut found, mut steps) = (BTreeMap::new(), JoinSet::new());
         let first = LookupStep::Ask { questions, attempt: 0 };
@@ -255,7 +255,7 @@ impl Offsets {
     fn take_answers(
         &self,
         answers: LookupResults,
-        found: &mut BTreeMap<TopicPartition, Option<Found>>,
+        found: &mut BTreeMap<TopicPartition, Option<FoundOffset>>,
         last_error: &LastError,
     ) -> Result<(), ClientError> {
         for (partition, answer) in answers {
@@ -370,7 +370,7 @@ impl Offsets {
         let mut answers = Vec::with_capacity(questions.len());
         for topic in &response.topics {
             for partition in &topic.partitions {
-                let found = (partition.offset >= 0).then_some(Found {
+                let found = (partition.offset >= 0).then_some(FoundOffset {
                     offset: partition.offset,
                     timestamp: partition.timestamp,
                     leader_epoch: partition.leader_epoch,
@@ -409,7 +409,8 @@ impl Offsets {
         for topic in &response.topics {
             for partition in &topic.partitions {
                 let known = partition.leader_epoch >= 0 && partition.end_offset >= 0;
-                let end = Found { offset: partition.end_offset, timestamp: -1, leader_epoch: partition.leader_epoch };
+                let end =
+                    FoundOffset { offset: partition.end_offset, timestamp: -1, leader_epoch: partition.leader_epoch };
                 let answer = ErrorCode::check(partition.error_code).map(|()| known.then_some(end));
                 answers.push((TopicPartition::new(topic.topic, partition.partition), answer));
             }

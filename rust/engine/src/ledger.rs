@@ -20,17 +20,17 @@ pub type BatchId = u64;
 /// The id of a holder of batches: a thread or task of the user.
 pub type Holder = u64;
 
-/// The holder of a batch that has to finish it.
+/// Who has to finish a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeper {
+pub enum Finisher {
     /// This holder, when it asks for the next batch.
     Holder(Holder),
     /// Only by its id, not when a holder asks for the next batch.
-    Name,
-    /// Never: its holder has ended. The batch stays unfinished, and no revocation waits for it.
-    Ended,
-    /// Not yet: it was given back, and is handed out again.
-    Queue,
+    ById,
+    /// Nobody: its holder has ended. The batch stays unfinished, and no revocation waits for it.
+    Nobody,
+    /// The next holder: it was given back, and is handed out again.
+    NextHolder,
 }
 
 /// A position in a log: the offset of the next record, and the leader epoch of the one before it.
@@ -46,7 +46,7 @@ pub struct OffsetAndEpoch {
 struct Entry {
     span: u64,
     /// Batches that were handed out and are not finished, or finished but after one that is not; in log order.
-    out: VecDeque<Out>,
+    out: VecDeque<HandedOutBatch>,
     /// The frontier; `None` before reading has started.
     finished: Option<OffsetAndEpoch>,
     /// Set if the frontier moved since it was last collected for a commit.
@@ -59,7 +59,7 @@ struct Entry {
 }
 
 #[derive(Debug)]
-struct Out {
+struct HandedOutBatch {
     batch: BatchId,
     next: OffsetAndEpoch,
     done: bool,
@@ -75,7 +75,7 @@ pub struct Ledger {
 
 #[derive(Debug)]
 struct Batch {
-    keeper: Keeper,
+    finisher: Finisher,
     /// The partitions of the batch, with their spans.
     parts: Vec<(TopicPartition, u64)>,
 }
@@ -135,12 +135,12 @@ impl Ledger {
         let mut parts = Vec::new();
         for (partition, span, next) in places {
             if let Some(entry) = self.current(partition, *span) {
-                entry.out.push_back(Out { batch, next: *next, done: false });
+                entry.out.push_back(HandedOutBatch { batch, next: *next, done: false });
                 parts.push((partition.clone(), *span));
             }
         }
         if !parts.is_empty() {
-            self.batches.insert(batch, Batch { keeper: Keeper::Holder(holder), parts });
+            self.batches.insert(batch, Batch { finisher: Finisher::Holder(holder), parts });
         }
     }
 
@@ -166,7 +166,7 @@ impl Ledger {
     /// one, and for a user who commits in the middle of a batch.
     pub fn finish_up_to(&mut self, batch: BatchId, partition: &TopicPartition, next: OffsetAndEpoch) {
         let Some(entry) = self.entries.get_mut(partition) else { return };
-        let is_of = |out: Option<&Out>| out.is_some_and(|out| out.batch == batch);
+        let is_of = |out: Option<&HandedOutBatch>| out.is_some_and(|out| out.batch == batch);
         // A batch may have several runs of rows of one partition, with rows of others between them.
         while is_of(entry.out.front())
             && is_of(entry.out.get(1))
@@ -180,38 +180,39 @@ impl Ledger {
     }
 
     /// Changes how a batch gets finished.
-    pub fn pass_on(&mut self, batch: BatchId, to: Keeper) {
+    pub fn pass_on(&mut self, batch: BatchId, to: Finisher) {
         if let Some(batch) = self.batches.get_mut(&batch) {
-            batch.keeper = to;
+            batch.finisher = to;
         }
     }
 
-    /// The keeper of a batch; `None` if it is finished, or does not count any more.
-    pub fn keeper(&self, batch: BatchId) -> Option<Keeper> {
-        self.batches.get(&batch).map(|batch| batch.keeper)
+    /// The finisher of a batch; `None` if it is finished, or does not count any more.
+    pub fn finisher(&self, batch: BatchId) -> Option<Finisher> {
+        self.batches.get(&batch).map(|batch| batch.finisher)
     }
 
     /// The unfinished batches of a holder.
     pub fn held(&self, holder: Holder) -> Vec<BatchId> {
-        let held = self.batches.iter().filter(|(_, batch)| batch.keeper == Keeper::Holder(holder));
+        let held = self.batches.iter().filter(|(_, batch)| batch.finisher == Finisher::Holder(holder));
         held.map(|(batch, _)| *batch).collect()
     }
 
     /// The batches of a partition that may still be finished.
     pub fn awaited<'l>(&'l self, partition: &TopicPartition) -> impl Iterator<Item = BatchId> + use<'l> {
         let out = self.entries.get(partition).into_iter().flat_map(|entry| &entry.out);
-        let is_awaited = |out: &&Out| matches!(self.keeper(out.batch), Some(Keeper::Holder(_) | Keeper::Name));
+        let is_awaited =
+            |out: &&HandedOutBatch| matches!(self.finisher(out.batch), Some(Finisher::Holder(_) | Finisher::ById));
         out.filter(|out| !out.done).filter(is_awaited).map(|out| out.batch)
     }
 
     /// The unfinished batches that other holders hold, or that a holder held which has ended.
     pub fn held_by_others(&self, holder: Holder) -> Vec<BatchId> {
-        let by_others = |keeper| match keeper {
-            Keeper::Holder(other) => other != holder,
-            Keeper::Ended => true,
-            Keeper::Name | Keeper::Queue => false,
+        let by_others = |finisher| match finisher {
+            Finisher::Holder(other) => other != holder,
+            Finisher::Nobody => true,
+            Finisher::ById | Finisher::NextHolder => false,
         };
-        self.batches.iter().filter(|(_, batch)| by_others(batch.keeper)).map(|(batch, _)| *batch).collect()
+        self.batches.iter().filter(|(_, batch)| by_others(batch.finisher)).map(|(batch, _)| *batch).collect()
     }
 
     /// The partitions of an unfinished batch, each with the position after its last row. Partitions are left out whose
@@ -229,14 +230,14 @@ impl Ledger {
 
     /// Divides a batch's rows of a partition into pieces, in log order, each up to its position and finished
     /// separately: rows that are given back, or that one worker passed to another, are not finished by their former
-    /// holder. The last piece ends where the batch did. One piece may be `batch` itself; the others get `keeper`.
+    /// holder. The last piece ends where the batch did. One piece may be `batch` itself; the others get `finisher`.
     /// Returns `false` if the partition has a new span, or the batch is finished.
     pub fn divide(
         &mut self,
         batch: BatchId,
         partition: &TopicPartition,
         pieces: &[(BatchId, OffsetAndEpoch)],
-        keeper: Keeper,
+        finisher: Finisher,
     ) -> bool {
         let Some(Batch { parts, .. }) = self.batches.get_mut(&batch) else { return false };
         let Some(span) = parts.iter().find(|(named, _)| named == partition).map(|(_, span)| *span) else {
@@ -248,7 +249,7 @@ impl Ledger {
         let end = entry.out.drain(begin..begin + count).next_back().map(|out| out.next);
         for (index, &(piece, next)) in pieces.iter().enumerate() {
             let next = end.filter(|_| index + 1 == pieces.len()).unwrap_or(next);
-            entry.out.insert(begin + index, Out { batch: piece, next, done: false });
+            entry.out.insert(begin + index, HandedOutBatch { batch: piece, next, done: false });
         }
         if pieces.iter().all(|(piece, _)| *piece != batch) {
             parts.retain(|(named, _)| named != partition);
@@ -257,7 +258,7 @@ impl Ledger {
             self.batches.remove(&batch);
         }
         for &(piece, _) in pieces.iter().filter(|(piece, _)| *piece != batch) {
-            let parts = &mut self.batches.entry(piece).or_insert(Batch { keeper, parts: Vec::new() }).parts;
+            let parts = &mut self.batches.entry(piece).or_insert(Batch { finisher, parts: Vec::new() }).parts;
             parts.push((partition.clone(), span));
         }
         true
@@ -323,7 +324,7 @@ impl Ledger {
     pub fn is_ahead(&self, partition: &TopicPartition) -> bool {
         let at = |place: Option<OffsetAndEpoch>| place.map(|place| place.offset);
         // Rows that were given back do not count as handed out; rows finished after them do.
-        let was_handed_out = |out: &Out| out.done || self.keeper(out.batch) != Some(Keeper::Queue);
+        let was_handed_out = |out: &HandedOutBatch| out.done || self.finisher(out.batch) != Some(Finisher::NextHolder);
         let ahead = |entry: &Entry| entry.out.iter().any(was_handed_out) || at(entry.finished) != at(entry.base);
         self.entries.get(partition).is_some_and(ahead)
     }

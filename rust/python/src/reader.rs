@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use monedula_client::consumer::{BatchLimits, Consumer, Found};
+use monedula_client::consumer::{BatchLimits, Consumer, FoundOffset};
 use monedula_client::lock::lock;
 use monedula_client::log::Log;
 use monedula_client::reader::{Bound as Edge, Range, Ranges, Reader, Spans};
@@ -363,7 +363,7 @@ fn edge(py: Python<'_>, (kind, number): &PyStart) -> PyResult<Edge> {
     })
 }
 
-fn of_found((partition, found): (TopicPartition, Option<Found>)) -> PyFound {
+fn of_found((partition, found): (TopicPartition, Option<FoundOffset>)) -> PyFound {
     (py_partition(partition), found.map(|found| (found.offset, found.timestamp)))
 }
 

@@ -98,7 +98,7 @@ pub enum Effect {
     /// removed, which closes it.
     BlackHole {
         /// The direction that is lost.
-        way: Way,
+        way: Direction,
     },
     /// The answer is sent in fragments.
     Fragment {
@@ -149,7 +149,7 @@ pub enum ScramLie {
 /// The direction that a black hole swallows.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum Direction {
     /// Requests: this one is lost, and the connection is no longer read.
     Requests,
     /// Answers: requests are carried out, and never answered.

@@ -33,12 +33,12 @@ use monedula_protocol::records::{BatchHeader, ControlRecordType, Records, contro
 pub(crate) use batch::Batch;
 pub(crate) use cleaner::Cleaning;
 pub(crate) use data_dir::{DataDir, StoredPartition, StoredTopic};
-pub(crate) use dirt::Dirt;
+pub(crate) use dirt::CompactionConditions;
 use disk::Directory;
 pub(crate) use disk::LogState;
 pub(crate) use epochs::Epochs;
 pub(crate) use file::OpenFiles;
-pub(crate) use lookup::Found;
+pub(crate) use lookup::LogPosition;
 pub(crate) use producers::Producers;
 pub(crate) use retention::Retention;
 use segment::Segment;

@@ -21,7 +21,7 @@ impl Task {
         let (cancel, cancelled) = oneshot::channel();
         self.calls.insert(id, cancel);
         // Before the task is spawned, for tasks begin in any order.
-        let turn = self.turns.next(target, call.purpose());
+        let turn = self.request_order.next(target, call.purpose());
         tokio::spawn(async move {
             let outcome = ask_until(cancelled, network, target, call, turn).await;
             // The coordinator may be a broker that the metadata does not contain yet.

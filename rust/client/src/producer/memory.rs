@@ -77,9 +77,9 @@ impl Memory {
 
     /// Lifts the bound until the result is dropped: for records whose memory was reserved already, in another buffer.
     /// Nothing else may be sent meanwhile.
-    pub(crate) fn lift(&self) -> Lifted {
+    pub(crate) fn lift(&self) -> LimitLiftGuard {
         self.0.lifted.store(true, Ordering::Release);
-        Lifted(self.clone())
+        LimitLiftGuard(self.clone())
     }
 
     fn reserve(&self, topic: &AtomicUsize, bytes: usize) -> bool {
@@ -186,9 +186,9 @@ impl Memory {
     }
 }
 
-pub(crate) struct Lifted(Memory);
+pub(crate) struct LimitLiftGuard(Memory);
 
-impl Drop for Lifted {
+impl Drop for LimitLiftGuard {
     fn drop(&mut self) {
         self.0.0.lifted.store(false, Ordering::Release);
     }

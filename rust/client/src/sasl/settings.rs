@@ -9,7 +9,7 @@ use monedula_protocol::security_protocol::SecurityProtocol;
 
 use super::jaas::{Jaas, Module};
 use super::token::{Refresh, TokenProvider, TokenSource};
-use super::{Means, Sasl, Token, TokenError};
+use super::{MechanismCredentials, Sasl, Token, TokenError};
 use super::{kerberos, oauth_settings};
 use crate::config_values::{ConfigError, Values};
 
@@ -37,7 +37,7 @@ impl Sasl {
             return Err(unknown_mechanism(values, &name));
         };
         check_module(values, mechanism, &name, jaas.as_ref())?;
-        let means = match mechanism {
+        let credentials = match mechanism {
             Mechanism::Plain | Mechanism::ScramSha256 | Mechanism::ScramSha512 => {
                 password(values, mechanism, jaas.as_ref())?
             }
@@ -45,9 +45,11 @@ impl Sasl {
                 let source = oauth_settings::source(values, jaas.as_ref())?;
                 let is_named = source.is_some();
                 let source = source.unwrap_or_else(|| Arc::new(NoSource));
-                Means::Token { provider: TokenProvider::new(source, refresh(values)?), is_named }
+                MechanismCredentials::Token { provider: TokenProvider::new(source, refresh(values)?), is_named }
             }
-            Mechanism::Gssapi => Means::Kerberos(Arc::new(kerberos::kerberos(values, jaas.as_ref(), warnings)?)),
+            Mechanism::Gssapi => {
+                MechanismCredentials::Kerberos(Arc::new(kerberos::kerberos(values, jaas.as_ref(), warnings)?))
+            }
         };
         if mechanism == Mechanism::Plain && !protocol.has_tls() {
             warnings.push(
@@ -56,19 +58,19 @@ impl Sasl {
                     .into(),
             );
         }
-        Ok(Some(Self { mechanism, means }))
+        Ok(Some(Self { mechanism, credentials }))
     }
 
     /// True if the client logs in with tokens, and has no source of them.
     pub(crate) fn lacks_tokens(&self) -> bool {
-        matches!(self.means, Means::Token { is_named: false, .. })
+        matches!(self.credentials, MechanismCredentials::Token { is_named: false, .. })
     }
 
     /// The same with tokens from `source`; `None` if the mechanism uses no tokens.
     pub(crate) fn with_source(&self, source: Arc<dyn TokenSource>) -> Option<Self> {
-        let Means::Token { provider, .. } = &self.means else { return None };
-        let means = Means::Token { provider: provider.with_source(source), is_named: true };
-        Some(Self { mechanism: self.mechanism, means })
+        let MechanismCredentials::Token { provider, .. } = &self.credentials else { return None };
+        let credentials = MechanismCredentials::Token { provider: provider.with_source(source), is_named: true };
+        Some(Self { mechanism: self.mechanism, credentials })
     }
 }
 
@@ -137,7 +139,7 @@ fn check_module(values: &Values, mechanism: Mechanism, name: &str, jaas: Option<
 }
 
 /// User name and password, by Java's or librdkafka's settings.
-fn password(values: &Values, mechanism: Mechanism, jaas: Option<&Jaas>) -> Result<Means, ConfigError> {
+fn password(values: &Values, mechanism: Mechanism, jaas: Option<&Jaas>) -> Result<MechanismCredentials, ConfigError> {
     let (username, password) = (values.given("sasl.username"), values.secret("sasl.password"));
     if let Some(jaas) = jaas {
         if let Some(double) =
@@ -170,12 +172,17 @@ fn password(values: &Values, mechanism: Mechanism, jaas: Option<&Jaas>) -> Resul
     checked(values, username, password, false)
 }
 
-fn checked(values: &Values, username: String, password: Secret, delegation_token: bool) -> Result<Means, ConfigError> {
+fn checked(
+    values: &Values,
+    username: String,
+    password: Secret,
+    delegation_token: bool,
+) -> Result<MechanismCredentials, ConfigError> {
     if username.contains('\0') || password.expose().contains(&0) {
         let message = "user name and password cannot contain a NUL character".to_owned();
         return Err(error(values, "sasl.username", message));
     }
-    Ok(Means::Password { username, password, delegation_token })
+    Ok(MechanismCredentials::Password { username, password, delegation_token })
 }
 
 fn refresh(values: &Values) -> Result<Refresh, ConfigError> {

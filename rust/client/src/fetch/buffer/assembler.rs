@@ -147,12 +147,12 @@ fn hold_until(shared: &Arc<Shared>, state: &mut BufferState, partition: &TopicPa
     let (shared, theirs) = (Arc::downgrade(shared), partition.clone());
     let arrived = move || {
         if let Some(shared) = Weak::upgrade(&shared) {
-            shared.lock().go_on(&theirs);
+            shared.lock().end_lookup_hold(&theirs);
             shared.notify_calls();
         }
     };
     if !awaited.then(arrived) {
-        state.go_on(partition);
+        state.end_lookup_hold(partition);
     }
 }
 

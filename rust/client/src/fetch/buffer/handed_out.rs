@@ -11,7 +11,7 @@ use std::sync::Arc;
 use monedula_columns::ColumnBatch;
 use monedula_engine::TopicPartition;
 use monedula_engine::group::{CommitError, CommitOffset};
-use monedula_engine::ledger::{BatchId, Holder, Keeper, Ledger, OffsetAndEpoch};
+use monedula_engine::ledger::{BatchId, Finisher, Holder, Ledger, OffsetAndEpoch};
 
 use super::batch_ids::BatchIds;
 use super::leader_epochs::LeaderEpochs;
@@ -243,7 +243,7 @@ impl HandedOut {
         ledger.hand_out(id, holder, &rows);
         if columns.refused.is_some() {
             // Until it is accepted, nothing that its holder does finishes it.
-            ledger.pass_on(id, Keeper::Name);
+            ledger.pass_on(id, Finisher::ById);
         }
         self.count_held(holder, columns.record_batch.num_rows());
         let markers_id = self.new_batch();
@@ -257,7 +257,7 @@ impl HandedOut {
     /// Rows that were given back are handed out to `holder`.
     fn hand_out_again(&mut self, id: BatchId, holder: Holder, rows: usize) {
         if let Some(ledger) = &mut self.ledger {
-            ledger.pass_on(id, Keeper::Holder(holder));
+            ledger.pass_on(id, Finisher::Holder(holder));
         }
         self.count_held(holder, rows);
     }
@@ -267,15 +267,15 @@ impl HandedOut {
         id: BatchId,
         partition: &TopicPartition,
         pieces: &[(BatchId, OffsetAndEpoch)],
-        keeper: Keeper,
+        finisher: Finisher,
     ) -> bool {
-        self.ledger.as_mut().is_some_and(|ledger| ledger.divide(id, partition, pieces, keeper))
+        self.ledger.as_mut().is_some_and(|ledger| ledger.divide(id, partition, pieces, finisher))
     }
 
     /// Makes a batch of each part of a batch, to be finished by its id. `None` if the batch is finished already, or
     /// counts for nothing.
     fn name_parts(&mut self, id: BatchId, parts: &[(TopicPartition, OffsetAndEpoch)]) -> Option<Vec<BatchId>> {
-        self.ledger.as_ref()?.keeper(id)?;
+        self.ledger.as_ref()?.finisher(id)?;
         let named: Vec<(BatchId, &(TopicPartition, OffsetAndEpoch))> =
             parts.iter().map(|part| (self.new_batch(), part)).collect();
         let mut pieces: BTreeMap<&TopicPartition, Vec<(BatchId, OffsetAndEpoch)>> = BTreeMap::new();
@@ -283,7 +283,7 @@ impl HandedOut {
             pieces.entry(partition).or_default().push((*part, *next));
         }
         for (partition, pieces) in pieces {
-            self.divide(id, partition, &pieces, Keeper::Name);
+            self.divide(id, partition, &pieces, Finisher::ById);
         }
         Some(named.into_iter().map(|(part, _)| part).collect())
     }
@@ -419,7 +419,7 @@ impl HandedOut {
     /// A batch of so many rows is finished; it is committed with the next commit.
     pub(crate) fn finish_batch(&mut self, id: BatchId, rows: usize) {
         if let Some(ledger) = &mut self.ledger
-            && ledger.keeper(id).is_some()
+            && ledger.finisher(id).is_some()
         {
             ledger.finish(id);
             self.finished_rows += rows as u64;
@@ -435,9 +435,9 @@ impl HandedOut {
 
     pub(crate) fn abandon(&mut self, part: &HandedBatch) {
         if let Some(ledger) = &mut self.ledger
-            && ledger.keeper(part.id) == Some(Keeper::Name)
+            && ledger.finisher(part.id) == Some(Finisher::ById)
         {
-            ledger.pass_on(part.id, Keeper::Ended);
+            ledger.pass_on(part.id, Finisher::Nobody);
         }
     }
 
@@ -453,9 +453,9 @@ impl HandedOut {
     /// Nobody can finish this batch any more. Returns the place after it in each partition, unless it is finished.
     pub(crate) fn batch_ended(&mut self, id: BatchId) -> Vec<(TopicPartition, OffsetAndEpoch)> {
         self.forget_refused(id);
-        let ledger = self.ledger.as_mut().filter(|ledger| ledger.keeper(id) == Some(Keeper::Name));
+        let ledger = self.ledger.as_mut().filter(|ledger| ledger.finisher(id) == Some(Finisher::ById));
         let Some(ledger) = ledger else { return Vec::new() };
-        ledger.pass_on(id, Keeper::Ended);
+        ledger.pass_on(id, Finisher::Nobody);
         ledger.unfinished(id)
     }
 
@@ -532,7 +532,7 @@ impl HandedOut {
             cursor.stop();
         }
         if let Some(ledger) = &mut self.ledger {
-            ledger.pass_on(batch.id, Keeper::Name);
+            ledger.pass_on(batch.id, Finisher::ById);
         }
         let spans = batch.places.iter().map(|(named, span, _)| (named.clone(), *span)).collect();
         self.rows.insert(batch.id, RowBatch::new(holder, cursor.clone(), batch.columns.clone(), spans));
@@ -544,7 +544,7 @@ impl HandedOut {
     pub(super) fn claim(&mut self, partitions: &Partitions, batch: &HandedBatch, holder: Holder) -> bool {
         self.forget_refused(batch.id);
         if let Some(ledger) = &mut self.ledger {
-            ledger.pass_on(batch.id, Keeper::Holder(holder));
+            ledger.pass_on(batch.id, Finisher::Holder(holder));
         }
         partitions.may_hand_out(batch)
     }
@@ -554,18 +554,18 @@ impl HandedOut {
     pub(super) fn give_back(&mut self, partitions: &Partitions, id: BatchId, holder: Option<Holder>) {
         if let Some(rows) = self.rows.get(&id).filter(|rows| !rows.is_used_up()) {
             let holder = holder.unwrap_or_else(|| rows.taker());
-            self.take_back(partitions, id, Keeper::Holder(holder));
+            self.take_back(partitions, id, Finisher::Holder(holder));
         }
     }
 
-    /// Takes back the rows of a batch that were not taken; `keeper` keeps the others.
-    fn take_back(&mut self, partitions: &Partitions, id: BatchId, keeper: Keeper) {
+    /// Takes back the rows of a batch that were not taken; `finisher` is to finish the others.
+    fn take_back(&mut self, partitions: &Partitions, id: BatchId, finisher: Finisher) {
         let Some(rows) = self.rows.remove(&id) else { return };
         rows.stop();
         if let Some(ledger) = &mut self.ledger {
             // The rows before the one taken last are finished, whatever becomes of that one.
             rows.finish(id, ledger, false);
-            ledger.pass_on(id, keeper);
+            ledger.pass_on(id, finisher);
         }
         let mut pieces: BTreeMap<TopicPartition, Vec<(BatchId, OffsetAndEpoch)>> = BTreeMap::new();
         for (partition, place) in rows.taken_places() {
@@ -584,7 +584,7 @@ impl HandedOut {
             queue.insert(queue.partition_point(before), (rest, back));
         }
         for (partition, pieces) in &pieces {
-            self.divide(id, partition, pieces, Keeper::Queue);
+            self.divide(id, partition, pieces, Finisher::NextHolder);
         }
     }
 
@@ -604,7 +604,7 @@ impl HandedOut {
             let rest_id = self.batch_ids.next();
             let pieces = [(id, front.next()), (rest_id, rest.next())];
             queue.push_front((rest_id, rest));
-            self.divide(id, &partition, &pieces, Keeper::Queue);
+            self.divide(id, &partition, &pieces, Finisher::NextHolder);
         } else if queue.is_empty() {
             self.returned.remove(&partition);
         }
@@ -666,7 +666,7 @@ impl HandedOut {
     pub(super) fn take_rows_back(&mut self, partitions: &Partitions, partition: &TopicPartition) -> bool {
         let batches = self.rows.iter().filter(|(_, rows)| rows.has_untaken(partition));
         let batches: Vec<_> = batches.map(|(id, rows)| (*id, rows.holder())).collect();
-        batches.into_iter().for_each(|(id, holder)| self.take_back(partitions, id, Keeper::Holder(holder)));
+        batches.into_iter().for_each(|(id, holder)| self.take_back(partitions, id, Finisher::Holder(holder)));
         self.returned.contains_key(partition)
     }
 
@@ -681,12 +681,12 @@ impl HandedOut {
         let held = self.rows.iter().filter(|(_, rows)| rows.holder() == holder);
         let by_rows: Vec<BatchId> = held.map(|(id, _)| *id).collect();
         for id in &by_rows {
-            self.take_back(partitions, *id, Keeper::Ended);
+            self.take_back(partitions, *id, Finisher::Nobody);
         }
         self.askers.remove(&holder);
         let Some(ledger) = &mut self.ledger else { return BTreeSet::new() };
         let held = ledger.held(holder);
-        held.iter().for_each(|id| ledger.pass_on(*id, Keeper::Ended));
+        held.iter().for_each(|id| ledger.pass_on(*id, Finisher::Nobody));
         held.iter().chain(&by_rows).flat_map(|id| ledger.unfinished(*id)).collect()
     }
 }

@@ -63,7 +63,7 @@ impl BufferState {
     }
 
     pub(super) fn seek(&mut self, partition: &TopicPartition) -> Option<u64> {
-        self.go_on(partition);
+        self.end_lookup_hold(partition);
         self.errors.forget(partition);
         self.handed_out.forget_returned(partition);
         self.handed_out.stop_rows_of(partition);
@@ -82,7 +82,7 @@ impl BufferState {
 
     /// Drops what was fetched of a partition, and reads it again, in a new span, from the next offset to be handed out.
     pub(super) fn read_again(&mut self, partition: &TopicPartition, from: OffsetAndEpoch) {
-        self.go_on(partition);
+        self.end_lookup_hold(partition);
         self.errors.forget(partition);
         let Some(span) = self.partitions.read_again(partition, from.offset) else { return };
         self.handed_out.goes_on_as(partition, span);
@@ -106,7 +106,7 @@ impl BufferState {
     }
 
     /// A partition waits for nothing any more.
-    pub(super) fn go_on(&mut self, partition: &TopicPartition) {
+    pub(super) fn end_lookup_hold(&mut self, partition: &TopicPartition) {
         self.lookup_retries.remove(partition);
         if self.partitions.get(partition).is_some_and(|buffer| buffer.is_held_by(HoldReason::Lookup)) {
             self.set_held(partition, HoldReason::Lookup, false);
@@ -213,7 +213,7 @@ impl BufferState {
     pub(super) fn retry_lookups(&mut self, now: Instant) -> Option<Instant> {
         let due = self.lookup_retries.iter().filter(|(_, at)| **at <= now).map(|(partition, _)| partition.clone());
         for partition in due.collect::<Vec<_>>() {
-            self.go_on(&partition);
+            self.end_lookup_hold(&partition);
         }
         self.lookup_retries.values().min().copied()
     }

@@ -302,23 +302,23 @@ fn a_part_counts_up_to_its_first_unfinished_row_and_its_gate_closes_with_the_ass
         .expect("not finished yet");
     let [part] = parts.as_slice() else { panic!("one run of rows") };
     let gate = world.buffer.look(|state| state.work_gate(part));
-    assert_eq!(gate.ask(), Admission::Now);
+    assert_eq!(gate.ask(), RowPermission::Now);
     world.buffer.finishing(|handed_out, _| handed_out.finish_rows(part, 3));
     let finished = |world: &World| {
         world.buffer.handed_out(|handed_out| handed_out.snapshot(None)).values().map(|at| at.offset).collect::<Vec<_>>()
     };
     assert_eq!(finished(&world), [3]);
     world.buffer.group().set_lease(Lease::Expired);
-    assert_eq!(gate.ask(), Admission::Later);
+    assert_eq!(gate.ask(), RowPermission::Later);
     world.buffer.group().set_lease(Lease::Unlimited);
     world.buffer.group().revoke(1, BTreeSet::from([p(0)]), false);
-    assert_eq!(gate.ask(), Admission::Now, "what was begun may be finished");
+    assert_eq!(gate.ask(), RowPermission::Now, "what was begun may be finished");
     assert_eq!(world.buffer.group().take_finished_revocations().len(), 0);
     world.buffer.finishing(|handed_out, _| handed_out.abandon(part));
     assert_eq!(world.buffer.group().take_finished_revocations().len(), 1);
     world.buffer.assignment().remove(&p(0));
-    assert_eq!(gate.ask(), Admission::Never);
-    assert_eq!(world.buffer.look(|state| state.work_gate(part)).ask(), Admission::Never);
+    assert_eq!(gate.ask(), RowPermission::Never);
+    assert_eq!(world.buffer.look(|state| state.work_gate(part)).ask(), RowPermission::Never);
 }
 
 #[test]

@@ -23,9 +23,9 @@ impl Drop for PartitionGate {
     }
 }
 
-/// True if a row of a part may be begun.
+/// Permission to begin a row of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub enum RowPermission {
     /// Now.
     Now,
     /// Not now: the lease is over. Ask again.
@@ -42,14 +42,14 @@ pub struct WorkGate {
 }
 
 impl WorkGate {
-    /// True if a row may be begun.
-    pub fn ask(&self) -> Admission {
+    /// Asks whether a row may be begun.
+    pub fn ask(&self) -> RowPermission {
         if self.closed.load(Ordering::Acquire) {
-            return Admission::Never;
+            return RowPermission::Never;
         }
         match self.clock.holds() {
-            true => Admission::Now,
-            false => Admission::Later,
+            true => RowPermission::Now,
+            false => RowPermission::Later,
         }
     }
 }

@@ -49,8 +49,8 @@ impl World {
                 _ if process.inbox.is_some() => Action::Receive(index),
                 Waits::ForJoin | Waits::ForSync => continue,
                 Waits::No if process.is_stable() => Action::Heartbeat(index),
-                Waits::No if process.can_sync() => Action::Sync(index, 0, Way::Arrives),
-                Waits::No => Action::Join(index, Way::Arrives),
+                Waits::No if process.can_sync() => Action::Sync(index, 0, Delivery::Arrives),
+                Waits::No => Action::Join(index, Delivery::Arrives),
             };
             self.step(&action)?;
             moved |= !self.processes[index].is_stable() || !matches!(action, Action::Heartbeat(_));

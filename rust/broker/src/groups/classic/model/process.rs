@@ -148,14 +148,14 @@ impl Process {
 }
 
 impl World {
-    pub(super) fn send_join(&mut self, index: usize, way: Way) -> Result<(), String> {
+    pub(super) fn send_join(&mut self, index: usize, delivery: Delivery) -> Result<(), String> {
         let process = &mut self.processes[index];
         process.begin_again(Arc::clone(&process.id));
         let request = Request::Join { id: Arc::clone(&process.id) };
-        self.send(index, request, way, Waits::ForJoin)
+        self.send(index, request, delivery, Waits::ForJoin)
     }
 
-    pub(super) fn send_sync(&mut self, index: usize, variant: usize, way: Way) -> Result<(), String> {
+    pub(super) fn send_sync(&mut self, index: usize, variant: usize, delivery: Delivery) -> Result<(), String> {
         let process = &self.processes[index];
         let mut assignments: Vec<_> = process.view.iter().map(|id| (Arc::clone(id), 0_u8)).collect();
         let count = assignments.len();
@@ -163,15 +163,15 @@ impl World {
             assignments[(partition + variant) % count].1 |= 1 << partition;
         }
         let request = Request::Sync { id: Arc::clone(&process.id), generation: process.generation, assignments };
-        self.send(index, request, way, Waits::ForSync)
+        self.send(index, request, delivery, Waits::ForSync)
     }
 
-    fn send(&mut self, index: usize, request: Request, way: Way, waits: Waits) -> Result<(), String> {
-        if way != Way::Late {
+    fn send(&mut self, index: usize, request: Request, delivery: Delivery, waits: Waits) -> Result<(), String> {
+        if delivery != Delivery::Late {
             self.processes[index].waits = waits;
             self.work(index, &request, AWAITED)?;
         }
-        if way != Way::Arrives {
+        if delivery != Delivery::Arrives {
             self.processes[index].late = Some(request);
         }
         Ok(())
