@@ -16,11 +16,11 @@ from monedula import Admin, Batch, TopicPartition
 from monedula.cli import consume_options
 from monedula.cli.administration import Partitions
 from monedula.cli.decoding import Schema, decoder
-from monedula.cli.elsewhere import POSITIONS
 from monedula.cli.failures import Failure, UsageError
 from monedula.cli.files import STANDARD_OUTPUT, named, remove_broken
 from monedula.cli.filters import Filter
 from monedula.cli.formats import WHOLE, Format, format_of, open_sink
+from monedula.cli.other_tools import POSITIONS
 from monedula.cli.positions import Place, partitions_of, place_of
 from monedula.cli.progress import Bar
 from monedula.cli.rendering import Form

@@ -209,7 +209,7 @@ def handled(handler: Callable[[int, FrameType | None], object], *numbers: int) -
 
 
 def _usage_problem(path: str, error: Any) -> str:
-    from monedula.cli.elsewhere import advice_on
+    from monedula.cli.other_tools import advice_on
 
     # pydantic, which checks the choices, says first whose exception it was.
     problem = str(error.format_message()).replace(": Value error, ", ": ", 1)

@@ -2,8 +2,8 @@
 //!
 //! Topics go by their names, not by their ids, so versions with ids (10 of both requests) are not used.
 
+mod non_member_offset_fetch;
 mod offset_commit;
-mod offset_fetch;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,8 +20,8 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
 use monedula_protocol::messages::find_coordinator::{Coordinator, FindCoordinatorRequest};
 
+use self::non_member_offset_fetch::CommittedOffsetsCall;
 use self::offset_commit::Commit;
-use self::offset_fetch::CommittedOffsetsCall;
 use crate::config::ClientConfig;
 use crate::error::{ClientError, RequestError};
 use crate::lock::lock;

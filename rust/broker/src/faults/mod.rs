@@ -7,8 +7,8 @@
 
 mod bytes;
 mod fault;
-mod unseen;
-mod waiting;
+mod held_exchanges;
+mod unpropagated_topics;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use monedula_protocol::api::ApiKey;
 use monedula_protocol::error_code::ErrorCode;
 
 pub use fault::{Direction, Effect, Fault, ScramLie, Selector, Side};
-pub(crate) use waiting::HeldExchange;
+pub(crate) use held_exchanges::HeldExchange;
 
 use crate::BrokerError;
 use crate::cluster::{NodeId, Topics};
 use crate::draw::Draw;
 use crate::request::{Action, Answer, Call, ConnectionId, Current, Mentions, TopicKey, Wire};
-use unseen::UnpropagatedTopics;
-use waiting::{Armed, HeldExchanges};
+use held_exchanges::{Armed, HeldExchanges};
+use unpropagated_topics::UnpropagatedTopics;
 
 /// The APIs that call [`Faults::partition_error`] for each partition; Metadata calls it for each topic.
 const BY_PARTITION: &[ApiKey] = &[

@@ -10,8 +10,8 @@
 
 mod batch;
 mod cleaner;
+mod compaction_conditions;
 mod data_dir;
-mod dirt;
 mod disk;
 mod epochs;
 mod file;
@@ -32,8 +32,8 @@ use monedula_protocol::records::{BatchHeader, ControlRecordType, Records, contro
 
 pub(crate) use batch::Batch;
 pub(crate) use cleaner::Cleaning;
+pub(crate) use compaction_conditions::CompactionConditions;
 pub(crate) use data_dir::{DataDir, StoredPartition, StoredTopic};
-pub(crate) use dirt::CompactionConditions;
 use disk::Directory;
 pub(crate) use disk::LogState;
 pub(crate) use epochs::Epochs;

@@ -7,8 +7,8 @@ use monedula_engine::group::{Call, CallError, CallId, ConnectionPurpose, GroupRe
 use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::oneshot;
 
+use super::request_order::Turn;
 use super::task::{Event, Task};
-use super::turns::Turn;
 use crate::error::RequestError;
 use crate::net::network::{Awaited, Network, NodeId, Purpose};
 use crate::tasks::caught;

@@ -8,7 +8,7 @@ use monedula_columns::BufferPool;
 use monedula_engine::cluster::Broker;
 use tokio::net::TcpListener;
 
-use super::super::turns::RequestOrder;
+use super::super::request_order::RequestOrder;
 use super::*;
 use crate::config::ClientConfig;
 use crate::log::Log;

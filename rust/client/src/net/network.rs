@@ -1,8 +1,8 @@
 //! Connections to the cluster's nodes: made on demand, with backoff, kept while used.
 
 mod handshake;
-mod in_turn;
 mod link;
+mod node_fallback;
 mod probe;
 mod setup;
 mod slot;
@@ -23,9 +23,9 @@ use tokio::sync::watch;
 
 use self::handshake::Features;
 pub(crate) use self::handshake::Offered;
-pub(crate) use self::in_turn::NodeFallback;
 pub(crate) use self::link::Awaited;
 use self::link::Link;
+pub(crate) use self::node_fallback::NodeFallback;
 use self::slot::SharedConnectionSlot;
 pub(crate) use self::trouble::{Owed, joined};
 use crate::config::ClientConfig;

@@ -2,8 +2,8 @@
 
 mod heartbeat_interval;
 mod lease;
-mod poll_interval;
+mod user_polls;
 
 pub(crate) use heartbeat_interval::Heartbeats;
 pub(crate) use lease::Lease;
-pub(crate) use poll_interval::PollInterval;
+pub(crate) use user_polls::PollInterval;
