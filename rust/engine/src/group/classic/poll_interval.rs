@@ -9,8 +9,8 @@ use crate::group::state::ClassicState;
 
 impl Member {
     pub(in crate::group) fn polled(&mut self, at: Now) {
-        self.base.poll_interval.polled(at);
-        if self.state == ClassicState::Stale && self.base.poll_interval.is_polled_again() {
+        self.base.user_polls.polled(at);
+        if self.state == ClassicState::Stale && self.base.user_polls.is_polled_again() {
             self.set_state(ClassicState::Unjoined);
             self.want_rejoin("the user polls again".into());
         }
@@ -41,7 +41,7 @@ impl Member {
         self.send_leave(&reason, now);
         self.forget_member();
         (self.join.reason, self.join.rebalance) = (None, None);
-        self.base.poll_interval.expire(now);
+        self.base.user_polls.expire(now);
         self.set_state(ClassicState::Stale);
     }
 }

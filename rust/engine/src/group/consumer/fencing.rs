@@ -102,7 +102,7 @@ impl Member {
     pub(super) fn advance_out_of_group(&mut self) {
         let back = match self.state {
             ConsumerState::Fenced => true,
-            ConsumerState::Stale => self.base.poll_interval.is_polled_again(),
+            ConsumerState::Stale => self.base.user_polls.is_polled_again(),
             _ => false,
         };
         if back && self.lost_callback.is_none() {

@@ -6,4 +6,4 @@ mod user_polls;
 
 pub(crate) use heartbeat_interval::Heartbeats;
 pub(crate) use lease::Lease;
-pub(crate) use user_polls::PollInterval;
+pub(crate) use user_polls::UserPolls;
