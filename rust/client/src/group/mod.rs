@@ -10,6 +10,7 @@ mod calls;
 mod commits;
 pub(crate) mod handle;
 mod request_order;
+mod server_pattern;
 mod status;
 pub(crate) mod subscription;
 mod task;
