@@ -1,4 +1,8 @@
-"""The options of the sink that say how keys and values are written: `value.format=json`, `avro` or `protobuf`."""
+"""The options of the sink that say how keys and values are written: `value.format=json`, `avro` or `protobuf`.
+
+Nothing is encoded here: a task gives the forms of its columns to the core, which writes the rows (`rust/formats/src/`,
+as JSON in `json/encoder/`).
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
