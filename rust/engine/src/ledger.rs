@@ -6,8 +6,9 @@
 //! back, until they are handed out again and finished, and before the batch of a holder that ended without finishing
 //! it.
 //!
-//! Every entry carries the span of the partition's assignment or seek (see [`crate::fetch`]). Finishing a batch of an
-//! older span has no effect, so a seek is never overwritten (req S083) and a lost partition is never committed.
+//! Every entry carries the id of the partition's reading, which begins with an assignment or a seek (see
+//! [`crate::fetch`]). Finishing a batch of an older reading has no effect, so a seek is never overwritten (req S083) and
+//! a lost partition is never committed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -44,7 +45,7 @@ pub struct OffsetAndEpoch {
 
 #[derive(Debug)]
 struct Entry {
-    span: u64,
+    reading_id: u64,
     /// Batches that were handed out and are not finished, or finished but after one that is not; in log order.
     out: VecDeque<HandedOutBatch>,
     /// The frontier; `None` before reading has started.
@@ -76,19 +77,19 @@ pub struct Ledger {
 #[derive(Debug)]
 struct Batch {
     finisher: Finisher,
-    /// The partitions of the batch, with their spans.
+    /// The partitions of the batch, each with the id of its reading.
     parts: Vec<(TopicPartition, u64)>,
 }
 
 impl Ledger {
-    /// Starts a new span of a partition: it was assigned, or the user sought. Batches that are out of an older span do
-    /// not count any more. `at` is the position that the user sought, if it is known.
-    pub fn restart(&mut self, partition: &TopicPartition, span: u64, at: Option<OffsetAndEpoch>) {
+    /// Starts a new reading of a partition: it was assigned, or the user sought. Batches that are out of an older reading
+    /// do not count any more. `at` is the position that the user sought, if it is known.
+    pub fn restart(&mut self, partition: &TopicPartition, reading_id: u64, at: Option<OffsetAndEpoch>) {
         // A seek changes the frontier, so its position is committed. A newly assigned partition has nothing to commit
         // yet.
         let sought = self.entries.contains_key(partition);
         let dirty = sought && at.is_some();
-        let entry = Entry { span, out: VecDeque::new(), finished: at, dirty, chosen: false, base: at };
+        let entry = Entry { reading_id, out: VecDeque::new(), finished: at, dirty, chosen: false, base: at };
         self.entries.insert(partition.clone(), entry);
         self.forget_parts(partition);
     }
@@ -96,8 +97,8 @@ impl Ledger {
     /// Records where reading starts. `committed`: whether this is the committed position. Otherwise it is collected for
     /// the next commit, so that a partition without any record yet continues from here at its next owner, whatever
     /// `auto.offset.reset` says by then.
-    pub fn start(&mut self, partition: &TopicPartition, span: u64, at: OffsetAndEpoch, committed: bool) {
-        if let Some(entry) = self.current(partition, span)
+    pub fn start(&mut self, partition: &TopicPartition, reading_id: u64, at: OffsetAndEpoch, committed: bool) {
+        if let Some(entry) = self.current(partition, reading_id)
             && entry.finished.is_none()
         {
             (entry.finished, entry.base) = (Some(at), Some(at));
@@ -107,8 +108,8 @@ impl Ledger {
 
     /// The log does not have the position any more, and reading continues at `to`. Everything before `to` counts as
     /// finished, once the batches that are out are.
-    pub fn moved(&mut self, partition: &TopicPartition, span: u64, to: OffsetAndEpoch) {
-        let Some(entry) = self.current(partition, span) else { return };
+    pub fn moved(&mut self, partition: &TopicPartition, reading_id: u64, to: OffsetAndEpoch) {
+        let Some(entry) = self.current(partition, reading_id) else { return };
         match entry.out.back_mut() {
             Some(last) => last.next = to,
             None => {
@@ -122,21 +123,22 @@ impl Ledger {
         }
     }
 
-    /// Replaces the span of a partition: records fetched from now on have `span`. Batches that are out keep counting.
-    pub fn goes_on_as(&mut self, partition: &TopicPartition, span: u64) {
+    /// Replaces the reading of a partition: records fetched from now on have `reading_id`. Batches that are out keep
+    /// counting.
+    pub fn goes_on_as(&mut self, partition: &TopicPartition, reading_id: u64) {
         let Some(entry) = self.entries.get_mut(partition) else { return };
-        let old = std::mem::replace(&mut entry.span, span);
+        let old = std::mem::replace(&mut entry.reading_id, reading_id);
         let parts = self.batches.values_mut().flat_map(|batch| &mut batch.parts);
-        parts.filter(|(named, known)| named == partition && *known == old).for_each(|(_, known)| *known = span);
+        parts.filter(|(named, known)| named == partition && *known == old).for_each(|(_, known)| *known = reading_id);
     }
 
     /// Records a batch handed out to `holder`, with the position after its last record of each partition.
     pub fn hand_out(&mut self, batch: BatchId, holder: Holder, places: &[(TopicPartition, u64, OffsetAndEpoch)]) {
         let mut parts = Vec::new();
-        for (partition, span, next) in places {
-            if let Some(entry) = self.current(partition, *span) {
+        for (partition, reading_id, next) in places {
+            if let Some(entry) = self.current(partition, *reading_id) {
                 entry.out.push_back(HandedOutBatch { batch, next: *next, done: false });
-                parts.push((partition.clone(), *span));
+                parts.push((partition.clone(), *reading_id));
             }
         }
         if !parts.is_empty() {
@@ -154,8 +156,8 @@ impl Ledger {
     /// Marks a batch as finished.
     pub fn finish(&mut self, batch: BatchId) {
         let Some(Batch { parts, .. }) = self.batches.remove(&batch) else { return };
-        for (partition, span) in parts {
-            if let Some(entry) = self.current(&partition, span) {
+        for (partition, reading_id) in parts {
+            if let Some(entry) = self.current(&partition, reading_id) {
                 entry.out.iter_mut().filter(|out| out.batch == batch).for_each(|out| out.done = true);
                 entry.advance();
             }
@@ -231,7 +233,7 @@ impl Ledger {
     /// Divides a batch's rows of a partition into pieces, in log order, each up to its position and finished
     /// separately: rows that are given back, or that one worker passed to another, are not finished by their former
     /// holder. The last piece ends where the batch did. One piece may be `batch` itself; the others get `finisher`.
-    /// Returns `false` if the partition has a new span, or the batch is finished.
+    /// Returns `false` if a new reading of the partition has begun, or the batch is finished.
     pub fn divide(
         &mut self,
         batch: BatchId,
@@ -240,10 +242,13 @@ impl Ledger {
         finisher: Finisher,
     ) -> bool {
         let Some(Batch { parts, .. }) = self.batches.get_mut(&batch) else { return false };
-        let Some(span) = parts.iter().find(|(named, _)| named == partition).map(|(_, span)| *span) else {
+        let Some(reading_id) = parts.iter().find(|(named, _)| named == partition).map(|(_, reading_id)| *reading_id)
+        else {
             return false;
         };
-        let Some(entry) = self.entries.get_mut(partition).filter(|entry| entry.span == span) else { return false };
+        let Some(entry) = self.entries.get_mut(partition).filter(|entry| entry.reading_id == reading_id) else {
+            return false;
+        };
         let Some(begin) = entry.out.iter().position(|out| out.batch == batch) else { return false };
         let count = entry.out.iter().skip(begin).take_while(|out| out.batch == batch).count();
         let end = entry.out.drain(begin..begin + count).next_back().map(|out| out.next);
@@ -259,7 +264,7 @@ impl Ledger {
         }
         for &(piece, _) in pieces.iter().filter(|(piece, _)| *piece != batch) {
             let parts = &mut self.batches.entry(piece).or_insert(Batch { finisher, parts: Vec::new() }).parts;
-            parts.push((partition.clone(), span));
+            parts.push((partition.clone(), reading_id));
         }
         true
     }
@@ -344,8 +349,8 @@ impl Ledger {
         self.batches.retain(|_, batch| !batch.parts.is_empty());
     }
 
-    fn current(&mut self, partition: &TopicPartition, span: u64) -> Option<&mut Entry> {
-        self.entries.get_mut(partition).filter(|entry| entry.span == span)
+    fn current(&mut self, partition: &TopicPartition, reading_id: u64) -> Option<&mut Entry> {
+        self.entries.get_mut(partition).filter(|entry| entry.reading_id == reading_id)
     }
 }
 

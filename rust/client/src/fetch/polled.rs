@@ -25,7 +25,7 @@ pub struct HandedBatch {
     pub columns: ColumnBatch,
     /// Its id; 0 if it has no rows.
     pub id: BatchId,
-    /// The place after it in each of its partitions, with the partition's span.
+    /// The place after it in each of its partitions, with the partition's reading.
     pub places: Vec<(TopicPartition, u64, OffsetAndEpoch)>,
 }
 

@@ -52,8 +52,8 @@ pub enum Input<'a> {
     Assign {
         /// Partition.
         partition: &'a TopicPartition,
-        /// Its span.
-        span: u64,
+        /// The id of the reading.
+        reading_id: u64,
         /// The start of reading.
         start: Start,
         /// Exclusive end of a bounded read. Nothing from there on is asked for; whole batches may reach beyond it.
@@ -74,8 +74,8 @@ pub enum Input<'a> {
     Seek {
         /// Partition.
         partition: &'a TopicPartition,
-        /// Its new span.
-        span: u64,
+        /// The id of the new reading.
+        reading_id: u64,
         /// The position from which reading goes on.
         start: Start,
         /// The cluster view; as for [`Self::Assign`].
@@ -93,8 +93,8 @@ pub enum Input<'a> {
     Rewind {
         /// Partition.
         partition: &'a TopicPartition,
-        /// Span of what was dropped.
-        span: u64,
+        /// The id of the reading of which something was dropped.
+        reading_id: u64,
         /// Offset of the first record that was dropped.
         offset: i64,
     },
@@ -102,8 +102,8 @@ pub enum Input<'a> {
     Unreadable {
         /// Partition.
         partition: &'a TopicPartition,
-        /// Span of the records.
-        span: u64,
+        /// The id of the reading of the records.
+        reading_id: u64,
         /// The offset at which decoding failed.
         offset: i64,
     },
@@ -124,8 +124,8 @@ pub enum Input<'a> {
     ListedOffset {
         /// Partition.
         partition: &'a TopicPartition,
-        /// Span of the output.
-        span: u64,
+        /// The id of the reading of the output.
+        reading_id: u64,
         /// `None` where no record is as young as the timestamp asked for; the broker's error.
         answer: Result<Option<ListedOffset>, ErrorCode>,
     },
@@ -133,8 +133,8 @@ pub enum Input<'a> {
     EpochEnd {
         /// Partition.
         partition: &'a TopicPartition,
-        /// Span of the output.
-        span: u64,
+        /// The id of the reading of the output.
+        reading_id: u64,
         /// The end of the epoch, or the broker's error.
         answer: Result<EpochEnd, ErrorCode>,
     },
@@ -147,8 +147,8 @@ pub enum Output {
     ListOffset {
         /// Partition.
         partition: TopicPartition,
-        /// Span to echo.
-        span: u64,
+        /// The id of the reading, to echo.
+        reading_id: u64,
         /// The position to find; never an offset.
         start: Start,
     },
@@ -156,15 +156,15 @@ pub enum Output {
     ListLogRange {
         /// Partition.
         partition: TopicPartition,
-        /// Span to echo.
-        span: u64,
+        /// The id of the reading, to echo.
+        reading_id: u64,
     },
     /// Ask the leader where `offset_epoch` ends (one attempt); answer with [`Input::EpochEnd`].
     OffsetForLeaderEpoch {
         /// Partition.
         partition: TopicPartition,
-        /// Span to echo.
-        span: u64,
+        /// The id of the reading, to echo.
+        reading_id: u64,
         /// Epoch of the leader to be asked.
         leader_epoch: i32,
         /// Epoch of the record before the position.
@@ -186,8 +186,8 @@ pub enum Output {
     Positioned {
         /// Partition.
         partition: TopicPartition,
-        /// Its span.
-        span: u64,
+        /// The id of the reading.
+        reading_id: u64,
         /// Offset of the next record.
         offset: i64,
         /// The position before, if the log no longer holds it.
@@ -197,8 +197,8 @@ pub enum Output {
     Fetched(Fetched),
     /// The partition stopped, behind all that was fetched of it.
     Stopped {
-        /// Its span.
-        span: u64,
+        /// The id of the reading.
+        reading_id: u64,
         /// The fault.
         fault: Fault,
     },
@@ -218,8 +218,8 @@ pub struct Aborted {
 pub struct Fetched {
     /// Partition.
     pub partition: TopicPartition,
-    /// Span that asked.
-    pub span: u64,
+    /// The id of the reading that asked.
+    pub reading_id: u64,
     /// The partition's place in the answer: index of its topic, then its own.
     pub place: (usize, usize),
     /// Bytes of the whole record batches, from the first one on.

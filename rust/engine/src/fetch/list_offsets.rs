@@ -14,11 +14,11 @@ impl FetchMachine {
     pub(super) fn offset_listed(
         &mut self,
         partition: &TopicPartition,
-        span: u64,
+        reading_id: u64,
         answer: Result<Option<ListedOffset>, ErrorCode>,
         now: Now,
     ) {
-        let Some(id) = self.take_lookup(partition, span) else { return };
+        let Some(id) = self.take_lookup(partition, reading_id) else { return };
         let Some(state) = self.partitions.get(&id) else { return };
         let (phase, position) = (state.phase, state.offset);
         match (answer, phase) {

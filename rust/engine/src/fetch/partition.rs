@@ -26,7 +26,7 @@ pub(super) enum Phase {
 #[derive(Clone, Debug)]
 pub(super) struct PartitionState {
     pub(super) partition: TopicPartition,
-    pub(super) span: u64,
+    pub(super) reading_id: u64,
     pub(super) phase: Phase,
     pub(super) paused: bool,
     /// Next offset to fetch, and the epoch of the record before it.
@@ -84,7 +84,7 @@ impl PartitionState {
     /// The entry of a fetch request for it.
     pub(super) fn to_send(&self) -> SessionPartition {
         SessionPartition {
-            span: self.span,
+            reading_id: self.reading_id,
             topic_id: self.topic_id,
             offset: self.offset,
             leader_epoch: self.leader_epoch,

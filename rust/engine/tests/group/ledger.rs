@@ -10,7 +10,7 @@ fn place(offset: i64) -> OffsetAndEpoch {
     OffsetAndEpoch { offset, leader_epoch: 2 }
 }
 
-/// Reads partitions 0 and 1 as span 1, from offset 10.
+/// Reads partitions 0 and 1 as reading 1, from offset 10.
 fn reading() -> Ledger {
     let mut ledger = Ledger::default();
     for partition in [0, 1] {
@@ -95,7 +95,7 @@ fn what_is_finished_of_a_partition_that_is_gone_or_gained_anew_counts_for_nothin
     ledger.restart(&t(0), 9, None);
     hand_out(&mut ledger, 2, 7, &[(0, 50)]);
     ledger.finish_held(7);
-    assert_eq!((ledger.finished(&t(0)), snapshot(&mut ledger)), (None, vec![]), "an old span");
+    assert_eq!((ledger.finished(&t(0)), snapshot(&mut ledger)), (None, vec![]), "an old reading");
 }
 
 #[test]

@@ -35,11 +35,11 @@ impl<'b> DriverSide<'b> {
     }
 
     /// The driver found where `partition` starts, or where it goes on because the log lost the position.
-    pub(crate) fn positioned(self, partition: &TopicPartition, span: u64, offset: i64) {
+    pub(crate) fn positioned(self, partition: &TopicPartition, reading_id: u64, offset: i64) {
         let mut state = self.shared.lock();
-        let Some(starts) = state.partitions.positioned(partition, span, offset) else { return };
+        let Some(starts) = state.partitions.positioned(partition, reading_id, offset) else { return };
         if starts {
-            state.handed_out.starts(partition, span, OffsetAndEpoch { offset, leader_epoch: -1 }, false);
+            state.handed_out.starts(partition, reading_id, OffsetAndEpoch { offset, leader_epoch: -1 }, false);
             state.hold_at_bound(partition);
         }
         drop(state);
@@ -67,10 +67,10 @@ impl<'b> DriverSide<'b> {
     }
 
     /// The partition stopped: raised once, then kept in its status; raised on every call once nothing else is left.
-    pub(crate) fn stopped(self, partition: &TopicPartition, span: u64, error: ClientError) {
+    pub(crate) fn stopped(self, partition: &TopicPartition, reading_id: u64, error: ClientError) {
         let mut state = self.shared.lock();
         let BufferState { partitions, errors, .. } = &mut *state;
-        if !partitions.stop(partition, span, error, errors) {
+        if !partitions.stop(partition, reading_id, error, errors) {
             return;
         }
         drop(state);

@@ -135,10 +135,10 @@ impl HandedOut {
         self.forget_unaccepted(partition);
     }
 
-    /// The partition is read as `span` from now on, from `at` if that is known.
-    pub(super) fn restart(&mut self, partition: &TopicPartition, span: u64, at: Option<OffsetAndEpoch>) {
+    /// The partition is read as `reading_id` from now on, from `at` if that is known.
+    pub(super) fn restart(&mut self, partition: &TopicPartition, reading_id: u64, at: Option<OffsetAndEpoch>) {
         if let Some(ledger) = &mut self.ledger {
-            ledger.restart(partition, span, at);
+            ledger.restart(partition, reading_id, at);
         }
         self.forget_commits(partition);
         self.forget_unaccepted(partition);
@@ -329,16 +329,22 @@ impl HandedOut {
     }
 
     /// The place where a partition starts, which is that of a commit or not.
-    pub(super) fn starts(&mut self, partition: &TopicPartition, span: u64, at: OffsetAndEpoch, is_committed: bool) {
+    pub(super) fn starts(
+        &mut self,
+        partition: &TopicPartition,
+        reading_id: u64,
+        at: OffsetAndEpoch,
+        is_committed: bool,
+    ) {
         if let Some(ledger) = &mut self.ledger {
-            ledger.start(partition, span, at, is_committed);
+            ledger.start(partition, reading_id, at, is_committed);
         }
     }
 
-    /// The partition is fetched again, as `span`, from what was handed out on.
-    pub(super) fn goes_on_as(&mut self, partition: &TopicPartition, span: u64) {
+    /// The partition is fetched again, as `reading_id`, from what was handed out on.
+    pub(super) fn goes_on_as(&mut self, partition: &TopicPartition, reading_id: u64) {
         if let Some(ledger) = &mut self.ledger {
-            ledger.goes_on_as(partition, span);
+            ledger.goes_on_as(partition, reading_id);
         }
     }
 
@@ -393,8 +399,8 @@ impl HandedOut {
         if places.is_empty() {
             return Ok(Vec::new());
         }
-        let counts = |partition, span| partitions.get(partition).is_some_and(|buffer| buffer.counts(span));
-        let counts = batch.places.iter().any(|(partition, span, _)| counts(partition, *span));
+        let counts = |partition, reading_id| partitions.get(partition).is_some_and(|buffer| buffer.counts(reading_id));
+        let counts = batch.places.iter().any(|(partition, reading_id, _)| counts(partition, *reading_id));
         let ids = match self.name_parts(batch.id, &places) {
             Some(ids) => ids,
             None if counts => {
@@ -405,13 +411,13 @@ impl HandedOut {
             None => places.iter().map(|_| self.new_batch()).collect(),
         };
         self.uncount_held(holder, batch.columns.record_batch.num_rows());
-        let span_of = |named: &TopicPartition| {
-            batch.places.iter().find(|(partition, ..)| partition == named).map_or(0, |(_, span, _)| *span)
+        let reading_id_of = |named: &TopicPartition| {
+            batch.places.iter().find(|(partition, ..)| partition == named).map_or(0, |(_, reading_id, _)| *reading_id)
         };
         let parts = parts.into_iter().zip(ids).zip(places);
         let parts = parts.map(|((columns, id), (partition, next))| {
-            let span = span_of(&partition);
-            HandedBatch { columns, id, places: vec![(partition, span, next)] }
+            let reading_id = reading_id_of(&partition);
+            HandedBatch { columns, id, places: vec![(partition, reading_id, next)] }
         });
         Ok(parts.collect())
     }
@@ -442,9 +448,9 @@ impl HandedOut {
     }
 
     pub(super) fn work_gate(&self, partitions: &Partitions, part: &HandedBatch) -> WorkGate {
-        let gate = part.places.first().and_then(|(partition, span, _)| {
+        let gate = part.places.first().and_then(|(partition, reading_id, _)| {
             let buffer = partitions.get(partition)?;
-            buffer.work_gate(*span, &self.clock)
+            buffer.work_gate(*reading_id, &self.clock)
         });
         // The gate of a partition that is gone.
         gate.unwrap_or_else(|| PartitionGate::default().work_gate(&self.clock))
@@ -471,15 +477,15 @@ impl HandedOut {
             ledger.finish(id);
         }
         let (mut send, mut known) = (BTreeMap::new(), CommitOutcome::new());
-        for (partition, span, next) in places {
+        for (partition, reading_id, next) in places {
             match partitions.get(partition) {
-                Some(buffer) if buffer.counts(*span) => match self.offset_to_commit(partition, *next) {
+                Some(buffer) if buffer.counts(*reading_id) => match self.offset_to_commit(partition, *next) {
                     Some(ToCommit::Send(at)) => _ = send.insert(partition.clone(), at),
                     Some(ToCommit::Committed(at)) => _ = known.insert(partition.clone(), (at, Ok(()))),
                     None => {}
                 },
                 // The user sought elsewhere since: what it read before counts for nothing (req S083).
-                Some(buffer) if buffer.is_of_assignment(*span) => {}
+                Some(buffer) if buffer.is_of_assignment(*reading_id) => {}
                 _ => _ = known.insert(partition.clone(), (offset_at(*next), Err(CommitError::NotOwned))),
             }
         }
@@ -534,8 +540,8 @@ impl HandedOut {
         if let Some(ledger) = &mut self.ledger {
             ledger.pass_on(batch.id, Finisher::ById);
         }
-        let spans = batch.places.iter().map(|(named, span, _)| (named.clone(), *span)).collect();
-        self.rows.insert(batch.id, RowBatch::new(holder, cursor.clone(), batch.columns.clone(), spans));
+        let reading_ids = batch.places.iter().map(|(named, reading_id, _)| (named.clone(), *reading_id)).collect();
+        self.rows.insert(batch.id, RowBatch::new(holder, cursor.clone(), batch.columns.clone(), reading_ids));
         cursor
     }
 
@@ -596,7 +602,7 @@ impl HandedOut {
         holder: Holder,
     ) -> Option<HandedBatch> {
         let partition = self.first_returned(partitions)?.clone();
-        let span = partitions.get(&partition)?.span();
+        let reading_id = partitions.get(&partition)?.reading_id();
         let queue = self.returned.get_mut(&partition)?;
         let (id, rows) = queue.pop_front()?;
         let (front, rest) = rows.cut(limits.max_rows, limits.max_bytes);
@@ -609,7 +615,7 @@ impl HandedOut {
             self.returned.remove(&partition);
         }
         self.hand_out_again(id, holder, front.count());
-        let places = vec![(partition, span, front.next())];
+        let places = vec![(partition, reading_id, front.next())];
         Some(HandedBatch { columns: front.into_columns(), id, places })
     }
 

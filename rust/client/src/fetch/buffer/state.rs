@@ -67,27 +67,27 @@ impl BufferState {
         self.errors.forget(partition);
         self.handed_out.forget_returned(partition);
         self.handed_out.stop_rows_of(partition);
-        let span = self.partitions.seek(partition)?;
-        self.handed_out.restart(partition, span, None);
+        let reading_id = self.partitions.seek(partition)?;
+        self.handed_out.restart(partition, reading_id, None);
         self.hold_at_bound(partition);
-        Some(span)
+        Some(reading_id)
     }
 
-    pub(super) fn aim(&mut self, partition: &TopicPartition, span: u64, start: Start) {
+    pub(super) fn aim(&mut self, partition: &TopicPartition, reading_id: u64, start: Start) {
         let Start::Offset(offset, leader_epoch) = start else { return };
-        let Some(buffer) = self.partitions.current(partition, span) else { return };
+        let Some(buffer) = self.partitions.current(partition, reading_id) else { return };
         buffer.aim(offset);
-        self.handed_out.restart(partition, span, Some(OffsetAndEpoch { offset, leader_epoch }));
+        self.handed_out.restart(partition, reading_id, Some(OffsetAndEpoch { offset, leader_epoch }));
     }
 
-    /// Drops what was fetched of a partition, and reads it again, in a new span, from the next offset to be handed out.
+    /// Drops what was fetched of a partition, and begins a new reading from the next offset to be handed out.
     pub(super) fn read_again(&mut self, partition: &TopicPartition, from: OffsetAndEpoch) {
         self.end_lookup_hold(partition);
         self.errors.forget(partition);
-        let Some(span) = self.partitions.read_again(partition, from.offset) else { return };
-        self.handed_out.goes_on_as(partition, span);
+        let Some(reading_id) = self.partitions.read_again(partition, from.offset) else { return };
+        self.handed_out.goes_on_as(partition, reading_id);
         let start = Start::Offset(from.offset, from.leader_epoch);
-        self.partitions.command(FetchCommand::Seek { partition: partition.clone(), span, start });
+        self.partitions.command(FetchCommand::Seek { partition: partition.clone(), reading_id, start });
         self.hold_at_bound(partition);
     }
 
