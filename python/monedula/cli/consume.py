@@ -327,7 +327,7 @@ def _look_up(
     """
     if not topics:
         return
-    # Without --timeout, brokers that do not answer are waited for afterwards, and not in silence.
+    # Errors of unreachable brokers are ignored without --timeout: `_poll` waits for them and reports it.
     with suppress(BrokersUnavailableError, KafkaTimeoutError) if timeout is None else nullcontext():
         known = consumer.partitions_of(*topics, timeout=None if timeout is None else max(timeout, _LOOKUP_SECONDS))
         for topic, index in pairs:
@@ -351,7 +351,7 @@ def _poll(
 
 
 def _next(consumer: monedula.Consumer, max_rows: int, silence: Silence) -> Batch:
-    """Wait for records a while. Without `--timeout` brokers that do not answer are waited for, but not in silence."""
+    """Wait for records a while. Brokers that do not answer are waited for, and reported."""
     while True:
         with suppress(BrokersUnavailableError):
             if batch := consumer.poll(_WAIT, max_rows):

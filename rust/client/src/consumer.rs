@@ -214,7 +214,7 @@ impl Consumer {
         self.buffer.status_of(partition).ok_or_else(|| self.not_assigned(partition))
     }
 
-    /// The status of each partition.
+    /// The status of each assigned partition: where it is read, what is queued, and why it stopped.
     pub fn statuses(&self) -> BTreeMap<TopicPartition, PartitionStatus> {
         self.buffer.status()
     }

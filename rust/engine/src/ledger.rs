@@ -7,8 +7,8 @@
 //! it.
 //!
 //! Every entry carries the id of the partition's reading, which begins with an assignment or a seek (see
-//! [`crate::fetch`]). Finishing a batch of an older reading has no effect, so a seek is never overwritten (req S083) and
-//! a lost partition is never committed.
+//! [`crate::fetch`]). Finishing a batch of an older reading has no effect, so a seek is never overwritten (req S083)
+//! and a lost partition is never committed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -82,8 +82,8 @@ struct Batch {
 }
 
 impl Ledger {
-    /// Starts a new reading of a partition: it was assigned, or the user sought. Batches that are out of an older reading
-    /// do not count any more. `at` is the position that the user sought, if it is known.
+    /// Starts a new reading of a partition: it was assigned, or the user sought. Batches that are out of an older
+    /// reading do not count any more. `at` is the position that the user sought, if it is known.
     pub fn restart(&mut self, partition: &TopicPartition, reading_id: u64, at: Option<OffsetAndEpoch>) {
         // A seek changes the frontier, so its position is committed. A newly assigned partition has nothing to commit
         // yet.

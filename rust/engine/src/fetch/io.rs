@@ -12,13 +12,13 @@ use crate::cluster::Cluster;
 /// The start of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// At an offset, with the leader epoch of the record before it (-1 unknown).
+    /// An offset, with the leader epoch of the record before it (-1 unknown).
     Offset(i64, i32),
-    /// At the smallest offset that the log holds.
+    /// The smallest offset that the log holds.
     Earliest,
-    /// At the end: only records still to come.
+    /// End of the log: only records still to come.
     Latest,
-    /// At the first record whose timestamp is at least this, in ms; at the end if there is none.
+    /// The first record whose timestamp is at least this, in ms; the end of the log if there is none.
     Timestamp(i64),
     /// The offset that `auto.offset.reset` names.
     Policy,

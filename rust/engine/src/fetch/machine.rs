@@ -294,7 +294,7 @@ impl FetchMachine {
         Some(id)
     }
 
-    /// The lookup sent to this leader is answered, or its answer is not waited for any more.
+    /// Counts a lookup of this leader as ended: answered, or no longer awaited.
     pub(super) fn end_lookup(&mut self, lookup_at: Option<i32>) {
         if let Some(node) = lookup_at.and_then(|id| self.nodes.get_mut(&id)) {
             node.lookups = node.lookups.saturating_sub(1);

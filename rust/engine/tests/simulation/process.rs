@@ -202,7 +202,7 @@ impl Process {
         self.last_reading_id
     }
 
-    /// What is to be committed, with the reading of each partition, so that whoever judges a commit knows what it is of.
+    /// Offsets to commit, each with the id of its partition's reading: whoever judges a commit knows what it is of.
     pub(crate) fn stamped(
         &self,
         mut offsets: BTreeMap<TopicPartition, CommitOffset>,

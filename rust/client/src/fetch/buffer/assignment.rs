@@ -108,8 +108,8 @@ impl<'b> Assignment<'b> {
         Some(())
     }
 
-    /// An assigned partition waits for its committed offset, to go on there. Returns the id of its new reading; `None` if
-    /// it is not assigned.
+    /// An assigned partition waits for its committed offset, to go on there. Returns the id of its new reading; `None`
+    /// if it is not assigned.
     pub(crate) fn wait_for_start(self, partition: &TopicPartition) -> Option<u64> {
         let reading_id = self.restart(partition)?;
         let mut state = self.shared.lock();

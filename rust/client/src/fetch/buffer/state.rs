@@ -105,7 +105,7 @@ impl BufferState {
         self.change(partition, |buffer| buffer.set_held(reason, holds));
     }
 
-    /// A partition waits for nothing any more.
+    /// Ends the hold of a partition that waited for a lookup, and forgets its retries.
     pub(super) fn end_lookup_hold(&mut self, partition: &TopicPartition) {
         self.lookup_retries.remove(partition);
         if self.partitions.get(partition).is_some_and(|buffer| buffer.is_held_by(HoldReason::Lookup)) {
