@@ -30,7 +30,7 @@ use super::{Effects, JoinAnswer, SyncAnswer};
 pub(crate) use converted::ConvertedMember;
 pub(crate) use join::{Join, JoinRules};
 pub(crate) use leave::Leaver;
-pub(crate) use member::{Member, Protocol};
+pub(crate) use member::{ClassicMember, Protocol};
 pub(crate) use members::Identity;
 pub(crate) use sync::Sync;
 
@@ -80,7 +80,7 @@ pub(crate) struct ClassicGroup {
     protocol_type: Option<Arc<str>>,
     protocol_name: Option<Arc<str>>,
     leader: Option<Arc<str>>,
-    members: BTreeMap<Arc<str>, Member>,
+    members: BTreeMap<Arc<str>, ClassicMember>,
     /// The member ids of static members, by instance id.
     instances: BTreeMap<Arc<str>, Arc<str>>,
     /// Member ids that were assigned with MEMBER_ID_REQUIRED, and have not been used to join yet (KIP-394).
@@ -160,7 +160,7 @@ impl ClassicGroup {
     }
 
     /// The members by id.
-    pub(crate) fn members(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &Member)> {
+    pub(crate) fn members(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &ClassicMember)> {
         self.members.iter()
     }
 

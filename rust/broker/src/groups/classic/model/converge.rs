@@ -71,7 +71,7 @@ impl World {
     /// True if a running process has the id, or will have it with the answer that it awaits.
     fn is_alive(&self, id: &Arc<str>) -> bool {
         let awaited = |ticket: &Ticket| ticket.correlation_id == AWAITED;
-        let waits = |member: &Member| member.joining.iter().chain(&member.syncing).any(awaited);
+        let waits = |member: &ClassicMember| member.joining.iter().chain(&member.syncing).any(awaited);
         self.processes.iter().any(|process| process.running && process.id == *id)
             || self.group.members.get(id).is_some_and(waits)
     }
