@@ -71,7 +71,10 @@ impl CommittedStarts {
         }
     }
 
-    async fn ask(&self, waiting: &[(TopicPartition, u64)]) -> Result<crate::coordinator::Committed, ClientError> {
+    async fn ask(
+        &self,
+        waiting: &[(TopicPartition, u64)],
+    ) -> Result<crate::coordinator::CommittedOffsets, ClientError> {
         let group = self.base.config.group_id.clone().unwrap_or_default();
         let partitions = waiting.iter().map(|(partition, _)| partition.clone()).collect();
         self.base.coordinators.stable(group, partitions, self.base.config.default_api_timeout).await
@@ -80,7 +83,7 @@ impl CommittedStarts {
     fn start(
         &self,
         waiting: &[(TopicPartition, u64)],
-        mut found: crate::coordinator::Committed,
+        mut found: crate::coordinator::CommittedOffsets,
         raised: &mut BTreeMap<TopicPartition, String>,
     ) {
         for place @ (partition, reading_id) in waiting {

@@ -33,7 +33,7 @@ use crate::base::ClientBase;
 use crate::budget::Budget;
 use crate::committed_starts::CommittedStarts;
 use crate::config::ClientConfig;
-pub use crate::coordinator::{Commits, Committed};
+pub use crate::coordinator::{Commits, CommittedOffsets};
 use crate::error::ClientError;
 pub use crate::fetch::buffer::{BatchLimits, PartitionStatus, RowPermission, WorkGate};
 use crate::fetch::buffer::{BufferState, FetchBuffer};

@@ -35,7 +35,7 @@ use crate::run_time::{self, RunInstant};
 pub type Commits = BTreeMap<TopicPartition, Result<(), Fault>>;
 
 /// Committed offset of each partition; `None` where there is none.
-pub type Committed = BTreeMap<TopicPartition, Result<Option<CommitOffset>, Fault>>;
+pub type CommittedOffsets = BTreeMap<TopicPartition, Result<Option<CommitOffset>, Fault>>;
 
 /// Reason that an attempt failed.
 pub(crate) enum Failure {
@@ -117,10 +117,10 @@ impl Coordinators {
         group: String,
         partitions: Option<Vec<TopicPartition>>,
         timeout: Duration,
-    ) -> Result<Committed, ClientError> {
+    ) -> Result<CommittedOffsets, ClientError> {
         check_group(&group)?;
         if partitions.as_ref().is_some_and(Vec::is_empty) {
-            return Ok(Committed::new());
+            return Ok(CommittedOffsets::new());
         }
         self.run(CommittedOffsetsCall { group, partitions, stable: false }, timeout).await
     }
@@ -132,7 +132,7 @@ impl Coordinators {
         group: String,
         partitions: Vec<TopicPartition>,
         timeout: Duration,
-    ) -> Result<Committed, ClientError> {
+    ) -> Result<CommittedOffsets, ClientError> {
         check_group(&group)?;
         self.run(CommittedOffsetsCall { group, partitions: Some(partitions), stable: true }, timeout).await
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use monedula_engine::produce::{self, Identity, SendFault};
+use monedula_engine::produce::{self, ProducerIdentity, SendFault};
 use monedula_engine::transaction::{
     Input, Output, ProducerSession, SessionConfig, SessionEvent, Ticket, TransactionState,
 };
@@ -81,7 +81,7 @@ impl Session {
         self.handle(now, Input::Answer { id, outcome })
     }
 
-    pub(super) fn need_identity(&mut self, now: Now, old: Option<Identity>) -> Vec<produce::Input> {
+    pub(super) fn need_identity(&mut self, now: Now, old: Option<ProducerIdentity>) -> Vec<produce::Input> {
         self.handle(now, Input::NeedIdentity { old })
     }
 

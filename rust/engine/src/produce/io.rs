@@ -56,7 +56,7 @@ pub struct ProduceConfig {
 
 /// A producer id and its epoch (KIP-98).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct ProducerIdentity {
     /// The producer id.
     pub producer_id: i64,
     /// Its epoch.
@@ -111,7 +111,7 @@ pub enum Input {
     },
     /// The producer id and epoch from now on. Batches that were never sent get sequence numbers of this epoch; see
     /// [`Output::NewIdentity`].
-    Identity(Identity),
+    Identity(ProducerIdentity),
     /// The partition is part of the current transaction. Answers [`Output::AddToTransaction`].
     AddedToTransaction(TopicPartition),
     /// The transaction has ended: partitions have to be added to the next one again.
@@ -221,7 +221,7 @@ pub enum Output {
     /// transaction has ended.
     NewIdentity {
         /// The identity that must not be used any more; `None` for the first.
-        old: Option<Identity>,
+        old: Option<ProducerIdentity>,
         /// The reason, for the log.
         reason: String,
     },
@@ -246,7 +246,7 @@ pub struct RequestBatch {
     /// Its partition.
     pub partition: TopicPartition,
     /// Producer id and epoch, and the sequence number of its first record. `None` without idempotence.
-    pub sequence: Option<(Identity, i32)>,
+    pub sequence: Option<(ProducerIdentity, i32)>,
 }
 
 /// The place of a batch's records.

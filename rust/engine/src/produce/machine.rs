@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::io::{Acknowledged, BatchId, Identity, Input, Output, ProduceConfig, RequestId, SendFault, Ticket};
+use super::io::{Acknowledged, BatchId, Input, Output, ProduceConfig, ProducerIdentity, RequestId, SendFault, Ticket};
 use super::partition_queue::{InTransaction, NextStep, PartitionQueue};
 use crate::backoff::Jitter;
 use crate::cluster::Cluster;
@@ -83,7 +83,7 @@ pub struct ProduceMachine {
     pub(super) ready: BTreeSet<i32>,
     pub(super) requests: BTreeMap<RequestId, Request>,
     pub(super) next_request: RequestId,
-    pub(super) identity: Option<Identity>,
+    pub(super) identity: Option<ProducerIdentity>,
     /// [`Output::NewIdentity`] was put out and not answered yet.
     pub(super) identity_requested: bool,
     /// The current transaction can only be aborted.
@@ -183,7 +183,7 @@ impl ProduceMachine {
         self.unfinished
     }
 
-    fn set_identity(&mut self, identity: Identity) {
+    fn set_identity(&mut self, identity: ProducerIdentity) {
         self.identity = Some(identity);
         self.identity_requested = false;
         (0..self.queues.len()).for_each(|partition| self.update_partition(partition));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use super::io::{Batch, BatchId, Identity, ProduceConfig};
+use super::io::{Batch, BatchId, ProduceConfig, ProducerIdentity};
 use super::sequence_numbers::SequenceNumbers;
 use crate::{Now, TopicPartition};
 
@@ -141,7 +141,7 @@ impl PartitionQueue {
     }
 
     /// The next step if the leader has room for a request.
-    pub(super) fn next_step(&self, config: &ProduceConfig, identity: Option<Identity>, now: Now) -> NextStep {
+    pub(super) fn next_step(&self, config: &ProduceConfig, identity: Option<ProducerIdentity>, now: Now) -> NextStep {
         if !self.may_send(config, now) {
             return NextStep::Wait;
         }
@@ -170,7 +170,7 @@ impl PartitionQueue {
         self.in_flight == 0 || (self.in_flight_at == self.leader && !one_at_a_time)
     }
 
-    fn may_assign_sequence(&self, identity: Option<Identity>) -> bool {
+    fn may_assign_sequence(&self, identity: Option<ProducerIdentity>) -> bool {
         let Some(identity) = identity else { return false };
         let mut numbered = self.batches.iter().filter(|batch| batch.sequence.is_some());
         match self.numbers.identity {

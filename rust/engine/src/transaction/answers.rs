@@ -11,7 +11,7 @@ use super::{
 };
 use crate::TopicPartition;
 use crate::group::UNKNOWN_TOPIC_ATTEMPTS;
-use crate::produce::Identity;
+use crate::produce::ProducerIdentity;
 
 impl ProducerSession {
     pub(super) fn answered(&mut self, id: CallId, outcome: Result<TransactionResponse, CallFailure>) {
@@ -64,7 +64,7 @@ impl ProducerSession {
         self.last_error = None;
     }
 
-    fn initialized(&mut self, identity: Identity) {
+    fn initialized(&mut self, identity: ProducerIdentity) {
         if self.state != TransactionState::Initializing {
             return;
         }

@@ -3,7 +3,7 @@
 use super::session::{ProducerSession, TransactionContents, Verb, Waiter};
 use super::{Call, Ending, Output, Ticket, TransactionError, TransactionState};
 use crate::Now;
-use crate::produce::Identity;
+use crate::produce::ProducerIdentity;
 
 impl ProducerSession {
     /// The user commits or aborts.
@@ -46,14 +46,14 @@ impl ProducerSession {
         (known && !self.skip_end_txn).then_some(Call::EndTxn { identity, ending, version2: self.version2 })
     }
 
-    pub(super) fn end_answered(&mut self, next: Option<Identity>) {
+    pub(super) fn end_answered(&mut self, next: Option<ProducerIdentity>) {
         if matches!(self.state, TransactionState::Committing | TransactionState::Aborting) {
             self.ended(next);
         }
     }
 
     /// The transaction has ended. `next` is the producer's identity from now on, if EndTxn returned one (KIP-890).
-    pub(super) fn ended(&mut self, next: Option<Identity>) {
+    pub(super) fn ended(&mut self, next: Option<ProducerIdentity>) {
         self.contents = TransactionContents::default();
         self.failure = None;
         self.push(Output::Ended);

@@ -2,14 +2,14 @@
 
 use super::TransactionState;
 use super::session::ProducerSession;
-use crate::produce::Identity;
+use crate::produce::ProducerIdentity;
 
 impl ProducerSession {
     /// Without a `transactional.id` no other producer has this producer id, so the next epoch needs no request
     /// (KIP-360).
-    pub(super) fn bump_epoch_locally(&mut self, identity: Identity) {
+    pub(super) fn bump_epoch_locally(&mut self, identity: ProducerIdentity) {
         match identity.epoch.checked_add(1) {
-            Some(epoch) => self.take_identity(Identity { epoch, ..identity }),
+            Some(epoch) => self.take_identity(ProducerIdentity { epoch, ..identity }),
             // The epochs of this producer id are used up: get another id.
             None => self.enter(TransactionState::Initializing),
         }

@@ -8,7 +8,7 @@ use monedula_protocol::error_code::ErrorCode;
 use super::TransactionState;
 use crate::backoff::Backoff;
 use crate::group::{CallId, CommitOffset, Target, Ticket, TopicIds};
-use crate::produce::{Identity, SendFault};
+use crate::produce::{ProducerIdentity, SendFault};
 use crate::{Now, TopicPartition};
 
 /// Settings of the machine.
@@ -57,26 +57,26 @@ pub enum Call {
     /// InitProducerId. With an identity it requests a higher epoch of the same producer id (KIP-360).
     InitProducerId {
         /// The identity whose epoch is bumped.
-        current: Option<Identity>,
+        current: Option<ProducerIdentity>,
     },
     /// Adds partitions to the transaction; not needed under transaction version 2 (KIP-890).
     AddPartitionsToTxn {
         /// The producer.
-        identity: Identity,
+        identity: ProducerIdentity,
         /// The partitions.
         partitions: BTreeSet<TopicPartition>,
     },
     /// Adds a group to the transaction; not needed under transaction version 2.
     AddOffsetsToTxn {
         /// The producer.
-        identity: Identity,
+        identity: ProducerIdentity,
         /// The group.
         group: String,
     },
     /// Commits offsets with the transaction, at the group's coordinator.
     TxnOffsetCommit {
         /// The producer.
-        identity: Identity,
+        identity: ProducerIdentity,
         /// The group and its member.
         group: GroupMetadata,
         /// The offsets.
@@ -87,7 +87,7 @@ pub enum Call {
     /// Ends the transaction.
     EndTxn {
         /// The producer.
-        identity: Identity,
+        identity: ProducerIdentity,
         /// Commit or abort.
         ending: Ending,
         /// Set if it bumps the epoch (transaction version 2, KIP-890).
@@ -108,7 +108,7 @@ pub enum TransactionResponse {
         port: i32,
     },
     /// The producer id and epoch. EndTxn returns it too, where it bumps the epoch (KIP-890).
-    Identity(Identity),
+    Identity(ProducerIdentity),
     /// Success.
     Ok,
     /// A code for each partition. Partitions that the broker left out are not in it.
@@ -134,7 +134,7 @@ pub enum Input {
     /// The delivery machine needs an identity, or a newer one than `old`.
     NeedIdentity {
         /// The identity that must not be used any more.
-        old: Option<Identity>,
+        old: Option<ProducerIdentity>,
     },
     /// The cluster has transaction version 2 (feature `transaction.version`, KIP-890), or not. Given before the first
     /// call, and after each change. It applies from the next [`Input::Begin`] on.
@@ -198,7 +198,7 @@ pub enum Output {
         call: Call,
     },
     /// For the delivery machine: the producer id and epoch from now on.
-    Identity(Identity),
+    Identity(ProducerIdentity),
     /// For the delivery machine: the partition is part of the transaction.
     PartitionAdded(TopicPartition),
     /// For the delivery machine: the transaction has ended.

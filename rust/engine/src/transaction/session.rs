@@ -12,7 +12,7 @@ use super::{
 };
 use crate::backoff::{Backoff, Jitter};
 use crate::group::CommitOffset;
-use crate::produce::{Identity, SendFault};
+use crate::produce::{ProducerIdentity, SendFault};
 use crate::{Now, TopicPartition};
 
 /// A call of the user that waits for the end of a verb.
@@ -112,7 +112,7 @@ pub struct ProducerSession {
     /// Counts FindCoordinator calls: each one goes to another broker.
     find_attempts: u32,
 
-    pub(super) identity: Option<Identity>,
+    pub(super) identity: Option<ProducerIdentity>,
     pub(super) coordinator: Option<i32>,
     pub(super) group_coordinators: BTreeMap<String, i32>,
     /// Set if the cluster supports transaction version 2 (KIP-890).
@@ -216,7 +216,7 @@ impl ProducerSession {
     }
 
     /// The producer id and epoch, once they are known.
-    pub fn identity(&self) -> Option<Identity> {
+    pub fn identity(&self) -> Option<ProducerIdentity> {
         self.identity
     }
 

@@ -7,12 +7,12 @@ use monedula_protocol::error_code::ErrorCode;
 use super::session::{PendingOffsets, ProducerSession, TransactionContents, Verb, Waiter};
 use super::{GroupMetadata, Output, Ticket, TransactionError, TransactionState};
 use crate::group::CommitOffset;
-use crate::produce::{Identity, SendFault};
+use crate::produce::{ProducerIdentity, SendFault};
 use crate::{Now, TopicPartition};
 
 impl ProducerSession {
     /// The delivery machine has no identity, or must not use `old` any more.
-    pub(super) fn need_identity(&mut self, old: Option<Identity>) {
+    pub(super) fn need_identity(&mut self, old: Option<ProducerIdentity>) {
         let Some(identity) = self.identity else {
             // A transactional one comes with init_transactions.
             if self.config.transactional_id.is_none() && self.state == TransactionState::Uninitialized {
@@ -29,7 +29,7 @@ impl ProducerSession {
         }
     }
 
-    pub(super) fn take_identity(&mut self, identity: Identity) {
+    pub(super) fn take_identity(&mut self, identity: ProducerIdentity) {
         self.identity = Some(identity);
         self.epoch_bump_required = false;
         self.push(Output::Identity(identity));

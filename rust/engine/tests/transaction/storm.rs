@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use monedula_engine::backoff::Jitter;
-use monedula_engine::produce::{Identity, SendFault};
+use monedula_engine::produce::{ProducerIdentity, SendFault};
 use monedula_engine::transaction::{
     Call, CallFailure, Ending, Input, Ticket, TransactionError, TransactionResponse, TransactionState,
 };
@@ -23,7 +23,7 @@ const RETRIED: u64 = 7;
 /// A coordinator's state.
 #[derive(Default)]
 struct Broker {
-    producer: Option<Identity>,
+    producer: Option<ProducerIdentity>,
     open: bool,
     /// Ends that were carried out.
     commits: u32,
@@ -165,7 +165,7 @@ impl Storm {
             Call::InitProducerId { .. } => {
                 let epoch = self.broker.producer.map_or(0, |producer| producer.epoch + 1);
                 self.broker.open = false;
-                let identity = Identity { producer_id: 9, epoch };
+                let identity = ProducerIdentity { producer_id: 9, epoch };
                 self.broker.producer = Some(identity);
                 TransactionResponse::Identity(identity)
             }
@@ -190,7 +190,7 @@ impl Storm {
                 self.broker.commits += u32::from(current && *ending == Ending::Commit);
                 self.broker.open = false;
                 if *version2 {
-                    let next = Identity { epoch: identity.epoch + 1, ..*identity };
+                    let next = ProducerIdentity { epoch: identity.epoch + 1, ..*identity };
                     self.broker.producer = Some(next);
                     return Ok(TransactionResponse::Identity(next));
                 }

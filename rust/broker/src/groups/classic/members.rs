@@ -9,7 +9,7 @@ use crate::groups::{Effects, JoinAnswer, SyncAnswer};
 
 /// The member that a request names as its sender.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Identity<'a> {
+pub(crate) struct MemberIdentity<'a> {
     pub(crate) member_id: &'a str,
     pub(crate) instance_id: Option<&'a str>,
     /// The generation id (classic) or the member epoch (KIP-848); -1 from a client that is not a member.

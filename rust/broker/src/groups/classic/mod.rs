@@ -31,7 +31,7 @@ pub(crate) use converted::ConvertedMember;
 pub(crate) use join::{Join, JoinRules};
 pub(crate) use leave::Leaver;
 pub(crate) use member::{ClassicMember, Protocol};
-pub(crate) use members::Identity;
+pub(crate) use members::MemberIdentity;
 pub(crate) use sync::Sync;
 
 /// The state of a classic group.

@@ -170,7 +170,8 @@ impl World {
                 self.group.join(0, join, &mut effects);
             }
             Request::Sync { id, generation, assignments } => {
-                let who = Identity { member_id: id, instance_id: self.instance(index), generation_id: *generation };
+                let who =
+                    MemberIdentity { member_id: id, instance_id: self.instance(index), generation_id: *generation };
                 let assignments = assignments.iter().map(|(id, mask)| (&**id, std::slice::from_ref(mask))).collect();
                 let sync = Sync { ticket, who, protocol_type: None, protocol_name: None, assignments };
                 self.group.sync(0, &sync, &mut effects);

@@ -20,7 +20,7 @@ use super::{
     Timer,
 };
 use crate::error::ApiError;
-use crate::groups::{Identity, Join, JoinAnswer, Leaver, Sync, SyncAnswer};
+use crate::groups::{Join, JoinAnswer, Leaver, MemberIdentity, Sync, SyncAnswer};
 
 /// The protocol type of consumers.
 pub(super) const CONSUMER: &str = "consumer";
@@ -198,7 +198,11 @@ impl ConsumerGroup {
     ///
     /// # Errors
     /// REBALANCE_IN_PROGRESS if the member must join again; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
-    pub(crate) fn classic_heartbeat(&mut self, context: &Context<'_>, who: Identity<'_>) -> Result<(), ErrorCode> {
+    pub(crate) fn classic_heartbeat(
+        &mut self,
+        context: &Context<'_>,
+        who: MemberIdentity<'_>,
+    ) -> Result<(), ErrorCode> {
         let (member, classic) = self.classic_member(who)?;
         if member.epoch != who.generation_id {
             return Err(ErrorCode::IllegalGeneration);
@@ -225,7 +229,7 @@ impl ConsumerGroup {
         })
     }
 
-    fn classic_member(&self, who: Identity<'_>) -> Result<(&ConsumerMember, &ClassicMembership), ErrorCode> {
+    fn classic_member(&self, who: MemberIdentity<'_>) -> Result<(&ConsumerMember, &ClassicMembership), ErrorCode> {
         let member = match who.instance_id {
             None => self.members.get(who.member_id).ok_or(ErrorCode::UnknownMemberId)?,
             Some(instance_id) => {

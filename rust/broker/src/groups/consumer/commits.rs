@@ -4,7 +4,7 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
 use super::{ConsumerGroup, ConsumerMember};
-use crate::groups::Identity;
+use crate::groups::MemberIdentity;
 
 /// The first version of OffsetCommit with member epochs.
 const EPOCHS_FROM: i16 = 9;
@@ -18,7 +18,7 @@ impl ConsumerGroup {
     /// protocol.
     pub(crate) fn check_commit(
         &self,
-        who: Identity<'_>,
+        who: MemberIdentity<'_>,
         version: i16,
         in_transaction: bool,
     ) -> Result<Option<&ConsumerMember>, ErrorCode> {

@@ -1,14 +1,14 @@
 //! FindCoordinator of a classic member, and the loss of its coordinator.
 
 use super::error_codes::reaction;
-use super::member::Member;
+use super::member::ClassicMember;
 use crate::Now;
 use crate::group::base::FoundCoordinator;
 use crate::group::messages::{CallId, CallKind, GroupOutcome, Reaction};
 use crate::group::outbox::Timer;
 use crate::group::state::ClassicState;
 
-impl Member {
+impl ClassicMember {
     /// Sends FindCoordinator if the coordinator is needed and not known.
     pub(super) fn advance_find_coordinator(&mut self, now: Now) {
         let is_needed = match self.state {

@@ -1,13 +1,13 @@
 //! `max.poll.interval.ms` of a classic member (contract 6): a member whose user does not poll leaves the group, and
 //! joins again at the next poll.
 
-use super::member::Member;
+use super::member::ClassicMember;
 use crate::Now;
 use crate::group::error::GroupError;
 use crate::group::messages::Output;
 use crate::group::state::ClassicState;
 
-impl Member {
+impl ClassicMember {
     pub(in crate::group) fn polled(&mut self, at: Now) {
         self.base.user_polls.polled(at);
         if self.state == ClassicState::Stale && self.base.user_polls.is_polled_again() {

@@ -3,7 +3,7 @@
 use monedula_protocol::error_code::ErrorCode;
 
 use super::error_codes::reaction;
-use super::member::Member;
+use super::member::ConsumerMember;
 use crate::Now;
 use crate::group::base::FoundCoordinator;
 use crate::group::error::GroupError;
@@ -11,7 +11,7 @@ use crate::group::messages::{CallId, CallKind, GroupOutcome, Reaction};
 use crate::group::outbox::Timer;
 use crate::group::state::ConsumerState;
 
-impl Member {
+impl ConsumerMember {
     /// Sends FindCoordinator if the coordinator is needed and not known.
     pub(super) fn advance_find_coordinator(&mut self, now: Now) {
         let is_needed = match self.state {

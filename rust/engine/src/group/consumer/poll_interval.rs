@@ -1,14 +1,14 @@
 //! `max.poll.interval.ms` of a member under KIP-848 (contract 6): a member whose user does not poll leaves the group,
 //! and joins again at the next poll.
 
-use super::member::Member;
+use super::member::ConsumerMember;
 use crate::Now;
 use crate::group::error::GroupError;
 use crate::group::messages::Output;
 use crate::group::outbox::Timer;
 use crate::group::state::ConsumerState;
 
-impl Member {
+impl ConsumerMember {
     pub(in crate::group) fn polled(&mut self, at: Now) {
         self.base.user_polls.polled(at);
         self.keep_poll_timer();

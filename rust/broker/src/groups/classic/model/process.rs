@@ -180,7 +180,7 @@ impl World {
     pub(super) fn heartbeat(&mut self, index: usize) -> Result<(), String> {
         let process = &self.processes[index];
         let (id, generation_id) = (Arc::clone(&process.id), process.generation);
-        let who = Identity { member_id: &id, instance_id: self.instance(index), generation_id };
+        let who = MemberIdentity { member_id: &id, instance_id: self.instance(index), generation_id };
         match self.group.heartbeat(0, who) {
             Ok(()) => Ok(()),
             Err(error) => self.processes[index].refused(error),
