@@ -26,7 +26,7 @@ fn takes_pem(name: &str) -> bool {
 
 /// Checked values by their names in the table, including defaults.
 #[derive(Clone)]
-pub(crate) struct Values {
+pub(crate) struct ConfigValues {
     values: Vec<(&'static Key, String)>,
     secrets: Vec<(&'static str, Secret)>,
     /// The settings that the user gave: the name in the table, and the name by which they gave it.
@@ -34,7 +34,7 @@ pub(crate) struct Values {
     pub(crate) warnings: Vec<String>,
 }
 
-impl Values {
+impl ConfigValues {
     /// Checks the settings given to a client of this role. A setting of another role causes a
     /// warning only, since people share one dict among their clients.
     pub(crate) fn collect<'a>(

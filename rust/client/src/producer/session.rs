@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use monedula_engine::produce::{self, ProducerIdentity, SendFault};
-use monedula_engine::transaction::{
-    Input, Output, ProducerSession, SessionConfig, SessionEvent, Ticket, TransactionState,
-};
+use monedula_engine::transaction::{Input, Output, ProducerSession, SessionConfig, SessionEvent, SessionState, Ticket};
 use monedula_engine::{Now, TopicPartition};
 use tokio::sync::mpsc;
 
@@ -156,7 +154,7 @@ impl Session {
             SessionEvent::StateChanged { to, .. } => {
                 self.admission.set_refusal(self.machine.refusal());
                 self.log.record(&kinds::TRANSACTION_STATE, || format!("the producer is {}", to.name()));
-                if *to == TransactionState::Fatal
+                if *to == SessionState::Fatal
                     && let Some(error) = self.machine.refusal()
                 {
                     self.log.record(&kinds::TRANSACTION_FAILED, || error.to_string());

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::fetch::{self, NoAnswer, encoded};
 use super::http::{self, Failure, Http};
 use super::{RegisteredSchema, SchemaKind, SchemaRegistry};
-use crate::config_values::{ConfigError, Values};
+use crate::config_values::{ConfigError, ConfigValues};
 use crate::lock::lock;
 use crate::topic_name;
 
@@ -83,7 +83,7 @@ pub struct WrittenSchema {
 }
 
 impl Registering {
-    pub(super) fn of(values: &Values) -> Result<Self, ConfigError> {
+    pub(super) fn of(values: &ConfigValues) -> Result<Self, ConfigError> {
         let (auto, latest) = (values.bool(AUTO), values.bool(LATEST));
         if latest && auto && values.is_given(AUTO) {
             let message = format!(

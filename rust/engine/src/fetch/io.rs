@@ -26,7 +26,7 @@ pub enum Start {
 
 /// The answer to [`Output::ListOffset`] or [`Output::ListLogRange`] for one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListedOffset {
+pub struct ListOffsetsAnswer {
     /// The offset asked for; for [`Output::ListLogRange`], the log's end.
     pub offset: i64,
     /// Leader epoch of that offset, -1 unknown.
@@ -127,7 +127,7 @@ pub enum Input<'a> {
         /// The id of the reading of the output.
         reading_id: u64,
         /// `None` where no record is as young as the timestamp asked for; the broker's error.
-        answer: Result<Option<ListedOffset>, ErrorCode>,
+        answer: Result<Option<ListOffsetsAnswer>, ErrorCode>,
     },
     /// The answer to [`Output::OffsetForLeaderEpoch`].
     EpochEnd {

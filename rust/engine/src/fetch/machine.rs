@@ -11,7 +11,7 @@ use super::commands::Assignment;
 use super::config::FetchConfig;
 use super::fault::Fault;
 use super::io::{Input, Output};
-use super::node::{Demand, Node};
+use super::node::{Demand, FetchNode};
 use super::partition::Phase;
 use super::partition_table::PartitionTable;
 use crate::backoff::Jitter;
@@ -52,7 +52,7 @@ pub struct FetchMachine {
     pub(super) complete: BTreeSet<AssignmentId>,
     pub(super) by_partition: BTreeMap<TopicPartition, AssignmentId>,
     pub(super) by_id: BTreeMap<(Uuid, i32), AssignmentId>,
-    pub(super) nodes: BTreeMap<i32, Node>,
+    pub(super) nodes: BTreeMap<i32, FetchNode>,
     /// Names of partitions that are no longer assigned but that a fetch session may still hold.
     pub(super) retired: BTreeMap<AssignmentId, TopicPartition>,
     /// Brokers that the last metadata had.
@@ -142,7 +142,7 @@ impl FetchMachine {
     /// The time to give an [`Input::Tick`] and to look at [`Self::ready_nodes`] if nothing else happens before.
     pub fn wake_at(&self) -> Option<Now> {
         let timer = self.timers.first().map(|&(at, _)| at);
-        let node = self.nodes.values().filter_map(Node::wake_at).filter(|&at| at > self.now);
+        let node = self.nodes.values().filter_map(FetchNode::wake_at).filter(|&at| at > self.now);
         timer.into_iter().chain(node).min()
     }
 
@@ -153,7 +153,7 @@ impl FetchMachine {
 
     /// Tells whether the log of a partition at `node` holds more than was fetched, as far as is known.
     pub fn is_behind(&self, node: i32) -> bool {
-        self.nodes.get(&node).is_some_and(Node::is_behind)
+        self.nodes.get(&node).is_some_and(FetchNode::is_behind)
     }
 
     /// The number of nodes that have something to fetch.

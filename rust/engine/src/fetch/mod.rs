@@ -26,7 +26,7 @@ mod session;
 
 pub use config::{FetchConfig, ResetPolicy};
 pub use fault::Fault;
-pub use io::{Aborted, EpochEnd, FetchPlan, Fetched, Input, ListedOffset, Output, Start};
+pub use io::{Aborted, EpochEnd, FetchPlan, Fetched, Input, ListOffsetsAnswer, Output, Start};
 pub use machine::FetchMachine;
 pub use node::Demand;
 pub use session::SessionPartition;

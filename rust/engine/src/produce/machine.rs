@@ -24,7 +24,7 @@ pub(super) enum Timer {
 
 /// The state of one broker in the produce machine.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(super) struct ProduceNode {
     /// Partitions that it leads and that may have a batch to send. They are served in turn.
     pub(super) partitions: VecDeque<PartitionIndex>,
     /// The number of requests without an answer.
@@ -78,7 +78,7 @@ pub struct ProduceMachine {
     pub(super) queues: Vec<PartitionQueue>,
     pub(super) by_partition: BTreeMap<TopicPartition, PartitionIndex>,
     pub(super) by_batch: BTreeMap<BatchId, PartitionIndex>,
-    pub(super) nodes: BTreeMap<i32, Node>,
+    pub(super) nodes: BTreeMap<i32, ProduceNode>,
     /// Brokers that may have room for a request of one of their waiting partitions.
     pub(super) ready: BTreeSet<i32>,
     pub(super) requests: BTreeMap<RequestId, Request>,

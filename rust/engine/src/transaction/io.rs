@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::TransactionState;
+use super::SessionState;
 use crate::backoff::Backoff;
 use crate::group::{CallId, CommitOffset, Target, Ticket, TopicIds};
 use crate::produce::{ProducerIdentity, SendFault};
@@ -225,9 +225,9 @@ pub enum SessionEvent {
     /// The session went from one state to another.
     StateChanged {
         /// The old state.
-        from: TransactionState,
+        from: SessionState,
         /// The new state.
-        to: TransactionState,
+        to: SessionState,
     },
     /// A call failed and is retried.
     Retried {

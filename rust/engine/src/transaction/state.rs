@@ -4,7 +4,7 @@ use crate::named::named;
 
 named! {
     /// The state of a producer session. The names are those of Java's TransactionManager.
-    pub enum TransactionState {
+    pub enum SessionState {
         /// It has no producer id.
         Uninitialized,
         /// It requests one, or a higher epoch of the one it has.
@@ -24,7 +24,7 @@ named! {
     }
 }
 
-impl TransactionState {
+impl SessionState {
     /// The states that may follow this one. docs/design/transactions.md has the same table, and a test compares the
     /// two.
     pub fn successors(self) -> &'static [Self] {

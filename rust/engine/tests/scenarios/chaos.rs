@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::backoff::Jitter;
-use monedula_engine::fetch::{ListedOffset, Output, ResetPolicy, Start};
+use monedula_engine::fetch::{ListOffsetsAnswer, Output, ResetPolicy, Start};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{Reply, Request, World, data, empty, error, ms};
@@ -204,11 +204,11 @@ impl Chaos {
             Output::ListOffset { partition, reading_id, start } => {
                 let log = &self.logs[partition.partition as usize];
                 let offset = if start == Start::Earliest { log.start } else { log.end };
-                self.look_up(&partition, reading_id, ListedOffset { offset, leader_epoch: -1, log_start: None });
+                self.look_up(&partition, reading_id, ListOffsetsAnswer { offset, leader_epoch: -1, log_start: None });
             }
             Output::ListLogRange { partition, reading_id } => {
                 let log = &self.logs[partition.partition as usize];
-                let found = ListedOffset { offset: log.end, leader_epoch: -1, log_start: Some(log.start) };
+                let found = ListOffsetsAnswer { offset: log.end, leader_epoch: -1, log_start: Some(log.start) };
                 self.look_up(&partition, reading_id, found);
             }
             Output::OffsetForLeaderEpoch { partition, reading_id, .. } => {
@@ -229,7 +229,7 @@ impl Chaos {
         }
     }
 
-    fn look_up(&mut self, partition: &TopicPartition, reading_id: u64, found: ListedOffset) {
+    fn look_up(&mut self, partition: &TopicPartition, reading_id: u64, found: ListOffsetsAnswer) {
         let answer = if self.strikes(4) { Err(ErrorCode::NetworkException) } else { Ok(Some(found)) };
         self.world.answer_list_offsets(partition.partition, reading_id, answer);
     }

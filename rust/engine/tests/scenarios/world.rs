@@ -7,7 +7,8 @@ use std::time::Duration;
 use monedula_engine::backoff::Backoff;
 use monedula_engine::cluster::Cluster;
 use monedula_engine::fetch::{
-    EpochEnd, FetchConfig, FetchMachine, FetchPlan, Input, ListedOffset, Output, ResetPolicy, SessionPartition, Start,
+    EpochEnd, FetchConfig, FetchMachine, FetchPlan, Input, ListOffsetsAnswer, Output, ResetPolicy, SessionPartition,
+    Start,
 };
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::compression::Compressor;
@@ -382,7 +383,7 @@ impl World {
 
     /// ListOffsets found this offset.
     pub(crate) fn listed(&mut self, partition: i32, reading_id: u64, offset: i64, log_start: Option<i64>) {
-        let found = ListedOffset { offset, leader_epoch: -1, log_start };
+        let found = ListOffsetsAnswer { offset, leader_epoch: -1, log_start };
         self.answer_list_offsets(partition, reading_id, Ok(Some(found)));
     }
 
@@ -390,7 +391,7 @@ impl World {
         &mut self,
         partition: i32,
         reading_id: u64,
-        answer: Result<Option<ListedOffset>, ErrorCode>,
+        answer: Result<Option<ListOffsetsAnswer>, ErrorCode>,
     ) {
         self.handle(Input::ListedOffset { partition: &p(partition), reading_id, answer });
     }

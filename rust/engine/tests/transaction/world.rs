@@ -8,7 +8,7 @@ use monedula_engine::group::CommitOffset;
 use monedula_engine::produce::{ProducerIdentity, SendFault};
 use monedula_engine::transaction::{
     Call, CallFailure, CallId, Ending, GroupMetadata, Input, Output, ProducerSession, SessionConfig, SessionEvent,
-    Target, Ticket, TransactionError, TransactionResponse, TransactionState,
+    SessionState, Target, Ticket, TransactionError, TransactionResponse,
 };
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
@@ -67,7 +67,7 @@ pub(crate) struct World {
     pub(crate) ended: usize,
     pub(crate) failed_unsent: Vec<SendFault>,
     pub(crate) fatal: Option<SendFault>,
-    pub(crate) steps: Vec<(TransactionState, TransactionState)>,
+    pub(crate) steps: Vec<(SessionState, SessionState)>,
     pub(crate) retried: Vec<String>,
     next_ticket: Ticket,
 }
@@ -101,7 +101,7 @@ impl World {
         world.init();
         world.find();
         world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 0)));
-        assert_eq!(world.session.state(), TransactionState::Ready);
+        assert_eq!(world.session.state(), SessionState::Ready);
         world
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::fetch::{EpochEnd, ListedOffset, Start};
+use monedula_engine::fetch::{EpochEnd, ListOffsetsAnswer, Start};
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{Event, Running};
@@ -76,7 +76,7 @@ impl Running {
 async fn list_offsets(
     offsets: Offsets,
     asked: OfLeader,
-) -> Vec<(TopicPartition, Result<Option<ListedOffset>, ErrorCode>)> {
+) -> Vec<(TopicPartition, Result<Option<ListOffsetsAnswer>, ErrorCode>)> {
     // All but the names that ListOffsets has for places in the log are times.
     let is_time = |question: &Question| !(MAX_TIMESTAMP..=LATEST).contains(&question.what);
     let times: BTreeSet<TopicPartition> = asked
@@ -96,7 +96,7 @@ async fn list_offsets(
 async fn list_log_ranges(
     offsets: Offsets,
     asked: OfLeader,
-) -> Vec<(TopicPartition, Result<Option<ListedOffset>, ErrorCode>)> {
+) -> Vec<(TopicPartition, Result<Option<ListOffsetsAnswer>, ErrorCode>)> {
     let mut ends = asked.clone();
     ends.questions.iter_mut().for_each(|question| question.what = LATEST);
     let starts: BTreeMap<TopicPartition, LookupResult> = offsets.clone().list_once(asked).await.into_iter().collect();
@@ -134,9 +134,11 @@ fn listed_offset(
     answer: LookupResult,
     by_time: bool,
     log_start: Option<i64>,
-) -> Result<Option<ListedOffset>, ErrorCode> {
+) -> Result<Option<ListOffsetsAnswer>, ErrorCode> {
     match answer? {
-        Some(found) => Ok(Some(ListedOffset { offset: found.offset, leader_epoch: found.leader_epoch, log_start })),
+        Some(found) => {
+            Ok(Some(ListOffsetsAnswer { offset: found.offset, leader_epoch: found.leader_epoch, log_start }))
+        }
         None if by_time => Ok(None),
         None => Err(ErrorCode::UnknownServerError),
     }

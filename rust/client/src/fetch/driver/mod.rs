@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_engine::cluster::Cluster;
-use monedula_engine::fetch::{EpochEnd, Fault, FetchConfig, FetchMachine, Input, ListedOffset, Output, Start};
+use monedula_engine::fetch::{EpochEnd, Fault, FetchConfig, FetchMachine, Input, ListOffsetsAnswer, Output, Start};
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::mpsc;
@@ -31,7 +31,7 @@ use crate::tasks::caught;
 /// Outcome of a task that waits for an answer.
 enum Event {
     Fetched { node: i32, answer: Result<(Frame, i16), RequestError>, charge: Charge },
-    ListedOffsets { answers: Vec<(TopicPartition, u64, Result<Option<ListedOffset>, ErrorCode>)> },
+    ListedOffsets { answers: Vec<(TopicPartition, u64, Result<Option<ListOffsetsAnswer>, ErrorCode>)> },
     EpochEnds { answers: Vec<(TopicPartition, u64, Result<EpochEnd, ErrorCode>)> },
 }
 

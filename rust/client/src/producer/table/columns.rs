@@ -92,10 +92,10 @@ impl Columns {
         self.partition.is_some()
     }
 
-    pub(crate) fn values<'b>(&'b self, batch: &'b RecordBatch) -> Values<'b> {
+    pub(crate) fn values<'b>(&'b self, batch: &'b RecordBatch) -> ColumnValues<'b> {
         let column = |index: Option<usize>| index.map(|index| batch.column(index));
         let bytes = |index| column(index).map_or(Bytes::Null, Bytes::of);
-        Values {
+        ColumnValues {
             key: bytes(self.key),
             value: bytes(self.value),
             topic: self.topic.map(|index| Bytes::of(batch.column(index))),
@@ -183,7 +183,7 @@ fn is_time(given: &DataType) -> bool {
 }
 
 /// The columns of one record batch, downcast once.
-pub(crate) struct Values<'b> {
+pub(crate) struct ColumnValues<'b> {
     pub(crate) key: Bytes<'b>,
     pub(crate) value: Bytes<'b>,
     /// `None` if all rows go to one topic.
@@ -194,7 +194,7 @@ pub(crate) struct Values<'b> {
     pub(crate) timestamp: Option<Times<'b>>,
 }
 
-impl<'b> Values<'b> {
+impl<'b> ColumnValues<'b> {
     /// Puts a row's headers into `into`, which has those of the row before.
     #[inline(always)]
     pub(crate) fn headers(&self, row: usize, into: &mut Vec<Header<'b>>) {
