@@ -114,7 +114,7 @@ impl ClientConfig {
     /// Parses a consumer's settings. Names may have dots or underscores.
     ///
     /// # Errors
-    /// On an unknown key (naming the nearest known one), a value that does not parse or is out of bounds, the same
+    /// An unknown key (naming the nearest known one), a value that does not parse or is out of bounds, the same
     /// setting given twice under two names, a missing `bootstrap.servers`, and settings that contradict each other.
     pub fn parse<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, ConfigError> {
         let values = ConfigValues::collect(given, Role::Consumer)?;
@@ -353,7 +353,7 @@ fn addresses(text: &str, protocol: SecurityProtocol) -> Result<Vec<(String, u16)
         message: format!("bootstrap.servers={text:?}: {address:?} {why}; expected host:port[,host:port...]"),
     };
     if text.contains('@') {
-        // Without the text: what stands before the "@" is probably a password.
+        // The text is left out: what stands before the "@" is probably a password.
         let message = "bootstrap.servers: a server has neither a user nor a password (\"@\"); they go into sasl.username and \
                        sasl.password. Expected host:port[,host:port...]";
         return Err(ConfigError { key: "bootstrap.servers".into(), message: message.into() });

@@ -58,7 +58,7 @@ impl ConfigValues {
                     values.push((key, String::new()));
                 }
                 _ if value.contains("PRIVATE KEY-----") && !takes_pem(key.name) => {
-                    // Without the value: it is a secret.
+                    // The value is left out: it is a secret.
                     let message = format!(
                         "{name} is the text of a private key, where something else is expected ({}); the text goes into \
                          ssl.key.pem or ssl.keystore.key",

@@ -46,11 +46,11 @@ const LATE: Duration = Duration::from_secs(3);
 /// An offset that ListOffsets or OffsetForLeaderEpoch found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundOffset {
-    /// Its offset.
+    /// The offset.
     pub offset: i64,
-    /// Its timestamp in ms, -1 where the lookup was not by time.
+    /// The timestamp in ms, -1 where the lookup was not by time.
     pub timestamp: i64,
-    /// Its leader epoch, -1 unknown.
+    /// The leader epoch, -1 unknown.
     pub leader_epoch: i32,
 }
 
@@ -71,7 +71,8 @@ pub(crate) struct Offsets {
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     pub(crate) partition: TopicPartition,
-    /// For `list` a timestamp in ms, [`LATEST`], [`EARLIEST`] or [`MAX_TIMESTAMP`], for `epoch_ends` the leader epoch.
+    /// Question: for `list` a timestamp in ms, [`LATEST`], [`EARLIEST`] or [`MAX_TIMESTAMP`], for `epoch_ends` the
+    /// leader epoch.
     pub(crate) what: i64,
 }
 
@@ -331,7 +332,7 @@ impl Offsets {
         let mut answers = loop {
             match tokio::time::timeout(LATE, asking.as_mut()).await {
                 Ok(answers) => break answers,
-                // It may not lead any more: newer metadata says so long before the request times out.
+                // The broker may not lead any more: newer metadata says so long before the request times out.
                 Err(_) => metadata.want(),
             }
         };
@@ -485,8 +486,8 @@ fn fail_all(questions: &[Question], code: ErrorCode) -> LookupResults {
     questions.iter().map(|question| (question.partition.clone(), Err(code))).collect()
 }
 
-/// What is asked of each topic. `partition` makes it from a question and the leader epoch that is known: an old leader
-/// then answers FENCED_LEADER_EPOCH instead of a wrong offset.
+/// Groups the questions by topic. `partition` makes each from a question and the leader epoch that is known: an old
+/// leader then answers FENCED_LEADER_EPOCH instead of a wrong offset.
 fn by_topic<'q, P>(
     questions: &'q [Question],
     cluster: &Cluster,

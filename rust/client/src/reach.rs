@@ -54,14 +54,14 @@ struct Leader {
 /// End of a leader's last request.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum LastRequest {
-    /// It was answered, or there was none yet.
+    /// Answered, or none was sent yet.
     #[default]
-    Answers,
-    Fails,
-    /// It failed, but the leader has accepted a connection since.
-    Connected,
-    /// It failed although the leader had accepted a connection: the next connection proves nothing.
-    FailsConnected,
+    Answered,
+    Failed,
+    /// Failed, but the leader has accepted a connection since.
+    FailedBeforeConnect,
+    /// Failed although the leader had accepted a connection: the next connection proves nothing.
+    FailedOnceConnected,
 }
 
 impl Leader {

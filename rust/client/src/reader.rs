@@ -249,7 +249,8 @@ impl Reader {
     fn short_log(&self) -> Option<Fault> {
         self.consumer.statuses().into_iter().find_map(|(partition, status)| {
             let &(_, end) = self.ranges.get(&partition)?;
-            // Not the last stable offset: a transaction that is still open does not make the log shorter.
+            // The high watermark counts, and not the last stable offset: a transaction that is still open does not make
+            // the log shorter.
             let log_end = status.high_watermark?;
             let short = status.position? >= log_end && log_end < end;
             let log_start = status.log_start_offset.unwrap_or(0);

@@ -43,7 +43,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 
 struct Owned {
     pid: u32,
-    /// Not dropped in a forked child, where the threads that it would join do not exist.
+    /// Never dropped in a forked child, where the threads that it would join do not exist.
     runtime: ManuallyDrop<Runtime>,
     consumers: Vec<Weak<Consumer>>,
     admins: Vec<Weak<Admin>>,
@@ -94,7 +94,7 @@ static OWNED: Mutex<Option<Owned>> = Mutex::new(None);
 /// `NoThreadError` if the system has no threads for it, `MemoryError` if it has no memory for a client. The next call
 /// tries again.
 pub(crate) fn handle() -> PyResult<Handle> {
-    // Not under the lock: Python makes the error.
+    // The error is made without the lock: to make it is Python's.
     emergency_allocator::check()
         .and_then(|()| started_once().map_err(Into::into))
         .map_err(|error| Python::attach(|py| to_py(py, error)))
@@ -126,13 +126,14 @@ fn started_once() -> Result<Handle, NotRun> {
 fn started() -> Result<Runtime, NotRun> {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let workers = (cores / 2).clamp(1, 4);
-    // Not by tokio, which panics if there are none, and may then wait for ever for those that it has started.
+    // Threads are checked here, and not by tokio, which panics if there are none, and may then wait for ever for those
+    // that it has started.
     blocking::check_threads(workers + 1)?;
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(workers).thread_name("monedula-io").thread_keep_alive(KEEP_ALIVE).enable_all();
     let built = blocking::silently(|| builder.build()).map_err(NotRun::NoThread)?;
     let runtime = built.map_err(|error| NotRun::NoThread(error.to_string()))?;
-    // Without it, the first who needs one asks again.
+    // A failure is ignored: the first who needs a thread asks again.
     let _ = blocking::begin(runtime.handle(), || ());
     Ok(runtime)
 }
@@ -220,8 +221,8 @@ fn stop_clients() {
     if pid != std::process::id() {
         return;
     }
-    // Before the consumers, because transactions send the consumers' offsets. All producers share one deadline, or many
-    // of them would delay the exit for long.
+    // Producers end before the consumers, because transactions send the consumers' offsets. All producers share one
+    // deadline, or many of them would delay the exit for long.
     let until = Instant::now() + LAST_WORDS;
     for producer in producers.iter().filter_map(Weak::upgrade) {
         producer.end(until);

@@ -140,7 +140,7 @@ pub enum Effect {
 pub enum ScramLie {
     /// The server's signature is another one, as from a broker that does not know the password.
     WrongSignature,
-    /// There is no signature.
+    /// The signature is missing.
     NoSignature,
     /// The nonce does not begin with the client's.
     ForeignNonce,

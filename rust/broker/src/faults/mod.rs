@@ -76,7 +76,7 @@ pub(crate) struct Faults {
 /// The fate of a request that a fault stops.
 #[derive(Debug)]
 pub(crate) enum Stopped {
-    /// It has this answer.
+    /// The request has this answer.
     Answered(Answer),
     /// The connection does this, and the request has no answer.
     Acted(Action),

@@ -56,7 +56,7 @@ pub(crate) struct Slot {
     /// `None` if there is no such group. A slot with neither a group nor offsets is dropped.
     pub(crate) group: Option<Group>,
     pub(crate) offsets: Offsets,
-    /// Its entry in [`Groups::due`].
+    /// The entry in [`Groups::due`].
     due_ms: Option<i64>,
 }
 

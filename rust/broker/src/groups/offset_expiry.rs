@@ -11,7 +11,7 @@ const MINUTE_MS: i64 = 60_000;
 
 /// The start of an offset's retention time.
 enum Expiry {
-    /// Its commit.
+    /// The commit.
     FromCommit,
     /// The time at which the group became empty, in milliseconds.
     From(i64),

@@ -1,6 +1,6 @@
 //! The log of a partition.
 //!
-//! It has record batches in segments, and state that is derived from them: log start offset, high watermark, last
+//! A log has record batches in segments, and state that is derived from them: log start offset, high watermark, last
 //! stable offset, producers, aborted transactions, and leader epochs. [`validate`] has the checks that a client's batch
 //! must pass before.
 //!
@@ -199,7 +199,7 @@ impl Log {
         let mut failed = None;
         for segment in &segments {
             for header in segment.headers() {
-                // Of the others the header is enough.
+                // The header of the others is enough.
                 let batch = if header.is_control() { segment.batch_at(header.base_offset) } else { None };
                 match batch.transpose() {
                     Ok(batch) => self.learn(header, batch.as_ref().and_then(marker)),

@@ -48,9 +48,9 @@ pub(crate) enum FetchCommand {
 /// Start of a partition that is assigned by hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// At this start.
+    /// This start.
     At(Start),
-    /// At the offset that the group of `group.id` has committed; where it has none, as `auto.offset.reset` says.
+    /// The offset that the group of `group.id` has committed; where it has none, what `auto.offset.reset` says.
     Committed,
 }
 

@@ -20,7 +20,7 @@ impl Task {
             (self.parts.base.network.clone(), self.parts.base.coordinators.clone(), self.events.clone());
         let (cancel, cancelled) = oneshot::channel();
         self.calls.insert(id, cancel);
-        // Before the task is spawned, for tasks begin in any order.
+        // The turn is taken before the task is spawned, for tasks begin in any order.
         let turn = self.request_order.next(target, call.purpose());
         tokio::spawn(async move {
             let outcome = ask_until(cancelled, network, target, call, turn).await;

@@ -86,7 +86,8 @@ impl Memory {
         let inner = &*self.0;
         let of_topic = topic.load(Ordering::Relaxed);
         let fits = |used: usize| {
-            // There is nothing to wait for: a bound below the size of one record must not block it for ever.
+            // A record that is alone has nothing to wait for: a bound below the size of one record must not block it
+            // for ever.
             let alone = used == 0 || inner.lifted.load(Ordering::Acquire);
             let free = inner.limit.checked_sub(used + bytes);
             alone || free.is_some_and(|free| of_topic == 0 || of_topic + bytes <= free.saturating_mul(TOPIC_SHARE))

@@ -52,9 +52,9 @@ enum Naming {
 /// A schema that values are to be written with.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NewSchema {
-    /// Its language.
+    /// The language.
     pub kind: SchemaKind,
-    /// Its text.
+    /// The text.
     pub text: String,
     /// The names of the schemas that it refers to itself.
     pub refers_to: Vec<String>,
@@ -67,7 +67,7 @@ pub struct NewSchema {
 pub struct NewReference {
     /// As the other one refers to it.
     pub name: String,
-    /// Its text.
+    /// The text.
     pub text: String,
     /// The names of the schemas that it refers to itself.
     pub refers_to: Vec<String>,
@@ -76,7 +76,7 @@ pub struct NewReference {
 /// A schema to write values with.
 #[derive(Debug)]
 pub struct WrittenSchema {
-    /// Its id, which stands before each value.
+    /// The id, which stands before each value.
     pub id: u32,
     /// The schema, if it is another than the given one.
     pub instead: Option<RegisteredSchema>,

@@ -216,7 +216,7 @@ fn url(values: &ConfigValues, given: &str, authorization: &Authorization) -> Res
     Ok(Url { url: format!("{scheme}://{host}{path}"), authorization: own })
 }
 
-/// Without the escapes of a URL.
+/// The text without the escapes of a URL.
 fn decoded(text: &str) -> Vec<u8> {
     let (mut decoded, mut rest) = (Vec::new(), text.as_bytes());
     while let Some((&byte, after)) = rest.split_first() {

@@ -151,7 +151,7 @@ fn an_id_of_a_context_is_asked_for_with_a_subject_of_it() {
         panic!("no schema")
     };
     assert_eq!(schema.text, "\"int\"");
-    // Not of a subject in the default context: ids are unique in it.
+    // The id is not looked up under a subject in the default context: ids are unique in it.
     let Lookup::Ready(Ok(schema)) = asked_of(&registry, SchemaKey::Id(1), Some(&"a".into())) else {
         panic!("no schema")
     };

@@ -49,7 +49,7 @@ enum MechanismCredentials {
 
 #[derive(Debug)]
 pub(crate) enum Obtained {
-    /// For an exchange without I/O.
+    /// Credentials for an exchange without I/O.
     Credentials { credentials: Credentials, token: Option<UsedToken> },
     /// A login that the Kerberos library has begun, and its first message.
     Kerberos(KerberosLogin, Secret),

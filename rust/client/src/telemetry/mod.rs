@@ -252,7 +252,7 @@ impl Task {
         if Compressor::new().compress(codec, None, &data, &mut payload).is_err() {
             return Ok((Compression::None, data));
         }
-        // It would only be refused.
+        // A larger push would only be refused.
         if subscription.max_bytes > 0 && payload.len() > subscription.max_bytes {
             return Err(TelemetryFailure::Code(ErrorCode::TelemetryTooLarge));
         }

@@ -31,7 +31,7 @@ pub struct ListOffsetsAnswer {
     pub offset: i64,
     /// Leader epoch of that offset, -1 unknown.
     pub leader_epoch: i32,
-    /// For [`Output::ListLogRange`], the log's smallest offset.
+    /// The log's smallest offset, for [`Output::ListLogRange`].
     pub log_start: Option<i64>,
 }
 
@@ -179,7 +179,7 @@ pub enum Output {
         partition: TopicPartition,
         /// Node id of the new leader.
         leader: i32,
-        /// Its epoch.
+        /// The epoch.
         leader_epoch: i32,
     },
     /// Reading goes on at `offset`.
@@ -207,9 +207,9 @@ pub enum Output {
 /// An aborted transaction that the fetched records may hold parts of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aborted {
-    /// Its producer.
+    /// The producer.
     pub producer_id: i64,
-    /// Its first offset.
+    /// The first offset.
     pub first_offset: i64,
 }
 
@@ -226,7 +226,7 @@ pub struct Fetched {
     pub record_bytes: usize,
     /// The number of records that the batches claim to hold, including those before the position.
     pub record_count: u64,
-    /// For read_committed.
+    /// The aborted transactions, for read_committed.
     pub aborted: Vec<Aborted>,
     /// Offset after the last replicated record.
     pub high_watermark: i64,

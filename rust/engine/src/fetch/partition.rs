@@ -51,8 +51,8 @@ pub(super) struct PartitionState {
     pub(super) lookup_at: Option<i32>,
     /// Since when metadata updates have had the topic but not this partition of it.
     pub(super) missing_since: Option<Now>,
-    /// For how long metadata answers had not known the topic when it was assigned or sought: these may be older than
-    /// the topic, and do not count.
+    /// The time for which metadata answers had not known the topic when it was assigned or sought: these may be older
+    /// than the topic, and do not count.
     pub(super) unknown_before: Duration,
     /// Number of the fetch answer that last brought records.
     pub(super) served: u64,

@@ -44,7 +44,7 @@ pub(super) struct Request {
 #[derive(Debug)]
 pub(super) struct Flush {
     ticket: Ticket,
-    /// It waits for batches with serial numbers up to this one.
+    /// The last serial number of the batches that the flush waits for.
     pub(super) last_serial: u64,
     /// The number of unfinished ones.
     pub(super) unfinished: usize,

@@ -41,7 +41,7 @@ impl ProduceMachine {
                 break;
             };
             let queue = &mut self.queues[partition];
-            // It waits at another broker by now.
+            // The partition waits at another broker by now.
             if queue.waits_at != Some(broker) {
                 continue;
             }

@@ -237,7 +237,7 @@ fn worst(call: &Call, codes: &BTreeMap<TopicPartition, ErrorCode>) -> Option<(To
     let rank = |code: ErrorCode| match reaction(call, code) {
         Reaction::Fail | Reaction::Fence | Reaction::Deny => 5,
         Reaction::AbortAndBumpEpoch => 4,
-        // It only means that another partition has an error.
+        // OPERATION_NOT_ATTEMPTED only means that another partition has an error.
         Reaction::Abort if code == ErrorCode::OperationNotAttempted => 0,
         Reaction::Abort => 3,
         Reaction::Rediscover => 2,

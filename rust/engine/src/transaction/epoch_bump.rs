@@ -15,14 +15,14 @@ impl ProducerSession {
         }
     }
 
-    /// It is unknown which sequence numbers are in the log, so the epoch has to be bumped (KIP-360).
+    /// Has the epoch bumped, since it is unknown which sequence numbers are in the log (KIP-360).
     pub(super) fn require_epoch_bump(&mut self) {
         match self.state {
             SessionState::Ready => {
                 self.epoch_bump_required = true;
                 self.enter(SessionState::Initializing);
             }
-            // Its records are all in the log, and it may be committed already.
+            // The transaction's records are all in the log, and it may be committed already.
             SessionState::Committing if self.contents.end_sent => self.epoch_bump_required = true,
             SessionState::InTransaction | SessionState::Committing => {
                 self.epoch_bump_required = true;

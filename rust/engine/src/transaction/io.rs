@@ -100,11 +100,11 @@ pub enum Call {
 pub enum TransactionResponse {
     /// The coordinator.
     Coordinator {
-        /// Its node id.
+        /// The node id.
         node_id: i32,
-        /// Its advertised host.
+        /// The advertised host.
         host: String,
-        /// Its advertised port.
+        /// The advertised port.
         port: i32,
     },
     /// The producer id and epoch. EndTxn returns it too, where it bumps the epoch (KIP-890).
@@ -197,11 +197,11 @@ pub enum Output {
         /// The request.
         call: Call,
     },
-    /// For the delivery machine: the producer id and epoch from now on.
+    /// The producer id and epoch from now on, for the delivery machine.
     Identity(ProducerIdentity),
-    /// For the delivery machine: the partition is part of the transaction.
+    /// The partition is part of the transaction, for the delivery machine.
     PartitionAdded(TopicPartition),
-    /// For the delivery machine: the transaction has ended.
+    /// The transaction has ended, for the delivery machine.
     Ended,
     /// A verb of the user has ended.
     Done {
@@ -210,12 +210,12 @@ pub enum Output {
         /// Success, or the error.
         outcome: Result<(), TransactionError>,
     },
-    /// For the delivery machine: the transaction can only be aborted, and records that were not sent fail with this
-    /// fault ([`crate::produce::Input::TransactionFailed`]).
+    /// Tells the delivery machine that the transaction can only be aborted, and records that were not sent fail with
+    /// this fault ([`crate::produce::Input::TransactionFailed`]).
     FailUnsent(SendFault),
-    /// For the delivery machine: nothing can be sent any more ([`crate::produce::Input::FailAll`]).
+    /// Tells the delivery machine that nothing can be sent any more ([`crate::produce::Input::FailAll`]).
     Fatal(SendFault),
-    /// For logs and metrics.
+    /// An event for logs and metrics.
     Event(SessionEvent),
 }
 

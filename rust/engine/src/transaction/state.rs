@@ -5,11 +5,11 @@ use crate::named::named;
 named! {
     /// The state of a producer session. The names are those of Java's TransactionManager.
     pub enum SessionState {
-        /// It has no producer id.
+        /// The session has no producer id.
         Uninitialized,
-        /// It requests one, or a higher epoch of the one it has.
+        /// The session requests a producer id, or a higher epoch of the one it has.
         Initializing,
-        /// It has a producer id. Without a `transactional.id` it stays here.
+        /// The session has a producer id. Without a `transactional.id` it stays here.
         Ready,
         /// A transaction is open. The coordinator learns of it with its first partition or group.
         InTransaction,

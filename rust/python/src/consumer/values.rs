@@ -100,7 +100,7 @@ pub(crate) fn py_cluster(cluster: &Cluster) -> PyCluster {
     (brokers.collect(), topics.collect())
 }
 
-/// What was found for each partition, `None` where nothing was.
+/// A dict of the value found for each partition, `None` where nothing was.
 pub(crate) fn found_dict<'py, T: IntoPyObject<'py>>(
     py: Python<'py>,
     found: BTreeMap<TopicPartition, Option<FoundOffset>>,

@@ -1,8 +1,9 @@
 //! The classic group: the members agree on a protocol, and the group leader, one of them, computes the assignment. The
 //! coordinator only synchronises them.
 //!
-//! It is a pure state machine that follows Kafka's. Its inputs are in [`join`], [`sync`], [`heartbeat`], [`leave`] and
-//! [`commits`]; [`rebalance`] has the transitions between the four states, [`timers`] what happens without a request.
+//! A classic group is a pure state machine that follows Kafka's. Its inputs are in [`join`], [`sync`], [`heartbeat`],
+//! [`leave`] and [`commits`]; [`rebalance`] has the transitions between the four states, [`timers`] what happens
+//! without a request.
 
 mod commits;
 mod converted;

@@ -305,7 +305,7 @@ pub(super) fn assignment(partitions: &Partitions, version: i16, image: &dyn Imag
     });
     let assigned_partitions = assigned.collect();
     let assignment = ConsumerProtocolAssignment { assigned_partitions, ..Default::default() };
-    // It cannot fail: topic names are shorter than the format allows.
+    // Writing cannot fail: topic names are shorter than the format allows.
     assignment.write(version).unwrap_or_default().into()
 }
 

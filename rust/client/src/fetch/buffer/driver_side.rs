@@ -98,9 +98,9 @@ impl<'b> DriverSide<'b> {
         self.shared.notify_calls();
     }
 
-    /// For a driver without budget. If there is nothing to hand out, which would free some, drops what was fetched of
-    /// partitions that are held back, and returns from where on each is to be fetched again. [`Self::drained`] says
-    /// when to ask again.
+    /// Frees memory for a driver without budget. If there is nothing to hand out, which would free some, drops what was
+    /// fetched of partitions that are held back, and returns from where on each is to be fetched again.
+    /// [`Self::drained`] says when to ask again.
     pub(crate) fn evict_held_back(self) -> Vec<(TopicPartition, u64, i64)> {
         if !self.shared.lock().partitions.pins_memory() {
             return Vec::new();

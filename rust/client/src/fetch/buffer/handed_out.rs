@@ -186,7 +186,8 @@ impl HandedOut {
         Some(ToCommit::Send(at))
     }
 
-    /// These offsets of a partition were handed out; the leader epochs began among them, each with its first offset.
+    /// Notes that these offsets of a partition were handed out; the leader epochs began among them, each with its first
+    /// offset.
     pub(super) fn note_read(&mut self, partition: &TopicPartition, offsets: Range<i64>, epochs: &[(i64, i32)]) {
         if self.ledger.is_some() {
             self.epochs.read(partition, offsets, epochs);

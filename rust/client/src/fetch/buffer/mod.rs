@@ -162,8 +162,8 @@ impl FetchBuffer {
     /// The next batch or callback, or nothing if `until` passes before one is due: call again then. Errors are raised
     /// once each; that of the whole client, or those of the partitions once none is left that goes on, on every call.
     pub(crate) fn next(&self, limits: &BatchLimits, until: Instant, holder: Holder) -> Result<Polled, ClientError> {
-        // Before the call counts as a poll: a member that left for want of one joins again with the call after the
-        // error.
+        // Errors are raised before the call counts as a poll: a member that left for want of one joins again with the
+        // call after the error.
         if let Some(error) = self.shared.lock().membership.take_single_error() {
             return Err(error);
         }
@@ -223,7 +223,7 @@ impl FetchBuffer {
 
     fn build(&self, limits: &BatchLimits, holder: Holder) -> Option<HandedBatch> {
         let batch = lock(&self.assembler).assemble(&self.shared, limits, holder);
-        // Without the lock on building, which the driver takes next.
+        // Notified without the lock on building, which the driver takes next.
         if self.shared.lock().partitions.is_flushed() {
             self.shared.drained().notify_one();
         }

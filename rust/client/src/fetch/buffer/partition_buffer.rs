@@ -41,7 +41,7 @@ pub struct PartitionStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum HoldReason {
     Paused,
-    /// It is being revoked: released once the user has finished what it holds of it.
+    /// The partition is being revoked: released once the user has finished what it holds of it.
     Revoked,
     /// The driver does not read it yet: its committed offset, where it starts, is not known.
     StartUnknown,
@@ -49,7 +49,7 @@ pub(super) enum HoldReason {
     OnAssigned,
     /// A loop with `until` has handed out all that it wants of it, or does not know yet where to stop.
     AtBound,
-    /// Its next record waits for something, such as a schema, or for the error that it did not come to be raised.
+    /// The next record waits for something, such as a schema, or for the error that it did not come to be raised.
     Lookup,
 }
 
@@ -64,9 +64,9 @@ impl HoldReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
     None,
-    /// It is being looked up.
+    /// Offset that is being looked up.
     Unknown,
-    /// Before this offset.
+    /// Rows before this offset.
     At(i64),
 }
 
@@ -84,9 +84,9 @@ pub(super) enum Piece {
 pub(super) enum WalkEnd {
     /// All that it had is walked.
     Drained,
-    /// It may have more, or waits before a record.
+    /// The partition may have more rows, or waits before a record.
     Stopped,
-    /// It cannot go on.
+    /// The partition cannot go on.
     Failed(ClientError),
 }
 
@@ -141,7 +141,7 @@ struct LogEnds {
 }
 
 impl PartitionBuffer {
-    /// Of a partition that is assigned by hand.
+    /// Makes the buffer of a partition that is assigned by hand.
     pub(super) fn new(reading_id: u64, end: Option<i64>, bound: Bound) -> Self {
         Self {
             fetched: FetchedData { reading_id, ..FetchedData::default() },
@@ -156,7 +156,7 @@ impl PartitionBuffer {
         }
     }
 
-    /// Of a partition that a group assigned.
+    /// Makes the buffer of a partition that a group assigned.
     pub(super) fn owned(reading_id: u64, bound: Bound) -> Self {
         let mut buffer = Self { is_owned: true, ..Self::new(reading_id, None, bound) };
         buffer.holds.extend([HoldReason::StartUnknown, HoldReason::OnAssigned]);

@@ -14,7 +14,7 @@ pub(super) struct RowBatch {
     holder: Holder,
     cursor: Arc<RowCursor>,
     batch: ColumnBatch,
-    /// Its partitions, with the readings of their assignments.
+    /// The batch's partitions, each with the id of its reading.
     reading_ids: BTreeMap<TopicPartition, u64>,
 }
 
@@ -70,7 +70,7 @@ impl RowBatch {
         places_after(&self.batch, self.taken()).collect()
     }
 
-    /// Rows that were not taken, by runs of one partition, each with the reading of its assignment.
+    /// Rows that were not taken, by runs of one partition, each with the id of its reading.
     pub(super) fn untaken(&self) -> Vec<(TopicPartition, u64, ReturnedRows)> {
         let runs = self.batch.parts(self.taken()).into_iter().filter_map(|rows| {
             let (partition, next) = run_of(&rows)?;

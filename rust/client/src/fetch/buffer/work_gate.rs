@@ -28,9 +28,9 @@ impl Drop for PartitionGate {
 pub enum RowPermission {
     /// Now.
     Now,
-    /// Not now: the lease is over. Ask again.
+    /// The lease is over: ask again.
     Later,
-    /// Never: the partition is not this consumer's any more, or was sought.
+    /// The partition is not this consumer's any more, or was sought.
     Never,
 }
 

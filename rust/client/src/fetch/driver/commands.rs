@@ -120,7 +120,8 @@ impl Running {
         let Some(topic) = cluster.topics.get(name) else { return };
         let first = TopicPartition::new(name.clone(), 0);
         match crate::offsets::missing(&first, &cluster, self.driver.base.config.propagation) {
-            // It stays of interest: a topic that is created later, or that brokers did not know for too long, is read.
+            // The topic stays of interest: a topic that is created later, or that brokers did not know for too long, is
+            // read.
             Err(error) if !known => {
                 if !self.driver.buffer.driver().errors(|errors| errors.has_failed_topic(name)) {
                     self.driver.buffer.driver().topic_failed(error);

@@ -240,7 +240,7 @@ impl Running {
                 self.asked.epoch_ends.insert(partition, (reading_id, offset_epoch));
             }
             Output::RefreshMetadata => self.asked.metadata = true,
-            // It comes back as a metadata update, through the watch on the cluster view.
+            // The hint comes back as a metadata update, through the watch on the cluster view.
             Output::LeaderHint { partition, leader, leader_epoch } => {
                 self.driver.base.metadata.hint(&partition, leader, leader_epoch);
             }

@@ -52,9 +52,9 @@ pub(super) struct IdentitySources {
 /// `enable.ssl.certificate.verification`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verification {
-    /// Its chain, its dates and its host name.
+    /// The certificate's chain, its dates and its host name.
     Full,
-    /// Its chain and its dates.
+    /// The certificate's chain and its dates.
     AnyName,
     Off,
 }

@@ -41,7 +41,7 @@ impl Columns {
     /// in Spark's sink.
     ///
     /// # Errors
-    /// On an unknown column, two columns of one name, a type that is not supported, and rows without a topic.
+    /// An unknown column, two columns of one name, a type that is not supported, and rows without a topic.
     pub fn of(schema: &Schema, has_topic: bool) -> Result<Self, ClientError> {
         let mut columns = Self::default();
         for (index, field) in schema.fields().iter().enumerate() {
@@ -126,7 +126,7 @@ fn unknown(name: &str) -> String {
 /// True if pandas wrote this column for an index without a name that only numbers rows, as that of a filtered frame.
 ///
 /// # Errors
-/// It is one of several levels, or has other labels than whole numbers: these would be lost.
+/// The index is one of several levels, or has other labels than whole numbers: these would be lost.
 pub fn is_row_number(schema: &Schema, field: &Field) -> Result<bool, ClientError> {
     let is_level = |name: &str| name.strip_prefix("__index_level_").is_some_and(|rest| rest.ends_with("__"));
     if !is_level(field.name()) {

@@ -136,7 +136,7 @@ impl ClassicMember {
         self.advance_find_coordinator(now);
         self.advance_join(now);
         self.advance_heartbeat(now);
-        // Before the commits, which depend on the lease.
+        // The lease comes before the commits, which depend on it.
         self.advance_lease(now);
         self.advance_commits(now);
         self.advance_offset_fetch(now);

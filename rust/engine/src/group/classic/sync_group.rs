@@ -301,7 +301,7 @@ impl ClassicMember {
             // The leader may have treated the owned partitions as outdated, and they may have other owners already: a
             // commit would overwrite those members' offsets.
             false if outcome_was_unknown => self.lose_after_unknown_join(revoked),
-            // These are being revoked already; others are revoked before the next join.
+            // The partitions are being revoked already; others are revoked before the next join.
             false if self.base.revocation.is_some() => {}
             false => self.revoke(revoked, AfterRevocation::Join),
         }

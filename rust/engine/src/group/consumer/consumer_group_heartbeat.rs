@@ -258,7 +258,7 @@ impl ConsumerMember {
                 self.reconciliation.since.get_or_insert(now);
                 self.base.out.event(GroupEvent::RebalanceStarted { reason: "the coordinator has a new target".into() });
             }
-            // There is no target to reach, and nothing to acknowledge.
+            // A member without a target has nothing to reach, and nothing to acknowledge.
             _ if self.state == ConsumerState::Joining => self.set_state(ConsumerState::Stable),
             _ => {}
         }

@@ -159,7 +159,7 @@ impl ConsumerMember {
         self.advance_heartbeat(now);
         // The heartbeat may have been the acknowledgement, and a newer target may wait.
         self.advance_reconciling(now);
-        // Before the commits, which depend on the lease.
+        // The lease comes before the commits, which depend on it.
         self.advance_lease(now);
         self.advance_commits(now);
         self.advance_offset_fetch(now);

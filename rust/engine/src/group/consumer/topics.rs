@@ -97,7 +97,7 @@ impl ConsumerMember {
         self.base.out.push(Output::ResolveTopicIds { ids });
     }
 
-    /// These partitions by topic name, without those whose topic name is not known.
+    /// The given partitions by topic name, without those whose topic name is not known.
     pub(super) fn resolved(&self, partitions: &Partitions) -> BTreeMap<TopicPartition, Uuid> {
         let mut named: BTreeMap<TopicPartition, Uuid> = BTreeMap::new();
         for &(id, partition) in partitions {

@@ -1,4 +1,4 @@
-//! What keeps a member in its group, and until when it may act on that: heartbeats, polls, the lease.
+//! The means that keep a member in its group, and until when it may act on that: heartbeats, polls, the lease.
 
 mod heartbeat_interval;
 mod lease;

@@ -128,7 +128,7 @@ impl Process {
             }
             (ErrorCode::None, _) => (self.has_synced, self.owned) = (true, received.owned),
             (ErrorCode::MemberIdRequired, _) => self.begin_again(received.id),
-            // It retries at the new coordinator.
+            // The process retries at the new coordinator.
             (ErrorCode::NotCoordinator, _) => {}
             (error, _) => self.refused(error)?,
         }
