@@ -39,7 +39,8 @@ _logger = logging.getLogger(__name__)
 
 # Seconds after which a command that waits for records looks whether brokers answer.
 _WAIT = 1.0
-# For how long brokers are asked for topics, however short --timeout is: longer than they may not know one.
+# Seconds for which brokers are asked for topics, however short --timeout is: a new topic may be unknown to them for
+# less.
 _LOOKUP_SECONDS = 5.0
 
 
@@ -270,7 +271,7 @@ def _following(
     timeout: float | None,
 ) -> None:
     reset = start if isinstance(start, str) else "earliest"
-    # Without the group: `--from` sets the start, not the group's committed offsets.
+    # The group is left out: `--from` sets the start, not the group's committed offsets.
     settings = {name: value for name, value in settings.items() if name != "group.id"}
     with (
         Interrupts() as interrupts,
@@ -302,7 +303,8 @@ def _as_member(target: _Target, settings: dict[str, str], topics: list[str], sta
         Interrupts() as interrupts,
         monedula.Consumer({"auto.offset.reset": place, **settings, **kept}, **target.shape) as consumer,
     ):
-        # Before it joins: a member that leaves at once would have the group assign partitions twice.
+        # Topics are looked up before the consumer joins: a member that leaves at once would have the group assign
+        # partitions twice.
         _look_up(consumer, [name for name in topics if not is_pattern(name)], timeout)
         consumer.subscribe(what)
         with target.opened(consumer.schema, goes_on=True) as sink:

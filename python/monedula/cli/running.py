@@ -20,9 +20,9 @@ from monedula.cli.wording import CommandWording
 from monedula.errors import ArgumentError, ConfigError, DecodeError, KafkaError
 
 FAILED = 1
-"""It depends on the cluster, or on the content of a file, whether this could work."""
+"""The exit code if the command failed, which with another cluster or another content of a file could work."""
 WRONG_ARGUMENTS = 2
-"""The command line or the settings make no sense, whatever the cluster is like."""
+"""The exit code if the command line or the settings make no sense, whatever the cluster is like."""
 
 # A shell reports 128 + n for a program that signal n ended.
 _SIGNALLED = 128
