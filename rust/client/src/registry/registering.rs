@@ -22,11 +22,11 @@ pub(super) struct Registering {
     normalizes: bool,
     key_naming: Naming,
     value_naming: Naming,
-    /// SchemaCache of the registry, kept for good, as ids never change.
+    /// Schemas that the registry has, kept for good, as ids never change.
     known: Arc<Mutex<Known>>,
 }
 
-/// SchemaCache by subject and schema.
+/// Written schemas by subject and given schema.
 type Known = BTreeMap<(String, NewSchema), Arc<WrittenSchema>>;
 
 /// The versions that references were found to have, by their names.
