@@ -37,7 +37,7 @@ pub(crate) enum Event {
     Packed(BatchId),
     Split(BatchId),
     Metadata(Box<Cluster>),
-    ProducerIdentity,
+    Identity,
     /// A request reaches the broker.
     Arrive(Link, PendingRequest, Bytes),
     /// An answer reaches the client.
