@@ -11,7 +11,7 @@ _ONE_OF_MANY = 5.0
 
 
 def patience(timeout: float, is_end: bool) -> float:
-    """For how many seconds a client must have been failing, so that a wait that ended without records raises.
+    """Seconds for which a client must have been failing, so that a wait that ended without records raises.
 
     Args:
         timeout: the timeout of the wait, in seconds.

@@ -45,7 +45,7 @@ _ends_at: float | None = None
 """Time after which handlers get nothing more, by `monotonic`; `None` before the interpreter ends."""
 
 _LAST_WORDS = 1.0
-"""For how many seconds handlers are called once the interpreter ends."""
+"""Seconds for which handlers are called once the interpreter ends."""
 
 
 def begin_to_end() -> None:

@@ -175,7 +175,7 @@ def _text(key: str, value: object) -> str:
     kind = type(value).__name__
     if dotted(str(key)) not in _known_names():
         return f"<{kind}>"  # an unknown key, such as `value_deserializer=json.loads`: the core's error explains it
-    # Not the value: it may be a password, as bytes.
+    # The value is left out: it may be a password, as bytes.
     raise ConfigError(f"{key}: expected a text, a whole number or a boolean, not a value of type {kind}", key=str(key))
 
 

@@ -334,7 +334,7 @@ class CommitFailedError(GroupError):
 
 
 class BufferFullError(KafkaTimeoutError):
-    """There was no room in `buffer.memory` for `max.block.ms`: records are sent faster than the brokers take them.
+    """No room was left in `buffer.memory` for `max.block.ms`: records are sent faster than the brokers take them.
 
     The record was not sent. Another `send` of it waits for room again.
     """

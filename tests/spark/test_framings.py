@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from monedula import ConfigError
 from monedula.config import RawSettings
-from monedula.spark.sink.encoding import encoded_columns
+from monedula.spark.sink.encoded_columns import encoded_columns
 from monedula.spark.source.typed import typed_columns
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession

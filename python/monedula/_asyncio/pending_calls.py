@@ -36,7 +36,7 @@ class PendingCall:
             self._pending.check(self)  # the transaction may have ended before a thread was free
             return call(*arguments)
 
-        # In the caller's context, as asyncio.to_thread() does: tracing finds the current span there.
+        # Runs in the caller's context, as asyncio.to_thread() does: tracing finds the current span there.
         self.in_executor = in_executor(partial(copy_context().run, run))
         self.in_executor.add_done_callback(self._done)
         return await asyncio.shield(self.in_executor)

@@ -167,7 +167,7 @@ class DelegationToken:
     """A delegation token (KIP-48): whoever has it may log in by SCRAM with the permissions of its owner."""
 
     token_id: str
-    """Its id, which is the user name of a login with it."""
+    """The id, which is the user name of a login with it."""
     hmac: Secret
     owner: str
     """The principal whose permissions it has, such as `"User:anna"`."""

@@ -315,7 +315,7 @@ class QuorumReplica:
     directory_id: str | None
     """The id of its log directory; `None` from brokers before 3.9."""
     log_end_offset: int | None
-    """Its log end offset; `None` if unknown."""
+    """The log end offset; `None` if unknown."""
     last_fetch_timestamp: int | None
     """The time of its last fetch, in milliseconds since 1970; `None` for the leader, or if unknown."""
     last_caught_up_timestamp: int | None

@@ -33,7 +33,7 @@ from monedula.types.times import EPOCH
 
 # The most Arrow batches in flight: so the next batch is read while earlier ones are sent.
 _TABLES = 4
-# Of lines that come slowly, a batch may be a single one.
+# The most batches in flight of lines that come slowly, each of which may be a single line.
 _RUNS = 64
 
 

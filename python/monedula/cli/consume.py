@@ -16,11 +16,11 @@ from monedula import Admin, Batch, TopicPartition
 from monedula.cli import consume_options
 from monedula.cli.administration import Partitions
 from monedula.cli.decoding import Schema, decoder
-from monedula.cli.elsewhere import POSITIONS
 from monedula.cli.failures import Failure, UsageError
 from monedula.cli.files import STANDARD_OUTPUT, named, remove_broken
 from monedula.cli.filters import Filter
 from monedula.cli.formats import WHOLE, Format, format_of, open_sink
+from monedula.cli.other_tools import POSITIONS
 from monedula.cli.positions import Place, partitions_of, place_of
 from monedula.cli.progress import Bar
 from monedula.cli.rendering import Form
@@ -39,7 +39,8 @@ _logger = logging.getLogger(__name__)
 
 # Seconds after which a command that waits for records looks whether brokers answer.
 _WAIT = 1.0
-# For how long brokers are asked for topics, however short --timeout is: longer than they may not know one.
+# Seconds for which brokers are asked for topics, however short --timeout is: a new topic may be unknown to them for
+# less.
 _LOOKUP_SECONDS = 5.0
 
 
@@ -270,7 +271,7 @@ def _following(
     timeout: float | None,
 ) -> None:
     reset = start if isinstance(start, str) else "earliest"
-    # Without the group: `--from` sets the start, not the group's committed offsets.
+    # The group is left out: `--from` sets the start, not the group's committed offsets.
     settings = {name: value for name, value in settings.items() if name != "group.id"}
     with (
         Interrupts() as interrupts,
@@ -302,7 +303,8 @@ def _as_member(target: _Target, settings: dict[str, str], topics: list[str], sta
         Interrupts() as interrupts,
         monedula.Consumer({"auto.offset.reset": place, **settings, **kept}, **target.shape) as consumer,
     ):
-        # Before it joins: a member that leaves at once would have the group assign partitions twice.
+        # Topics are looked up before the consumer joins: a member that leaves at once would have the group assign
+        # partitions twice.
         _look_up(consumer, [name for name in topics if not is_pattern(name)], timeout)
         consumer.subscribe(what)
         with target.opened(consumer.schema, goes_on=True) as sink:
@@ -327,7 +329,7 @@ def _look_up(
     """
     if not topics:
         return
-    # Without --timeout, brokers that do not answer are waited for afterwards, and not in silence.
+    # Errors of unreachable brokers are ignored without --timeout: `_poll` waits for them and reports it.
     with suppress(BrokersUnavailableError, KafkaTimeoutError) if timeout is None else nullcontext():
         known = consumer.partitions_of(*topics, timeout=None if timeout is None else max(timeout, _LOOKUP_SECONDS))
         for topic, index in pairs:
@@ -351,7 +353,7 @@ def _poll(
 
 
 def _next(consumer: monedula.Consumer, max_rows: int, silence: Silence) -> Batch:
-    """Wait for records a while. Without `--timeout` brokers that do not answer are waited for, but not in silence."""
+    """Wait for records a while. Brokers that do not answer are waited for, and reported."""
     while True:
         with suppress(BrokersUnavailableError):
             if batch := consumer.poll(_WAIT, max_rows):

@@ -69,7 +69,7 @@ def open_sink(kind: Format | Template, output: Path | None, look: Look, schema: 
     if output is None and sys.__stdout__ is None:
         # The file descriptor 1 may belong to a socket of the client by now.
         raise Failure("standard output is closed; give a file with -o")
-    # Not sys.stdout.buffer: sinks write each batch in one call, which one buffer is enough for.
+    # A file of our own, and not sys.stdout.buffer: sinks write each batch in one call, which one buffer is enough for.
     file: BufferedWriter = os.fdopen(os.dup(1), "wb") if output is None else output.open("wb")
     try:
         return _sink(kind, file, look, schema)

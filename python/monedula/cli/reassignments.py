@@ -186,7 +186,7 @@ def cancel(connection: Connection, topic: OnlyTopics = None, yes: Yes = False) -
 
 def _move_throttled(admin: Admin, rate: int, current: Replicas, moves: Replicas) -> None:
     """Start moves with a limit, wait for their end, and lift the limit, also if they cannot be started."""
-    # Of a move that is under way already, what it adds is no source.
+    # Replicas that a move under way still adds are no sources.
     adding = {at: move.adding for at, move in admin.list_partition_reassignments().items()}
     before = {at: [each for each in replicas if each not in adding.get(at, ())] for at, replicas in current.items()}
     lifting = throttle(admin, rate, before, moves)

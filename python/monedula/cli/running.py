@@ -20,9 +20,9 @@ from monedula.cli.wording import CommandWording
 from monedula.errors import ArgumentError, ConfigError, DecodeError, KafkaError
 
 FAILED = 1
-"""It depends on the cluster, or on the content of a file, whether this could work."""
+"""The exit code if the command failed, which with another cluster or another content of a file could work."""
 WRONG_ARGUMENTS = 2
-"""The command line or the settings make no sense, whatever the cluster is like."""
+"""The exit code if the command line or the settings make no sense, whatever the cluster is like."""
 
 # A shell reports 128 + n for a program that signal n ended.
 _SIGNALLED = 128
@@ -209,7 +209,7 @@ def handled(handler: Callable[[int, FrameType | None], object], *numbers: int) -
 
 
 def _usage_problem(path: str, error: Any) -> str:
-    from monedula.cli.elsewhere import advice_on
+    from monedula.cli.other_tools import advice_on
 
     # pydantic, which checks the choices, says first whose exception it was.
     problem = str(error.format_message()).replace(": Value error, ", ": ", 1)

@@ -249,7 +249,7 @@ def _first_kept(
             )
         return dict.fromkeys(end, place)
     found = admin.list_offsets(dict.fromkeys(end, place))
-    # Without a record at or after the time, all records are older: delete up to the end.
+    # All records are older where none is at or after the time: delete up to the end.
     return {at: end[at] if each.offset is None else each.offset for at, each in found.items()}
 
 

@@ -232,7 +232,7 @@ class ConsumerBase(GroupVerbs):
         raise NotImplementedError
 
     def _report_run(self) -> None:
-        # Before the consumer leaves, so that records which handlers have finished are committed.
+        # Reported before the consumer leaves, so that records which handlers have finished are committed.
         run = self._last_run
         if run is not None and run.is_under_way:
             run.report()

@@ -172,7 +172,7 @@ class RefusedRecords:
         self._topics = {name: spec.dead_letter for name, spec in given.items() if spec is not None and spec.dead_letter}
         self._group = next((value for key, value in settings if key.replace("_", ".") == "group.id"), "")
         self.producer: LetterProducer | None = None
-        # Of no thread or task: whoever calls next goes on with it. The end of a deque is safe for threads.
+        # Batches of no thread or task: whoever calls next goes on with them. The ends of a deque are safe for threads.
         self._waiting: deque[WaitingBatch] = deque()
 
     def take(self) -> WaitingBatch | None:

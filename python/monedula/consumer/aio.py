@@ -133,7 +133,7 @@ class AsyncConsumer(ConsumerBase, LoopClient):
         call cancels the handlers that run; what is finished is committed, and the other records are read again. A
         handler that runs for longer than `grace` seconds at the end is cancelled, too.
         """
-        from monedula.consumer._run import under_way
+        from monedula.consumer._run_setup import under_way
         from monedula.workers.plans import as_plan
         from monedula.workers.tasks import TaskRun
 

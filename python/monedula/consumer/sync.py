@@ -241,7 +241,7 @@ class Consumer(CallsBack, ConsumerBase):
             CommitFailedError: if the last commit failed.
             PartitionError, GroupError, ClosedError: as `batches`; `UnknownTopicError` once all is handled.
         """
-        from monedula.consumer._run import under_way
+        from monedula.consumer._run_setup import under_way
         from monedula.workers.plans import as_plan
         from monedula.workers.threads import ThreadRun
 

@@ -103,7 +103,7 @@ def refuse_in_partitioner(queued: QueuedSendsCore, verb: str) -> None:
 
 
 _SERVED = local()
-"""In the thread of a queue: the queues that it belongs to."""
+"""The queues that the thread of a queue belongs to, as `queued`, which other threads do not have."""
 
 
 def _serve(queued: QueuedSendsCore, queue: str, send: Send) -> None:

@@ -443,7 +443,7 @@ class AsyncTransactions(TransactionBase, LoopClient):
         cancelled = None
         try:
             if not commits:
-                # Not in a task: one that is cancelled before it starts would not request the abort.
+                # Awaited without a task: one that is cancelled before it starts would not request the abort.
                 await aborting
                 return aborts
             abort = asyncio.ensure_future(aborting)

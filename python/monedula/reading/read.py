@@ -179,7 +179,7 @@ class RecordStream(Unpicklable):
 
     @property
     def ranges(self) -> dict[TopicPartition, tuple[int, int]]:
-        """For each partition the first offset to read, and the offset after the last one."""
+        """The first offset to read of each partition, and the offset after the last one."""
         return {TopicPartition(*partition): offsets for partition, offsets in self._core.ranges()}
 
     @property

@@ -18,9 +18,9 @@ PartitionOffsets = dict[TopicPartition, int]
 """The offset of the next record, by partition."""
 
 EARLIEST_OFFSET = -2
-"""In the JSON of `startingOffsets` and `endingOffsets`: the log start offset."""
+"""The log start offset in the JSON of `startingOffsets` and `endingOffsets`."""
 LATEST_OFFSET = -1
-"""In the JSON of `startingOffsets` and `endingOffsets`: the end of the log."""
+"""The end of the log in the JSON of `startingOffsets` and `endingOffsets`."""
 
 START_KEY = "$start"
 """The key of the resolved starts in the JSON of a stream's offset; no topic can have this name."""

@@ -27,7 +27,7 @@ mod transactions;
 
 pub use cluster::NodeId;
 pub use error::BrokerError;
-pub use faults::{Effect, Fault, ScramLie, Selector, Side, Way};
+pub use faults::{Direction, Effect, Fault, ScramLie, Selector, Side};
 pub use options::Options;
 pub use settings::FirstUse;
 

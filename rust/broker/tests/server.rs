@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use monedula_broker::control::Command;
 use monedula_broker::server::{Broker, Clock};
 use monedula_broker::settings::{Settings, TopicSpec};
-use monedula_broker::{BrokerError, Effect, Fault, NodeId, Selector, Side, Way};
+use monedula_broker::{BrokerError, Direction, Effect, Fault, NodeId, Selector, Side};
 use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::frame::{correlation_id, decode_response, encode_request};
 use monedula_protocol::messages::api_versions::ApiVersionsRequest;
@@ -246,7 +246,7 @@ fn the_bytes_of_an_answer_are_cut_split_or_lost() {
 #[test]
 fn a_black_hole_keeps_the_connection_open_until_it_is_removed() {
     let broker = broker();
-    for way in [Way::Requests, Way::Answers, Way::Both] {
+    for way in [Direction::Requests, Direction::Answers, Direction::Both] {
         let fault = broker.fault(fault(ApiKey::ApiVersions, Effect::BlackHole { way })).unwrap();
         let mut client = Client::of(&broker);
         client.send(&ApiVersionsRequest::default(), 0, 7);

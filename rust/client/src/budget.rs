@@ -40,7 +40,7 @@ pub(crate) struct Room {
 pub(crate) enum Admitted {
     /// The budget is charged with the missing bytes.
     Within(Charge),
-    /// It is the one answer beyond the budget.
+    /// The one answer beyond the budget.
     Beyond { _permit: OwnedSemaphorePermit },
 }
 
@@ -265,7 +265,7 @@ mod tests {
         let mut second = Box::pin(room.admit(101));
         assert!(waits(&mut second).await);
         drop(first);
-        // It may have been given the leave already.
+        // The second may have been given the leave already.
         drop(second);
         assert!(!budget.is_awaited());
         assert!(matches!(room.admit(101).await, Some(Admitted::Beyond { .. })));

@@ -28,8 +28,8 @@ pub(crate) struct CommittedStarts {
 }
 
 impl CommittedStarts {
-    /// Starts these partitions, each with its span, once their offsets are known; unless they are sought or unassigned
-    /// meanwhile.
+    /// Starts these partitions, each with the id of its reading, once their offsets are known; unless they are sought
+    /// or unassigned meanwhile.
     pub(crate) fn look_up(&self, waiting: Vec<(TopicPartition, u64)>) {
         if waiting.is_empty() {
             return;
@@ -49,8 +49,8 @@ impl CommittedStarts {
         let mut jitter = Jitter::new(Instant::now().elapsed().as_nanos() as u64);
         let mut raised = BTreeMap::new();
         for attempt in 0.. {
-            waiting.retain(|(partition, span)| {
-                self.buffer.look(|state| state.partitions().waits_for_start(partition, *span))
+            waiting.retain(|(partition, reading_id)| {
+                self.buffer.look(|state| state.partitions().waits_for_start(partition, *reading_id))
             });
             if waiting.is_empty() {
                 return;
@@ -71,7 +71,10 @@ impl CommittedStarts {
         }
     }
 
-    async fn ask(&self, waiting: &[(TopicPartition, u64)]) -> Result<crate::coordinator::Committed, ClientError> {
+    async fn ask(
+        &self,
+        waiting: &[(TopicPartition, u64)],
+    ) -> Result<crate::coordinator::CommittedOffsets, ClientError> {
         let group = self.base.config.group_id.clone().unwrap_or_default();
         let partitions = waiting.iter().map(|(partition, _)| partition.clone()).collect();
         self.base.coordinators.stable(group, partitions, self.base.config.default_api_timeout).await
@@ -80,12 +83,12 @@ impl CommittedStarts {
     fn start(
         &self,
         waiting: &[(TopicPartition, u64)],
-        mut found: crate::coordinator::Committed,
+        mut found: crate::coordinator::CommittedOffsets,
         raised: &mut BTreeMap<TopicPartition, String>,
     ) {
-        for place @ (partition, span) in waiting {
+        for place @ (partition, reading_id) in waiting {
             match found.remove(partition) {
-                Some(Ok(committed)) => self.buffer.assignment().start(partition, *span, committed),
+                Some(Ok(committed)) => self.buffer.assignment().start(partition, *reading_id, committed),
                 // An open transaction has offsets of the partition (KIP-447): asked again until it has ended.
                 Some(Err(fault)) if fault.code().is_retriable() => {
                     self.base.log.record(&kinds::START_UNKNOWN, || {
@@ -103,14 +106,14 @@ impl CommittedStarts {
 
     fn refused(
         &self,
-        (partition, span): &(TopicPartition, u64),
+        (partition, reading_id): &(TopicPartition, u64),
         error: ClientError,
         raised: &mut BTreeMap<TopicPartition, String>,
     ) {
         let text = error.to_string();
         if raised.get(partition) != Some(&text) {
             raised.insert(partition.clone(), text);
-            self.buffer.assignment().start_failed(partition, Some(*span), error);
+            self.buffer.assignment().start_failed(partition, Some(*reading_id), error);
         }
     }
 }

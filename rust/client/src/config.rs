@@ -14,7 +14,7 @@ use monedula_engine::group::consumer::ConsumerProtocolConfig;
 
 use crate::config_keys::Role;
 pub use crate::config_values::ConfigError;
-use crate::config_values::Values;
+use crate::config_values::ConfigValues;
 use crate::files;
 use crate::net::tls::Tls;
 use crate::offsets::UNKNOWN_TO_SOME;
@@ -101,7 +101,7 @@ pub struct ClientConfig {
 const PROPAGATION: Duration = Duration::from_secs(10);
 
 /// `topic.metadata.propagation.max.ms`, or what the role of the client has in its place.
-pub(crate) fn propagation(values: &Values, otherwise: Duration) -> Duration {
+pub(crate) fn propagation(values: &ConfigValues, otherwise: Duration) -> Duration {
     u64::try_from(values.int("topic.metadata.propagation.max.ms")).map_or(otherwise, Duration::from_millis)
 }
 
@@ -114,10 +114,10 @@ impl ClientConfig {
     /// Parses a consumer's settings. Names may have dots or underscores.
     ///
     /// # Errors
-    /// On an unknown key (naming the nearest known one), a value that does not parse or is out of bounds, the same
+    /// An unknown key (naming the nearest known one), a value that does not parse or is out of bounds, the same
     /// setting given twice under two names, a missing `bootstrap.servers`, and settings that contradict each other.
     pub fn parse<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, ConfigError> {
-        let values = Values::collect(given, Role::Consumer)?;
+        let values = ConfigValues::collect(given, Role::Consumer)?;
         let mut config = Self::of(&values)?;
         config.check()?;
         config.warn();
@@ -130,7 +130,7 @@ impl ClientConfig {
     /// # Errors
     /// As [`Self::parse`].
     pub fn parse_admin<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, ConfigError> {
-        let values = Values::collect(given, Role::Admin)?;
+        let values = ConfigValues::collect(given, Role::Admin)?;
         Ok(Self { propagation: propagation(&values, UNKNOWN_TO_SOME), ..Self::of(&values)? })
     }
 
@@ -160,7 +160,7 @@ impl ClientConfig {
         }
     }
 
-    pub(crate) fn of(values: &Values) -> Result<Self, ConfigError> {
+    pub(crate) fn of(values: &ConfigValues) -> Result<Self, ConfigError> {
         let auto_commit = values.bool("enable.auto.commit");
         let security_protocol = values.security_protocol();
         let mut warnings = values.warnings.clone();
@@ -244,7 +244,7 @@ impl ClientConfig {
     }
 }
 
-fn group_protocol(values: &Values) -> GroupProtocol {
+fn group_protocol(values: &ConfigValues) -> GroupProtocol {
     match values.text("group.protocol").as_str() {
         "consumer" => GroupProtocol::Consumer,
         "auto" => GroupProtocol::Auto,
@@ -252,7 +252,7 @@ fn group_protocol(values: &Values) -> GroupProtocol {
     }
 }
 
-fn pace(values: &Values) -> Pace {
+fn pace(values: &ConfigValues) -> Pace {
     Pace {
         max_delay: values.millis("scheduled.rebalance.max.delay.ms"),
         initial_delay: values.millis("group.initial.rebalance.delay.ms"),
@@ -261,7 +261,7 @@ fn pace(values: &Values) -> Pace {
     }
 }
 
-fn reset_policy(values: &Values) -> ResetPolicy {
+fn reset_policy(values: &ConfigValues) -> ResetPolicy {
     match values.text("auto.offset.reset").as_str() {
         "earliest" | "smallest" | "beginning" => ResetPolicy::Earliest,
         "latest" | "largest" | "end" => ResetPolicy::Latest,
@@ -280,8 +280,8 @@ struct Secured {
 
 /// The settings of TLS and SASL, with what their files hold. They are read on another thread, which is waited for as
 /// long as for a connection.
-fn secured(values: &Values, protocol: SecurityProtocol) -> Result<Secured, ConfigError> {
-    let of = move |values: &Values| {
+fn secured(values: &ConfigValues, protocol: SecurityProtocol) -> Result<Secured, ConfigError> {
+    let of = move |values: &ConfigValues| {
         let mut warnings = Vec::new();
         let tls = Tls::of(values, protocol.has_tls(), &mut warnings)?;
         let sasl = Sasl::of(values, protocol, &mut warnings)?;
@@ -353,7 +353,7 @@ fn addresses(text: &str, protocol: SecurityProtocol) -> Result<Vec<(String, u16)
         message: format!("bootstrap.servers={text:?}: {address:?} {why}; expected host:port[,host:port...]"),
     };
     if text.contains('@') {
-        // Without the text: what stands before the "@" is probably a password.
+        // The text is left out: what stands before the "@" is probably a password.
         let message = "bootstrap.servers: a server has neither a user nor a password (\"@\"); they go into sasl.username and \
                        sasl.password. Expected host:port[,host:port...]";
         return Err(ConfigError { key: "bootstrap.servers".into(), message: message.into() });

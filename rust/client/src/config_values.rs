@@ -26,7 +26,7 @@ fn takes_pem(name: &str) -> bool {
 
 /// Checked values by their names in the table, including defaults.
 #[derive(Clone)]
-pub(crate) struct Values {
+pub(crate) struct ConfigValues {
     values: Vec<(&'static Key, String)>,
     secrets: Vec<(&'static str, Secret)>,
     /// The settings that the user gave: the name in the table, and the name by which they gave it.
@@ -34,7 +34,7 @@ pub(crate) struct Values {
     pub(crate) warnings: Vec<String>,
 }
 
-impl Values {
+impl ConfigValues {
     /// Checks the settings given to a client of this role. A setting of another role causes a
     /// warning only, since people share one dict among their clients.
     pub(crate) fn collect<'a>(
@@ -58,7 +58,7 @@ impl Values {
                     values.push((key, String::new()));
                 }
                 _ if value.contains("PRIVATE KEY-----") && !takes_pem(key.name) => {
-                    // Without the value: it is a secret.
+                    // The value is left out: it is a secret.
                     let message = format!(
                         "{name} is the text of a private key, where something else is expected ({}); the text goes into \
                          ssl.key.pem or ssl.keystore.key",

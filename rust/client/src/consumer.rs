@@ -33,9 +33,9 @@ use crate::base::ClientBase;
 use crate::budget::Budget;
 use crate::committed_starts::CommittedStarts;
 use crate::config::ClientConfig;
-pub use crate::coordinator::{Commits, Committed};
+pub use crate::coordinator::{Commits, CommittedOffsets};
 use crate::error::ClientError;
-pub use crate::fetch::buffer::{Admission, BatchLimits, PartitionStatus, WorkGate};
+pub use crate::fetch::buffer::{BatchLimits, PartitionStatus, RowPermission, WorkGate};
 use crate::fetch::buffer::{BufferState, FetchBuffer};
 use crate::fetch::command::FetchCommand;
 pub use crate::fetch::command::Position;
@@ -45,7 +45,7 @@ use crate::group::{GroupObserver, Polled};
 use crate::lock::lock;
 use crate::log::Log;
 use crate::metrics::Metrics;
-pub use crate::offsets::Found;
+pub use crate::offsets::FoundOffset;
 use crate::reach::{Failure, Reach};
 use crate::telemetry::Telemetry;
 
@@ -214,7 +214,7 @@ impl Consumer {
         self.buffer.status_of(partition).ok_or_else(|| self.not_assigned(partition))
     }
 
-    /// The status of each partition.
+    /// The status of each assigned partition: where it is read, what is queued, and why it stopped.
     pub fn statuses(&self) -> BTreeMap<TopicPartition, PartitionStatus> {
         self.buffer.status()
     }

@@ -2,8 +2,8 @@
 //!
 //! Topics go by their names, not by their ids, so versions with ids (10 of both requests) are not used.
 
+mod non_member_offset_fetch;
 mod offset_commit;
-mod offset_fetch;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,22 +20,22 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
 use monedula_protocol::messages::find_coordinator::{Coordinator, FindCoordinatorRequest};
 
+use self::non_member_offset_fetch::CommittedOffsetsCall;
 use self::offset_commit::Commit;
-use self::offset_fetch::CommittedOffsetsCall;
 use crate::config::ClientConfig;
 use crate::error::{ClientError, RequestError};
 use crate::lock::lock;
 use crate::log::{Entry, Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::metadata::{Endpoint, Metadata};
-use crate::net::network::{InTurn, Network, NodeId, Purpose};
+use crate::net::network::{Network, NodeFallback, NodeId, Purpose};
 use crate::run_time::{self, RunInstant};
 
 /// Outcome of each partition of a commit.
 pub type Commits = BTreeMap<TopicPartition, Result<(), Fault>>;
 
 /// Committed offset of each partition; `None` where there is none.
-pub type Committed = BTreeMap<TopicPartition, Result<Option<CommitOffset>, Fault>>;
+pub type CommittedOffsets = BTreeMap<TopicPartition, Result<Option<CommitOffset>, Fault>>;
 
 /// Reason that an attempt failed.
 pub(crate) enum Failure {
@@ -117,10 +117,10 @@ impl Coordinators {
         group: String,
         partitions: Option<Vec<TopicPartition>>,
         timeout: Duration,
-    ) -> Result<Committed, ClientError> {
+    ) -> Result<CommittedOffsets, ClientError> {
         check_group(&group)?;
         if partitions.as_ref().is_some_and(Vec::is_empty) {
-            return Ok(Committed::new());
+            return Ok(CommittedOffsets::new());
         }
         self.run(CommittedOffsetsCall { group, partitions, stable: false }, timeout).await
     }
@@ -132,7 +132,7 @@ impl Coordinators {
         group: String,
         partitions: Vec<TopicPartition>,
         timeout: Duration,
-    ) -> Result<Committed, ClientError> {
+    ) -> Result<CommittedOffsets, ClientError> {
         check_group(&group)?;
         self.run(CommittedOffsetsCall { group, partitions: Some(partitions), stable: true }, timeout).await
     }
@@ -208,7 +208,7 @@ impl Coordinators {
     /// Asks one broker after the other until one answers.
     async fn find(&self, group: &str, what: &str) -> Result<i32, Failure> {
         let mut failure = again(ErrorCode::CoordinatorNotAvailable, false);
-        let mut nodes = InTurn::new(self.network.candidates());
+        let mut nodes = NodeFallback::new(self.network.candidates());
         let ask = |node| async move {
             let found = run_time::timeout(self.config.request_timeout, self.find_from(node, group, what)).await;
             found.unwrap_or_else(|| Err(again(ErrorCode::RequestTimedOut, false)))

@@ -398,7 +398,7 @@ pub enum RequestError {
         /// Protocol of the port, and the value to set.
         reason: String,
     },
-    /// There was nothing to log in with: the source of tokens brought none. The next attempt may have one.
+    /// Nothing to log in with: the source of tokens brought none. The next attempt may have one.
     #[error(transparent)]
     NoCredentials(Box<AuthenticationError>),
     /// The metadata contains no such broker.

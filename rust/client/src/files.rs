@@ -22,7 +22,7 @@ pub(crate) fn read(path: &Path, most_bytes: u64) -> Result<Zeroizing<Vec<u8>>, S
         return Err("it is a directory, and a file is expected".into());
     }
     if !metadata.is_file() {
-        // To open a pipe that nobody writes to waits for ever.
+        // Opening a pipe that nobody writes to waits for ever.
         return Err("it is a pipe or a device, and a regular file is expected, which can be read again".into());
     }
     let bytes = metadata.len();

@@ -76,21 +76,21 @@ impl Entry {
         message.into().into()
     }
 
-    /// It is about this broker, as host:port.
+    /// Names the broker that the event is about, as host:port.
     #[must_use]
     pub fn broker(mut self, broker: impl Into<String>) -> Self {
         self.fields.broker = Some(broker.into());
         self
     }
 
-    /// It is about this topic.
+    /// Names the topic that the event is about.
     #[must_use]
     pub fn topic(mut self, topic: &Arc<str>) -> Self {
         self.fields.topic = Some(topic.clone());
         self
     }
 
-    /// It is about this partition.
+    /// Names the partition that the event is about.
     #[must_use]
     pub fn partition(self, partition: &TopicPartition) -> Self {
         let mut entry = self.topic(&partition.topic);
@@ -109,7 +109,7 @@ impl Entry {
 /// A log event.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Its kind.
+    /// The kind.
     pub kind: EventKind,
     /// The level. That of the kind, except for the embedded broker's.
     pub level: Level,

@@ -45,17 +45,17 @@ const LATE: Duration = Duration::from_secs(3);
 
 /// An offset that ListOffsets or OffsetForLeaderEpoch found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// Its offset.
+pub struct FoundOffset {
+    /// The offset.
     pub offset: i64,
-    /// Its timestamp in ms, -1 where the lookup was not by time.
+    /// The timestamp in ms, -1 where the lookup was not by time.
     pub timestamp: i64,
-    /// Its leader epoch, -1 unknown.
+    /// The leader epoch, -1 unknown.
     pub leader_epoch: i32,
 }
 
 /// The outcome for one partition: `None` where no record is that young.
-pub(crate) type LookupResult = Result<Option<Found>, ErrorCode>;
+pub(crate) type LookupResult = Result<Option<FoundOffset>, ErrorCode>;
 
 type LookupResults = Vec<(TopicPartition, LookupResult)>;
 
@@ -71,7 +71,8 @@ pub(crate) struct Offsets {
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     pub(crate) partition: TopicPartition,
-    /// For `list` a timestamp in ms, [`LATEST`], [`EARLIEST`] or [`MAX_TIMESTAMP`], for `epoch_ends` the leader epoch.
+    /// Question: for `list` a timestamp in ms, [`LATEST`], [`EARLIEST`] or [`MAX_TIMESTAMP`], for `epoch_ends` the
+    /// leader epoch.
     pub(crate) what: i64,
 }
 
@@ -136,7 +137,7 @@ impl Offsets {
         &self,
         mut questions: Vec<Question>,
         timeout: Duration,
-    ) -> Result<BTreeMap<TopicPartition, Option<Found>>, ClientError> {
+    ) -> Result<BTreeMap<TopicPartition, Option<FoundOffset>>, ClientError> {
         // Brokers refuse a partition that is asked for twice in one request.
         let mut asked = BTreeSet::new();
         questions.retain(|question| asked.insert(question.partition.clone()));
@@ -191,7 +192,7 @@ impl Offsets {
         &self,
         questions: Vec<Question>,
         last_error: &Arc<LastError>,
-    ) -> Result<BTreeMap<TopicPartition, Option<Found>>, ClientError> {
+    ) -> Result<BTreeMap<TopicPartition, Option<FoundOffset>>, ClientError> {
         self.know(&questions, Known::Leaders, last_error).await?;
         let (mut found, mut steps) = (BTreeMap::new(), JoinSet::new());
         let first = LookupStep::Ask { questions, attempt: 0 };
@@ -255,7 +256,7 @@ impl Offsets {
     fn take_answers(
         &self,
         answers: LookupResults,
-        found: &mut BTreeMap<TopicPartition, Option<Found>>,
+        found: &mut BTreeMap<TopicPartition, Option<FoundOffset>>,
         last_error: &LastError,
     ) -> Result<(), ClientError> {
         for (partition, answer) in answers {
@@ -331,7 +332,7 @@ impl Offsets {
         let mut answers = loop {
             match tokio::time::timeout(LATE, asking.as_mut()).await {
                 Ok(answers) => break answers,
-                // It may not lead any more: newer metadata says so long before the request times out.
+                // The broker may not lead any more: newer metadata says so long before the request times out.
                 Err(_) => metadata.want(),
             }
         };
@@ -370,7 +371,7 @@ impl Offsets {
         let mut answers = Vec::with_capacity(questions.len());
         for topic in &response.topics {
             for partition in &topic.partitions {
-                let found = (partition.offset >= 0).then_some(Found {
+                let found = (partition.offset >= 0).then_some(FoundOffset {
                     offset: partition.offset,
                     timestamp: partition.timestamp,
                     leader_epoch: partition.leader_epoch,
@@ -409,7 +410,8 @@ impl Offsets {
         for topic in &response.topics {
             for partition in &topic.partitions {
                 let known = partition.leader_epoch >= 0 && partition.end_offset >= 0;
-                let end = Found { offset: partition.end_offset, timestamp: -1, leader_epoch: partition.leader_epoch };
+                let end =
+                    FoundOffset { offset: partition.end_offset, timestamp: -1, leader_epoch: partition.leader_epoch };
                 let answer = ErrorCode::check(partition.error_code).map(|()| known.then_some(end));
                 answers.push((TopicPartition::new(topic.topic, partition.partition), answer));
             }
@@ -484,8 +486,8 @@ fn fail_all(questions: &[Question], code: ErrorCode) -> LookupResults {
     questions.iter().map(|question| (question.partition.clone(), Err(code))).collect()
 }
 
-/// What is asked of each topic. `partition` makes it from a question and the leader epoch that is known: an old leader
-/// then answers FENCED_LEADER_EPOCH instead of a wrong offset.
+/// Groups the questions by topic. `partition` makes each from a question and the leader epoch that is known: an old
+/// leader then answers FENCED_LEADER_EPOCH instead of a wrong offset.
 fn by_topic<'q, P>(
     questions: &'q [Question],
     cluster: &Cluster,

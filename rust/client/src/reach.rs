@@ -48,27 +48,27 @@ struct ReachState {
 struct Leader {
     /// Time of each request that waits for its answer, the oldest first.
     asked: VecDeque<RunInstant>,
-    standing: Standing,
+    last_request: LastRequest,
 }
 
 /// End of a leader's last request.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Standing {
-    /// It was answered, or there was none yet.
+enum LastRequest {
+    /// Answered, or none was sent yet.
     #[default]
-    Answers,
-    Fails,
-    /// It failed, but the leader has accepted a connection since.
-    Connected,
-    /// It failed although the leader had accepted a connection: the next connection proves nothing.
-    FailsConnected,
+    Answered,
+    Failed,
+    /// Failed, but the leader has accepted a connection since.
+    FailedBeforeConnect,
+    /// Failed although the leader had accepted a connection: the next connection proves nothing.
+    FailedOnceConnected,
 }
 
 impl Leader {
     /// True if the leader has a request that it may still answer in time, and nothing speaks against it.
     fn is_awaited(&self, due: Duration) -> bool {
         let in_time = self.asked.front().is_some_and(|asked| asked.elapsed() <= due + PATIENCE);
-        in_time && matches!(self.standing, Standing::Answers | Standing::Connected)
+        in_time && matches!(self.last_request, LastRequest::Answered | LastRequest::FailedBeforeConnect)
     }
 }
 
@@ -106,16 +106,17 @@ impl Reach {
     /// True if the leader's last request failed, and no connection to it was made since: whoever sends the next request
     /// calls [`Self::connected`] once one is made.
     pub(crate) fn is_connection_awaited(&self, node: i32) -> bool {
-        self.state().leaders.get(&node).is_some_and(|leader| leader.standing == Standing::Fails)
+        self.state().leaders.get(&node).is_some_and(|leader| leader.last_request == LastRequest::Failed)
     }
 
     /// A leader that had failed accepts connections again. Its answer may be a long poll's, which takes its time.
     pub(crate) fn connected(&self, node: i32) {
         let mut state = self.state();
-        let Some(leader) = state.leaders.get_mut(&node).filter(|leader| leader.standing == Standing::Fails) else {
+        let Some(leader) = state.leaders.get_mut(&node).filter(|leader| leader.last_request == LastRequest::Failed)
+        else {
             return;
         };
-        leader.standing = Standing::Connected;
+        leader.last_request = LastRequest::FailedBeforeConnect;
         leader.asked.iter_mut().for_each(|asked| *asked = RunInstant::now());
     }
 
@@ -124,7 +125,7 @@ impl Reach {
         let mut state = self.state();
         if let Some(leader) = state.leaders.get_mut(&node) {
             leader.asked.pop_front();
-            leader.standing = Standing::Answers;
+            leader.last_request = LastRequest::Answered;
             if leader.asked.is_empty() {
                 state.leaders.remove(&node);
             }
@@ -137,11 +138,11 @@ impl Reach {
         let mut state = self.state();
         let leader = state.leaders.entry(node).or_default();
         // A long poll that was still in its time when the connection broke.
-        let broke_off = leader.standing == Standing::Answers && leader.is_awaited(due);
+        let broke_off = leader.last_request == LastRequest::Answered && leader.is_awaited(due);
         leader.asked.pop_front();
-        leader.standing = match leader.standing {
-            Standing::Answers | Standing::Fails => Standing::Fails,
-            Standing::Connected | Standing::FailsConnected => Standing::FailsConnected,
+        leader.last_request = match leader.last_request {
+            LastRequest::Answered | LastRequest::Failed => LastRequest::Failed,
+            LastRequest::FailedBeforeConnect | LastRequest::FailedOnceConnected => LastRequest::FailedOnceConnected,
         };
         let was_fine = broke_off || state.is_any_awaited(due);
         state.fail(error, was_fine);
@@ -175,7 +176,7 @@ impl Reach {
         let ReachState { leaders, .. } = &mut *state;
         leaders.retain(|_, leader| !leader.asked.is_empty());
         for leader in leaders.values_mut() {
-            leader.standing = Standing::Answers;
+            leader.last_request = LastRequest::Answered;
             leader.asked.iter_mut().for_each(|asked| *asked = RunInstant::now());
         }
         state.begin_waiting();

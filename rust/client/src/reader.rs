@@ -11,7 +11,7 @@ use monedula_engine::fetch::{Fault, ResetPolicy, Start};
 use tokio::runtime::Handle;
 
 use crate::config::ClientConfig;
-use crate::consumer::{BatchLimits, Consumer, Found};
+use crate::consumer::{BatchLimits, Consumer, FoundOffset};
 use crate::error::ClientError;
 use crate::residual::{Residual, keep};
 use crate::run_time::RunInstant;
@@ -197,7 +197,7 @@ impl Reader {
     }
 
     fn take_batch(&mut self, want: &BatchLimits, until: Instant) -> Result<Option<Option<ColumnBatch>>, ClientError> {
-        if self.is_done() && !self.go_on()? {
+        if self.is_done() && !self.begin_next()? {
             return Ok(None);
         }
         let batch = self.consumer.next_batch(want, until)?;
@@ -206,7 +206,7 @@ impl Reader {
             (self.passed, self.stalled_since, self.standing_since) = (passed, Instant::now(), RunInstant::now());
         }
         if batch.is_none() && self.is_done() {
-            return if self.go_on()? { Ok(Some(None)) } else { Ok(None) };
+            return if self.begin_next()? { Ok(Some(None)) } else { Ok(None) };
         }
         if batch.is_none() {
             self.check_stall()?;
@@ -215,7 +215,7 @@ impl Reader {
     }
 
     /// Begins the next spans. False if there are none.
-    fn go_on(&mut self) -> Result<bool, ClientError> {
+    fn begin_next(&mut self) -> Result<bool, ClientError> {
         let Some(next) = self.later.pop_front() else { return Ok(false) };
         self.read(next, None)?;
         Ok(true)
@@ -249,7 +249,8 @@ impl Reader {
     fn short_log(&self) -> Option<Fault> {
         self.consumer.statuses().into_iter().find_map(|(partition, status)| {
             let &(_, end) = self.ranges.get(&partition)?;
-            // Not the last stable offset: a transaction that is still open does not make the log shorter.
+            // The high watermark counts, and not the last stable offset: a transaction that is still open does not make
+            // the log shorter.
             let log_end = status.high_watermark?;
             let short = status.position? >= log_end && log_end < end;
             let log_start = status.log_start_offset.unwrap_or(0);
@@ -331,7 +332,7 @@ fn of_read(error: ClientError) -> ClientError {
     }
 }
 
-fn offset(offsets: &BTreeMap<TopicPartition, Option<Found>>, partition: &TopicPartition) -> i64 {
+fn offset(offsets: &BTreeMap<TopicPartition, Option<FoundOffset>>, partition: &TopicPartition) -> i64 {
     offsets.get(partition).copied().flatten().map_or(0, |found| found.offset)
 }
 
@@ -339,7 +340,7 @@ fn place(
     partition: &TopicPartition,
     bound: Bound,
     (log_start, log_end): (i64, i64),
-    by_time: &BTreeMap<(TopicPartition, i64), Option<Found>>,
+    by_time: &BTreeMap<(TopicPartition, i64), Option<FoundOffset>>,
 ) -> Result<i64, ClientError> {
     Ok(match bound {
         Bound::Earliest => log_start,

@@ -19,7 +19,7 @@ pub struct Rows {
     pub timestamps_us: Intervals,
 }
 
-/// For each partition that is not read whole the rows to keep: those of any of the entries.
+/// Rows to keep of each partition that is not read whole: those of any of the entries.
 pub type Residual = BTreeMap<TopicPartition, Vec<Rows>>;
 
 /// The rows of `batch` that are to be kept. The batch needs the columns `offset` and `timestamp`, unless every entry of

@@ -5,7 +5,7 @@
 //! `RecordBatch` with Spark's Kafka schema, and the [`OffsetSpan`]s of offsets that its rows cover.
 //! [`segments`] and [`inflate`] decompress ahead of the walk, on other threads.
 //!
-//! There is no allocation and no reference count per record: bytes are copied from the payload to the
+//! No record costs an allocation or a reference count: bytes are copied from the payload to the
 //! column in one pass while the batch is in the CPU cache. Column memory comes from a [`BufferPool`]
 //! and returns to it when the last Arrow reader drops it. This crate does no I/O and knows no consumer group.
 //!

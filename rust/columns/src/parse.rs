@@ -78,7 +78,7 @@ fn field(window: &[u8], length: u32, start: usize, end: usize) -> Option<(Option
 /// Two bytes may be read.
 #[inline(always)]
 unsafe fn short(at: *const u8) -> Option<(u32, usize)> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller lets two bytes be read at `at`.
     let bytes = u32::from(u16::from_le_bytes(unsafe { at.cast::<[u8; 2]>().read() }));
     let two = bytes >> 7 & 1;
     if bytes & 0x8080 == 0x8080 {
@@ -94,7 +94,7 @@ unsafe fn short(at: *const u8) -> Option<(u32, usize)> {
 /// Four bytes may be read.
 #[inline(always)]
 unsafe fn varint_32(base: *const u8, at: &mut usize) -> Option<u32> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller lets four bytes be read at `base + *at`.
     let word = u32::from_le_bytes(unsafe { base.add(*at).cast::<[u8; 4]>().read() });
     if word & 0x80 == 0 {
         *at += 1;
@@ -114,7 +114,7 @@ unsafe fn varint_32(base: *const u8, at: &mut usize) -> Option<u32> {
 /// Eight bytes may be read.
 #[inline(always)]
 unsafe fn varint_64(base: *const u8, at: &mut usize) -> Option<u64> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller lets eight bytes be read at `base + *at`.
     let word = u64::from_le_bytes(unsafe { base.add(*at).cast::<[u8; 8]>().read() });
     if word & 0x80 == 0 {
         *at += 1;

@@ -186,7 +186,8 @@ unsafe fn put_varint(mut at: *mut u8, mut value: u64) -> *mut u8 {
 /// `field_bytes(field)` bytes may be written at `at`.
 #[inline(always)]
 unsafe fn put_field(at: *mut u8, field: Option<&[u8]>) -> *mut u8 {
-    // SAFETY: the caller's promise; a null is the length -1, zigzag 1.
+    // SAFETY: the caller lets `field_bytes(field)` bytes be written: the length and the bytes, or for a null one byte,
+    // the length -1, zigzag 1.
     unsafe {
         let Some(bytes) = field else {
             at.write(1);
@@ -231,7 +232,7 @@ unsafe fn copy(bytes: &[u8], target: *mut u8) {
 #[inline(always)]
 unsafe fn both_ends<const SIZE: usize>(bytes: &[u8], target: *mut u8) {
     let last = bytes.len() - SIZE;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller lets as many bytes be written as `bytes` has, which are at least `SIZE`.
     unsafe {
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, SIZE);
         std::ptr::copy_nonoverlapping(bytes.as_ptr().add(last), target.add(last), SIZE);

@@ -67,8 +67,8 @@ impl Rows for DefaultRows<'_> {
         header: &BatchHeader,
         payload: &[u8],
     ) -> Result<(), WalkStop> {
-        // SAFETY: room was reserved for as many bytes as the payload has and as many rows as it counts; the rest is the
-        // caller's promise.
+        // SAFETY: room was reserved for as many bytes as the payload has and as many rows as it counts; the caller
+        // appends no more of them, in order, with fields within `payload`.
         unsafe {
             push::<KEY_BYTES, true>(&mut self.keys, row, record.key, payload);
             push::<VALUE_BYTES, true>(&mut self.values, row, record.value, payload);
@@ -182,7 +182,7 @@ impl<'b> AnyRows<'b> {
             headers.append(row, record.headers)?;
         }
         self.bytes += cost;
-        // SAFETY: the row is below `end_row`; the rest is the caller's promise.
+        // SAFETY: the row is below `end_row`; the caller appends in order, and the fields lie within `payload`.
         unsafe {
             if let Some(keys) = &mut self.keys {
                 push::<KEY_BYTES, false>(keys, row, record.key, payload);
@@ -210,7 +210,7 @@ impl Rows for AnyRows<'_> {
         header: &BatchHeader,
         payload: &[u8],
     ) -> Result<(), WalkStop> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps to `Rows::append`, which asks for the same.
         unsafe { self.append_within(row, record, header, payload, 0) }
     }
 }
@@ -226,7 +226,7 @@ unsafe fn push<const FIRST_BYTES: usize, const ROOMY: bool>(
     bytes: Option<&[u8]>,
     payload: &[u8],
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps to `ByteWriter::push`, and `bytes` lie within `payload`.
     unsafe {
         match bytes {
             Some(bytes) => {

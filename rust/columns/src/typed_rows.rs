@@ -152,7 +152,7 @@ impl Rows for TypedRows<'_> {
             }
         };
         let grown = self.typed.bytes() - self.bytes_before;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps to `Rows::append`, which asks for the same.
         let appended = unsafe { self.beside.append_within(row, record, header, payload, grown) };
         if appended.is_err() {
             self.typed.truncate(row);

@@ -220,7 +220,7 @@ impl ByteWriter<'_> {
         // SAFETY: there is room for the bytes and the slack behind them.
         unsafe { copy::<FIRST_BYTES>(readable, length, self.data.add(self.len)) };
         self.len += length;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's `row` is one of those the writer was made for.
         unsafe { self.end(row) };
     }
 
@@ -231,7 +231,7 @@ impl ByteWriter<'_> {
     #[inline(always)]
     pub(crate) unsafe fn push_null(&mut self, row: usize) {
         self.column.validity.set_null(row);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's `row` is one of those the writer was made for.
         unsafe { self.end(row) };
     }
 
@@ -283,7 +283,7 @@ unsafe fn copy<const FIRST_BYTES: usize>(readable: &[u8], length: usize, target:
 /// `length` bytes may be read from `source` and written to `target`, which do not overlap.
 #[inline(never)]
 unsafe fn copy_exactly(source: *const u8, target: *mut u8, length: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller lets `length` bytes be read and written, and the two do not overlap.
     unsafe { std::ptr::copy_nonoverlapping(source, target, length) }
 }
 
@@ -321,7 +321,7 @@ impl LongWriter<'_> {
     #[inline(always)]
     pub(crate) unsafe fn push(&mut self, row: usize, value: i64) {
         debug_assert!(row < self.end_row);
-        // SAFETY: the caller's promise; `LongColumn::writer` reserved the row.
+        // SAFETY: the caller's `row` is one of those the writer was made for, which `LongColumn::writer` reserved.
         unsafe { self.values.add(row).write(value) };
     }
 }

@@ -195,8 +195,8 @@ impl Cluster {
 }
 
 impl Topic {
-    /// For how long answers in a row have said that the topic does not exist. Zero if the latest did not, or was the
-    /// first.
+    /// The time for which answers in a row have said that the topic does not exist. Zero if the latest did not, or was
+    /// the first.
     pub fn unknown_for(&self) -> Duration {
         self.unknown.map_or(Duration::ZERO, |unknown| unknown.until.saturating_sub(unknown.since))
     }

@@ -6,8 +6,9 @@
 //! back, until they are handed out again and finished, and before the batch of a holder that ended without finishing
 //! it.
 //!
-//! Every entry carries the span of the partition's assignment or seek (see [`crate::fetch`]). Finishing a batch of an
-//! older span has no effect, so a seek is never overwritten (req S083) and a lost partition is never committed.
+//! Every entry carries the id of the partition's reading, which begins with an assignment or a seek (see
+//! [`crate::fetch`]). Finishing a batch of an older reading has no effect, so a seek is never overwritten (req S083)
+//! and a lost partition is never committed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -20,17 +21,17 @@ pub type BatchId = u64;
 /// The id of a holder of batches: a thread or task of the user.
 pub type Holder = u64;
 
-/// The holder of a batch that has to finish it.
+/// Who has to finish a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeper {
+pub enum Finisher {
     /// This holder, when it asks for the next batch.
     Holder(Holder),
     /// Only by its id, not when a holder asks for the next batch.
-    Name,
-    /// Never: its holder has ended. The batch stays unfinished, and no revocation waits for it.
-    Ended,
-    /// Not yet: it was given back, and is handed out again.
-    Queue,
+    ById,
+    /// Nobody: its holder has ended. The batch stays unfinished, and no revocation waits for it.
+    Nobody,
+    /// The next holder: it was given back, and is handed out again.
+    NextHolder,
 }
 
 /// A position in a log: the offset of the next record, and the leader epoch of the one before it.
@@ -44,9 +45,9 @@ pub struct OffsetAndEpoch {
 
 #[derive(Debug)]
 struct Entry {
-    span: u64,
+    reading_id: u64,
     /// Batches that were handed out and are not finished, or finished but after one that is not; in log order.
-    out: VecDeque<Out>,
+    out: VecDeque<HandedOutBatch>,
     /// The frontier; `None` before reading has started.
     finished: Option<OffsetAndEpoch>,
     /// Set if the frontier moved since it was last collected for a commit.
@@ -59,7 +60,7 @@ struct Entry {
 }
 
 #[derive(Debug)]
-struct Out {
+struct HandedOutBatch {
     batch: BatchId,
     next: OffsetAndEpoch,
     done: bool,
@@ -75,20 +76,20 @@ pub struct Ledger {
 
 #[derive(Debug)]
 struct Batch {
-    keeper: Keeper,
-    /// The partitions of the batch, with their spans.
+    finisher: Finisher,
+    /// The partitions of the batch, each with the id of its reading.
     parts: Vec<(TopicPartition, u64)>,
 }
 
 impl Ledger {
-    /// Starts a new span of a partition: it was assigned, or the user sought. Batches that are out of an older span do
-    /// not count any more. `at` is the position that the user sought, if it is known.
-    pub fn restart(&mut self, partition: &TopicPartition, span: u64, at: Option<OffsetAndEpoch>) {
+    /// Starts a new reading of a partition: it was assigned, or the user sought. Batches that are out of an older
+    /// reading do not count any more. `at` is the position that the user sought, if it is known.
+    pub fn restart(&mut self, partition: &TopicPartition, reading_id: u64, at: Option<OffsetAndEpoch>) {
         // A seek changes the frontier, so its position is committed. A newly assigned partition has nothing to commit
         // yet.
         let sought = self.entries.contains_key(partition);
         let dirty = sought && at.is_some();
-        let entry = Entry { span, out: VecDeque::new(), finished: at, dirty, chosen: false, base: at };
+        let entry = Entry { reading_id, out: VecDeque::new(), finished: at, dirty, chosen: false, base: at };
         self.entries.insert(partition.clone(), entry);
         self.forget_parts(partition);
     }
@@ -96,8 +97,8 @@ impl Ledger {
     /// Records where reading starts. `committed`: whether this is the committed position. Otherwise it is collected for
     /// the next commit, so that a partition without any record yet continues from here at its next owner, whatever
     /// `auto.offset.reset` says by then.
-    pub fn start(&mut self, partition: &TopicPartition, span: u64, at: OffsetAndEpoch, committed: bool) {
-        if let Some(entry) = self.current(partition, span)
+    pub fn start(&mut self, partition: &TopicPartition, reading_id: u64, at: OffsetAndEpoch, committed: bool) {
+        if let Some(entry) = self.current(partition, reading_id)
             && entry.finished.is_none()
         {
             (entry.finished, entry.base) = (Some(at), Some(at));
@@ -107,8 +108,8 @@ impl Ledger {
 
     /// The log does not have the position any more, and reading continues at `to`. Everything before `to` counts as
     /// finished, once the batches that are out are.
-    pub fn moved(&mut self, partition: &TopicPartition, span: u64, to: OffsetAndEpoch) {
-        let Some(entry) = self.current(partition, span) else { return };
+    pub fn moved(&mut self, partition: &TopicPartition, reading_id: u64, to: OffsetAndEpoch) {
+        let Some(entry) = self.current(partition, reading_id) else { return };
         match entry.out.back_mut() {
             Some(last) => last.next = to,
             None => {
@@ -122,25 +123,26 @@ impl Ledger {
         }
     }
 
-    /// Replaces the span of a partition: records fetched from now on have `span`. Batches that are out keep counting.
-    pub fn goes_on_as(&mut self, partition: &TopicPartition, span: u64) {
+    /// Replaces the reading of a partition: records fetched from now on have `reading_id`. Batches that are out keep
+    /// counting.
+    pub fn goes_on_as(&mut self, partition: &TopicPartition, reading_id: u64) {
         let Some(entry) = self.entries.get_mut(partition) else { return };
-        let old = std::mem::replace(&mut entry.span, span);
+        let old = std::mem::replace(&mut entry.reading_id, reading_id);
         let parts = self.batches.values_mut().flat_map(|batch| &mut batch.parts);
-        parts.filter(|(named, known)| named == partition && *known == old).for_each(|(_, known)| *known = span);
+        parts.filter(|(named, known)| named == partition && *known == old).for_each(|(_, known)| *known = reading_id);
     }
 
     /// Records a batch handed out to `holder`, with the position after its last record of each partition.
     pub fn hand_out(&mut self, batch: BatchId, holder: Holder, places: &[(TopicPartition, u64, OffsetAndEpoch)]) {
         let mut parts = Vec::new();
-        for (partition, span, next) in places {
-            if let Some(entry) = self.current(partition, *span) {
-                entry.out.push_back(Out { batch, next: *next, done: false });
-                parts.push((partition.clone(), *span));
+        for (partition, reading_id, next) in places {
+            if let Some(entry) = self.current(partition, *reading_id) {
+                entry.out.push_back(HandedOutBatch { batch, next: *next, done: false });
+                parts.push((partition.clone(), *reading_id));
             }
         }
         if !parts.is_empty() {
-            self.batches.insert(batch, Batch { keeper: Keeper::Holder(holder), parts });
+            self.batches.insert(batch, Batch { finisher: Finisher::Holder(holder), parts });
         }
     }
 
@@ -154,8 +156,8 @@ impl Ledger {
     /// Marks a batch as finished.
     pub fn finish(&mut self, batch: BatchId) {
         let Some(Batch { parts, .. }) = self.batches.remove(&batch) else { return };
-        for (partition, span) in parts {
-            if let Some(entry) = self.current(&partition, span) {
+        for (partition, reading_id) in parts {
+            if let Some(entry) = self.current(&partition, reading_id) {
                 entry.out.iter_mut().filter(|out| out.batch == batch).for_each(|out| out.done = true);
                 entry.advance();
             }
@@ -166,7 +168,7 @@ impl Ledger {
     /// one, and for a user who commits in the middle of a batch.
     pub fn finish_up_to(&mut self, batch: BatchId, partition: &TopicPartition, next: OffsetAndEpoch) {
         let Some(entry) = self.entries.get_mut(partition) else { return };
-        let is_of = |out: Option<&Out>| out.is_some_and(|out| out.batch == batch);
+        let is_of = |out: Option<&HandedOutBatch>| out.is_some_and(|out| out.batch == batch);
         // A batch may have several runs of rows of one partition, with rows of others between them.
         while is_of(entry.out.front())
             && is_of(entry.out.get(1))
@@ -180,38 +182,39 @@ impl Ledger {
     }
 
     /// Changes how a batch gets finished.
-    pub fn pass_on(&mut self, batch: BatchId, to: Keeper) {
+    pub fn pass_on(&mut self, batch: BatchId, to: Finisher) {
         if let Some(batch) = self.batches.get_mut(&batch) {
-            batch.keeper = to;
+            batch.finisher = to;
         }
     }
 
-    /// The keeper of a batch; `None` if it is finished, or does not count any more.
-    pub fn keeper(&self, batch: BatchId) -> Option<Keeper> {
-        self.batches.get(&batch).map(|batch| batch.keeper)
+    /// The finisher of a batch; `None` if it is finished, or does not count any more.
+    pub fn finisher(&self, batch: BatchId) -> Option<Finisher> {
+        self.batches.get(&batch).map(|batch| batch.finisher)
     }
 
     /// The unfinished batches of a holder.
     pub fn held(&self, holder: Holder) -> Vec<BatchId> {
-        let held = self.batches.iter().filter(|(_, batch)| batch.keeper == Keeper::Holder(holder));
+        let held = self.batches.iter().filter(|(_, batch)| batch.finisher == Finisher::Holder(holder));
         held.map(|(batch, _)| *batch).collect()
     }
 
     /// The batches of a partition that may still be finished.
     pub fn awaited<'l>(&'l self, partition: &TopicPartition) -> impl Iterator<Item = BatchId> + use<'l> {
         let out = self.entries.get(partition).into_iter().flat_map(|entry| &entry.out);
-        let is_awaited = |out: &&Out| matches!(self.keeper(out.batch), Some(Keeper::Holder(_) | Keeper::Name));
+        let is_awaited =
+            |out: &&HandedOutBatch| matches!(self.finisher(out.batch), Some(Finisher::Holder(_) | Finisher::ById));
         out.filter(|out| !out.done).filter(is_awaited).map(|out| out.batch)
     }
 
     /// The unfinished batches that other holders hold, or that a holder held which has ended.
     pub fn held_by_others(&self, holder: Holder) -> Vec<BatchId> {
-        let by_others = |keeper| match keeper {
-            Keeper::Holder(other) => other != holder,
-            Keeper::Ended => true,
-            Keeper::Name | Keeper::Queue => false,
+        let by_others = |finisher| match finisher {
+            Finisher::Holder(other) => other != holder,
+            Finisher::Nobody => true,
+            Finisher::ById | Finisher::NextHolder => false,
         };
-        self.batches.iter().filter(|(_, batch)| by_others(batch.keeper)).map(|(batch, _)| *batch).collect()
+        self.batches.iter().filter(|(_, batch)| by_others(batch.finisher)).map(|(batch, _)| *batch).collect()
     }
 
     /// The partitions of an unfinished batch, each with the position after its last row. Partitions are left out whose
@@ -229,26 +232,29 @@ impl Ledger {
 
     /// Divides a batch's rows of a partition into pieces, in log order, each up to its position and finished
     /// separately: rows that are given back, or that one worker passed to another, are not finished by their former
-    /// holder. The last piece ends where the batch did. One piece may be `batch` itself; the others get `keeper`.
-    /// Returns `false` if the partition has a new span, or the batch is finished.
+    /// holder. The last piece ends where the batch did. One piece may be `batch` itself; the others get `finisher`.
+    /// Returns `false` if a new reading of the partition has begun, or the batch is finished.
     pub fn divide(
         &mut self,
         batch: BatchId,
         partition: &TopicPartition,
         pieces: &[(BatchId, OffsetAndEpoch)],
-        keeper: Keeper,
+        finisher: Finisher,
     ) -> bool {
         let Some(Batch { parts, .. }) = self.batches.get_mut(&batch) else { return false };
-        let Some(span) = parts.iter().find(|(named, _)| named == partition).map(|(_, span)| *span) else {
+        let Some(reading_id) = parts.iter().find(|(named, _)| named == partition).map(|(_, reading_id)| *reading_id)
+        else {
             return false;
         };
-        let Some(entry) = self.entries.get_mut(partition).filter(|entry| entry.span == span) else { return false };
+        let Some(entry) = self.entries.get_mut(partition).filter(|entry| entry.reading_id == reading_id) else {
+            return false;
+        };
         let Some(begin) = entry.out.iter().position(|out| out.batch == batch) else { return false };
         let count = entry.out.iter().skip(begin).take_while(|out| out.batch == batch).count();
         let end = entry.out.drain(begin..begin + count).next_back().map(|out| out.next);
         for (index, &(piece, next)) in pieces.iter().enumerate() {
             let next = end.filter(|_| index + 1 == pieces.len()).unwrap_or(next);
-            entry.out.insert(begin + index, Out { batch: piece, next, done: false });
+            entry.out.insert(begin + index, HandedOutBatch { batch: piece, next, done: false });
         }
         if pieces.iter().all(|(piece, _)| *piece != batch) {
             parts.retain(|(named, _)| named != partition);
@@ -257,8 +263,8 @@ impl Ledger {
             self.batches.remove(&batch);
         }
         for &(piece, _) in pieces.iter().filter(|(piece, _)| *piece != batch) {
-            let parts = &mut self.batches.entry(piece).or_insert(Batch { keeper, parts: Vec::new() }).parts;
-            parts.push((partition.clone(), span));
+            let parts = &mut self.batches.entry(piece).or_insert(Batch { finisher, parts: Vec::new() }).parts;
+            parts.push((partition.clone(), reading_id));
         }
         true
     }
@@ -323,7 +329,7 @@ impl Ledger {
     pub fn is_ahead(&self, partition: &TopicPartition) -> bool {
         let at = |place: Option<OffsetAndEpoch>| place.map(|place| place.offset);
         // Rows that were given back do not count as handed out; rows finished after them do.
-        let was_handed_out = |out: &Out| out.done || self.keeper(out.batch) != Some(Keeper::Queue);
+        let was_handed_out = |out: &HandedOutBatch| out.done || self.finisher(out.batch) != Some(Finisher::NextHolder);
         let ahead = |entry: &Entry| entry.out.iter().any(was_handed_out) || at(entry.finished) != at(entry.base);
         self.entries.get(partition).is_some_and(ahead)
     }
@@ -343,8 +349,8 @@ impl Ledger {
         self.batches.retain(|_, batch| !batch.parts.is_empty());
     }
 
-    fn current(&mut self, partition: &TopicPartition, span: u64) -> Option<&mut Entry> {
-        self.entries.get_mut(partition).filter(|entry| entry.span == span)
+    fn current(&mut self, partition: &TopicPartition, reading_id: u64) -> Option<&mut Entry> {
+        self.entries.get_mut(partition).filter(|entry| entry.reading_id == reading_id)
     }
 }
 

@@ -28,7 +28,7 @@ use crate::runtime::Own;
 #[pyclass(frozen, module = "monedula")]
 pub(crate) struct Batch(
     pub(crate) HandedBatch,
-    /// Its end says that nobody can finish the batch any more.
+    /// The end of this guard says that nobody can finish the batch any more.
     pub(crate) Option<Own<Unfinished>>,
 );
 

@@ -126,7 +126,7 @@ impl ReserveAllocator {
     #[cold]
     unsafe fn take_back(&self, pointer: *mut u8, layout: Layout) {
         let first = (pointer as usize - self.start() as usize) / GRANULE_BYTES;
-        // SAFETY: the caller's promise; the granules are still this caller's.
+        // SAFETY: the caller has `pointer` of the reserve, with this layout; its granules are still this caller's.
         unsafe { pointer.write_bytes(0, layout.size()) };
         lock(&self.used).set(first..first + granules(layout), false);
     }
@@ -156,21 +156,22 @@ unsafe impl Sync for ReserveAllocator {}
 unsafe impl GlobalAlloc for ReserveAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's `layout` is of more than zero bytes.
         let granted = unsafe { System.alloc(layout) };
         if granted.is_null() { self.grant(layout) } else { granted }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's `layout` is of more than zero bytes.
         let granted = unsafe { System.alloc_zeroed(layout) };
         if granted.is_null() { self.grant(layout) } else { granted }
     }
 
     #[inline]
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise; a refused reallocation leaves the old memory as it was.
+        // SAFETY: the caller has `pointer` of this allocator, with `layout`, and a `new_size` that is not zero and does
+        // not overflow; a refused reallocation leaves the old memory as it was.
         unsafe {
             if self.owns(pointer) {
                 return self.moved(pointer, layout, new_size);
@@ -182,7 +183,7 @@ unsafe impl GlobalAlloc for ReserveAllocator {
 
     #[inline]
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller has `pointer` of this allocator, with `layout`, and does not use it any more.
         unsafe { if self.owns(pointer) { self.take_back(pointer, layout) } else { System.dealloc(pointer, layout) } }
     }
 }

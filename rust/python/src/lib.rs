@@ -35,7 +35,7 @@ use pyo3::prelude::*;
 /// The Rust core of monedula. The public API is in the package `monedula`.
 #[pymodule(gil_used = false)]
 fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    // Before any class is created: PyO3 keeps the type objects for the whole process.
+    // Subinterpreters are refused before any class is created: PyO3 shares the type objects within the process.
     refuse_subinterpreters()?;
     panics::report_briefly();
     module.add_class::<interpreter::cancellation::CancellableCall>()?;

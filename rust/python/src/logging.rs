@@ -173,7 +173,7 @@ impl Forwarder {
             attached(|py| {
                 lock(&self.rounds).handling_since = Some(Instant::now());
                 pass_on(py, drained);
-                // Not under the lock: the logger's code may let other threads run, which take it.
+                // Passed on without the lock: the logger's code may let other threads run, which take it.
                 let logs = lock(&self.logs).clone();
                 for (log, part) in logs {
                     follow_level(py, &log, part);
@@ -222,7 +222,7 @@ impl Forwarder {
             if left.is_zero() {
                 return;
             }
-            // Not longer than handlers may take, since nobody tells when they begin.
+            // Waits no longer than handlers may take, since nobody tells when they begin.
             rounds = self.passed.wait_timeout(rounds, left.min(PATIENCE)).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -240,7 +240,7 @@ pub(crate) fn flush_part(py: Python<'_>, log: &Log, part: &'static str) {
         return;
     }
     if notice_greenlets(py) {
-        // Not in threads of our own, which greenlets must not wait for.
+        // Greenlets must not wait for threads of our own.
         let is_green = greenlets::has_hub(py).map_err(|error| put_off_any(py, error)).unwrap_or_default();
         if is_green || is_importer() {
             pass_on_all_of(py, log);

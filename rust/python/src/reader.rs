@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use monedula_client::consumer::{BatchLimits, Consumer, Found};
+use monedula_client::consumer::{BatchLimits, Consumer, FoundOffset};
 use monedula_client::lock::lock;
 use monedula_client::log::Log;
 use monedula_client::reader::{Bound as Edge, Range, Ranges, Reader, Spans};
@@ -145,7 +145,7 @@ impl ReaderCore {
         .map_err(|error| to_py(py, error))
     }
 
-    /// In each partition the first record whose timestamp is at least the given one, in ms. A partition may be asked
+    /// The first record of each partition whose timestamp is at least the given one, in ms. A partition may be asked
     /// for once.
     fn first_at(&self, py: Python<'_>, times: Vec<(PyPartition, i64)>) -> PyResult<Vec<PyFound>> {
         let consumer = self.consumer(py)?;
@@ -156,7 +156,7 @@ impl ReaderCore {
         Ok(found?.into_iter().map(of_found).collect())
     }
 
-    /// In each partition the record with the largest timestamp.
+    /// The record of each partition with the largest timestamp.
     fn max_timestamps(&self, py: Python<'_>, partitions: Vec<PyPartition>) -> PyResult<Vec<PyFound>> {
         let consumer = self.consumer(py)?;
         let partitions = partitions.into_iter().map(topic_partition).collect();
@@ -363,7 +363,7 @@ fn edge(py: Python<'_>, (kind, number): &PyStart) -> PyResult<Edge> {
     })
 }
 
-fn of_found((partition, found): (TopicPartition, Option<Found>)) -> PyFound {
+fn of_found((partition, found): (TopicPartition, Option<FoundOffset>)) -> PyFound {
     (py_partition(partition), found.map(|found| (found.offset, found.timestamp)))
 }
 

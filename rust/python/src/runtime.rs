@@ -43,25 +43,25 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 
 struct Owned {
     pid: u32,
-    /// Not dropped in a forked child, where the threads that it would join do not exist.
+    /// Never dropped in a forked child, where the threads that it would join do not exist.
     runtime: ManuallyDrop<Runtime>,
     consumers: Vec<Weak<Consumer>>,
     admins: Vec<Weak<Admin>>,
     producers: Vec<Weak<producer::Shared>>,
-    left: Vec<Left>,
+    dropped_producers: Vec<DroppedProducer>,
     /// The tasks in which dropped consumers leave their groups; each lasts at most a second.
     leaving: Vec<JoinHandle<()>>,
 }
 
-/// Remains of a dropped producer: tasks that deliver its last records, and failures that nobody has seen.
-struct Left {
+/// A dropped producer: what is left of it are tasks, and failures that nobody has seen.
+struct DroppedProducer {
     /// Deliver its last records.
     tasks: Vec<JoinHandle<()>>,
     failures: Option<Arc<Failures>>,
     log: Log,
 }
 
-impl Left {
+impl DroppedProducer {
     fn is_of_use(&self) -> bool {
         let is_delivering = self.tasks.iter().any(|task| !task.is_finished());
         is_delivering || self.failures.as_ref().is_some_and(|failures| failures.unseen().0 > 0)
@@ -69,7 +69,7 @@ impl Left {
 }
 
 /// Number of dropped producers whose remains are kept: failures that nobody has seen may be seen later, by futures.
-const MOST_LEFT: usize = 1000;
+const MOST_DROPPED: usize = 1000;
 
 /// Longest wait of the interpreter's exit for threads that are about to call Python.
 const ARRIVALS: Duration = Duration::from_secs(1);
@@ -94,7 +94,7 @@ static OWNED: Mutex<Option<Owned>> = Mutex::new(None);
 /// `NoThreadError` if the system has no threads for it, `MemoryError` if it has no memory for a client. The next call
 /// tries again.
 pub(crate) fn handle() -> PyResult<Handle> {
-    // Not under the lock: Python makes the error.
+    // The error is made without the lock: to make it is Python's.
     emergency_allocator::check()
         .and_then(|()| started_once().map_err(Into::into))
         .map_err(|error| Python::attach(|py| to_py(py, error)))
@@ -115,7 +115,7 @@ fn started_once() -> Result<Handle, NotRun> {
         consumers: Vec::new(),
         admins: Vec::new(),
         producers: Vec::new(),
-        left: Vec::new(),
+        dropped_producers: Vec::new(),
         leaving: Vec::new(),
     });
     Ok(handle)
@@ -126,13 +126,14 @@ fn started_once() -> Result<Handle, NotRun> {
 fn started() -> Result<Runtime, NotRun> {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let workers = (cores / 2).clamp(1, 4);
-    // Not by tokio, which panics if there are none, and may then wait for ever for those that it has started.
+    // Threads are checked here, and not by tokio, which panics if there are none, and may then wait for ever for those
+    // that it has started.
     blocking::check_threads(workers + 1)?;
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(workers).thread_name("monedula-io").thread_keep_alive(KEEP_ALIVE).enable_all();
     let built = blocking::silently(|| builder.build()).map_err(NotRun::NoThread)?;
     let runtime = built.map_err(|error| NotRun::NoThread(error.to_string()))?;
-    // Without it, the first who needs one asks again.
+    // A failure is ignored: the first who needs a thread asks again.
     let _ = blocking::begin(runtime.handle(), || ());
     Ok(runtime)
 }
@@ -178,14 +179,14 @@ pub(crate) fn register_producer(producer: &Arc<producer::Shared>) {
 pub(crate) fn leave(tasks: Vec<JoinHandle<()>>, failures: Option<Arc<Failures>>, log: &Log) {
     let mut owned = lock(&OWNED);
     if let Some(owned) = owned.as_mut() {
-        owned.left.retain(Left::is_of_use);
-        let settled = |left: &Left| left.tasks.iter().all(JoinHandle::is_finished);
-        if owned.left.len() >= MOST_LEFT
-            && let Some(oldest) = owned.left.iter().position(settled)
+        owned.dropped_producers.retain(DroppedProducer::is_of_use);
+        let settled = |producer: &DroppedProducer| producer.tasks.iter().all(JoinHandle::is_finished);
+        if owned.dropped_producers.len() >= MOST_DROPPED
+            && let Some(oldest) = owned.dropped_producers.iter().position(settled)
         {
-            owned.left.remove(oldest);
+            owned.dropped_producers.remove(oldest);
         }
-        owned.left.push(Left { tasks, failures, log: log.clone() });
+        owned.dropped_producers.push(DroppedProducer { tasks, failures, log: log.clone() });
     }
 }
 
@@ -216,18 +217,18 @@ pub(crate) fn shutdown(py: Python<'_>) {
 
 fn stop_clients() {
     let taken = lock(&OWNED).take();
-    let Some(Owned { pid, runtime, consumers, admins, producers, left, leaving }) = taken else { return };
+    let Some(Owned { pid, runtime, consumers, admins, producers, dropped_producers, leaving }) = taken else { return };
     if pid != std::process::id() {
         return;
     }
-    // Before the consumers, because transactions send the consumers' offsets. All producers share one deadline, or many
-    // of them would delay the exit for long.
+    // Producers end before the consumers, because transactions send the consumers' offsets. All producers share one
+    // deadline, or many of them would delay the exit for long.
     let until = Instant::now() + LAST_WORDS;
     for producer in producers.iter().filter_map(Weak::upgrade) {
         producer.end(until);
     }
     runtime.block_on(async {
-        for Left { tasks, failures, log } in left {
+        for DroppedProducer { tasks, failures, log } in dropped_producers {
             for mut task in tasks {
                 if tokio::time::timeout_at(until.into(), &mut task).await.is_err() {
                     // While there still are the connections, which know what brokers owe the records.

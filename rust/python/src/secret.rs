@@ -29,7 +29,7 @@ impl PySecret {
             return Ok(secret.get().clone());
         }
         if let Ok(text) = value.cast::<PyString>() {
-            // Not Python's own error, which holds the text.
+            // Python's own error would hold the text.
             let text = text.to_str().map_err(|_| PyValueError::new_err("a secret of text must be valid UTF-8"))?;
             return Ok(Self(Secret::new(text.as_bytes())));
         }

@@ -1,1 +1,1 @@
-"""What the options of the source and of the sink share: texts of values, settings of Kafka, columns, and wording."""
+"""The common parts of the options of source and sink: texts of values, settings of Kafka, columns, and wording."""

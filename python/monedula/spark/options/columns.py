@@ -1,4 +1,4 @@
-"""What the options of a decoded and of an encoded column share: formats, schemas in files, and the time zone."""
+"""The common options of decoded and encoded columns: formats, schemas in files, and the time zone."""
 
 import os
 from collections.abc import Iterable, Mapping

@@ -228,7 +228,7 @@ def _folder_of_shipped_files() -> Path | None:
 
     files: Any = SparkFiles
     context: Any = SparkContext
-    # Not `getRootDirectory()`, which fails where there is no context, as with Spark Connect.
+    # `getRootDirectory()` would not do: it fails where there is no context, as with Spark Connect.
     if files._is_running_on_worker:
         return Path(files._root_directory) if files._root_directory else None
     active = context._active_spark_context

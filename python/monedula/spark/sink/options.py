@@ -7,8 +7,8 @@ from monedula.config import HiddenValues
 from monedula.spark.options.kafka_settings import producer_settings
 from monedula.spark.options.names import check_names
 from monedula.spark.options.values import boolean
-from monedula.spark.sink.encoding import OPTIONS as WRITTEN_OPTIONS
-from monedula.spark.sink.encoding import TO_OPTIONS, EncodedColumn, encoded_columns
+from monedula.spark.sink.encoded_columns import OPTIONS as WRITTEN_OPTIONS
+from monedula.spark.sink.encoded_columns import TO_OPTIONS, EncodedColumn, encoded_columns
 from monedula.spark.source import options as source
 from monedula.spark.source.typed import FROM_OPTIONS
 

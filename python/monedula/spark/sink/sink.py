@@ -17,7 +17,7 @@ from monedula.errors import ConfigError
 from monedula.spark.errors_first import errors_first
 from monedula.spark.options.kafka_settings import ClientSettings
 from monedula.spark.process import show_warnings
-from monedula.spark.sink.encoding import EncodedColumn
+from monedula.spark.sink.encoded_columns import EncodedColumn
 from monedula.spark.sink.options import SinkOptions
 from monedula.spark.sink.task_writer import WriteSettings, write
 

@@ -13,7 +13,7 @@ from monedula.spark.offsets import partition_text
 from monedula.spark.options.kafka_settings import ClientSettings, with_prefix
 from monedula.spark.options.wording import OptionWording
 from monedula.spark.process import show_warnings, tune
-from monedula.spark.sink.encoding import EncodedColumn
+from monedula.spark.sink.encoded_columns import EncodedColumn
 from monedula.types.partitions import TopicPartition
 
 if TYPE_CHECKING:

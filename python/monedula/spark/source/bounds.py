@@ -35,7 +35,7 @@ class Offsets:
 
 @dataclass(frozen=True)
 class Timestamps:
-    """For each partition the first record at or after its time."""
+    """The first record of each partition at or after its time."""
 
     timestamps: PartitionOffsets
     """Milliseconds since 1970, UTC."""
@@ -43,7 +43,7 @@ class Timestamps:
 
 @dataclass(frozen=True)
 class Timestamp:
-    """In every partition the first record at or after one time."""
+    """The first record of every partition at or after one time."""
 
     timestamp_ms: int
     """Milliseconds since 1970, UTC."""

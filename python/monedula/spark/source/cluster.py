@@ -20,7 +20,7 @@ _log = logging.getLogger("monedula.spark")
 _T = TypeVar("_T")
 
 _LARGEST = -3
-"""In ListOffsets, in place of a time: the record with the largest timestamp (KIP-734)."""
+"""The value in place of a time in ListOffsets for the record with the largest timestamp (KIP-734)."""
 
 
 class Leader(NamedTuple):

@@ -76,7 +76,8 @@ class ByteEstimate:
                 sampled_bytes += batch.nbytes
             self._core.end()
         except KafkaError:
-            # Not raised: the workers will meet the same error and raise it. Without a sample the estimate is 1 byte.
+            # The error is not raised: the workers will meet the same error and raise it. Without a sample the estimate
+            # is 1 byte.
             self.close()
         offsets = sum(end - first for first, end in ranges.values())
         return max(1.0, sampled_bytes / max(1, offsets))

@@ -134,7 +134,8 @@ def _after_loss(left: list[OffsetRange], loss: PartitionError, fail: bool) -> li
         else:
             gaps = [(each.start, each.end)]
         lost = " and ".join(f"[{first}, {last})" for first, last in gaps if first < last)
-        # Not the client's own message: it advises to seek or to set auto.offset.reset, which is not possible here.
+        # The client's own message would not do: it advises to seek or to set auto.offset.reset, which is not possible
+        # here.
         why = f"the log holds {held[0]}..{held[1]}" if is_outside else str(loss)
         report_data_loss(
             f"Could not read records in offset {lost} for topic partition {partition_text(each.partition)}: {why}",

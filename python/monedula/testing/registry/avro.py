@@ -43,7 +43,7 @@ def _json_of(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_without_doubles)
     except ValueError:
-        # Of a schema only the bare name of a primitive type is no JSON.
+        # The bare name of a primitive type is the only schema that is no JSON.
         return text.strip()
 
 
@@ -132,7 +132,7 @@ class _Writer:
 
 def _named(full: str, around: str) -> str:
     space, _, simple = full.rpartition(".")
-    # Without the dot it would be a name in the namespace around it.
+    # A full name without a dot would be one in the namespace around it.
     return simple if space == around else full if space else f".{full}"
 
 

@@ -15,7 +15,7 @@ class ApiError(Exception):
 
 
 def no_subject(subject: str) -> ApiError:
-    """There is no such subject."""
+    """No such subject."""
     return ApiError(40401, f"Subject '{subject}' not found.")
 
 
@@ -25,7 +25,7 @@ def no_version(version: int | str) -> ApiError:
 
 
 def no_schema(what: str = "Schema") -> ApiError:
-    """There is no such schema."""
+    """No such schema."""
     return ApiError(40403, f"{what} not found")
 
 

@@ -11,7 +11,7 @@ from monedula.testing.registry.store import LATEST
 
 _MAX_VERSION = 2**31 - 1
 _MAX_DIGITS = 10
-"""Of numbers in a path. Python refuses to read thousands."""
+"""The most digits of a number in a path: Python refuses to read thousands."""
 
 
 def is_number(text: str) -> bool:

@@ -47,7 +47,7 @@ def define(store: Store, subject: str, body: Mapping[str, Any], *, normalize: bo
         definition = Definition(kind, read.normalized() if normalize else read.canonical, references, extra, read)
         json.dumps([definition.to_json(), text], ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        # It could neither be answered nor written to a file.
+        # Half of a pair could neither be answered nor written to a file.
         raise invalid_schema("it has half of a surrogate pair, which is no character") from None
     return definition
 

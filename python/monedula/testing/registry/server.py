@@ -127,7 +127,7 @@ class Server(ThreadingHTTPServer):
 
     def stop(self, serving: threading.Thread) -> None:
         """Close the port and all connections, and wait for the thread that serves."""
-        # It wakes the thread that accepts, which closing alone does not; under eventlet nothing does once it is closed.
+        # Shutting down wakes the thread that accepts; closing alone does not, and under eventlet nothing does after it.
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
             serving.join(1.0)
@@ -293,7 +293,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, content: bytes, headers: dict[str, str]) -> None:
         self._tell(status)
-        # In one piece: a second one would wait for the acknowledgement of the first.
+        # Written in one piece: a second one would wait for the acknowledgement of the first.
         self.wfile.write(self._message(status, content, headers))
 
     def _message(self, status: int, content: bytes, headers: dict[str, str]) -> bytes:

@@ -181,7 +181,7 @@ def _version(store: Store, request: Request) -> Version:
 
 
 def _registered(version: Version) -> dict[str, Any]:
-    # Without the text: clients that have given a descriptor keep what they are answered in its place.
+    # The text is left out: clients that have given a descriptor keep what they are answered in its place.
     return {"id": version.id, "version": version.number, "guid": version.definition.guid}
 
 

@@ -10,7 +10,7 @@ use monedula_protocol::messages::alter_configs::{
 
 use super::altering::{self, Target, invalid};
 use super::{ApiError, Handled, resource};
-use crate::cluster::{NodeId, Values};
+use crate::cluster::{ConfigValues, NodeId};
 use crate::core::Core;
 use crate::request::Call;
 
@@ -30,7 +30,7 @@ fn alter(
     altering::check_names(wanted.configs.iter().map(|config| (config.name, config.value.is_some())))?;
     let named: Vec<(&str, bool)> = wanted.configs.iter().map(|config| (config.name, true)).collect();
     let value = |config: &AlterableConfig<'_>| (config.name.to_owned(), config.value.unwrap_or_default().to_owned());
-    let set: Values = wanted.configs.iter().map(value).collect();
+    let set: ConfigValues = wanted.configs.iter().map(value).collect();
     let target = Target { node, name: wanted.resource_name, validate_only };
     match wanted.resource_type {
         resource::TOPIC => altering::topic(core, target, |_| Ok(set)),

@@ -10,8 +10,8 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::{ApiError, resource};
 use crate::cluster::{
-    CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, NodeId, TopicConfig, Values, broker_def, check_match, check_topic_name,
-    is_dynamic,
+    CLIENT_METRICS_CONFIGS, ConfigValues, GROUP_CONFIGS, NodeId, TopicConfig, broker_def, check_match,
+    check_topic_name, is_dynamic,
 };
 use crate::core::Core;
 use crate::request::Call;
@@ -95,10 +95,10 @@ pub(super) fn check_names<'a>(names: impl Iterator<Item = (&'a str, bool)> + Clo
 pub(super) fn topic(
     core: &mut Core,
     target: Target<'_>,
-    change: impl FnOnce(Values) -> Result<Values, ApiError>,
+    change: impl FnOnce(ConfigValues) -> Result<ConfigValues, ApiError>,
 ) -> Result<(), ApiError> {
     let name = target.name;
-    let before: Option<Values> = core.topics.get(name).map(|topic| {
+    let before: Option<ConfigValues> = core.topics.get(name).map(|topic| {
         let set = topic.config.set_values();
         set.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     });
@@ -131,7 +131,7 @@ pub(super) fn broker(
     core: &mut Core,
     target: Target<'_>,
     named: &[(&str, bool)],
-    change: impl FnOnce(Values) -> Result<Values, ApiError>,
+    change: impl FnOnce(ConfigValues) -> Result<ConfigValues, ApiError>,
 ) -> Result<(), ApiError> {
     let of = match target.name {
         "" => None,
@@ -191,7 +191,7 @@ fn check_min_insync(of: Option<NodeId>, is_touched: bool, is_set: bool) -> Resul
 pub(super) fn group(
     core: &mut Core,
     target: Target<'_>,
-    change: impl FnOnce(Values) -> Result<Values, ApiError>,
+    change: impl FnOnce(ConfigValues) -> Result<ConfigValues, ApiError>,
 ) -> Result<(), ApiError> {
     let group = target.name;
     if group.is_empty() {
@@ -247,7 +247,7 @@ pub(super) fn group(
 pub(super) fn client_metrics(
     core: &mut Core,
     target: Target<'_>,
-    change: impl FnOnce(Values) -> Result<Values, ApiError>,
+    change: impl FnOnce(ConfigValues) -> Result<ConfigValues, ApiError>,
 ) -> Result<(), ApiError> {
     let name = target.name;
     if name.is_empty() {

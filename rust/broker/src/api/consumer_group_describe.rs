@@ -16,7 +16,7 @@ use monedula_protocol::types::Uuid;
 use super::{ApiError, Handled};
 use crate::core::Core;
 use crate::groups::Group;
-use crate::groups::consumer::{ConsumerGroup, ConsumerSettings, Member, Partitions};
+use crate::groups::consumer::{ConsumerGroup, ConsumerMember, ConsumerSettings, Partitions};
 use crate::request::Call;
 use crate::security::{Operation, Resource};
 
@@ -99,7 +99,7 @@ fn describe<'a>(core: &Core, group: &'a ConsumerGroup, names: &'a BTreeMap<Uuid,
 
 fn describe_member<'a>(
     group: &ConsumerGroup,
-    member: &'a Member,
+    member: &'a ConsumerMember,
     names: &'a BTreeMap<Uuid, Arc<str>>,
 ) -> DescribedMember<'a> {
     // Partitions that the member has not finished revoking count as assigned.

@@ -11,7 +11,7 @@ use monedula_protocol::messages::describe_configs::{
 
 use super::{ApiError, Handled, resource};
 use crate::cluster::{
-    CLIENT_METRICS_CONFIGS, ConfigDef, ConfigSource, GROUP_CONFIGS, NodeId, STATIC_CONFIGS, Synonym, Values,
+    CLIENT_METRICS_CONFIGS, ConfigDef, ConfigSource, ConfigValues, GROUP_CONFIGS, NodeId, STATIC_CONFIGS, Synonym,
     broker_def, check_topic_name, config_name, is_dynamic,
 };
 use crate::core::Core;
@@ -87,7 +87,7 @@ fn topic(core: &Core, name: &str) -> Result<Vec<ConfigEntry>, ApiError> {
 
 fn broker(core: &Core, node: NodeId, name: &str) -> Result<Vec<ConfigEntry>, ApiError> {
     if name.is_empty() {
-        let set = core.configs.of_broker(None).into_iter().flat_map(Values::keys);
+        let set = core.configs.of_broker(None).into_iter().flat_map(ConfigValues::keys);
         return Ok(set.map(|name| dynamic(core, None, name)).collect());
     }
     let id: i32 = name.parse().map_err(|_| {
@@ -100,7 +100,8 @@ fn broker(core: &Core, node: NodeId, name: &str) -> Result<Vec<ConfigEntry>, Api
     let statics = STATIC_CONFIGS.iter().map(|config| &config.name);
     let mut described: Vec<ConfigEntry> =
         KafkaSettings::NAMES.iter().chain(statics).filter_map(|name| setting(core, Some(node), name)).collect();
-    let set = [None, Some(node)].into_iter().filter_map(|node| core.configs.of_broker(node)).flat_map(Values::keys);
+    let set =
+        [None, Some(node)].into_iter().filter_map(|node| core.configs.of_broker(node)).flat_map(ConfigValues::keys);
     for name in set.filter(|name| broker_def(name).is_none()) {
         if described.iter().all(|config| config.name != *name) {
             described.push(dynamic(core, Some(node), name));

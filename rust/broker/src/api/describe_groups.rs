@@ -20,7 +20,7 @@ const NOT_FOUND_FROM: i16 = 6;
 
 enum Refused {
     Error(ErrorCode),
-    /// There is no group of that id, or it is not a classic group.
+    /// No group has that id, or it is not a classic group.
     NotFound(String),
 }
 

@@ -8,7 +8,7 @@ use monedula_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse
 
 use super::{Handled, code};
 use crate::core::Core;
-use crate::groups::{Group, Identity};
+use crate::groups::{Group, MemberIdentity};
 use crate::request::Call;
 use crate::security::{Operation, Resource};
 
@@ -27,7 +27,7 @@ fn beat(core: &mut Core, call: &Call<'_>, request: &HeartbeatRequest<'_>) -> Res
         return Err(ErrorCode::InvalidGroupId);
     }
     let partition = core.group_partition(call.node, request.group_id)?;
-    let who = Identity {
+    let who = MemberIdentity {
         member_id: request.member_id,
         instance_id: request.group_instance_id,
         generation_id: request.generation_id,

@@ -11,7 +11,7 @@ use monedula_protocol::messages::incremental_alter_configs::{
 
 use super::altering::{self, Target, invalid};
 use super::{ApiError, Handled, resource};
-use crate::cluster::{ConfigDef, NodeId, Values, broker_def};
+use crate::cluster::{ConfigDef, ConfigValues, NodeId, broker_def};
 use crate::core::Core;
 use crate::request::Call;
 use crate::settings::ConfigType;
@@ -60,10 +60,10 @@ fn alter(
 
 /// The values after the changes, not validated yet.
 fn apply(
-    mut values: Values,
+    mut values: ConfigValues,
     changes: &[AlterableConfig<'_>],
     def: impl Fn(&str) -> Option<ConfigDef>,
-) -> Result<Values, ApiError> {
+) -> Result<ConfigValues, ApiError> {
     for AlterableConfig { name, config_operation: operation, value, .. } in changes {
         let value = value.unwrap_or_default();
         match *operation {

@@ -12,7 +12,7 @@ use monedula_protocol::messages::list_offsets::{
 
 use super::Handled;
 use crate::core::Core;
-use crate::log::Found;
+use crate::log::LogPosition;
 use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
@@ -88,7 +88,7 @@ fn find(
     request: &ListOffsetsRequest<'_>,
     topic: &str,
     wanted: &ListOffsetsPartition<'_>,
-) -> Result<Option<Found>, ErrorCode> {
+) -> Result<Option<LogPosition>, ErrorCode> {
     if let Some(error) = core.faults.partition_error(call, topic, wanted.partition_index) {
         return Err(error);
     }
@@ -110,7 +110,7 @@ fn find(
         (CLIENT, _) => log.high_watermark(),
         _ => log.end_offset(),
     };
-    let plain = |offset, leader_epoch| Some(Found { timestamp_ms: -1, offset, leader_epoch });
+    let plain = |offset, leader_epoch| Some(LogPosition { timestamp_ms: -1, offset, leader_epoch });
     Ok(match wanted.timestamp {
         LATEST => plain(end_offset, partition.leader_epoch),
         EARLIEST | EARLIEST_LOCAL => plain(log.start_offset(), log.epochs().earliest(log.start_offset()).unwrap_or(-1)),
@@ -123,7 +123,7 @@ fn find(
 fn describe<'a>(
     version: i16,
     partition_index: i32,
-    found: Result<Option<Found>, ErrorCode>,
+    found: Result<Option<LogPosition>, ErrorCode>,
 ) -> ListOffsetsPartitionResponse<'a> {
     let answer = ListOffsetsPartitionResponse { partition_index, ..Default::default() };
     match found {

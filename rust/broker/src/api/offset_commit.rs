@@ -10,7 +10,7 @@ use monedula_protocol::messages::offset_commit::{
 
 use super::{Handled, group_offsets};
 use crate::core::Core;
-use crate::groups::{Commit, Identity, NewOffset};
+use crate::groups::{Commit, MemberIdentity, NewOffset};
 use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 
@@ -25,7 +25,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetCommitReq
         group_offsets::commit(core, call, topics(request), call.version >= TOPIC_IDS_FROM, |core, offsets| {
             let commit = Commit {
                 group_id: request.group_id,
-                who: Identity {
+                who: MemberIdentity {
                     member_id: request.member_id,
                     instance_id: request.group_instance_id,
                     generation_id: request.generation_id_or_member_epoch,

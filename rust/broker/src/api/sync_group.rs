@@ -8,7 +8,7 @@ use monedula_protocol::messages::sync_group::SyncGroupRequest;
 
 use super::Handled;
 use crate::core::Core;
-use crate::groups::{Effects, Group, Identity, Slot, Sync, SyncAnswer};
+use crate::groups::{Effects, Group, MemberIdentity, Slot, Sync, SyncAnswer};
 use crate::request::{Answer, Call};
 use crate::security::{Operation, Resource};
 
@@ -24,7 +24,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SyncGroupReques
     let partition = core.group_partition(call.node, request.group_id)?;
     let sync = Sync {
         ticket: call.ticket,
-        who: Identity {
+        who: MemberIdentity {
             member_id: request.member_id,
             instance_id: request.group_instance_id,
             generation_id: request.generation_id,

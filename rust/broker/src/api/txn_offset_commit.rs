@@ -12,7 +12,7 @@ use monedula_protocol::messages::txn_offset_commit::{
 use super::{Handled, group_offsets};
 use crate::cluster::Coordinated;
 use crate::core::Core;
-use crate::groups::{Commit, Identity, NewOffset};
+use crate::groups::{Commit, MemberIdentity, NewOffset};
 use crate::request::{Call, Mentions, TopicKey};
 use crate::security::{Operation, Resource};
 use crate::transactions::Membership;
@@ -62,7 +62,7 @@ fn commit(
     core.join_transaction(request.transactional_id, producer, target, membership)?;
     let commit = Commit {
         group_id: request.group_id,
-        who: Identity {
+        who: MemberIdentity {
             member_id: request.member_id,
             instance_id: request.group_instance_id,
             generation_id: request.generation_id_or_member_epoch,

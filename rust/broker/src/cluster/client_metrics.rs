@@ -11,7 +11,7 @@ use monedula_protocol::types::Uuid;
 use regex::Regex;
 
 use super::config_def::{ConfigDef, Rule};
-use super::{NodeId, Values};
+use super::{ConfigValues, NodeId};
 use crate::settings::ConfigType;
 
 const PUSHES_KEPT: usize = 10_000;
@@ -139,13 +139,13 @@ impl Instance {
 
 #[derive(Debug, Default)]
 pub(crate) struct ClientMetrics {
-    subscriptions: BTreeMap<String, Values>,
+    subscriptions: BTreeMap<String, ConfigValues>,
     instances: BTreeMap<Uuid, Instance>,
     pushes: VecDeque<Push>,
 }
 
 impl ClientMetrics {
-    pub(crate) fn of(&self, name: &str) -> Option<&Values> {
+    pub(crate) fn of(&self, name: &str) -> Option<&ConfigValues> {
         self.subscriptions.get(name)
     }
 
@@ -153,7 +153,7 @@ impl ClientMetrics {
         self.subscriptions.keys().map(String::as_str)
     }
 
-    pub(crate) fn set(&mut self, name: &str, values: Values) {
+    pub(crate) fn set(&mut self, name: &str, values: ConfigValues) {
         if values.is_empty() {
             self.subscriptions.remove(name);
         } else {
@@ -233,7 +233,7 @@ impl ClientMetrics {
     }
 }
 
-fn matches(values: &Values, client: MetricsClient<'_>) -> bool {
+fn matches(values: &ConfigValues, client: MetricsClient<'_>) -> bool {
     let patterns = values.get("match").map(|value| parsed(value).unwrap_or_default()).unwrap_or_default();
     let id = client.id.to_string();
     patterns.iter().all(|(selector, expression)| match selector.as_str() {

@@ -13,7 +13,7 @@ use crate::cluster::{NodeId, TopicConfig};
 use crate::settings::{ConfigType, KafkaSettings};
 
 /// Values that were set, by config name.
-pub(crate) type Values = BTreeMap<String, String>;
+pub(crate) type ConfigValues = BTreeMap<String, String>;
 
 /// A possible source of a value: the name of the config there, the value, and the kind of source.
 pub(crate) type Synonym = (&'static str, String, ConfigSource);
@@ -75,8 +75,8 @@ pub(crate) const GROUP_CONFIGS: &[ConfigDef] = &[
 pub(crate) struct Configs {
     started_with: KafkaSettings,
     /// The values for all brokers (`None`) and for single brokers.
-    brokers: BTreeMap<Option<NodeId>, Values>,
-    groups: BTreeMap<String, Values>,
+    brokers: BTreeMap<Option<NodeId>, ConfigValues>,
+    groups: BTreeMap<String, ConfigValues>,
 }
 
 impl Configs {
@@ -87,11 +87,11 @@ impl Configs {
         Self { started_with, brokers: [(None, [min_insync].into())].into(), groups: BTreeMap::new() }
     }
 
-    pub(crate) fn of_broker(&self, node: Option<NodeId>) -> Option<&Values> {
+    pub(crate) fn of_broker(&self, node: Option<NodeId>) -> Option<&ConfigValues> {
         self.brokers.get(&node)
     }
 
-    pub(crate) fn of_group(&self, group: &str) -> Option<&Values> {
+    pub(crate) fn of_group(&self, group: &str) -> Option<&ConfigValues> {
         self.groups.get(group)
     }
 
@@ -100,7 +100,7 @@ impl Configs {
         self.groups.keys().map(String::as_str)
     }
 
-    pub(crate) fn set_group(&mut self, group: &str, values: Values) {
+    pub(crate) fn set_group(&mut self, group: &str, values: ConfigValues) {
         if values.is_empty() {
             self.groups.remove(group);
         } else {
@@ -133,7 +133,7 @@ impl Configs {
 
     /// Replaces the dynamic configs of one broker, or of all (`None`), and applies the effective values to the
     /// settings.
-    pub(crate) fn set_broker(&mut self, node: Option<NodeId>, values: Values, settings: &mut KafkaSettings) {
+    pub(crate) fn set_broker(&mut self, node: Option<NodeId>, values: ConfigValues, settings: &mut KafkaSettings) {
         let before = self.brokers.insert(node, values).unwrap_or_default();
         let after = self.brokers.get(&node).cloned().unwrap_or_default();
         let changed = before.keys().chain(after.keys()).filter(|name| before.get(*name) != after.get(*name));

@@ -14,7 +14,9 @@ mod topics;
 
 pub(crate) use client_metrics::{CLIENT_METRICS_CONFIGS, ClientMetrics, MetricsClient, Push, check_match};
 pub(crate) use config_def::{ConfigDef, ConfigSource};
-pub(crate) use configs::{Configs, GROUP_CONFIGS, Synonym, Values, broker_def, config_name, is_dynamic, list_default};
+pub(crate) use configs::{
+    ConfigValues, Configs, GROUP_CONFIGS, Synonym, broker_def, config_name, is_dynamic, list_default,
+};
 pub(crate) use coordinators::{Coordinated, partition_of_key};
 pub use nodes::NodeId;
 pub(crate) use nodes::{Node, Nodes};

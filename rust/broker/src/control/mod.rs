@@ -349,10 +349,10 @@ impl Core {
                 // The server carries these out: they need its clock, a task that can wait, or its sockets.
                 Err(BrokerError::Command("the core alone has neither a clock nor sockets".to_owned()))
             }
-            Command::Fault { fault } => Ok(json!({ "fault": self.faults.set(fault)? })),
-            Command::FaultHits { fault } => Ok(json!({ "hits": self.faults.hits(fault)? })),
+            Command::Fault { fault } => self.set_fault_on_command(fault),
+            Command::FaultHits { fault } => self.describe_fault_hits(fault),
             Command::ReleaseFault { fault } => self.release_fault(fault).map(|()| Value::Null),
-            Command::RemoveFault { fault } => Ok(json!({ "hits": self.remove_fault(fault)? })),
+            Command::RemoveFault { fault } => self.remove_fault_on_command(fault),
             Command::RemoveFaults {} => Ok(self.remove_faults()),
             Command::Faults { removed } => Ok(self.describe_faults(removed)),
             Command::CreateAcls { acls } => self.create_acls_on_command(acls),

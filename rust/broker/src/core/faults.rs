@@ -4,7 +4,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::Core;
 use crate::BrokerError;
-use crate::faults::{Stopped, Waited};
+use crate::faults::{HeldExchange, Stopped};
 use crate::request::{Action, Answer, Call, Mentions};
 
 impl Core {
@@ -49,8 +49,8 @@ impl Core {
 
     fn let_go(&mut self, id: u64) {
         let (held, swallowed) = self.faults.let_go(id);
-        for waited in held {
-            self.go_on(waited);
+        for exchange in held {
+            self.resume_exchange(exchange);
         }
         for connection in swallowed {
             self.reply(connection, Action::Close("the black hole that swallowed it is gone".to_owned()));
@@ -60,21 +60,21 @@ impl Core {
     /// Resumes the requests and answers whose delay is over.
     pub(super) fn tick_faults(&mut self) {
         while let Some(due) = self.faults.take_due(self.now_ms) {
-            self.go_on(due);
+            self.resume_exchange(due);
         }
         if self.faults.reveal(self.now_ms) {
             self.parked.all_changed();
         }
     }
 
-    fn go_on(&mut self, waited: Waited) {
-        match waited {
-            Waited::Request { fault, connection, origin, frame } => {
+    fn resume_exchange(&mut self, exchange: HeldExchange) {
+        match exchange {
+            HeldExchange::Request { fault, connection, origin, frame } => {
                 self.faults.resume(Some(fault));
                 self.work(connection, &origin, &frame);
                 self.faults.resume(None);
             }
-            Waited::Answer { connection, action } => self.reply(connection, action),
+            HeldExchange::Answer { connection, action } => self.reply(connection, action),
         }
     }
 }

@@ -4,7 +4,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::Core;
 use crate::cluster::Topic;
-use crate::log::{Cleaning, Dirt, Retention};
+use crate::log::{Cleaning, CompactionConditions, Retention};
 use crate::settings::KafkaSettings;
 
 /// Kafka's default of `producer.id.expiration.check.interval.ms`.
@@ -125,12 +125,12 @@ impl Core {
         let mut next_due_ms: Option<i64> = None;
         for topic in self.topics.all_for_append().filter(|topic| topic.config.cleanup_policy(settings).compact) {
             let cleaning = cleaning(topic, settings, self.now_ms);
-            let dirt = Dirt {
+            let conditions = CompactionConditions {
                 min_ratio: topic.config.min_cleanable_dirty_ratio(settings),
                 max_lag_ms: topic.config.max_compaction_lag_ms(settings),
             };
             for partition in &mut topic.partitions {
-                match partition.log.clean_dirt(dirt, cleaning) {
+                match partition.log.clean_if_due(conditions, cleaning) {
                     Ok(due_ms) => next_due_ms = [next_due_ms, due_ms].into_iter().flatten().min(),
                     Err(error) => log::error!("{}-{} cannot be compacted: {error}", topic.name, partition.index),
                 }

@@ -1,7 +1,7 @@
 //! The simulated cluster as one state machine without sockets and clocks.
 //!
-//! Its inputs are frames and the time ([`Core::request`], [`Core::tick`]), its outputs [`Reply`]s ([`Core::drain`]).
-//! Drain after every call: a request of one connection may complete waiting requests of others.
+//! The core's inputs are frames and the time ([`Core::request`], [`Core::tick`]), its outputs [`Reply`]s
+//! ([`Core::drain`]). Drain after every call: a request of one connection may complete waiting requests of others.
 
 mod appends;
 mod coordinators;

@@ -134,7 +134,7 @@ fn throttle_place(current: Current) -> Option<usize> {
     let first = LENGTH_BYTES + header;
     let since = match key {
         Key::Produce | Key::ApiVersions => return None,
-        // It comes after the error code.
+        // The time comes after the error code.
         Key::OffsetDelete => return Some(first + 2),
         Key::JoinGroup | Key::ListOffsets | Key::CreateTopics | Key::OffsetForLeaderEpoch => 2,
         Key::Metadata | Key::OffsetCommit | Key::OffsetFetch => 3,

@@ -98,7 +98,7 @@ pub enum Effect {
     /// removed, which closes it.
     BlackHole {
         /// The direction that is lost.
-        way: Way,
+        way: Direction,
     },
     /// The answer is sent in fragments.
     Fragment {
@@ -140,7 +140,7 @@ pub enum Effect {
 pub enum ScramLie {
     /// The server's signature is another one, as from a broker that does not know the password.
     WrongSignature,
-    /// There is no signature.
+    /// The signature is missing.
     NoSignature,
     /// The nonce does not begin with the client's.
     ForeignNonce,
@@ -149,7 +149,7 @@ pub enum ScramLie {
 /// The direction that a black hole swallows.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum Direction {
     /// Requests: this one is lost, and the connection is no longer read.
     Requests,
     /// Answers: requests are carried out, and never answered.

@@ -7,8 +7,8 @@
 
 mod bytes;
 mod fault;
-mod unseen;
-mod waiting;
+mod held_exchanges;
+mod unpropagated_topics;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use std::sync::Arc;
 use monedula_protocol::api::ApiKey;
 use monedula_protocol::error_code::ErrorCode;
 
-pub use fault::{Effect, Fault, ScramLie, Selector, Side, Way};
-pub(crate) use waiting::Waited;
+pub use fault::{Direction, Effect, Fault, ScramLie, Selector, Side};
+pub(crate) use held_exchanges::HeldExchange;
 
 use crate::BrokerError;
 use crate::cluster::{NodeId, Topics};
 use crate::draw::Draw;
 use crate::request::{Action, Answer, Call, ConnectionId, Current, Mentions, TopicKey, Wire};
-use unseen::Unseen;
-use waiting::{Armed, HeldExchanges};
+use held_exchanges::{Armed, HeldExchanges};
+use unpropagated_topics::UnpropagatedTopics;
 
 /// The APIs that call [`Faults::partition_error`] for each partition; Metadata calls it for each topic.
 const BY_PARTITION: &[ApiKey] = &[
@@ -56,7 +56,7 @@ pub(crate) struct Faults {
     draw: Draw,
     /// While a delayed request resumes, the fault that had delayed it: only the faults after it apply.
     resumed_after: Option<u64>,
-    waiting: HeldExchanges,
+    held_exchanges: HeldExchanges,
     /// The effects on the next answer of a connection.
     armed: BTreeMap<ConnectionId, Armed>,
     /// The decision of each partition fault on the present request of a connection, with the correlation id of that
@@ -66,7 +66,7 @@ pub(crate) struct Faults {
     mute: BTreeMap<ConnectionId, u64>,
     /// The connections that are no longer read, with the fault that does it.
     deaf: BTreeMap<ConnectionId, u64>,
-    unseen: Unseen,
+    unpropagated: UnpropagatedTopics,
     /// The faults that were removed last, with their hits, the oldest first.
     removed: VecDeque<(u64, Fault, u64)>,
     /// The faults that took effect on the present request of a connection.
@@ -76,7 +76,7 @@ pub(crate) struct Faults {
 /// The fate of a request that a fault stops.
 #[derive(Debug)]
 pub(crate) enum Stopped {
-    /// It has this answer.
+    /// The request has this answer.
     Answered(Answer),
     /// The connection does this, and the request has no answer.
     Acted(Action),
@@ -176,12 +176,12 @@ impl Faults {
             // A seed of its own, so that faults do not change which member ids are drawn.
             draw: Draw::new(seed ^ 0x6661_756c_7473),
             resumed_after: None,
-            waiting: HeldExchanges::default(),
+            held_exchanges: HeldExchanges::default(),
             armed: BTreeMap::new(),
             decided: BTreeMap::new(),
             mute: BTreeMap::new(),
             deaf: BTreeMap::new(),
-            unseen: Unseen::default(),
+            unpropagated: UnpropagatedTopics::default(),
             removed: VecDeque::new(),
             struck: BTreeMap::new(),
         }
@@ -189,16 +189,16 @@ impl Faults {
 
     /// True if no fault is set, and every node knows every topic.
     pub(crate) fn is_empty(&self) -> bool {
-        self.active.is_empty() && self.unseen.is_empty()
+        self.active.is_empty() && self.unpropagated.is_empty()
     }
 
     /// Keeps a topic from a node until a time.
     pub(crate) fn hide(&mut self, topic: &Arc<str>, node: NodeId, until_ms: i64) {
-        self.unseen.hide(topic, node, until_ms);
+        self.unpropagated.hide(topic, node, until_ms);
     }
 
     pub(crate) fn hides(&self, topic: &str, node: NodeId) -> bool {
-        self.unseen.hides(topic, node)
+        self.unpropagated.hides(topic, node)
     }
 
     /// Sets a fault. Returns its id.
@@ -241,7 +241,7 @@ impl Faults {
     pub(crate) fn partition_error(&mut self, call: &Call<'_>, topic: &str, partition: i32) -> Option<ErrorCode> {
         // Kafka's controller, which knows every topic, answers these two.
         let is_for_controller = matches!(call.key, ApiKey::ElectLeaders | ApiKey::AlterPartitionReassignments);
-        if !is_for_controller && self.unseen.hides(topic, call.node) {
+        if !is_for_controller && self.unpropagated.hides(topic, call.node) {
             return Some(unknown_topic(call));
         }
         if self.active.is_empty() {
@@ -353,21 +353,21 @@ impl Faults {
         match what {
             Effect::Error { .. } => refused.map(Stopped::Answered),
             Effect::Delay { ms } => {
-                self.waiting.delay(now_ms + ms, Waited::request(id, call));
+                self.held_exchanges.delay(now_ms + ms, HeldExchange::request(id, call));
                 Some(Stopped::Answered(Answer::Later))
             }
             Effect::Hold => {
-                self.waiting.hold(id, Waited::request(id, call));
+                self.held_exchanges.hold(id, HeldExchange::request(id, call));
                 Some(Stopped::Answered(Answer::Later))
             }
             Effect::Drop => Some(Stopped::Answered(Answer::Nothing)),
             Effect::Close => Some(Stopped::Answered(Answer::Close("a fault closes it".to_owned()))),
             Effect::Reset => Some(Stopped::Acted(Action::Reset)),
-            Effect::BlackHole { way: Way::Answers } => {
+            Effect::BlackHole { way: Direction::Answers } => {
                 self.mute.insert(connection, id);
                 None
             }
-            Effect::BlackHole { way: Way::Requests | Way::Both } => {
+            Effect::BlackHole { way: Direction::Requests | Direction::Both } => {
                 self.deaf.insert(connection, id);
                 Some(Stopped::Acted(Action::Deaf))
             }
@@ -400,12 +400,12 @@ impl Faults {
             match what {
                 Effect::Delay { ms } => {
                     self.armed.insert(connection, armed);
-                    self.waiting.delay(now_ms + ms, Waited::Answer { connection, action });
+                    self.held_exchanges.delay(now_ms + ms, HeldExchange::Answer { connection, action });
                     return None;
                 }
                 Effect::Hold => {
                     self.armed.insert(connection, armed);
-                    self.waiting.hold(id, Waited::Answer { connection, action });
+                    self.held_exchanges.hold(id, HeldExchange::Answer { connection, action });
                     return None;
                 }
                 what => action = bytes::change(action, &what, instead, &mut wire, request),
@@ -435,8 +435,8 @@ impl Faults {
 
     /// Releases the requests and answers that a fault holds, in order of arrival, and the connections that it has
     /// black-holed.
-    pub(crate) fn let_go(&mut self, id: u64) -> (Vec<Waited>, Vec<ConnectionId>) {
-        let held = self.waiting.release(id);
+    pub(crate) fn let_go(&mut self, id: u64) -> (Vec<HeldExchange>, Vec<ConnectionId>) {
+        let held = self.held_exchanges.release(id);
         let swallowed = self.mute.iter().chain(self.deaf.iter()).filter(|(_, fault)| **fault == id);
         let swallowed: Vec<ConnectionId> = swallowed.map(|(connection, _)| *connection).collect();
         swallowed.iter().for_each(|connection| self.disconnected(*connection));
@@ -444,18 +444,18 @@ impl Faults {
     }
 
     /// Takes the next request or answer whose delay is over.
-    pub(crate) fn take_due(&mut self, now_ms: i64) -> Option<Waited> {
-        self.waiting.take_due(now_ms)
+    pub(crate) fn take_due(&mut self, now_ms: i64) -> Option<HeldExchange> {
+        self.held_exchanges.take_due(now_ms)
     }
 
     /// Lets nodes know the topics that they know by now. Returns whether there was one.
     pub(crate) fn reveal(&mut self, now_ms: i64) -> bool {
-        self.unseen.reveal(now_ms)
+        self.unpropagated.reveal(now_ms)
     }
 
     /// The time at which a delay is over, or a node learns of a topic.
     pub(crate) fn next_due_ms(&self) -> Option<i64> {
-        [self.waiting.next_due_ms(), self.unseen.next_due_ms()].into_iter().flatten().min()
+        [self.held_exchanges.next_due_ms(), self.unpropagated.next_due_ms()].into_iter().flatten().min()
     }
 
     /// Has only the faults after the one that delayed a request apply to it, which is carried out next; `None` once it

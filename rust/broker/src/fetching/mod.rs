@@ -43,11 +43,11 @@ pub(crate) struct Fetch {
 /// The offset up to which a fetch reads.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Isolation {
-    /// To the log end offset: for followers.
+    /// Reads to the log end offset: for followers.
     LogEnd,
-    /// To the high watermark: READ_UNCOMMITTED.
+    /// Reads to the high watermark: READ_UNCOMMITTED.
     Uncommitted,
-    /// To the last stable offset: READ_COMMITTED.
+    /// Reads to the last stable offset: READ_COMMITTED.
     Committed,
 }
 

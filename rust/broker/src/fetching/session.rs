@@ -25,7 +25,7 @@ pub(crate) struct Sessions(BTreeMap<NodeId, BTreeMap<i32, FetchSession>>);
 /// The use that a fetch makes of sessions.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SessionUse {
-    /// Without a session.
+    /// A fetch without a session.
     Sessionless,
     /// Opens a session, if there is room.
     Open { topic_ids: bool },
@@ -39,7 +39,8 @@ struct FetchSession {
     epoch: i32,
     created_ms: i64,
     last_used_ms: i64,
-    /// In the order in which they are read. A partition that returned records moves to the end, so that none starves.
+    /// Partitions in the order in which they are read. A partition that returned records moves to the end, so that none
+    /// starves.
     partitions: BTreeMap<u64, Remembered>,
     places: HashMap<(TopicName, i32), u64>,
     next_place: u64,

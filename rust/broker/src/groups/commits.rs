@@ -6,14 +6,14 @@ use std::sync::Arc;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::records::OffsetKey;
-use super::{ClassicGroup, Committed, ConsumerGroup, Effects, Group, Groups, Identity, Slot};
+use super::{ClassicGroup, CommittedOffset, ConsumerGroup, Effects, Group, Groups, MemberIdentity, Slot};
 use crate::cluster::{Coordinated, NodeId};
 use crate::core::Core;
 
 #[derive(Debug)]
 pub(crate) struct Commit<'a> {
     pub(crate) group_id: &'a str,
-    pub(crate) who: Identity<'a>,
+    pub(crate) who: MemberIdentity<'a>,
     /// The version of OffsetCommit or TxnOffsetCommit.
     pub(crate) version: i16,
     /// True if the client knows the errors GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH. Others get ILLEGAL_GENERATION.
@@ -107,7 +107,7 @@ impl Core {
         if self.has_too_large_metadata(offset) {
             return ErrorCode::OffsetMetadataTooLarge;
         }
-        let committed = Committed {
+        let committed = CommittedOffset {
             topic_id: self.topics.get(offset.topic).map(|topic| topic.id).unwrap_or_default(),
             offset: offset.offset,
             leader_epoch: offset.leader_epoch,

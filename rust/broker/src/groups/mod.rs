@@ -27,11 +27,11 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::join_group::JoinGroupRequest;
 use monedula_protocol::messages::sync_group::SyncGroupRequest;
 
-pub(crate) use classic::{ClassicGroup, Identity, Join, JoinRules, Leaver, Protocol, Sync};
+pub(crate) use classic::{ClassicGroup, Join, JoinRules, Leaver, MemberIdentity, Protocol, Sync};
 pub(crate) use commits::{Commit, NewOffset, complete_transaction};
 pub(crate) use consumer::ConsumerGroup;
 pub(crate) use effects::{Effects, GroupAnswer, JoinAnswer, JoinedMember, SyncAnswer};
-pub(crate) use offsets::{Committed, Offsets};
+pub(crate) use offsets::{CommittedOffset, Offsets};
 
 use crate::cluster::{Coordinated, NodeId};
 use crate::core::Core;
@@ -56,7 +56,7 @@ pub(crate) struct Slot {
     /// `None` if there is no such group. A slot with neither a group nor offsets is dropped.
     pub(crate) group: Option<Group>,
     pub(crate) offsets: Offsets,
-    /// Its entry in [`Groups::due`].
+    /// The entry in [`Groups::due`].
     due_ms: Option<i64>,
 }
 

@@ -3,7 +3,7 @@
 use monedula_protocol::error_code::ErrorCode;
 
 use super::classic::ClassicState;
-use super::{Committed, Effects, Group, Groups, Slot};
+use super::{CommittedOffset, Effects, Group, Groups, Slot};
 use crate::core::Core;
 use crate::settings::KafkaSettings;
 
@@ -11,7 +11,7 @@ const MINUTE_MS: i64 = 60_000;
 
 /// The start of an offset's retention time.
 enum Expiry {
-    /// Its commit.
+    /// The commit.
     FromCommit,
     /// The time at which the group became empty, in milliseconds.
     From(i64),
@@ -61,7 +61,7 @@ impl Slot {
         let retention_ms = i64::from(core.settings.kafka.offsets_retention_minutes).saturating_mul(MINUTE_MS);
         let Some(group) = &self.group else { return };
         let expiry = group.expiry();
-        let is_expired = |committed: &Committed| match (committed.expires_at_ms, &expiry) {
+        let is_expired = |committed: &CommittedOffset| match (committed.expires_at_ms, &expiry) {
             (_, Expiry::Never) => false,
             (Some(at_ms), _) => core.now_ms >= at_ms,
             (None, Expiry::FromCommit) => core.now_ms - committed.committed_at_ms >= retention_ms,

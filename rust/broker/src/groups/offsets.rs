@@ -12,16 +12,16 @@ use super::records::{self, OffsetKey};
 
 #[derive(Debug, Default)]
 pub(crate) struct Offsets {
-    committed: BTreeMap<Arc<str>, BTreeMap<i32, Committed>>,
+    committed: BTreeMap<Arc<str>, BTreeMap<i32, CommittedOffset>>,
     /// The offsets of open transactions, by producer id.
-    pending: BTreeMap<i64, BTreeMap<(Arc<str>, i32), Committed>>,
+    pending: BTreeMap<i64, BTreeMap<(Arc<str>, i32), CommittedOffset>>,
     /// The order of the latest commit, transactional ones included.
     last_order: u64,
 }
 
 /// An offset as it was committed, or as an open transaction will commit it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Committed {
+pub(crate) struct CommittedOffset {
     /// The id of the topic; zeros if the record was written without it.
     pub(crate) topic_id: Uuid,
     pub(crate) offset: i64,
@@ -35,7 +35,7 @@ pub(crate) struct Committed {
     pub(crate) order: u64,
 }
 
-impl Committed {
+impl CommittedOffset {
     /// True if the offset belongs to an earlier topic of the same name, so that it means nothing for the recreated one
     /// (KAFKA-19246). False if either id is zeros, because then it cannot be known.
     pub(crate) fn is_of_another(&self, topic_id: Uuid) -> bool {
@@ -48,11 +48,11 @@ impl Offsets {
         self.committed.is_empty() && self.pending.is_empty()
     }
 
-    pub(crate) fn get(&self, topic: &str, partition: i32) -> Option<&Committed> {
+    pub(crate) fn get(&self, topic: &str, partition: i32) -> Option<&CommittedOffset> {
         self.committed.get(topic)?.get(&partition)
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&Arc<str>, &BTreeMap<i32, Committed>)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Arc<str>, &BTreeMap<i32, CommittedOffset>)> {
         self.committed.iter()
     }
 
@@ -72,14 +72,20 @@ impl Offsets {
     }
 
     /// Commits an offset, or adds it to the producer's transaction.
-    pub(super) fn commit(&mut self, group: &str, key: &OffsetKey<'_>, mut committed: Committed, effects: &mut Effects) {
+    pub(super) fn commit(
+        &mut self,
+        group: &str,
+        key: &OffsetKey<'_>,
+        mut committed: CommittedOffset,
+        effects: &mut Effects,
+    ) {
         self.last_order += 1;
         committed.order = self.last_order;
         effects.store(records::offset(group, key, Some(&committed)));
         self.put(key, committed);
     }
 
-    fn put(&mut self, key: &OffsetKey<'_>, committed: Committed) {
+    fn put(&mut self, key: &OffsetKey<'_>, committed: CommittedOffset) {
         let topic = self.name(key.topic);
         match key.producer_id {
             None => self.committed.entry(topic).or_default().insert(key.partition, committed),
@@ -153,7 +159,7 @@ impl Offsets {
     }
 
     /// Applies a record that was read back from the log.
-    pub(super) fn replay(&mut self, key: &OffsetKey<'_>, committed: Option<Committed>) {
+    pub(super) fn replay(&mut self, key: &OffsetKey<'_>, committed: Option<CommittedOffset>) {
         let Some(mut committed) = committed else {
             self.remove(key);
             return;

@@ -12,7 +12,7 @@ use monedula_protocol::messages::group_records::{
 };
 use monedula_protocol::wire::{Reader, Writer};
 
-use super::offsets::Committed;
+use super::offsets::CommittedOffset;
 use crate::cluster::{StoredRecord, versioned};
 
 /// The key version of a committed offset. The version of its key says what kind of record a record is.
@@ -28,7 +28,7 @@ const CLASSIC_GROUP_VALUE: i16 = 3;
 /// The value version of an offset without an expiry time; the one below is that of an offset with one.
 const OFFSET_VALUE: i16 = 4;
 const EXPIRING_OFFSET_VALUE: i16 = 1;
-/// The tagged field with an offset's [`Committed::order`]; Kafka's readers ignore it.
+/// The tagged field with an offset's [`CommittedOffset::order`]; Kafka's readers ignore it.
 const ORDER_TAG: u32 = 1000;
 
 /// The key of a committed offset, or of one in an open transaction.
@@ -44,7 +44,7 @@ pub(super) struct OffsetKey<'a> {
 pub(super) fn offset(
     group: &str,
     key: &OffsetKey<'_>,
-    committed: Option<&Committed>,
+    committed: Option<&CommittedOffset>,
 ) -> Result<StoredRecord, WireError> {
     let fields = OffsetCommitKey { group, topic: key.topic, partition: key.partition, ..Default::default() };
     let mut writer = Writer::new();
@@ -57,7 +57,7 @@ pub(super) fn offset(
     Ok(StoredRecord { key: writer.into_bytes().into(), value })
 }
 
-fn offset_value(committed: &Committed) -> Result<Bytes, WireError> {
+fn offset_value(committed: &CommittedOffset) -> Result<Bytes, WireError> {
     let order = committed.order.to_be_bytes();
     // Only version 1 of the value has an expiry time, and it has no leader epoch. Clients that request a retention time
     // (OffsetCommit up to version 4) send no leader epoch either, and TxnOffsetCommit has no retention time.
@@ -99,13 +99,13 @@ pub(super) fn read_offset_key(key: &[u8], layout: i16) -> Result<OffsetKey<'_>, 
 }
 
 /// Reads the value of an offset. The order is 0 if the record has none.
-pub(super) fn read_offset(value: &[u8]) -> Result<Committed, WireError> {
+pub(super) fn read_offset(value: &[u8]) -> Result<CommittedOffset, WireError> {
     let mut reader = Reader::new(value);
     let version = reader.i16()?;
     let value = OffsetCommitValue::decode(&mut reader, version)?;
     let tagged = value.unknown_tagged_fields.iter().find(|(tag, _)| *tag == ORDER_TAG);
     let order = tagged.and_then(|(_, bytes)| (*bytes).try_into().ok()).map_or(0, u64::from_be_bytes);
-    Ok(Committed {
+    Ok(CommittedOffset {
         topic_id: value.topic_id,
         offset: value.offset,
         leader_epoch: value.leader_epoch,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::{ClassicGroup, Commit, Group, Groups, Identity, NewOffset, complete_transaction};
+use super::{ClassicGroup, Commit, Group, Groups, MemberIdentity, NewOffset, complete_transaction};
 use crate::cluster::{Coordinated, NewTopic, NodeId, TopicConfig};
 use crate::core::Core;
 use crate::draw::Draw;
@@ -30,7 +30,7 @@ fn partition(core: &Core) -> i32 {
 fn commit(core: &mut Core, producer_id: Option<i64>, partition: i32, offset: i64) -> Result<Vec<ErrorCode>, ErrorCode> {
     let commit = Commit {
         group_id: "g",
-        who: Identity { member_id: "", instance_id: None, generation_id: -1 },
+        who: MemberIdentity { member_id: "", instance_id: None, generation_id: -1 },
         version: 9,
         tells_member_epochs: true,
         retention_ms: None,

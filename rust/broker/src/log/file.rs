@@ -110,7 +110,7 @@ impl SegmentFile {
 
     pub(super) fn read(&self, position: u64, length: usize) -> io::Result<Bytes> {
         let read = |mut file: &File| {
-            // Not `read_exact`: it needs an initialized buffer, and to initialize it takes as long as to read.
+            // `read_exact` would not do: it needs an initialized buffer, and to initialize it takes as long as to read.
             let mut bytes = Vec::with_capacity(length);
             file.seek(SeekFrom::Start(position))?;
             file.take(length as u64).read_to_end(&mut bytes)?;

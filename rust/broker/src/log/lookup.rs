@@ -8,7 +8,7 @@ use super::segment::Segment;
 use super::{Batch, Log};
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct LogPosition {
     pub(crate) timestamp_ms: i64,
     pub(crate) offset: i64,
     pub(crate) leader_epoch: i32,
@@ -19,7 +19,7 @@ impl Log {
     ///
     /// # Errors
     /// KAFKA_STORAGE_ERROR.
-    pub(crate) fn first_at(&self, timestamp_ms: i64) -> Result<Option<Found>, ErrorCode> {
+    pub(crate) fn first_at(&self, timestamp_ms: i64) -> Result<Option<LogPosition>, ErrorCode> {
         let segments = self.segments.iter().filter(|segment| segment.largest_timestamp_ms() >= timestamp_ms);
         for segment in segments {
             let headers = segment
@@ -42,7 +42,7 @@ impl Log {
     ///
     /// # Errors
     /// KAFKA_STORAGE_ERROR.
-    pub(crate) fn largest_timestamp(&self) -> Result<Option<Found>, ErrorCode> {
+    pub(crate) fn largest_timestamp(&self) -> Result<Option<LogPosition>, ErrorCode> {
         let all = self.segments.iter().flat_map(|segment| segment.headers().map(move |header| (segment, header)));
         let all = all.filter(|(_, header)| header.max_timestamp >= 0 && header.last_offset() >= self.start_offset);
         // The first of equal ones counts, but `max_by_key` returns the last.
@@ -53,7 +53,7 @@ impl Log {
         // With LogAppendTime all records of a batch have the same timestamp, and Kafka returns the last one.
         if header.timestamp_type() == TimestampType::LogAppendTime {
             let (offset, leader_epoch) = (header.last_offset(), header.partition_leader_epoch);
-            return Ok(Some(Found { timestamp_ms: largest, offset, leader_epoch }));
+            return Ok(Some(LogPosition { timestamp_ms: largest, offset, leader_epoch }));
         }
         self.first_record(segment, header.base_offset, |record| record.timestamp_ms == largest)
     }
@@ -64,13 +64,13 @@ impl Log {
         segment: &Segment,
         base_offset: i64,
         wanted: impl Fn(&Record<'_>) -> bool,
-    ) -> Result<Option<Found>, ErrorCode> {
+    ) -> Result<Option<LogPosition>, ErrorCode> {
         let batch = self.storage(segment.batch_at(base_offset).transpose())?;
         Ok(batch.and_then(|batch| {
             let payload = decompressed(&batch)?;
             let found = Records::new(&batch.header, &payload).flatten().find(wanted)?;
             let leader_epoch = batch.header.partition_leader_epoch;
-            Some(Found { timestamp_ms: found.timestamp_ms, offset: found.offset, leader_epoch })
+            Some(LogPosition { timestamp_ms: found.timestamp_ms, offset: found.offset, leader_epoch })
         }))
     }
 }

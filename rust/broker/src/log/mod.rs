@@ -1,6 +1,6 @@
 //! The log of a partition.
 //!
-//! It has record batches in segments, and state that is derived from them: log start offset, high watermark, last
+//! A log has record batches in segments, and state that is derived from them: log start offset, high watermark, last
 //! stable offset, producers, aborted transactions, and leader epochs. [`validate`] has the checks that a client's batch
 //! must pass before.
 //!
@@ -10,8 +10,8 @@
 
 mod batch;
 mod cleaner;
+mod compaction_conditions;
 mod data_dir;
-mod dirt;
 mod disk;
 mod epochs;
 mod file;
@@ -32,13 +32,13 @@ use monedula_protocol::records::{BatchHeader, ControlRecordType, Records, contro
 
 pub(crate) use batch::Batch;
 pub(crate) use cleaner::Cleaning;
+pub(crate) use compaction_conditions::CompactionConditions;
 pub(crate) use data_dir::{DataDir, StoredPartition, StoredTopic};
-pub(crate) use dirt::Dirt;
 use disk::Directory;
 pub(crate) use disk::LogState;
 pub(crate) use epochs::Epochs;
 pub(crate) use file::OpenFiles;
-pub(crate) use lookup::Found;
+pub(crate) use lookup::LogPosition;
 pub(crate) use producers::Producers;
 pub(crate) use retention::Retention;
 use segment::Segment;
@@ -199,7 +199,7 @@ impl Log {
         let mut failed = None;
         for segment in &segments {
             for header in segment.headers() {
-                // Of the others the header is enough.
+                // The header of the others is enough.
                 let batch = if header.is_control() { segment.batch_at(header.base_offset) } else { None };
                 match batch.transpose() {
                     Ok(batch) => self.learn(header, batch.as_ref().and_then(marker)),

@@ -27,7 +27,7 @@ pub(super) struct Segment {
 /// A batch and its position.
 #[derive(Debug)]
 struct StoredBatch {
-    /// Without its records if they are in a file.
+    /// The batch, without its records if they are in a file.
     batch: Batch,
     /// The position of its first byte in the segment.
     position: u64,

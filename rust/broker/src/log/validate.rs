@@ -187,7 +187,7 @@ impl Validator {
 fn not_decompressed(error: &CompressionError) -> Refusal {
     match error {
         CompressionError::OutputLimit { .. } => {
-            // Not CORRUPT_MESSAGE, upon which the same batch is sent again.
+            // CORRUPT_MESSAGE would have the same batch sent again.
             let message = format!("{error}; raise this broker's {MAX_DECOMPRESSED_BATCH_BYTES}");
             Refusal { message: Some(message), ..ErrorCode::InvalidRecord.into() }
         }

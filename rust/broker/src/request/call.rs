@@ -24,7 +24,7 @@ impl ConnectionId {
 pub struct Reply {
     /// The connection.
     pub connection: ConnectionId,
-    /// Its action.
+    /// The action of the connection.
     pub action: Action,
 }
 

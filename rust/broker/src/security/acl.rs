@@ -145,9 +145,9 @@ coded! {
 coded! {
     /// The effect of an ACL.
     PermissionType {
-        /// It denies, whatever other ACLs allow.
+        /// The ACL denies, whatever other ACLs allow.
         Deny = 2, "DENY";
-        /// It allows.
+        /// The ACL allows.
         Allow = 3, "ALLOW";
     }
 }

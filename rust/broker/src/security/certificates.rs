@@ -43,13 +43,13 @@ pub(crate) enum Flaw {
     None,
     Expired,
     NotYetValid,
-    /// It names another host.
+    /// The certificate names another host.
     WrongHost,
-    /// Its CA is another one.
+    /// The certificate's CA is another one.
     UnknownCa,
-    /// It is self-signed.
+    /// The certificate is self-signed.
     SelfSigned,
-    /// It is for clients, not for servers.
+    /// The certificate is for clients, not for servers.
     WrongUsage,
 }
 

@@ -114,7 +114,7 @@ impl Session {
 }
 
 /// The length of the session of a client that has just logged in, in milliseconds: as long as its token, and not longer
-/// than `connections.max.reauth.ms` if that is set. `None` for any time.
+/// than `connections.max.reauth.ms` if that is set. `None` if the session has no end.
 pub(crate) fn session_ms(who: &Authenticated, max_reauth_ms: i64, now_ms: i64) -> Option<i64> {
     let of_token = who.expires_at_ms.map(|expires_ms| expires_ms.saturating_sub(now_ms));
     let of_setting = (max_reauth_ms > 0).then_some(max_reauth_ms);

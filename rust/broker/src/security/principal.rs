@@ -37,12 +37,12 @@ impl Principal {
         }
     }
 
-    /// Its type, the part before the first colon.
+    /// The type, the part before the first colon.
     pub fn kind(&self) -> &str {
         self.0.split_once(':').map_or("", |(kind, _)| kind)
     }
 
-    /// Its name, the part after the first colon.
+    /// The name, the part after the first colon.
     pub fn name(&self) -> &str {
         self.0.split_once(':').map_or("", |(_, name)| name)
     }

@@ -66,7 +66,7 @@ pub(super) async fn serve(
     let max_idle = max_idle(&shared);
     let (max_bytes, may_grow) = (shared.with(|core, _| core.max_frame_bytes(id)), protocol.has_sasl());
     let mut connection = Connection {
-        // Its drop notifies the core of the end of the connection, also when the task is dropped with the broker.
+        // Notifies the core of the connection's end when it is dropped, also with the task when the broker is dropped.
         registered: Registered { shared, id },
         replies,
         buffer: BytesMut::new(),

@@ -52,7 +52,7 @@ pub(super) enum Entrance {
     Plain,
     /// With a TLS handshake.
     Tls(TlsAcceptor),
-    /// It never does: nothing is read or written. A fault.
+    /// The node answers nothing: it neither reads nor writes. A fault.
     Silent,
 }
 
@@ -130,7 +130,7 @@ impl Shared {
         let replies = self.0.replies.borrow();
         for reply in core.drain() {
             if let Some(sender) = replies.get(&reply.connection) {
-                // It fails if the connection is closing, which then needs no reply.
+                // Sending fails if the connection is closing, which then needs no reply.
                 let _ = sender.send(reply.action);
             }
         }

@@ -1,8 +1,8 @@
 //! A token endpoint (OAuth 2.0, RFC 6749, client credentials): clients get a token of the broker's own for the name and
 //! password of one of its users, as they would from an identity provider.
 //!
-//! It listens on loopback, over TLS with the broker's certificate if the broker has TLS. It answers one request for
-//! each connection. It is no HTTP server beyond that: no chunked bodies, no keeping alive.
+//! The endpoint listens on loopback, over TLS with the broker's certificate if the broker has TLS. It answers one
+//! request for each connection. It is no HTTP server beyond that: no chunked bodies, no keeping alive.
 
 use std::collections::BTreeMap;
 use std::io;

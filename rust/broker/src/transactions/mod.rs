@@ -41,7 +41,7 @@ pub(crate) struct Transactions {
 #[derive(Debug)]
 struct Entry {
     transaction: Transaction,
-    /// Its entry in [`Transactions::due`].
+    /// The entry in [`Transactions::due`].
     due_ms: Option<i64>,
     /// True once the log has that its markers are refused: they are tried again every [`MARKER_RETRY_MS`].
     fenced_is_logged: bool,

@@ -19,9 +19,9 @@ use crate::net::network::NodeId;
 /// A broker of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its node id.
+    /// The node id.
     pub id: i32,
-    /// Its address and rack.
+    /// The address and rack.
     pub broker: Broker,
 }
 

@@ -26,7 +26,7 @@ const GROUP: i8 = 32;
 pub struct ConfigResource {
     /// Kafka's number of the resource type.
     pub kind: i8,
-    /// Its name; for a broker its id, or empty for the defaults of all brokers.
+    /// The name; for a broker its id, or empty for the defaults of all brokers.
     pub name: String,
 }
 
@@ -35,7 +35,7 @@ pub struct ConfigResource {
 pub struct ConfigEntry {
     /// The name of the config.
     pub name: String,
-    /// Its value; `None` if it is sensitive.
+    /// The value; `None` if it is sensitive.
     pub value: Option<String>,
     /// Kafka's number of the source of the value.
     pub source: i8,
@@ -54,9 +54,9 @@ pub struct ConfigEntry {
 /// One of the configs that a value may be taken from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigSynonym {
-    /// Its name, which may differ from the config's.
+    /// The name, which may differ from the config's.
     pub name: String,
-    /// Its value; `None` if it is sensitive.
+    /// The value; `None` if it is sensitive.
     pub value: Option<String>,
     /// Kafka's number of its source.
     pub source: i8,

@@ -24,18 +24,18 @@ use crate::net::network::NodeId;
 /// A principal, such as `User:anna`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Principal {
-    /// Its type, `User` unless the brokers have a principal builder of their own.
+    /// The type, `User` unless the brokers have a principal builder of their own.
     pub kind: String,
-    /// Its name.
+    /// The name.
     pub name: String,
 }
 
 /// A delegation token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DelegationToken {
-    /// Its id, which is the user name of a login with the token.
+    /// The id, which is the user name of a login with the token.
     pub token_id: String,
-    /// Its HMAC; in base64 it is the password of a login with the token.
+    /// The HMAC; in base64 it is the password of a login with the token.
     pub hmac: Secret,
     /// Owner of the token's rights.
     pub owner: Principal,

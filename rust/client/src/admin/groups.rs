@@ -59,7 +59,7 @@ pub struct ListedGroups {
 /// The description of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupDescription {
-    /// Its state, such as `Stable`.
+    /// The state, such as `Stable`.
     pub state: String,
     /// `classic` or `consumer`.
     pub kind: &'static str,
@@ -67,11 +67,11 @@ pub struct GroupDescription {
     pub protocol_type: String,
     /// The group's assignor; empty if it has none.
     pub assignor: String,
-    /// Its coordinator.
+    /// The coordinator.
     pub coordinator: Option<Node>,
     /// The group epoch, under KIP-848.
     pub epoch: Option<i32>,
-    /// Its members.
+    /// The members.
     pub members: Vec<MemberDescription>,
 }
 

@@ -22,7 +22,7 @@ use crate::offsets::UNKNOWN_TO_SOME;
 /// A log directory of a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogDir {
-    /// Its path.
+    /// The path.
     pub path: String,
     /// The error if the directory cannot be read.
     pub error: Option<ErrorCode>,
@@ -82,7 +82,7 @@ impl Admin {
     /// Moves replicas to other log directories of their brokers: the path for each. Does not wait for the end of the
     /// moves.
     ///
-    /// For a replica that its broker does not have, the broker keeps the directory for when the replica is created, and
+    /// A broker that does not have the replica keeps the directory for when it is created, and
     /// refuses with `REPLICA_NOT_AVAILABLE`.
     pub fn alter_replica_log_dirs(
         &self,

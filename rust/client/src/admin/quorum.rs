@@ -19,7 +19,7 @@ const METADATA_TOPIC: &str = "__cluster_metadata";
 pub struct QuorumDescription {
     /// The id of the active controller.
     pub leader: Option<i32>,
-    /// Its epoch.
+    /// The epoch.
     pub leader_epoch: i32,
     /// The high watermark of the metadata log.
     pub high_watermark: i64,
@@ -34,11 +34,11 @@ pub struct QuorumDescription {
 /// A replica of the metadata log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuorumReplica {
-    /// Its node id.
+    /// The node id.
     pub id: i32,
     /// The id of its log directory, from Kafka 3.9 on.
     pub directory_id: Option<String>,
-    /// Its log end offset, if it is known.
+    /// The log end offset, if it is known.
     pub log_end_offset: Option<i64>,
     /// Time of its last fetch, in milliseconds since 1970; `None` for the leader, or if it is not known.
     pub last_fetch_timestamp: Option<i64>,
@@ -49,7 +49,7 @@ pub struct QuorumReplica {
 /// A controller and its endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuorumController {
-    /// Its node id.
+    /// The node id.
     pub id: i32,
     /// Listener, host and port of each endpoint.
     pub endpoints: Vec<(String, String, u16)>,

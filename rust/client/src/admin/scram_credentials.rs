@@ -117,7 +117,7 @@ fn salted(alterations: Vec<(UserMechanism, ScramAlteration)>) -> Result<Changes,
             ScramAlteration::Delete => Salted::Delete,
             ScramAlteration::Upsert { iterations, salt, password } => {
                 let salted_password = salted_password(mechanism, iterations, &salt, &password)?;
-                // At most a million, as checked.
+                // Iterations are at most a million, as checked.
                 Salted::Upsert { iterations: iterations as i32, salt, salted_password }
             }
         };
@@ -154,7 +154,7 @@ impl Describe {
     ) -> Result<Result<Answers<String, Vec<ScramCredentialInfo>>, Refusal>, Failure> {
         let name = |name| UserName { name, ..Default::default() };
         let build = |_| DescribeUserScramCredentialsRequest {
-            // Not null for all users: a broker (4.4 too) that denies such a request does not answer it.
+            // Users are named, and not null for all: a broker (4.4 too) that denies such a request does not answer it.
             users: Some(users.iter().map(String::as_str).map(name).collect()),
             ..Default::default()
         };

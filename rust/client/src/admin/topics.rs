@@ -23,7 +23,7 @@ use crate::net::network::NodeId;
 /// A topic to create.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NewTopic {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The number of partitions; `None` for the broker's default, or if there are assignments.
     pub partitions: Option<i32>,
@@ -38,13 +38,13 @@ pub struct NewTopic {
 /// The result of creating a topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreatedTopic {
-    /// Its topic id in Kafka's text form.
+    /// The topic id in Kafka's text form.
     pub topic_id: Option<String>,
     /// The number of partitions.
     pub partitions: Option<i32>,
     /// The number of replicas of each partition.
     pub replication_factor: Option<i16>,
-    /// Its configs; `None` for a sensitive value.
+    /// The configs; `None` for a sensitive value.
     pub configs: Vec<(String, Option<String>)>,
 }
 
@@ -62,18 +62,18 @@ pub struct NewPartitions {
 /// The description of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicDescription {
-    /// Its topic id in Kafka's text form.
+    /// The topic id in Kafka's text form.
     pub topic_id: Option<String>,
     /// True if it is internal to Kafka, such as `__consumer_offsets`.
     pub internal: bool,
-    /// Its partitions, by number.
+    /// The partitions, by number.
     pub partitions: Vec<PartitionDescription>,
 }
 
 /// The description of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionDescription {
-    /// Its number.
+    /// The number.
     pub partition: i32,
     /// The node id of the leader; `None` if there is none.
     pub leader: Option<i32>,

@@ -3,7 +3,7 @@
 use monedula_engine::group::classic::TimingProblem;
 
 use super::{ClientConfig, ConfigError, GroupProtocol};
-use crate::config_values::Values;
+use crate::config_values::ConfigValues;
 
 /// Bytes that a response needs beside its records, at least (the same allowance as librdkafka's).
 const AROUND_RECORDS_BYTES: usize = 512;
@@ -82,7 +82,7 @@ impl ClientConfig {
 
     /// Warns of settings without effect under the group's protocol. They are no errors, since
     /// people share settings among clients.
-    pub(super) fn warn_of_other_protocol(&mut self, values: &Values) {
+    pub(super) fn warn_of_other_protocol(&mut self, values: &ConfigValues) {
         let (protocol, settings) = match self.group_protocol {
             GroupProtocol::Consumer => ("consumer", &CLASSIC_ONLY[..]),
             GroupProtocol::Classic => ("classic", &CONSUMER_ONLY[..]),

@@ -86,7 +86,7 @@ pub(super) const KEYS: &[Key] = &[
     key("schema.registry.retries.max.wait.ms", int(0, DAY_MS), "20000", "what that is doubled up to, ms"),
 ];
 
-/// Of producers, which register schemas.
+/// Settings of producers, which register schemas.
 pub(super) const WRITING: &[Key] = &[
     flag(
         "auto.register.schemas",

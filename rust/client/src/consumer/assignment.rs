@@ -53,9 +53,9 @@ impl Consumer {
         for (partition, position, end) in partitions {
             match position {
                 Position::At(start) => {
-                    let span = self.buffer.assignment().add(&partition, end);
-                    self.buffer.assignment().aim(&partition, span, start);
-                    known.push((partition, span, start, end));
+                    let reading_id = self.buffer.assignment().add(&partition, end);
+                    self.buffer.assignment().aim(&partition, reading_id, start);
+                    known.push((partition, reading_id, start, end));
                 }
                 Position::Committed => {
                     waiting.push((partition.clone(), self.buffer.assignment().add_waiting(&partition, end)));
@@ -135,7 +135,7 @@ impl Consumer {
                 .buffer
                 .assignment()
                 .wait_for_start(partition)
-                .map(|span| self.starts.look_up(vec![(partition.clone(), span)])),
+                .map(|reading_id| self.starts.look_up(vec![(partition.clone(), reading_id)])),
         };
         sought.ok_or_else(|| self.not_assigned(partition))
     }

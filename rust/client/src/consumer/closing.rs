@@ -65,7 +65,7 @@ impl Drop for Consumer {
         let tasks = self.take_tasks();
         let (closed, buffer, network) = (self.closed.clone(), self.buffer.clone(), self.base.network.clone());
         let leaving = self.runtime.spawn(async move {
-            // Not by a thread that waits: the system may have none.
+            // A task waits, and not a thread: the system may have none.
             while matches!(buffer.leaving(Instant::now()), Leaving::Waiting) && Instant::now() < until {
                 tokio::time::sleep(LEAVING_SLICE).await;
             }

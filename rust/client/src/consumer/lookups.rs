@@ -11,7 +11,7 @@ use monedula_engine::cluster::Cluster;
 use monedula_engine::group::CommitOffset;
 use tokio::sync::watch;
 
-use super::{Commits, Committed, Consumer, Found, Partitions};
+use super::{Commits, CommittedOffsets, Consumer, FoundOffset, Partitions};
 use crate::error::ClientError;
 use crate::offsets::{EARLIEST, LATEST, MAX_TIMESTAMP, Offsets, Question};
 
@@ -99,7 +99,7 @@ impl Consumer {
         group: String,
         partitions: Option<Partitions>,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Committed, ClientError>> + Send + use<> {
+    ) -> impl Future<Output = Result<CommittedOffsets, ClientError>> + Send + use<> {
         let (coordinators, closed) = (self.base.coordinators.clone(), self.closed.subscribe());
         async move { unless_closed(closed, coordinators.committed(group, partitions, timeout)).await }
     }
@@ -118,6 +118,9 @@ async fn unless_closed<T>(
 }
 
 /// The outcome of an offset lookup: `None` where no record is that young.
-pub trait OffsetLookup: Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send {}
+pub trait OffsetLookup:
+    Future<Output = Result<BTreeMap<TopicPartition, Option<FoundOffset>>, ClientError>> + Send
+{
+}
 
-impl<T: Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send> OffsetLookup for T {}
+impl<T: Future<Output = Result<BTreeMap<TopicPartition, Option<FoundOffset>>, ClientError>> + Send> OffsetLookup for T {}

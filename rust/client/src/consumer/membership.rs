@@ -117,7 +117,8 @@ impl Consumer {
     /// was handed before is finished. A callback is to be run by the caller, and ended by [`Self::called_back`].
     ///
     /// # Errors
-    /// Of single partitions and of the membership, once each; of the whole client, and fatal ones, on every call.
+    /// Errors of single partitions and of the membership, once each; of the whole client, and fatal ones, on every
+    /// call.
     pub fn next(&self, want: &BatchLimits, until: Instant, holder: Holder) -> Result<Polled, ClientError> {
         if self.reads_nothing() {
             return Err(ClientError::Argument(
@@ -150,7 +151,7 @@ impl Consumer {
     /// A batch is finished, whichever holder has it; the next commit has it.
     ///
     /// # Errors
-    /// If it is another consumer's, without a `group.id`, or if the consumer is closed.
+    /// A batch of another consumer; no `group.id`; a consumer that is closed.
     pub fn finish(&self, batch: &HandedBatch) -> Result<(), ClientError> {
         self.refuse_without_group()?;
         self.check_own(batch)?;
@@ -432,7 +433,7 @@ impl Consumer {
     /// # Errors
     /// If the consumer is closed.
     pub fn start_close(&self, timeout: Duration) -> Result<(), ClientError> {
-        // It counts as subscribed until it is closed: calls that wait get that error, and no other.
+        // The consumer counts as subscribed until it is closed: calls that wait get that error, and no other.
         match self.group.get() {
             Some(group) if !self.closing.swap(true, Ordering::AcqRel) => group.close(timeout),
             _ => Ok(()),

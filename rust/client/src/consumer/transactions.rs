@@ -55,7 +55,7 @@ impl Consumer {
     /// Identity of this member, as a transaction names it.
     ///
     /// # Errors
-    /// Without a `group.id`, and while the consumer is no member of the group it subscribes in.
+    /// No `group.id`; a consumer that is no member of the group it subscribes in.
     pub fn group_metadata(&self) -> Result<GroupMetadata, ClientError> {
         let Some(group) = self.group.get().filter(|_| self.is_subscribed()) else { return self.nobody() };
         let metadata = Group::metadata(group);
@@ -76,8 +76,8 @@ impl Consumer {
     /// The offsets to commit in a transaction, of what [`Self::commit`] takes.
     ///
     /// # Errors
-    /// Without a `group.id`, with `enable.auto.commit`, for a holder that never asked for records while others hold
-    /// some, and where the transaction can only be aborted.
+    /// No `group.id`; `enable.auto.commit`; a holder that never asked for records while others hold some; a transaction
+    /// that can only be aborted.
     pub fn take_offsets(&self, what: CommitWhat) -> Result<TransactionOffsets, ClientError> {
         if self.is_closed() {
             return Err(ClientError::Closed);
@@ -126,7 +126,7 @@ impl Consumer {
     /// Reads again what was handed out and is not committed: after a transaction that was aborted.
     ///
     /// # Errors
-    /// Without a `group.id`, or if the consumer is closed.
+    /// No `group.id`; a consumer that is closed.
     pub fn rewind(&self) -> Result<(), ClientError> {
         if self.is_closed() {
             return Err(ClientError::Closed);

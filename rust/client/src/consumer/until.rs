@@ -24,9 +24,9 @@ const PATIENT_INTERVALS: u32 = 2;
 /// Target of a loop that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// To the end of the log; under read_committed to the last stable offset.
+    /// The end of the log; under read_committed the last stable offset.
     Latest,
-    /// To the first record whose timestamp, in ms, is not earlier; to the end of the log if there is none.
+    /// The first record whose timestamp, in ms, is not earlier; the end of the log if there is none.
     Timestamp(i64),
 }
 

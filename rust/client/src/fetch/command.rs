@@ -5,11 +5,11 @@ use std::sync::Arc;
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
 
-/// A command for the driver. Spans come from the fetch buffer, which is changed before the command is sent.
+/// A command for the driver. Ids of readings come from the fetch buffer, which is changed before the command is sent.
 #[derive(Clone, Debug)]
 pub(crate) enum FetchCommand {
     Assign {
-        /// With the span, where to start, and the exclusive end of a bounded read.
+        /// Each with the id of its reading, where to start, and the exclusive end of a bounded read.
         partitions: Vec<(TopicPartition, u64, Start, Option<i64>)>,
         /// True if a group assigned them: it revokes them once their topic is gone.
         is_owned: bool,
@@ -25,7 +25,7 @@ pub(crate) enum FetchCommand {
     },
     Seek {
         partition: TopicPartition,
-        span: u64,
+        reading_id: u64,
         start: Start,
     },
     /// All partitions of a topic that was assigned as a whole, before they were known.
@@ -40,7 +40,7 @@ pub(crate) enum FetchCommand {
     /// The records at `offset` cannot be decoded.
     Unreadable {
         partition: TopicPartition,
-        span: u64,
+        reading_id: u64,
         offset: i64,
     },
 }
@@ -48,9 +48,9 @@ pub(crate) enum FetchCommand {
 /// Start of a partition that is assigned by hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// At this start.
+    /// This start.
     At(Start),
-    /// At the offset that the group of `group.id` has committed; where it has none, as `auto.offset.reset` says.
+    /// The offset that the group of `group.id` has committed; where it has none, what `auto.offset.reset` says.
     Committed,
 }
 

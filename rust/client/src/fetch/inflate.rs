@@ -1,7 +1,7 @@
 //! Decompression ahead of the reader, on threads of its own, in parallel across partitions and batches.
 //!
-//! It is an optimisation and nothing waits for it to begin: a segment that no thread has taken yet is decompressed by
-//! the reader itself, batch by batch, while walking.
+//! Decompressing ahead is an optimisation, and nothing waits for it to begin: a segment that no thread has taken yet is
+//! decompressed by the reader itself, batch by batch, while walking.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -230,7 +230,7 @@ impl Shared {
                 return Some((segment, charge));
             }
             drop(segment);
-            // There is no room until the reader has walked something, and nobody notifies these threads of freed
+            // Room comes only when the reader has walked something, and nobody notifies these threads of freed
             // budget. One thread looks, less and less often: sixty-four that looked every 2 ms took a third of a core
             // while nobody polled.
             if queue.is_watched {

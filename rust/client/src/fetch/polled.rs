@@ -23,9 +23,9 @@ pub struct PendingCallback {
 pub struct HandedBatch {
     /// The rows.
     pub columns: ColumnBatch,
-    /// Its id; 0 if it has no rows.
+    /// The batch's id; 0 if it has no rows.
     pub id: BatchId,
-    /// The place after it in each of its partitions, with the partition's span.
+    /// The place after the batch in each of its partitions, with the id of the partition's reading.
     pub places: Vec<(TopicPartition, u64, OffsetAndEpoch)>,
 }
 
@@ -45,7 +45,7 @@ pub enum Polled {
 pub enum Leaving {
     /// A callback is to be run.
     Callback(PendingCallback),
-    /// Not done yet.
+    /// Leaving is not done yet.
     Waiting,
     /// Nothing is owned any more, and the group is left, or its time is up.
     Done,

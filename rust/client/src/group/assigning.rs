@@ -23,7 +23,7 @@ use crate::tasks::caught;
 type Members = Vec<(String, Option<String>, Vec<u8>)>;
 
 /// A computed assignment with the metadata that it was computed from.
-pub(super) struct Led {
+pub(super) struct LeaderAssignment {
     pub(super) assigned: Assignments,
     /// All topics that members of the group subscribe to.
     pub(super) topics: BTreeSet<Arc<str>>,
@@ -59,7 +59,7 @@ async fn compute(
     log: Log,
     members: Members,
     timeout: Duration,
-) -> Result<Led, AssignError> {
+) -> Result<LeaderAssignment, AssignError> {
     let name = assignor.name().to_owned();
     let names = subscribed_topics(&members)?;
     let cluster = match names.is_empty() {
@@ -88,7 +88,7 @@ async fn compute(
         NotRun::NoThread(_) => AssignError::NoThread { assignor: name.clone(), reason: error.to_string() },
         NotRun::Ended(reason) => failed(&name, reason),
     })??;
-    Ok(Led { assigned: (assignments, counts), topics: names, cluster })
+    Ok(LeaderAssignment { assigned: (assignments, counts), topics: names, cluster })
 }
 
 /// The answer of one broker, completed by what this member knows: the broker may not know a new topic yet that another

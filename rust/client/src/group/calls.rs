@@ -7,8 +7,8 @@ use monedula_engine::group::{Call, CallError, CallId, ConnectionPurpose, GroupRe
 use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::oneshot;
 
+use super::request_order::Turn;
 use super::task::{Event, Task};
-use super::turns::Turn;
 use crate::error::RequestError;
 use crate::net::network::{Awaited, Network, NodeId, Purpose};
 use crate::tasks::caught;
@@ -20,8 +20,8 @@ impl Task {
             (self.parts.base.network.clone(), self.parts.base.coordinators.clone(), self.events.clone());
         let (cancel, cancelled) = oneshot::channel();
         self.calls.insert(id, cancel);
-        // Before the task is spawned, for tasks begin in any order.
-        let turn = self.turns.next(target, call.purpose());
+        // The turn is taken before the task is spawned, for tasks begin in any order.
+        let turn = self.request_order.next(target, call.purpose());
         tokio::spawn(async move {
             let outcome = ask_until(cancelled, network, target, call, turn).await;
             // The coordinator may be a broker that the metadata does not contain yet.

@@ -8,7 +8,7 @@ use monedula_columns::BufferPool;
 use monedula_engine::cluster::Broker;
 use tokio::net::TcpListener;
 
-use super::super::turns::Turns;
+use super::super::request_order::RequestOrder;
 use super::*;
 use crate::config::ClientConfig;
 use crate::log::Log;
@@ -32,7 +32,7 @@ fn beat(
     let (cancel, cancelled) = oneshot::channel();
     let call = Call::Heartbeat { group_id: "g".into(), member_id: "m".into(), instance_id: None, generation: 1 };
     let target = Target::Coordinator { node_id };
-    let turn = Turns::default().next(target, call.purpose());
+    let turn = RequestOrder::default().next(target, call.purpose());
     let asked = ask_until(cancelled, network.clone(), target, call, turn);
     (cancel, tokio::spawn(asked))
 }

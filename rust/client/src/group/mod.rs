@@ -1,19 +1,20 @@
 //! Membership of a consumer group: the task that drives a [`monedula_engine::group::Member`], and the user's types.
 //!
 //! The member is a state machine without I/O; the task executes its outputs. It sends requests (`calls`, in the order
-//! of `turns`), computes the assignment while the member is the leader (`assigning`), resolves a subscription to topics
-//! (`subscription`) and to topic ids (`topics`). It sets in the [`crate::fetch::buffer`], whose ledger has the finished
-//! rows, which partitions may be handed out and until when, and queues callbacks there.
+//! of `request_order`), computes the assignment while the member is the leader (`assigning`), resolves a subscription
+//! to topics (`subscription`) and to topic ids (`topic_ids`). It sets in the [`crate::fetch::buffer`], whose ledger has
+//! the finished rows, which partitions may be handed out and until when, and queues callbacks there.
 
 mod assigning;
 mod calls;
 mod commits;
 pub(crate) mod handle;
+mod request_order;
+mod server_pattern;
 mod status;
 pub(crate) mod subscription;
 mod task;
-mod topics;
-mod turns;
+mod topic_ids;
 mod unknown_topics;
 
 use std::collections::{BTreeMap, BTreeSet};

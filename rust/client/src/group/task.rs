@@ -14,11 +14,11 @@ use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::{mpsc, oneshot};
 
-use super::assigning::Led;
+use super::assigning::LeaderAssignment;
 use super::commits::PendingCommits;
 use super::handle::{GroupCommand, MembershipParts, Shared};
+use super::request_order::RequestOrder;
 use super::subscription::{CompiledSubscription, topic_infos};
-use super::turns::Turns;
 use super::{Listens, PendingCallback};
 use crate::coordinator::fault;
 use crate::error::ClientError;
@@ -42,7 +42,7 @@ pub(super) enum Event {
     },
     Assigned {
         ticket: Ticket,
-        outcome: Result<Box<Led>, AssignError>,
+        outcome: Result<Box<LeaderAssignment>, AssignError>,
     },
     /// A subscribed topic does not exist; one with nearly the same name does, or none.
     Unknown {
@@ -59,7 +59,7 @@ pub(super) struct Task {
     pub(super) commits: PendingCommits,
     /// The member's calls in flight, by which each can be cancelled.
     pub(super) calls: BTreeMap<CallId, oneshot::Sender<()>>,
-    pub(super) turns: Turns,
+    pub(super) request_order: RequestOrder,
     inbox: mpsc::UnboundedReceiver<Event>,
     pub(super) subscription: Option<CompiledSubscription>,
     listens: Listens,
@@ -97,7 +97,7 @@ impl Task {
             inbox,
             commits: PendingCommits::default(),
             calls: BTreeMap::new(),
-            turns: Turns::default(),
+            request_order: RequestOrder::default(),
             subscription: None,
             listens: Listens::default(),
             is_subscription_given: false,

@@ -45,7 +45,7 @@ kinds! {
     THROTTLED: "connection" "throttled" Info limited;
     /// A response is larger than `receive.message.max.bytes`.
     RESPONSE_TOO_LARGE: "connection" "response_too_large" Warning limited;
-    /// There is no memory for a response.
+    /// A response for which there is no memory.
     NO_MEMORY: "connection" "no_memory" Warning limited;
 
     /// A SASL login succeeded.

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::{Event, Fields};
 
-/// Repetitions are told of once in this time.
+/// Interval in which repeats of an event are logged once.
 pub(super) const WINDOW: Duration = Duration::from_secs(10);
 
-/// Of more different events than this, each is passed on.
+/// Number of different events of which repeats are counted; of more, each is passed on.
 const MOST: usize = 1000;
 
 #[derive(Debug)]

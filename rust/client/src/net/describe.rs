@@ -10,7 +10,7 @@ use monedula_protocol::types::Uuid;
 
 use super::metadata::{Metadata, MetadataTopics};
 use crate::error::{ClientError, RequestError};
-use crate::net::network::{InTurn, NodeId};
+use crate::net::network::{NodeFallback, NodeId};
 use crate::run_time::{self, RunInstant};
 
 impl Metadata {
@@ -59,7 +59,7 @@ impl Metadata {
         let (began, mut jitter) = (RunInstant::now(), Jitter::new(self.started.elapsed().as_nanos() as u64));
         for attempt in 0.. {
             let timeout = self.config.request_timeout;
-            let mut nodes = InTurn::new(self.network.candidates());
+            let mut nodes = NodeFallback::new(self.network.candidates());
             let ask = |node| async move {
                 let described = run_time::timeout(timeout, self.describe_from(node, topics)).await;
                 described.unwrap_or_else(|| Err(self.network.gave_up(node, timeout)))

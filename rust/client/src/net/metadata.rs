@@ -21,7 +21,7 @@ use crate::lock::lock;
 use crate::log::{Entry, Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::connection::Frame;
-use crate::net::network::{InTurn, Network, NodeId, Purpose};
+use crate::net::network::{Network, NodeFallback, NodeId, Purpose};
 use crate::run_time::{self, RunInstant};
 use crate::tasks::caught;
 
@@ -328,7 +328,7 @@ impl Metadata {
     /// brokers are forgotten amid the attempt, and it goes on with the bootstrap's (KIP-1102).
     async fn refresh(&self, unanswered_since: &mut RunInstant) -> Result<(), RequestError> {
         let mut last = RequestError::UnknownNode(-1);
-        let mut nodes = InTurn::new(self.network.candidates());
+        let mut nodes = NodeFallback::new(self.network.candidates());
         loop {
             let since = *unanswered_since;
             let ask = |node| async move {

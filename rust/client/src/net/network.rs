@@ -1,8 +1,8 @@
 //! Connections to the cluster's nodes: made on demand, with backoff, kept while used.
 
 mod handshake;
-mod in_turn;
 mod link;
+mod node_fallback;
 mod probe;
 mod setup;
 mod slot;
@@ -23,9 +23,9 @@ use tokio::sync::watch;
 
 use self::handshake::Features;
 pub(crate) use self::handshake::Offered;
-pub(crate) use self::in_turn::InTurn;
 pub(crate) use self::link::Awaited;
 use self::link::Link;
+pub(crate) use self::node_fallback::NodeFallback;
 use self::slot::SharedConnectionSlot;
 pub(crate) use self::trouble::{Owed, joined};
 use crate::config::ClientConfig;
@@ -66,7 +66,7 @@ pub(crate) enum Purpose {
 
 /// Offer of an API by the brokers that connections stand to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ApiSupport {
     Offers(NodeId),
     Lacks,
     Nothing,
@@ -299,22 +299,22 @@ impl Network {
     }
 
     /// A connected broker that offers an API: `preferred` if it does.
-    pub(crate) fn standing(&self, api: ApiKey, preferred: NodeId) -> Standing {
+    pub(crate) fn api_support(&self, api: ApiKey, preferred: NodeId) -> ApiSupport {
         let slots = lock(&self.slots);
-        let mut standing = Standing::Nothing;
+        let mut api_support = ApiSupport::Nothing;
         for (&(node, _), slot) in slots.iter().filter(|((_, purpose), _)| *purpose == Purpose::Control) {
             let Ok(slot) = slot.try_lock() else { continue };
             let Some(link) = slot.link.as_ref().filter(|link| !link.connection.is_closed()) else { continue };
             if link.offered.contains_key(&api.code()) {
-                standing = Standing::Offers(node);
+                api_support = ApiSupport::Offers(node);
                 if node == preferred {
                     break;
                 }
-            } else if standing == Standing::Nothing {
-                standing = Standing::Lacks;
+            } else if api_support == ApiSupport::Nothing {
+                api_support = ApiSupport::Lacks;
             }
         }
-        standing
+        api_support
     }
 
     /// Closes every connection, also those with requests in flight, and makes no other: a task that waits for its next

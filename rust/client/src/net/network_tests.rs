@@ -79,7 +79,7 @@ async fn requests_go_out_by_broker_id_and_their_answers_are_taken_as_they_come()
         let encode = |version, id, client_id: &str| {
             frame::encode_request(&MetadataRequest::default(), version, id, Some(client_id))
         };
-        // It comes back though node 2 answers nothing.
+        // An answer of one node comes back though node 2 answers nothing.
         let api = (ApiKey::Metadata, versions());
         let sent = network
             .send(NodeId::Broker(node), Purpose::Control, api, true, Duration::ZERO, encode)

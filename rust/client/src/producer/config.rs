@@ -8,7 +8,7 @@ use monedula_protocol::compression::Compression;
 
 use crate::config::{ClientConfig, ConfigError, propagation};
 use crate::config_keys::Role;
-use crate::config_values::Values;
+use crate::config_values::ConfigValues;
 
 /// Typed settings of a producer; see [`crate::KEYS`] for their meanings.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl ProducerConfig {
     /// # Errors
     /// As [`ClientConfig::parse`], and if settings contradict each other.
     pub fn parse<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, ConfigError> {
-        let values = Values::collect(given, Role::Producer)?;
+        let values = ConfigValues::collect(given, Role::Producer)?;
         let mut client = ClientConfig::of(&values)?;
         client.propagation = propagation(&values, PROPAGATION);
         let codec = values.text("compression.type");
@@ -85,7 +85,7 @@ impl ProducerConfig {
 
     /// Idempotence is on by default. Settings that exclude it turn it off, or are an error if it was requested
     /// explicitly.
-    fn settle_idempotence(&mut self, values: &Values) -> Result<(), ConfigError> {
+    fn settle_idempotence(&mut self, values: &ConfigValues) -> Result<(), ConfigError> {
         let wanted = values.is_given("enable.idempotence") || self.transactional_id.is_some();
         let (acks, in_flight) = (values.text("acks"), self.max_in_flight);
         let obstacles = [
@@ -128,7 +128,7 @@ impl ProducerConfig {
         }
     }
 
-    fn check(&self, values: &Values) -> Result<(), ConfigError> {
+    fn check(&self, values: &ConfigValues) -> Result<(), ConfigError> {
         let (delivery, linger) = (self.delivery_timeout.as_millis(), self.linger.as_millis());
         let request = self.client.request_timeout.as_millis();
         let contradictions = [
@@ -166,7 +166,7 @@ impl ProducerConfig {
     }
 
     /// Warns of settings that are valid, but likely not intended (req S107).
-    fn warn(&mut self, values: &Values) {
+    fn warn(&mut self, values: &ConfigValues) {
         if !self.idempotent && self.max_in_flight > 1 && self.retries > 0 && self.acks != Acks::None {
             self.warnings.push(format!(
                 "retries={} with max.in.flight.requests.per.connection={} and without idempotence: a repetition may \
@@ -214,7 +214,7 @@ const MIN_REQUEST_BYTES: usize = 1 << 20;
 
 /// A delivery takes at least the linger and one request. Of the two timeouts, one that was not set makes room for the
 /// other.
-fn delivery_timeout(values: &Values, client: &mut ClientConfig) -> Duration {
+fn delivery_timeout(values: &ConfigValues, client: &mut ClientConfig) -> Duration {
     let (delivery, linger) = (values.millis("delivery.timeout.ms"), values.millis("linger.ms"));
     if !values.is_given("delivery.timeout.ms") {
         return delivery.max(linger + client.request_timeout);
@@ -226,13 +226,13 @@ fn delivery_timeout(values: &Values, client: &mut ClientConfig) -> Duration {
 }
 
 /// A record larger than `buffer.memory` would never fit, so a default of `max.request.size` is lowered to it.
-fn max_record_bytes(values: &Values) -> usize {
+fn max_record_bytes(values: &ConfigValues) -> usize {
     let (limit, memory) = (values.int("max.request.size"), values.int("buffer.memory"));
     let limit = if values.is_given("max.request.size") { limit } else { limit.min(memory) };
     limit as usize
 }
 
-fn level(values: &Values, codec: Compression) -> Result<Option<i32>, ConfigError> {
+fn level(values: &ConfigValues, codec: Compression) -> Result<Option<i32>, ConfigError> {
     let general = Some(values.int("compression.level") as i32).filter(|&level| level != -1);
     let (key, range, own) = match codec {
         Compression::Gzip => ("compression.gzip.level", 1..=9, values.int("compression.gzip.level") as i32),

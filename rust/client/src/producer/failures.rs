@@ -13,12 +13,12 @@ use crate::log::{Log, kinds};
 #[derive(Debug, Default)]
 pub struct Failures {
     /// Failures by error, in the order of the first of each.
-    unseen: Mutex<Vec<Unseen>>,
+    unseen: Mutex<Vec<UnretrievedFailure>>,
 }
 
 /// Records that failed of the same, and that nobody has seen.
 #[derive(Debug)]
-struct Unseen {
+struct UnretrievedFailure {
     text: String,
     /// `None` if they failed before this crate was given them.
     error: Option<ClientError>,
@@ -26,7 +26,7 @@ struct Unseen {
     records: i64,
 }
 
-impl Unseen {
+impl UnretrievedFailure {
     fn add(&mut self, records: i64, error: Option<&ClientError>) {
         self.records += records;
         self.error = self.error.take().or_else(|| error.cloned());
@@ -56,7 +56,7 @@ impl Failures {
         let mut unseen = lock(&self.unseen);
         match place(&unseen, &text) {
             Some(place) => unseen[place].add(records, error),
-            None => unseen.push(Unseen { text, error: error.cloned(), records }),
+            None => unseen.push(UnretrievedFailure { text, error: error.cloned(), records }),
         }
         unseen.retain(|unseen| unseen.records != 0);
     }
@@ -93,7 +93,7 @@ impl Failures {
     }
 }
 
-fn place(unseen: &[Unseen], text: &str) -> Option<usize> {
+fn place(unseen: &[UnretrievedFailure], text: &str) -> Option<usize> {
     let same = unseen.iter().position(|unseen| unseen.text == text);
     same.or_else(|| unseen.len().checked_sub(1).filter(|last| *last + 1 >= MOST))
 }

@@ -229,7 +229,7 @@ impl Producer {
         let lookup = self.base.offsets.clone();
         async move {
             if closed {
-                // It would open a connection that nothing would close.
+                // A lookup would open a connection that nothing would close.
                 return Err(ClientError::ProducerClosed);
             }
             let found = lookup.partitions_of(vec![topic], timeout).await?;
@@ -276,12 +276,12 @@ impl Producer {
         self.accumulator.is_closed()
     }
 
-    /// Its log.
+    /// The producer's log.
     pub fn log(&self) -> &Log {
         &self.base.log
     }
 
-    /// Its counters.
+    /// The producer's counters.
     pub fn metrics(&self) -> &Metrics {
         &self.base.metrics
     }

@@ -77,16 +77,17 @@ impl Memory {
 
     /// Lifts the bound until the result is dropped: for records whose memory was reserved already, in another buffer.
     /// Nothing else may be sent meanwhile.
-    pub(crate) fn lift(&self) -> Lifted {
+    pub(crate) fn lift(&self) -> LimitLiftGuard {
         self.0.lifted.store(true, Ordering::Release);
-        Lifted(self.clone())
+        LimitLiftGuard(self.clone())
     }
 
     fn reserve(&self, topic: &AtomicUsize, bytes: usize) -> bool {
         let inner = &*self.0;
         let of_topic = topic.load(Ordering::Relaxed);
         let fits = |used: usize| {
-            // There is nothing to wait for: a bound below the size of one record must not block it for ever.
+            // A record that is alone has nothing to wait for: a bound below the size of one record must not block it
+            // for ever.
             let alone = used == 0 || inner.lifted.load(Ordering::Acquire);
             let free = inner.limit.checked_sub(used + bytes);
             alone || free.is_some_and(|free| of_topic == 0 || of_topic + bytes <= free.saturating_mul(TOPIC_SHARE))
@@ -186,9 +187,9 @@ impl Memory {
     }
 }
 
-pub(crate) struct Lifted(Memory);
+pub(crate) struct LimitLiftGuard(Memory);
 
-impl Drop for Lifted {
+impl Drop for LimitLiftGuard {
     fn drop(&mut self) {
         self.0.0.lifted.store(false, Ordering::Release);
     }

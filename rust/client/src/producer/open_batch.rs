@@ -57,7 +57,7 @@ pub(crate) struct ClosedBatch {
     pub(crate) partition: TopicPartition,
     pub(crate) receipt: Arc<Receipt>,
     pub(crate) records: u32,
-    /// Of the first record, and the largest.
+    /// Timestamp of the first record, and the largest.
     pub(crate) timestamps_ms: (i64, i64),
     pub(crate) payload: PooledVec,
     pub(crate) charge: Charge,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bytes::Bytes;
 use monedula_columns::{BufferPool, PayloadWriter, PooledVec, crc32c};
 use monedula_engine::TopicPartition;
-use monedula_engine::produce::{Batch, BatchId, Identity};
+use monedula_engine::produce::{Batch, BatchId, ProducerIdentity};
 use monedula_protocol::compression::{Compression, CompressionError, Compressor, Decompressor, MAX_OUTPUT_BYTES};
 use monedula_protocol::records::{BATCH_HEADER_BYTES, BatchHeader, Header, LOG_OVERHEAD_BYTES, NewRecord, Records};
 use tokio::runtime::Handle;
@@ -47,8 +47,12 @@ impl PackedBatch {
     }
 
     /// The batch header for one attempt: producer id, epoch and sequence number may differ from attempt to attempt.
-    pub(crate) fn header(&self, sequence: Option<(Identity, i32)>, transactional: bool) -> [u8; BATCH_HEADER_BYTES] {
-        let (identity, base_sequence) = sequence.unwrap_or((Identity { producer_id: -1, epoch: -1 }, -1));
+    pub(crate) fn header(
+        &self,
+        sequence: Option<(ProducerIdentity, i32)>,
+        transactional: bool,
+    ) -> [u8; BATCH_HEADER_BYTES] {
+        let (identity, base_sequence) = sequence.unwrap_or((ProducerIdentity { producer_id: -1, epoch: -1 }, -1));
         let mut header = self.plain_header();
         header.attributes |= if transactional { TRANSACTIONAL } else { 0 };
         (header.producer_id, header.producer_epoch) = (identity.producer_id, identity.epoch);

@@ -37,12 +37,12 @@ impl TopicPartitions {
 pub(super) enum TopicStatus {
     /// Nothing new.
     Waiting,
-    /// It is time to request metadata again, after this many attempts.
+    /// Metadata is to be requested again, after this many attempts.
     Retry(u32),
     Known(TopicPartitions),
     /// The topic was known before, and its metadata is new enough to say which partitions it has.
     Refreshed,
-    /// It cannot be sent to.
+    /// The topic cannot be sent to.
     Failed(ClientError),
     /// No metadata was received for this long.
     Expired(Duration),
@@ -64,7 +64,7 @@ pub(super) struct PendingTopics {
     first_wait: Duration,
     propagation: Duration,
     timeout: Duration,
-    /// In place of `timeout` while no broker has ever answered: the address is probably wrong.
+    /// Timeout in place of `timeout` while no broker has ever answered: the address is probably wrong.
     first_contact_timeout: Duration,
     /// True if a broker has ever answered.
     is_answered: bool,

@@ -21,7 +21,7 @@ pub struct QueuedSends<T> {
 struct QueuedRecord<T> {
     record: T,
     since: Instant,
-    /// Its transaction is not committed before the record is sent or has failed.
+    /// The record's transaction is not committed before the record is sent or has failed.
     permit: Arc<SendPermit>,
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Receipt {
 struct ReceiptState {
     /// The outcome of the records from each index up to that of the next entry.
     segments: Vec<(u32, RecordOutcome)>,
-    /// For records that waited for metadata: their futures in the batches that they are in now, by index.
+    /// Futures of records that waited for metadata, in the batches that they are in now, by index.
     forwarded: Vec<Option<RecordFuture>>,
     wakers: Vec<(u32, Waker)>,
     /// A thread calls wakers, and will call those that are added meanwhile.

@@ -31,13 +31,13 @@ pub struct Record<'a> {
 /// Place of an acknowledged record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivered {
-    /// Its topic.
+    /// The topic.
     pub topic: Arc<str>,
-    /// Its partition.
+    /// The partition.
     pub partition: i32,
-    /// Its offset; `None` with acks=0, or if the broker already had the record and no longer knows its offset.
+    /// The offset; `None` with acks=0, or if the broker already had the record and no longer knows its offset.
     pub offset: Option<i64>,
-    /// Its timestamp: the record's own, or the broker's for topics with LogAppendTime.
+    /// The timestamp: the record's own, or the broker's for topics with LogAppendTime.
     pub timestamp_ms: i64,
 }
 

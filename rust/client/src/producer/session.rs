@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use monedula_engine::produce::{self, Identity, SendFault};
-use monedula_engine::transaction::{
-    Input, Output, ProducerSession, SessionConfig, SessionEvent, Ticket, TransactionState,
-};
+use monedula_engine::produce::{self, ProducerIdentity, SendFault};
+use monedula_engine::transaction::{Input, Output, ProducerSession, SessionConfig, SessionEvent, SessionState, Ticket};
 use monedula_engine::{Now, TopicPartition};
 use tokio::sync::mpsc;
 
@@ -81,7 +79,7 @@ impl Session {
         self.handle(now, Input::Answer { id, outcome })
     }
 
-    pub(super) fn need_identity(&mut self, now: Now, old: Option<Identity>) -> Vec<produce::Input> {
+    pub(super) fn need_identity(&mut self, now: Now, old: Option<ProducerIdentity>) -> Vec<produce::Input> {
         self.handle(now, Input::NeedIdentity { old })
     }
 
@@ -156,7 +154,7 @@ impl Session {
             SessionEvent::StateChanged { to, .. } => {
                 self.admission.set_refusal(self.machine.refusal());
                 self.log.record(&kinds::TRANSACTION_STATE, || format!("the producer is {}", to.name()));
-                if *to == TransactionState::Fatal
+                if *to == SessionState::Fatal
                     && let Some(error) = self.machine.refusal()
                 {
                     self.log.record(&kinds::TRANSACTION_FAILED, || error.to_string());

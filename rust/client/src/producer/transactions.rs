@@ -53,8 +53,8 @@ impl Producer {
         offsets: TransactionOffsets,
         timeout: Duration,
     ) -> impl Future<Output = Result<(), ClientError>> + Send + 'static {
-        // Before the call, since the wait may end before the offsets are committed: the end of the transaction waits
-        // for them.
+        // Counted before the call, since the wait may end before the offsets are committed: the end of the transaction
+        // waits for them.
         self.offsets.push(offsets.pending());
         let TransactionOffsets { group, offsets: of, .. } = &offsets;
         let sent = self.verb(Verb::SendOffsets { group: group.clone(), offsets: of.clone(), until: until(timeout) });
@@ -94,7 +94,7 @@ impl Producer {
     }
 
     /// # Errors
-    /// If it is known already that the open transaction cannot be committed.
+    /// An open transaction of which it is known already that it cannot be committed.
     pub fn check_commit(&self) -> Result<(), ClientError> {
         // Without a `transactional.id` the verb itself has the better error.
         let commits = self.config().transactional_id.as_ref().map(|_| self.admission.check_commit());

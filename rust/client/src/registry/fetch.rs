@@ -12,7 +12,7 @@ use super::{RegisteredSchema, SchemaKey, SchemaKind, SchemaRequest, SubjectVersi
 pub(super) enum NoAnswer {
     /// The registry has none of the kind that is expected.
     Missing(String),
-    /// It cannot be asked, or its answer cannot be used.
+    /// The registry cannot be asked, or its answer cannot be used.
     Failed(String),
 }
 

@@ -35,7 +35,7 @@ const PROXY: &str = "; the environment names a proxy (ALL_PROXY, HTTPS_PROXY or 
 #[derive(Debug)]
 pub(super) struct Http {
     pub(super) agent: Agent,
-    /// Without a slash at the end, and without user and password.
+    /// URL without a slash at the end, and without user and password.
     pub(super) urls: Vec<Url>,
     pub(super) retries: u32,
     pub(super) wait: Duration,
@@ -71,9 +71,9 @@ impl Failure {
 
 /// Reason that one attempt brought nothing.
 enum Attempt {
-    /// There is no use in asking again.
+    /// Failure that asking again would not change.
     Final(Failure),
-    /// It is a registry, and does not take what was sent.
+    /// Refusal by a registry of what was sent.
     Refused(String),
     /// The next URL, or the same one later, may answer.
     Again(String),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::fetch::{self, NoAnswer, encoded};
 use super::http::{self, Failure, Http};
 use super::{RegisteredSchema, SchemaKind, SchemaRegistry};
-use crate::config_values::{ConfigError, Values};
+use crate::config_values::{ConfigError, ConfigValues};
 use crate::lock::lock;
 use crate::topic_name;
 
@@ -18,22 +18,22 @@ const LATEST: &str = "use.latest.version";
 /// Registration of the schemas of values that are written.
 #[derive(Clone, Debug)]
 pub(super) struct Registering {
-    how: How,
+    resolution: SchemaResolution,
     normalizes: bool,
     key_naming: Naming,
     value_naming: Naming,
-    /// SchemaCache of the registry, kept for good, as ids never change.
+    /// Schemas that the registry has, kept for good, as ids never change.
     known: Arc<Mutex<Known>>,
 }
 
-/// SchemaCache by subject and schema.
+/// Written schemas by subject and given schema.
 type Known = BTreeMap<(String, NewSchema), Arc<WrittenSchema>>;
 
 /// The versions that references were found to have, by their names.
 type Versions<'s> = BTreeMap<&'s str, Value>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
+enum SchemaResolution {
     /// Registered if it is not there yet.
     Registered,
     LookedUp,
@@ -52,9 +52,9 @@ enum Naming {
 /// A schema that values are to be written with.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NewSchema {
-    /// Its language.
+    /// The language.
     pub kind: SchemaKind,
-    /// Its text.
+    /// The text.
     pub text: String,
     /// The names of the schemas that it refers to itself.
     pub refers_to: Vec<String>,
@@ -67,7 +67,7 @@ pub struct NewSchema {
 pub struct NewReference {
     /// As the other one refers to it.
     pub name: String,
-    /// Its text.
+    /// The text.
     pub text: String,
     /// The names of the schemas that it refers to itself.
     pub refers_to: Vec<String>,
@@ -76,14 +76,14 @@ pub struct NewReference {
 /// A schema to write values with.
 #[derive(Debug)]
 pub struct WrittenSchema {
-    /// Its id, which stands before each value.
+    /// The id, which stands before each value.
     pub id: u32,
     /// The schema, if it is another than the given one.
     pub instead: Option<RegisteredSchema>,
 }
 
 impl Registering {
-    pub(super) fn of(values: &Values) -> Result<Self, ConfigError> {
+    pub(super) fn of(values: &ConfigValues) -> Result<Self, ConfigError> {
         let (auto, latest) = (values.bool(AUTO), values.bool(LATEST));
         if latest && auto && values.is_given(AUTO) {
             let message = format!(
@@ -92,10 +92,10 @@ impl Registering {
             );
             return Err(ConfigError { key: LATEST.into(), message });
         }
-        let how = match (latest, auto) {
-            (true, _) => How::Latest,
-            (false, true) => How::Registered,
-            (false, false) => How::LookedUp,
+        let resolution = match (latest, auto) {
+            (true, _) => SchemaResolution::Latest,
+            (false, true) => SchemaResolution::Registered,
+            (false, false) => SchemaResolution::LookedUp,
         };
         let naming = |key: &str| match values.text(key).rsplit('.').next() {
             Some("RecordNameStrategy") => Naming::Record,
@@ -103,7 +103,7 @@ impl Registering {
             _ => Naming::Topic,
         };
         Ok(Self {
-            how,
+            resolution,
             normalizes: values.bool("normalize.schemas"),
             key_naming: naming("key.subject.name.strategy"),
             value_naming: naming("value.subject.name.strategy"),
@@ -159,7 +159,7 @@ impl SchemaRegistry {
 
     /// True if the subject's newest schema is written, in place of the given one.
     pub fn writes_latest(&self) -> bool {
-        self.registering.how == How::Latest
+        self.registering.resolution == SchemaResolution::Latest
     }
 
     /// The schema that values of this subject are written with, in place of the given one perhaps. Blocks while the
@@ -180,7 +180,7 @@ impl SchemaRegistry {
 
 impl Registering {
     fn ask(&self, http: &Http, subject: &str, schema: &NewSchema) -> Result<WrittenSchema, String> {
-        if self.how == How::Latest {
+        if self.resolution == SchemaResolution::Latest {
             let latest = fetch::version(http, subject, None, schema.kind).map_err(|no_answer| match no_answer {
                 NoAnswer::Missing(why) | NoAnswer::Failed(why) => why,
             })?;
@@ -191,7 +191,7 @@ impl Registering {
         for reference in &schema.references {
             let subject = format!("{context}{}", reference.name);
             let body = body(schema.kind, &reference.text, &reference.refers_to, context, &versions);
-            if self.how == How::Registered {
+            if self.resolution == SchemaResolution::Registered {
                 self.register(http, &subject, &body)?;
             }
             // Only what is looked up has a version.
@@ -201,8 +201,8 @@ impl Registering {
             versions.insert(&reference.name, version);
         }
         let body = body(schema.kind, &schema.text, &schema.refers_to, context, &versions);
-        let answer = match self.how {
-            How::Registered => self.register(http, subject, &body)?,
+        let answer = match self.resolution {
+            SchemaResolution::Registered => self.register(http, subject, &body)?,
             _ => self.look_up(http, subject, &body)?,
         };
         let id = answer.get("id").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
@@ -226,7 +226,7 @@ impl Registering {
     fn look_up(&self, http: &Http, subject: &str, body: &str) -> Result<Map<String, Value>, String> {
         let answer = http.post(&format!("/subjects/{}{}", encoded(subject), self.query()), body);
         answer.map_err(|failure| match failure {
-            Failure::NotFound(why) if self.how == How::LookedUp => format!(
+            Failure::NotFound(why) if self.resolution == SchemaResolution::LookedUp => format!(
                 "subject {subject}: {why}; the schema is not registered there, and {AUTO}=false, so it is not registered now"
             ),
             failure => format!("subject {subject}: {}", failure.why()),

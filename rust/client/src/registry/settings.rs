@@ -15,7 +15,7 @@ use super::authorization::{Authorization, Tokens};
 use super::http::{Http, Url};
 use super::reaching::Reaching;
 use super::registering::Registering;
-use crate::config_values::{ConfigError, Values};
+use crate::config_values::{ConfigError, ConfigValues};
 use crate::net::tls::{certificates_in, registry_identity};
 use crate::sasl::{Timeouts, agent, client_credentials};
 
@@ -37,7 +37,7 @@ const CLOUD: [(&str, &str); 2] = [
 ];
 
 /// The registry that the settings name, if they name one.
-pub(crate) fn registry(values: &Values) -> Result<Option<Arc<SchemaRegistry>>, ConfigError> {
+pub(crate) fn registry(values: &ConfigValues) -> Result<Option<Arc<SchemaRegistry>>, ConfigError> {
     let Some(urls) = values.given(URL) else { return without_url(values).map(|()| None) };
     let timeout = values.millis("schema.registry.request.timeout.ms");
     let timeouts = Timeouts::of_whole(timeout);
@@ -70,7 +70,7 @@ pub(crate) fn registry(values: &Values) -> Result<Option<Arc<SchemaRegistry>>, C
 }
 
 /// Refuses settings that say who asks where nobody is asked: a URL that is misspelt would be missed much later.
-fn without_url(values: &Values) -> Result<(), ConfigError> {
+fn without_url(values: &ConfigValues) -> Result<(), ConfigError> {
     const WHO: [&str; 7] = [USER_INFO, TOKEN, ISSUER, CLIENT_ID, CLIENT_SECRET, CA, CERTIFICATE];
     match WHO.into_iter().find(|key| values.given(key).is_some() || values.secret(key).is_some()) {
         Some(key) => Err(wrong(values, key, "is for a schema registry, and schema.registry.url does not name one")),
@@ -78,7 +78,7 @@ fn without_url(values: &Values) -> Result<(), ConfigError> {
     }
 }
 
-fn identity(values: &Values, has_tls: bool) -> Result<Option<ClientCert>, ConfigError> {
+fn identity(values: &ConfigValues, has_tls: bool) -> Result<Option<ClientCert>, ConfigError> {
     let Some((chain, key)) = registry_identity(values)? else { return Ok(None) };
     if !has_tls {
         return Err(wrong(values, URL, "has no https URL, over which the client's certificate would be shown"));
@@ -98,7 +98,7 @@ fn identity(values: &Values, has_tls: bool) -> Result<Option<ClientCert>, Config
     Ok(Some(ClientCert::new_with_certs(&chain, key)))
 }
 
-fn cloud_headers(values: &Values) -> Result<Vec<(&'static str, String)>, ConfigError> {
+fn cloud_headers(values: &ConfigValues) -> Result<Vec<(&'static str, String)>, ConfigError> {
     let mut headers = Vec::new();
     for (header, key) in CLOUD {
         match values.given(key) {
@@ -112,7 +112,7 @@ fn cloud_headers(values: &Values) -> Result<Vec<(&'static str, String)>, ConfigE
     Ok(headers)
 }
 
-fn authorization(values: &Values, timeouts: Timeouts) -> Result<Authorization, ConfigError> {
+fn authorization(values: &ConfigValues, timeouts: Timeouts) -> Result<Authorization, ConfigError> {
     if let Some(tokens) = tokens(values, timeouts)? {
         let other = [USER_INFO, TOKEN].into_iter().find(|key| values.secret(key).is_some());
         return match other {
@@ -126,7 +126,7 @@ fn authorization(values: &Values, timeouts: Timeouts) -> Result<Authorization, C
     Ok(fixed(values)?.map_or(Authorization::None, Authorization::Fixed))
 }
 
-fn tokens(values: &Values, timeouts: Timeouts) -> Result<Option<Tokens>, ConfigError> {
+fn tokens(values: &ConfigValues, timeouts: Timeouts) -> Result<Option<Tokens>, ConfigError> {
     let source = values.text(SOURCE);
     let Some(url) = values.given(ISSUER) else {
         let alone = [CLIENT_ID, CLIENT_SECRET].into_iter().find(|key| values.is_given(key));
@@ -150,7 +150,7 @@ fn tokens(values: &Values, timeouts: Timeouts) -> Result<Option<Tokens>, ConfigE
 }
 
 /// The header of a user and password, or of a token, that settings have.
-fn fixed(values: &Values) -> Result<Option<Secret>, ConfigError> {
+fn fixed(values: &ConfigValues) -> Result<Option<Secret>, ConfigError> {
     match (values.secret(USER_INFO), values.secret(TOKEN)) {
         (Some(_), Some(_)) => {
             let also = format!("and {} say two things about who asks; give one of them", values.name_of(USER_INFO));
@@ -177,7 +177,7 @@ fn basic(pair: &[u8]) -> Secret {
 }
 
 /// A URL, whose user and password go into the header. No message has it as it was given: a password may be in it.
-fn url(values: &Values, given: &str, authorization: &Authorization) -> Result<Url, ConfigError> {
+fn url(values: &ConfigValues, given: &str, authorization: &Authorization) -> Result<Url, ConfigError> {
     let expected = "is no URL; expected https://host:port or http://host:port";
     let parsed = given.parse::<Uri>().map_err(|_| wrong(values, URL, expected))?;
     let (Some(scheme @ ("http" | "https")), Some(authority)) = (parsed.scheme_str(), parsed.authority()) else {
@@ -216,7 +216,7 @@ fn url(values: &Values, given: &str, authorization: &Authorization) -> Result<Ur
     Ok(Url { url: format!("{scheme}://{host}{path}"), authorization: own })
 }
 
-/// Without the escapes of a URL.
+/// The text without the escapes of a URL.
 fn decoded(text: &str) -> Vec<u8> {
     let (mut decoded, mut rest) = (Vec::new(), text.as_bytes());
     while let Some((&byte, after)) = rest.split_first() {
@@ -228,7 +228,7 @@ fn decoded(text: &str) -> Vec<u8> {
     decoded
 }
 
-fn wrong(values: &Values, key: &str, what: &str) -> ConfigError {
+fn wrong(values: &ConfigValues, key: &str, what: &str) -> ConfigError {
     let name = values.name_of(key);
     ConfigError { key: name.into(), message: format!("{name} {what}") }
 }

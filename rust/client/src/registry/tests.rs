@@ -10,7 +10,7 @@ use monedula_columns::Lookup;
 
 use super::{SchemaKey, SchemaKind, SchemaRegistry, SchemaResult, registry};
 use crate::config_keys::Role;
-use crate::config_values::{ConfigError, Values};
+use crate::config_values::{ConfigError, ConfigValues};
 
 /// SchemaCache one request after the other with these, and returns the URL and the lines of the requests.
 fn serve(answers: Vec<String>) -> (String, mpsc::Receiver<String>) {
@@ -41,7 +41,7 @@ fn at(url: &str) -> Result<Arc<SchemaRegistry>, ConfigError> {
         ("schema.registry.retries.wait.ms", "1"),
         ("schema.registry.max.retries", "2"),
     ];
-    let values = Values::collect(given, Role::Consumer)?;
+    let values = ConfigValues::collect(given, Role::Consumer)?;
     Ok(registry(&values)?.expect("a URL is given"))
 }
 
@@ -151,7 +151,7 @@ fn an_id_of_a_context_is_asked_for_with_a_subject_of_it() {
         panic!("no schema")
     };
     assert_eq!(schema.text, "\"int\"");
-    // Not of a subject in the default context: ids are unique in it.
+    // The id is not looked up under a subject in the default context: ids are unique in it.
     let Lookup::Ready(Ok(schema)) = asked_of(&registry, SchemaKey::Id(1), Some(&"a".into())) else {
         panic!("no schema")
     };
@@ -261,7 +261,7 @@ fn connecting_the_header_and_the_body_of_an_answer_have_one_deadline() {
         ("schema.registry.request.timeout.ms", timeout.as_str()),
         ("schema.registry.max.retries", "0"),
     ];
-    let values = Values::collect(given, Role::Consumer).expect("settings");
+    let values = ConfigValues::collect(given, Role::Consumer).expect("settings");
     let registry = registry(&values).expect("settings").expect("a URL is given");
     let answer = asked(&registry, SchemaKey::Id(1));
     let Lookup::Unavailable(why) = answer else { panic!("{answer:?}") };

@@ -29,11 +29,11 @@ pub use self::token::{Token, TokenError, TokenSource};
 #[derive(Debug)]
 pub struct Sasl {
     mechanism: Mechanism,
-    means: Means,
+    credentials: MechanismCredentials,
 }
 
 #[derive(Debug)]
-enum Means {
+enum MechanismCredentials {
     Password {
         username: String,
         password: Secret,
@@ -49,7 +49,7 @@ enum Means {
 
 #[derive(Debug)]
 pub(crate) enum Obtained {
-    /// For an exchange without I/O.
+    /// Credentials for an exchange without I/O.
     Credentials { credentials: Credentials, token: Option<UsedToken> },
     /// A login that the Kerberos library has begun, and its first message.
     Kerberos(KerberosLogin, Secret),
@@ -91,14 +91,14 @@ impl Sasl {
 
     #[cfg(test)]
     fn kerberos(&self) -> Option<&Arc<Kerberos>> {
-        if let Means::Kerberos(kerberos) = &self.means { Some(kerberos) } else { None }
+        if let MechanismCredentials::Kerberos(kerberos) = &self.credentials { Some(kerberos) } else { None }
     }
 
     /// The credentials for a login to the broker at `host` now. A thread of its own may have to fetch a token or ticket
     /// first.
     pub(crate) async fn obtain(&self, host: &str) -> Result<Obtained, NoCredentials> {
-        match &self.means {
-            Means::Password { username, password, delegation_token } => {
+        match &self.credentials {
+            MechanismCredentials::Password { username, password, delegation_token } => {
                 let (username, password, delegation_token) = (username.clone(), password.clone(), *delegation_token);
                 let hash = match self.mechanism {
                     Mechanism::ScramSha256 => Some(ScramHash::Sha256),
@@ -111,14 +111,14 @@ impl Sasl {
                 };
                 Ok(Obtained::Credentials { credentials, token: None })
             }
-            Means::Token { provider, .. } => {
+            MechanismCredentials::Token { provider, .. } => {
                 let (token, number) = provider.token().await?;
                 let credentials =
                     Credentials::OauthBearer { token: token.value.clone(), extensions: token.extensions.clone() };
                 let token = Some(UsedToken { provider: provider.clone(), number });
                 Ok(Obtained::Credentials { credentials, token })
             }
-            Means::Kerberos(kerberos) => {
+            MechanismCredentials::Kerberos(kerberos) => {
                 let (login, first) = kerberos.begin(host).await?;
                 Ok(Obtained::Kerberos(login, first.into()))
             }
@@ -127,25 +127,25 @@ impl Sasl {
 
     /// Advice about credentials that cannot be sent.
     pub(crate) fn advice_to_correct(&self) -> &'static str {
-        match &self.means {
-            Means::Token { .. } => "Correct the source of tokens: what it gives is sent as it is",
+        match &self.credentials {
+            MechanismCredentials::Token { .. } => "Correct the source of tokens: what it gives is sent as it is",
             _ => self.advice(),
         }
     }
 
     /// Advice about a refused login.
     pub(crate) fn advice(&self) -> &'static str {
-        match (self.mechanism, &self.means) {
-            (_, Means::Password { delegation_token: true, .. }) => {
+        match (self.mechanism, &self.credentials) {
+            (_, MechanismCredentials::Password { delegation_token: true, .. }) => {
                 "Check the id and HMAC of the delegation token, and that it has not expired"
             }
             (Mechanism::ScramSha256 | Mechanism::ScramSha512, _) => {
                 "Check sasl.username and sasl.password, and that the user has a credential for this very mechanism"
             }
-            (_, Means::Token { .. }) => {
+            (_, MechanismCredentials::Token { .. }) => {
                 "Check the token's issuer, audience, scope and claims against the broker's settings, and the clocks"
             }
-            (_, Means::Kerberos(_)) => {
+            (_, MechanismCredentials::Kerberos(_)) => {
                 "Check that the broker's keytab and clock are up to date, and what it makes of the principal \
                  (sasl.kerberos.principal.to.local.rules); its log says more"
             }
@@ -157,15 +157,19 @@ impl Sasl {
 /// The user and the mechanism, for errors and logs.
 impl fmt::Display for Sasl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.means {
-            Means::Password { username, delegation_token: false, .. } => {
+        match &self.credentials {
+            MechanismCredentials::Password { username, delegation_token: false, .. } => {
                 write!(f, "{username} with {}", self.mechanism)
             }
-            Means::Password { username, .. } => write!(f, "the delegation token {username} with {}", self.mechanism),
-            Means::Kerberos(kerberos) if let Some(principal) = kerberos.principal() => {
+            MechanismCredentials::Password { username, .. } => {
+                write!(f, "the delegation token {username} with {}", self.mechanism)
+            }
+            MechanismCredentials::Kerberos(kerberos) if let Some(principal) = kerberos.principal() => {
                 write!(f, "{principal} with {}", self.mechanism)
             }
-            Means::Token { .. } | Means::Kerberos(_) => write!(f, "the client with {}", self.mechanism),
+            MechanismCredentials::Token { .. } | MechanismCredentials::Kerberos(_) => {
+                write!(f, "the client with {}", self.mechanism)
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use super::oidc::{Assertion, Claims, Grant, OidcSource, Timeouts, agent};
 use super::settings::error;
 use super::sources::{FileSource, UnsecuredSource};
 use super::token::TokenSource;
-use crate::config_values::{ConfigError, Values};
+use crate::config_values::{ConfigError, ConfigValues};
 use crate::net::tls::{certificates, certificates_in};
 
 const URL: &str = "sasl.oauthbearer.token.endpoint.url";
@@ -24,7 +24,7 @@ const CLIENT_SECRET: &str = "sasl.oauthbearer.client.credentials.client.secret";
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
 /// The token source that the settings name, if they name one.
-pub(super) fn source(values: &Values, jaas: Option<&Jaas>) -> Result<Option<Arc<dyn TokenSource>>, ConfigError> {
+pub(super) fn source(values: &ConfigValues, jaas: Option<&Jaas>) -> Result<Option<Arc<dyn TokenSource>>, ConfigError> {
     let extensions = extensions(values, jaas)?;
     if values.is_given(PROVIDER) {
         let message = format!("{PROVIDER} is a function or object of Python, and no text");
@@ -65,7 +65,7 @@ pub(super) fn source(values: &Values, jaas: Option<&Jaas>) -> Result<Option<Arc<
 /// # Errors
 /// If the URL is none, or is open to everybody on the way.
 pub(crate) fn client_credentials(
-    values: &Values,
+    values: &ConfigValues,
     timeouts: Timeouts,
     (key, url): (&str, String),
     (id, secret): (String, Secret),
@@ -78,13 +78,13 @@ pub(crate) fn client_credentials(
     Ok(Arc::new(OidcSource { agent, url, grant, scope, extensions, is_reached }))
 }
 
-fn is_jwt_bearer(values: &Values) -> bool {
+fn is_jwt_bearer(values: &ConfigValues) -> bool {
     values.text("sasl.oauthbearer.grant.type") == JWT_BEARER
         || values.text("sasl.oauthbearer.jwt.retriever.class").ends_with(".JwtBearerJwtRetriever")
 }
 
 /// Checks that a URL has the right scheme and no password in it, which errors and logs would show.
-fn check_url(values: &Values, key: &str, url: &str) -> Result<(), ConfigError> {
+fn check_url(values: &ConfigValues, key: &str, url: &str) -> Result<(), ConfigError> {
     let wrong = |what: &str| Err(error(values, key, format!("{} {what}", values.name_of(key))));
     let Ok(parsed) = url.parse::<Uri>() else {
         return wrong("is no URL");
@@ -103,7 +103,7 @@ fn check_url(values: &Values, key: &str, url: &str) -> Result<(), ConfigError> {
 }
 
 /// The authorities of the token endpoint that the settings name.
-fn authorities(values: &Values) -> Result<Option<Vec<CertificateDer<'static>>>, ConfigError> {
+fn authorities(values: &ConfigValues) -> Result<Option<Vec<CertificateDer<'static>>>, ConfigError> {
     let wrong = |key: &str, reason: String| error(values, key, format!("{}: {reason}", values.name_of(key)));
     match (values.given("https.ca.location"), values.given("https.ca.pem")) {
         (Some(_), Some(_)) => {
@@ -116,7 +116,7 @@ fn authorities(values: &Values) -> Result<Option<Vec<CertificateDer<'static>>>, 
     }
 }
 
-fn assertion(values: &Values) -> Result<Assertion, ConfigError> {
+fn assertion(values: &ConfigValues) -> Result<Assertion, ConfigError> {
     let given = |claim: &str| values.given(&format!("sasl.oauthbearer.assertion.claim.{claim}"));
     let (file, key) =
         (values.given("sasl.oauthbearer.assertion.file"), values.given("sasl.oauthbearer.assertion.private.key.file"));
@@ -162,7 +162,7 @@ fn unsecured(jaas: Option<&Jaas>, extensions: Vec<(String, String)>) -> Option<A
     Some(Arc::new(UnsecuredSource { claims, lifetime_seconds: lifetime.unwrap_or(3600), extensions }))
 }
 
-fn extensions(values: &Values, jaas: Option<&Jaas>) -> Result<Vec<(String, String)>, ConfigError> {
+fn extensions(values: &ConfigValues, jaas: Option<&Jaas>) -> Result<Vec<(String, String)>, ConfigError> {
     let mut extensions: Vec<(String, String)> = Vec::new();
     if let Some(jaas) = jaas {
         extensions.extend(jaas.prefixed("extension_").map(|(name, value)| (name.to_owned(), value.to_owned())));

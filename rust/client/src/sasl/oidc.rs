@@ -71,17 +71,17 @@ pub(super) struct Claims {
 pub(crate) struct Timeouts {
     pub(crate) connect: Duration,
     pub(crate) read: Duration,
-    /// For all of it, to the last byte of the answer.
+    /// Limit of the whole request, to the last byte of the answer.
     pub(crate) whole: Duration,
 }
 
 impl Timeouts {
-    /// For two settings, one of which is for connecting.
+    /// Timeouts from two settings, one of which limits connecting.
     pub(crate) fn of_parts(connect: Duration, read: Duration) -> Self {
         Self { connect, read, whole: connect + read }
     }
 
-    /// For a setting that is for all of it.
+    /// Timeouts from one setting that limits the whole request.
     pub(crate) fn of_whole(whole: Duration) -> Self {
         Self { connect: whole, read: whole, whole }
     }

@@ -9,9 +9,9 @@ use monedula_protocol::security_protocol::SecurityProtocol;
 
 use super::jaas::{Jaas, Module};
 use super::token::{Refresh, TokenProvider, TokenSource};
-use super::{Means, Sasl, Token, TokenError};
+use super::{MechanismCredentials, Sasl, Token, TokenError};
 use super::{kerberos, oauth_settings};
-use crate::config_values::{ConfigError, Values};
+use crate::config_values::{ConfigError, ConfigValues};
 
 /// Amazon's mechanism, which is OAUTHBEARER on the wire.
 const AWS_MSK_IAM: &str = "AWS_MSK_IAM";
@@ -22,7 +22,7 @@ const KNOWN: &str = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_I
 impl Sasl {
     /// The credentials that the settings describe; `None` if `security.protocol` has no SASL.
     pub(crate) fn of(
-        values: &Values,
+        values: &ConfigValues,
         protocol: SecurityProtocol,
         warnings: &mut Vec<String>,
     ) -> Result<Option<Self>, ConfigError> {
@@ -37,7 +37,7 @@ impl Sasl {
             return Err(unknown_mechanism(values, &name));
         };
         check_module(values, mechanism, &name, jaas.as_ref())?;
-        let means = match mechanism {
+        let credentials = match mechanism {
             Mechanism::Plain | Mechanism::ScramSha256 | Mechanism::ScramSha512 => {
                 password(values, mechanism, jaas.as_ref())?
             }
@@ -45,9 +45,11 @@ impl Sasl {
                 let source = oauth_settings::source(values, jaas.as_ref())?;
                 let is_named = source.is_some();
                 let source = source.unwrap_or_else(|| Arc::new(NoSource));
-                Means::Token { provider: TokenProvider::new(source, refresh(values)?), is_named }
+                MechanismCredentials::Token { provider: TokenProvider::new(source, refresh(values)?), is_named }
             }
-            Mechanism::Gssapi => Means::Kerberos(Arc::new(kerberos::kerberos(values, jaas.as_ref(), warnings)?)),
+            Mechanism::Gssapi => {
+                MechanismCredentials::Kerberos(Arc::new(kerberos::kerberos(values, jaas.as_ref(), warnings)?))
+            }
         };
         if mechanism == Mechanism::Plain && !protocol.has_tls() {
             warnings.push(
@@ -56,23 +58,23 @@ impl Sasl {
                     .into(),
             );
         }
-        Ok(Some(Self { mechanism, means }))
+        Ok(Some(Self { mechanism, credentials }))
     }
 
     /// True if the client logs in with tokens, and has no source of them.
     pub(crate) fn lacks_tokens(&self) -> bool {
-        matches!(self.means, Means::Token { is_named: false, .. })
+        matches!(self.credentials, MechanismCredentials::Token { is_named: false, .. })
     }
 
     /// The same with tokens from `source`; `None` if the mechanism uses no tokens.
     pub(crate) fn with_source(&self, source: Arc<dyn TokenSource>) -> Option<Self> {
-        let Means::Token { provider, .. } = &self.means else { return None };
-        let means = Means::Token { provider: provider.with_source(source), is_named: true };
-        Some(Self { mechanism: self.mechanism, means })
+        let MechanismCredentials::Token { provider, .. } = &self.credentials else { return None };
+        let credentials = MechanismCredentials::Token { provider: provider.with_source(source), is_named: true };
+        Some(Self { mechanism: self.mechanism, credentials })
     }
 }
 
-fn warn_of_unused(values: &Values, warnings: &mut Vec<String>) {
+fn warn_of_unused(values: &ConfigValues, warnings: &mut Vec<String>) {
     let given: Vec<&str> = values.given_under("sasl.").collect();
     if !given.is_empty() {
         let names = given.join(", ");
@@ -96,11 +98,11 @@ impl TokenSource for NoSource {
     }
 }
 
-pub(super) fn error(values: &Values, key: &str, message: String) -> ConfigError {
+pub(super) fn error(values: &ConfigValues, key: &str, message: String) -> ConfigError {
     ConfigError { key: values.name_of(key).into(), message }
 }
 
-fn unknown_mechanism(values: &Values, name: &str) -> ConfigError {
+fn unknown_mechanism(values: &ConfigValues, name: &str) -> ConfigError {
     let message = match name {
         "" => format!("sasl.mechanism is missing: how to log in, of {KNOWN}. Java's GSSAPI is no default here"),
         name => format!("{}={name:?} is unknown; there are {KNOWN}", values.name_of("sasl.mechanism")),
@@ -108,7 +110,7 @@ fn unknown_mechanism(values: &Values, name: &str) -> ConfigError {
     error(values, "sasl.mechanism", message)
 }
 
-fn jaas(values: &Values) -> Result<Option<Jaas>, ConfigError> {
+fn jaas(values: &ConfigValues) -> Result<Option<Jaas>, ConfigError> {
     let Some(text) = values.secret("sasl.jaas.config") else { return Ok(None) };
     let read = text.expose_text().ok_or_else(|| "it is not UTF-8".to_owned()).and_then(Jaas::parse);
     let wrong = |reason| {
@@ -118,7 +120,12 @@ fn jaas(values: &Values) -> Result<Option<Jaas>, ConfigError> {
     read.map(Some).map_err(wrong)
 }
 
-fn check_module(values: &Values, mechanism: Mechanism, name: &str, jaas: Option<&Jaas>) -> Result<(), ConfigError> {
+fn check_module(
+    values: &ConfigValues,
+    mechanism: Mechanism,
+    name: &str,
+    jaas: Option<&Jaas>,
+) -> Result<(), ConfigError> {
     let Some(jaas) = jaas else { return Ok(()) };
     let fits = match mechanism {
         Mechanism::Plain => jaas.module == Module::Plain,
@@ -137,7 +144,11 @@ fn check_module(values: &Values, mechanism: Mechanism, name: &str, jaas: Option<
 }
 
 /// User name and password, by Java's or librdkafka's settings.
-fn password(values: &Values, mechanism: Mechanism, jaas: Option<&Jaas>) -> Result<Means, ConfigError> {
+fn password(
+    values: &ConfigValues,
+    mechanism: Mechanism,
+    jaas: Option<&Jaas>,
+) -> Result<MechanismCredentials, ConfigError> {
     let (username, password) = (values.given("sasl.username"), values.secret("sasl.password"));
     if let Some(jaas) = jaas {
         if let Some(double) =
@@ -170,15 +181,20 @@ fn password(values: &Values, mechanism: Mechanism, jaas: Option<&Jaas>) -> Resul
     checked(values, username, password, false)
 }
 
-fn checked(values: &Values, username: String, password: Secret, delegation_token: bool) -> Result<Means, ConfigError> {
+fn checked(
+    values: &ConfigValues,
+    username: String,
+    password: Secret,
+    delegation_token: bool,
+) -> Result<MechanismCredentials, ConfigError> {
     if username.contains('\0') || password.expose().contains(&0) {
         let message = "user name and password cannot contain a NUL character".to_owned();
         return Err(error(values, "sasl.username", message));
     }
-    Ok(Means::Password { username, password, delegation_token })
+    Ok(MechanismCredentials::Password { username, password, delegation_token })
 }
 
-fn refresh(values: &Values) -> Result<Refresh, ConfigError> {
+fn refresh(values: &ConfigValues) -> Result<Refresh, ConfigError> {
     let seconds = |key: &str| std::time::Duration::from_secs(values.int(key).unsigned_abs());
     Ok(Refresh {
         window_factor: fraction(values, "sasl.login.refresh.window.factor", 0.5, 1.0)?,
@@ -190,11 +206,11 @@ fn refresh(values: &Values) -> Result<Refresh, ConfigError> {
     })
 }
 
-fn retry_backoff(values: &Values) -> Backoff {
+fn retry_backoff(values: &ConfigValues) -> Backoff {
     values.backoff("sasl.login.retry.backoff.ms", "sasl.login.retry.backoff.max.ms")
 }
 
-pub(super) fn fraction(values: &Values, key: &str, min: f64, max: f64) -> Result<f64, ConfigError> {
+pub(super) fn fraction(values: &ConfigValues, key: &str, min: f64, max: f64) -> Result<f64, ConfigError> {
     let text = values.text(key);
     let number = text.parse::<f64>().ok().filter(|number| (min..=max).contains(number));
     number.ok_or_else(|| error(values, key, format!("{key}={text:?} is not a number of {min} to {max}")))

@@ -148,7 +148,8 @@ impl TokenProvider {
         if let Some(found) = usable(&self.state.borrow()) {
             return Ok(found);
         }
-        // In this order: a thread that has just started would take the wish for another one, and ask a second time.
+        // Woken before a thread is started: a thread that has just started would take the wish for another one, and ask
+        // a second time.
         self.wanted.wake();
         self.run()?;
         let arrived = async {

@@ -32,7 +32,7 @@ use crate::lock::lock;
 use crate::log::{Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
-use crate::net::network::{Network, NodeId, Purpose, Standing};
+use crate::net::network::{ApiSupport, Network, NodeId, Purpose};
 use crate::tasks::block_until;
 
 pub(crate) type ReadFigures = Box<dyn Fn() -> Vec<Figure> + Send + Sync>;
@@ -130,7 +130,7 @@ impl Task {
                     TelemetryOutput::End => return,
                     TelemetryOutput::Subscribe => {
                         let api = ApiKey::GetTelemetrySubscriptions;
-                        if let Standing::Offers(node) = self.parts.network.standing(api, self.node) {
+                        if let ApiSupport::Offers(node) = self.parts.network.api_support(api, self.node) {
                             self.node = node;
                         }
                         // A client that closes does not wait for a subscription.
@@ -158,13 +158,13 @@ impl Task {
         let mut view = self.parts.metadata.watch();
         loop {
             if view.borrow_and_update().answers > 0 {
-                match self.parts.network.standing(ApiKey::GetTelemetrySubscriptions, self.node) {
-                    Standing::Offers(node) => {
+                match self.parts.network.api_support(ApiKey::GetTelemetrySubscriptions, self.node) {
+                    ApiSupport::Offers(node) => {
                         self.node = node;
                         return true;
                     }
-                    Standing::Lacks => return false,
-                    Standing::Nothing => {}
+                    ApiSupport::Lacks => return false,
+                    ApiSupport::Nothing => {}
                 }
             }
             tokio::select! {
@@ -252,7 +252,7 @@ impl Task {
         if Compressor::new().compress(codec, None, &data, &mut payload).is_err() {
             return Ok((Compression::None, data));
         }
-        // It would only be refused.
+        // A larger push would only be refused.
         if subscription.max_bytes > 0 && payload.len() > subscription.max_bytes {
             return Err(TelemetryFailure::Code(ErrorCode::TelemetryTooLarge));
         }

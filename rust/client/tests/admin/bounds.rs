@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use monedula_broker::{Effect, Way};
+use monedula_broker::{Direction, Effect};
 use monedula_client::admin::GroupFilter;
 use monedula_client::error::ClientError;
 
@@ -29,7 +29,7 @@ fn a_call_that_is_never_answered_ends_in_its_time() {
     let world = World::new(&[], 1);
     let admin = world.admin(&[]);
     world.run(admin.describe_cluster(PATIENCE)).expect("is reached");
-    let _hole = world.fault("CreateTopics", &[], Effect::BlackHole { way: Way::Both }, None);
+    let _hole = world.fault("CreateTopics", &[], Effect::BlackHole { way: Direction::Both }, None);
     let outcome = only(world.run(admin.create_topics(vec![topic("a")], false, SHORT)).expect("asks"));
     let Err(ClientError::TimedOut { what, after, .. }) = outcome else { panic!("{outcome:?}") };
     assert_eq!(what, "creating topic a");

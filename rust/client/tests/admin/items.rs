@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use monedula_broker::control::Command;
-use monedula_broker::{Effect, NodeId, Way};
+use monedula_broker::{Direction, Effect, NodeId};
 use monedula_client::admin::OffsetSpec;
 use monedula_client::error::ClientError;
 use monedula_engine::TopicPartition;
@@ -34,7 +34,7 @@ fn partitions_of_a_node_that_is_silent_do_not_keep_others_from_their_answer() {
         world.control(Command::MoveLeader { topic: "events".into(), partition, node });
     }
     world.run(admin.describe_cluster(PATIENCE)).expect("is reached");
-    let _hole = world.fault("ListOffsets", &[2], Effect::BlackHole { way: Way::Answers }, None);
+    let _hole = world.fault("ListOffsets", &[2], Effect::BlackHole { way: Direction::Answers }, None);
     let latest = |partition| (TopicPartition::new("events", partition), OffsetSpec::Latest);
     let specs = (0..3).map(latest).collect();
     let listed = world.run(admin.list_offsets(specs, false, Duration::from_secs(3))).expect("asks");

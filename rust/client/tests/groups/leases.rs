@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use monedula_broker::{Effect, Way};
+use monedula_broker::{Direction, Effect};
 use monedula_client::error::ClientError;
 use monedula_client::group::{CallbackKind, CommitWhat, GroupError};
 
@@ -48,7 +48,7 @@ fn a_member_that_was_thrown_out_hears_that_its_partitions_are_lost(protocol: &st
     let mut user = world.consumer(&[("session.timeout.ms", "500"), ("request.timeout.ms", "200")]);
     user.subscribe(&["orders"]);
     user.poll_until("rows are read", |user| user.rows() == 10);
-    let hole = world.fault(&[world.heartbeat()], Effect::BlackHole { way: Way::Both }, None);
+    let hole = world.fault(&[world.heartbeat()], Effect::BlackHole { way: Direction::Both }, None);
     until("it is thrown out", || world.members() == 0);
     world.fault(&["JoinGroup"], Effect::Close, Some(1));
     hole.remove().unwrap();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use monedula_broker::control::Command;
-use monedula_broker::{Effect, NodeId, Selector, Way};
+use monedula_broker::{Direction, Effect, NodeId, Selector};
 use monedula_client::config::ClientConfig;
 use monedula_client::consumer::Consumer;
 use monedula_columns::ColumnSet;
@@ -19,8 +19,8 @@ fn damages() -> Vec<Effect> {
     vec![
         Effect::Hold,
         Effect::Drop,
-        Effect::BlackHole { way: Way::Both },
-        Effect::BlackHole { way: Way::Answers },
+        Effect::BlackHole { way: Direction::Both },
+        Effect::BlackHole { way: Direction::Answers },
         Effect::Close,
         Effect::Error { error: "UNKNOWN_SERVER_ERROR".into(), whole: true },
     ]

@@ -227,7 +227,7 @@ impl<'g, 'a> Round<'g, 'a> {
             let range = self.group.partitions(topic);
             let size = match &self.known {
                 Some(known) => known.topics.get(self.group.name(topic)).copied().unwrap_or(0),
-                // There is no schedule: a topic without owned partitions counts as new.
+                // A topic without owned partitions and without a schedule counts as new.
                 None if self.claims.claimed[range.clone()].contains(&true) => range.len(),
                 None => 0,
             };

@@ -20,7 +20,7 @@ pub(super) struct Group<'a> {
     pub(super) members: Vec<&'a MemberSubscription>,
     /// The members' numbers in the order in which they were given.
     pub(super) joined: Vec<usize>,
-    /// For each topic, the numbers of its subscribers, ascending.
+    /// The numbers of each topic's subscribers, ascending.
     pub(super) subscribers: Vec<Vec<usize>>,
     names: Vec<&'a Arc<str>>,
     /// The number of the first partition of each topic, and finally the number of all partitions.

@@ -141,9 +141,9 @@ pub enum AssignError {
     /// The assignor failed.
     #[error("the assignor {assignor} failed: {reason}")]
     Failed {
-        /// Its name.
+        /// The name.
         assignor: String,
-        /// Its error message.
+        /// The error message.
         reason: String,
     },
     /// Metadata of the group's topics is not available now. A retry may succeed.
@@ -155,7 +155,7 @@ pub enum AssignError {
     /// The system grants no thread to assign on. A retry may succeed.
     #[error("the assignor {assignor} cannot run: {reason}")]
     NoThread {
-        /// Its name.
+        /// The name.
         assignor: String,
         /// The system's error.
         reason: String,
@@ -163,7 +163,7 @@ pub enum AssignError {
     /// The assignor returned an invalid assignment.
     #[error("the assignor {assignor} {what}")]
     Invalid {
-        /// Its name.
+        /// The name.
         assignor: String,
         /// The invalid part, as the end of a sentence.
         what: String,

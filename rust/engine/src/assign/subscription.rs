@@ -80,7 +80,7 @@ struct Names {
 }
 
 impl Names {
-    /// These topics, sorted and without duplicates.
+    /// The given topics, sorted and without duplicates.
     fn sorted(&mut self, names: &[&str]) -> Vec<Arc<str>> {
         let mut topics = Vec::with_capacity(names.len());
         for (place, &name) in names.iter().enumerate() {

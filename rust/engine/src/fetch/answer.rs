@@ -34,7 +34,7 @@ impl FetchMachine {
     /// The least time between two fetches from a node that has nothing to say.
     const SHORTEST_WAIT: Duration = Duration::from_millis(5);
 
-    /// Accepts what the answer brought. Data for a span that is over, or for another offset than asked, is dropped
+    /// Accepts what the answer brought. Data for a reading that is over, or for another offset than asked, is dropped
     /// here.
     pub(super) fn fetch_answered(&mut self, node_id: i32, answer: &FetchResponse<'_>, now: Now) {
         let error = ErrorCode::from_code(answer.error_code);
@@ -112,7 +112,7 @@ impl FetchMachine {
     fn is_expected(&self, node_id: i32, id: AssignmentId) -> bool {
         let asked = self.nodes.get(&node_id).and_then(|node| node.session.asked(id));
         let Some((asked, state)) = asked.zip(self.partitions.get(&id)) else { return false };
-        state.span == asked.span && state.offset == asked.offset && state.phase == Phase::Fetching
+        state.reading_id == asked.reading_id && state.offset == asked.offset && state.phase == Phase::Fetching
     }
 
     /// Tells whether the answer brought records of the partition, or an error.
@@ -149,7 +149,7 @@ impl FetchMachine {
             state.served = answer;
         }
         let (stepped, broken) = step(records, state);
-        let (partition, span) = (state.partition.clone(), state.span);
+        let (partition, reading_id) = (state.partition.clone(), state.reading_id);
         state.attempts = 0;
         state.high_watermark = Some(data.high_watermark);
         let has_records = stepped.whole_bytes > 0;
@@ -167,7 +167,7 @@ impl FetchMachine {
             let aborted = data.aborted_transactions.iter().flatten();
             self.emit(Output::Fetched(Fetched {
                 partition: partition.clone(),
-                span,
+                reading_id,
                 place,
                 record_bytes: stepped.whole_bytes,
                 record_count: stepped.record_count,

@@ -15,7 +15,7 @@ use crate::{Now, TopicPartition};
 
 /// The settings of a partition's reading; see [`super::Input::Assign`].
 pub(super) struct Assignment {
-    pub(super) span: u64,
+    pub(super) reading_id: u64,
     pub(super) start: Start,
     pub(super) end: Option<i64>,
     pub(super) waits_for_topic: bool,
@@ -28,7 +28,7 @@ impl FetchMachine {
         self.next_id += 1;
         let state = PartitionState {
             partition: partition.clone(),
-            span: how.span,
+            reading_id: how.reading_id,
             phase: Phase::Failed,
             paused: false,
             offset: 0,
@@ -69,10 +69,17 @@ impl FetchMachine {
         }
     }
 
-    pub(super) fn seek(&mut self, partition: &TopicPartition, span: u64, start: Start, cluster: &Cluster, now: Now) {
+    pub(super) fn seek(
+        &mut self,
+        partition: &TopicPartition,
+        reading_id: u64,
+        start: Start,
+        cluster: &Cluster,
+        now: Now,
+    ) {
         let Some(&id) = self.by_partition.get(partition) else { return };
         if let Some(state) = self.partitions.get_mut(&id) {
-            state.span = span;
+            state.reading_id = reading_id;
             state.attempts = 0;
             state.retry_at = Now::ZERO;
             state.missing_since = None;
@@ -95,8 +102,8 @@ impl FetchMachine {
         self.touch(id, now);
     }
 
-    pub(super) fn rewind(&mut self, partition: &TopicPartition, span: u64, offset: i64, now: Now) {
-        let Some(id) = self.current(partition, span) else { return };
+    pub(super) fn rewind(&mut self, partition: &TopicPartition, reading_id: u64, offset: i64, now: Now) {
+        let Some(id) = self.current(partition, reading_id) else { return };
         let Some(state) = self.partitions.get_mut(&id) else { return };
         (state.offset, state.offset_epoch) = (offset, -1);
         if state.phase == Phase::Failed {
@@ -107,8 +114,8 @@ impl FetchMachine {
         self.touch(id, now);
     }
 
-    pub(super) fn unreadable(&mut self, partition: &TopicPartition, span: u64, offset: i64, now: Now) {
-        let Some(id) = self.current(partition, span) else { return };
+    pub(super) fn unreadable(&mut self, partition: &TopicPartition, reading_id: u64, offset: i64, now: Now) {
+        let Some(id) = self.current(partition, reading_id) else { return };
         if let Some(state) = self.partitions.get_mut(&id) {
             (state.offset, state.offset_epoch, state.phase) = (offset, -1, Phase::Failed);
         }
@@ -119,11 +126,11 @@ impl FetchMachine {
     fn start(&mut self, id: AssignmentId, start: Start) {
         let policy = self.config.reset;
         let Some(state) = self.partitions.get_mut(&id) else { return };
-        let (partition, span) = (state.partition.clone(), state.span);
+        let (partition, reading_id) = (state.partition.clone(), state.reading_id);
         state.phase = match (start, policy) {
             (Start::Offset(offset, offset_epoch), _) => {
                 (state.offset, state.offset_epoch) = (offset, offset_epoch);
-                self.emit(Output::Positioned { partition, span, offset, moved_from: None });
+                self.emit(Output::Positioned { partition, reading_id, offset, moved_from: None });
                 self.set_phase(id, if offset_epoch >= 0 { Phase::Validating } else { Phase::Fetching });
                 return;
             }

@@ -12,13 +12,13 @@ use crate::cluster::Cluster;
 /// The start of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// At an offset, with the leader epoch of the record before it (-1 unknown).
+    /// An offset, with the leader epoch of the record before it (-1 unknown).
     Offset(i64, i32),
-    /// At the smallest offset that the log holds.
+    /// The smallest offset that the log holds.
     Earliest,
-    /// At the end: only records still to come.
+    /// End of the log: only records still to come.
     Latest,
-    /// At the first record whose timestamp is at least this, in ms; at the end if there is none.
+    /// The first record whose timestamp is at least this, in ms; the end of the log if there is none.
     Timestamp(i64),
     /// The offset that `auto.offset.reset` names.
     Policy,
@@ -26,12 +26,12 @@ pub enum Start {
 
 /// The answer to [`Output::ListOffset`] or [`Output::ListLogRange`] for one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListedOffset {
+pub struct ListOffsetsAnswer {
     /// The offset asked for; for [`Output::ListLogRange`], the log's end.
     pub offset: i64,
     /// Leader epoch of that offset, -1 unknown.
     pub leader_epoch: i32,
-    /// For [`Output::ListLogRange`], the log's smallest offset.
+    /// The log's smallest offset, for [`Output::ListLogRange`].
     pub log_start: Option<i64>,
 }
 
@@ -52,8 +52,8 @@ pub enum Input<'a> {
     Assign {
         /// Partition.
         partition: &'a TopicPartition,
-        /// Its span.
-        span: u64,
+        /// The id of the reading.
+        reading_id: u64,
         /// The start of reading.
         start: Start,
         /// Exclusive end of a bounded read. Nothing from there on is asked for; whole batches may reach beyond it.
@@ -74,8 +74,8 @@ pub enum Input<'a> {
     Seek {
         /// Partition.
         partition: &'a TopicPartition,
-        /// Its new span.
-        span: u64,
+        /// The id of the new reading.
+        reading_id: u64,
         /// The position from which reading goes on.
         start: Start,
         /// The cluster view; as for [`Self::Assign`].
@@ -93,8 +93,8 @@ pub enum Input<'a> {
     Rewind {
         /// Partition.
         partition: &'a TopicPartition,
-        /// Span of what was dropped.
-        span: u64,
+        /// The id of the reading of which something was dropped.
+        reading_id: u64,
         /// Offset of the first record that was dropped.
         offset: i64,
     },
@@ -102,8 +102,8 @@ pub enum Input<'a> {
     Unreadable {
         /// Partition.
         partition: &'a TopicPartition,
-        /// Span of the records.
-        span: u64,
+        /// The id of the reading of the records.
+        reading_id: u64,
         /// The offset at which decoding failed.
         offset: i64,
     },
@@ -124,17 +124,17 @@ pub enum Input<'a> {
     ListedOffset {
         /// Partition.
         partition: &'a TopicPartition,
-        /// Span of the output.
-        span: u64,
+        /// The id of the reading of the output.
+        reading_id: u64,
         /// `None` where no record is as young as the timestamp asked for; the broker's error.
-        answer: Result<Option<ListedOffset>, ErrorCode>,
+        answer: Result<Option<ListOffsetsAnswer>, ErrorCode>,
     },
     /// The answer to [`Output::OffsetForLeaderEpoch`].
     EpochEnd {
         /// Partition.
         partition: &'a TopicPartition,
-        /// Span of the output.
-        span: u64,
+        /// The id of the reading of the output.
+        reading_id: u64,
         /// The end of the epoch, or the broker's error.
         answer: Result<EpochEnd, ErrorCode>,
     },
@@ -147,8 +147,8 @@ pub enum Output {
     ListOffset {
         /// Partition.
         partition: TopicPartition,
-        /// Span to echo.
-        span: u64,
+        /// The id of the reading, to echo.
+        reading_id: u64,
         /// The position to find; never an offset.
         start: Start,
     },
@@ -156,15 +156,15 @@ pub enum Output {
     ListLogRange {
         /// Partition.
         partition: TopicPartition,
-        /// Span to echo.
-        span: u64,
+        /// The id of the reading, to echo.
+        reading_id: u64,
     },
     /// Ask the leader where `offset_epoch` ends (one attempt); answer with [`Input::EpochEnd`].
     OffsetForLeaderEpoch {
         /// Partition.
         partition: TopicPartition,
-        /// Span to echo.
-        span: u64,
+        /// The id of the reading, to echo.
+        reading_id: u64,
         /// Epoch of the leader to be asked.
         leader_epoch: i32,
         /// Epoch of the record before the position.
@@ -179,15 +179,15 @@ pub enum Output {
         partition: TopicPartition,
         /// Node id of the new leader.
         leader: i32,
-        /// Its epoch.
+        /// The epoch.
         leader_epoch: i32,
     },
     /// Reading goes on at `offset`.
     Positioned {
         /// Partition.
         partition: TopicPartition,
-        /// Its span.
-        span: u64,
+        /// The id of the reading.
+        reading_id: u64,
         /// Offset of the next record.
         offset: i64,
         /// The position before, if the log no longer holds it.
@@ -197,8 +197,8 @@ pub enum Output {
     Fetched(Fetched),
     /// The partition stopped, behind all that was fetched of it.
     Stopped {
-        /// Its span.
-        span: u64,
+        /// The id of the reading.
+        reading_id: u64,
         /// The fault.
         fault: Fault,
     },
@@ -207,9 +207,9 @@ pub enum Output {
 /// An aborted transaction that the fetched records may hold parts of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aborted {
-    /// Its producer.
+    /// The producer.
     pub producer_id: i64,
-    /// Its first offset.
+    /// The first offset.
     pub first_offset: i64,
 }
 
@@ -218,15 +218,15 @@ pub struct Aborted {
 pub struct Fetched {
     /// Partition.
     pub partition: TopicPartition,
-    /// Span that asked.
-    pub span: u64,
+    /// The id of the reading that asked.
+    pub reading_id: u64,
     /// The partition's place in the answer: index of its topic, then its own.
     pub place: (usize, usize),
     /// Bytes of the whole record batches, from the first one on.
     pub record_bytes: usize,
     /// The number of records that the batches claim to hold, including those before the position.
     pub record_count: u64,
-    /// For read_committed.
+    /// The aborted transactions, for read_committed.
     pub aborted: Vec<Aborted>,
     /// Offset after the last replicated record.
     pub high_watermark: i64,

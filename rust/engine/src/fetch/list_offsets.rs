@@ -5,7 +5,7 @@ use monedula_protocol::error_code::ErrorCode;
 use super::AssignmentId;
 use super::config::ResetPolicy;
 use super::fault::Fault;
-use super::io::{ListedOffset, Start};
+use super::io::{ListOffsetsAnswer, Start};
 use super::machine::FetchMachine;
 use super::partition::Phase;
 use crate::{Now, TopicPartition};
@@ -14,11 +14,11 @@ impl FetchMachine {
     pub(super) fn offset_listed(
         &mut self,
         partition: &TopicPartition,
-        span: u64,
-        answer: Result<Option<ListedOffset>, ErrorCode>,
+        reading_id: u64,
+        answer: Result<Option<ListOffsetsAnswer>, ErrorCode>,
         now: Now,
     ) {
-        let Some(id) = self.take_lookup(partition, span) else { return };
+        let Some(id) = self.take_lookup(partition, reading_id) else { return };
         let Some(state) = self.partitions.get(&id) else { return };
         let (phase, position) = (state.phase, state.offset);
         match (answer, phase) {
@@ -33,7 +33,7 @@ impl FetchMachine {
     }
 
     /// The position `offset` was out of range; `listed` has both ends of the log.
-    fn leave_range(&mut self, id: AssignmentId, offset: i64, listed: ListedOffset, now: Now) {
+    fn leave_range(&mut self, id: AssignmentId, offset: i64, listed: ListOffsetsAnswer, now: Now) {
         let Some(state) = self.partitions.get(&id) else { return };
         let (partition, log_start, log_end) = (state.partition.clone(), listed.log_start.unwrap_or(0), listed.offset);
         if (log_start..=log_end).contains(&offset) {

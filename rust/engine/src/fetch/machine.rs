@@ -11,7 +11,7 @@ use super::commands::Assignment;
 use super::config::FetchConfig;
 use super::fault::Fault;
 use super::io::{Input, Output};
-use super::node::{Demand, Node};
+use super::node::{Demand, FetchNode};
 use super::partition::Phase;
 use super::partition_table::PartitionTable;
 use crate::backoff::Jitter;
@@ -26,7 +26,7 @@ use crate::{Now, TopicPartition};
 /// timers that are due by then act before it.
 ///
 /// **Inputs.** [`handle`](Self::handle) takes what happened: commands of the user, metadata, answers, or nothing but
-/// time ([`Input::Tick`]). What an input names that is no longer assigned, or only under another span, is ignored.
+/// time ([`Input::Tick`]). What an input names that is no longer assigned, or only under another reading, is ignored.
 ///
 /// **Outputs.** Call [`poll`](Self::poll) after every `handle`, until it returns `None`, and carry the outputs out in
 /// their order. Only `handle` makes outputs. [`Output::Fetched`] refers to the answer of the input just handled, so
@@ -52,7 +52,7 @@ pub struct FetchMachine {
     pub(super) complete: BTreeSet<AssignmentId>,
     pub(super) by_partition: BTreeMap<TopicPartition, AssignmentId>,
     pub(super) by_id: BTreeMap<(Uuid, i32), AssignmentId>,
-    pub(super) nodes: BTreeMap<i32, Node>,
+    pub(super) nodes: BTreeMap<i32, FetchNode>,
     /// Names of partitions that are no longer assigned but that a fetch session may still hold.
     pub(super) retired: BTreeMap<AssignmentId, TopicPartition>,
     /// Brokers that the last metadata had.
@@ -101,18 +101,24 @@ impl FetchMachine {
         match input {
             Input::Tick => {}
             Input::MetadataUpdate { cluster } => self.update_metadata(cluster, now),
-            Input::Assign { partition, span, start, end, waits_for_topic, cluster } => {
-                self.assign(partition, Assignment { span, start, end, waits_for_topic }, cluster, now);
+            Input::Assign { partition, reading_id, start, end, waits_for_topic, cluster } => {
+                self.assign(partition, Assignment { reading_id, start, end, waits_for_topic }, cluster, now);
             }
             Input::Unassign { partition } => self.unassign(partition, now),
-            Input::Seek { partition, span, start, cluster } => self.seek(partition, span, start, cluster, now),
+            Input::Seek { partition, reading_id, start, cluster } => {
+                self.seek(partition, reading_id, start, cluster, now)
+            }
             Input::Pause { partition, paused } => self.pause(partition, paused, now),
-            Input::Rewind { partition, span, offset } => self.rewind(partition, span, offset, now),
-            Input::Unreadable { partition, span, offset } => self.unreadable(partition, span, offset, now),
+            Input::Rewind { partition, reading_id, offset } => self.rewind(partition, reading_id, offset, now),
+            Input::Unreadable { partition, reading_id, offset } => self.unreadable(partition, reading_id, offset, now),
             Input::FetchAnswer { node, answer } => self.fetch_answered(node, answer, now),
             Input::FetchFailed { node } => self.fetch_failed(node, now),
-            Input::ListedOffset { partition, span, answer } => self.offset_listed(partition, span, answer, now),
-            Input::EpochEnd { partition, span, answer } => self.epoch_end_found(partition, span, answer, now),
+            Input::ListedOffset { partition, reading_id, answer } => {
+                self.offset_listed(partition, reading_id, answer, now)
+            }
+            Input::EpochEnd { partition, reading_id, answer } => {
+                self.epoch_end_found(partition, reading_id, answer, now)
+            }
         }
     }
 
@@ -136,7 +142,7 @@ impl FetchMachine {
     /// The time to give an [`Input::Tick`] and to look at [`Self::ready_nodes`] if nothing else happens before.
     pub fn wake_at(&self) -> Option<Now> {
         let timer = self.timers.first().map(|&(at, _)| at);
-        let node = self.nodes.values().filter_map(Node::wake_at).filter(|&at| at > self.now);
+        let node = self.nodes.values().filter_map(FetchNode::wake_at).filter(|&at| at > self.now);
         timer.into_iter().chain(node).min()
     }
 
@@ -147,7 +153,7 @@ impl FetchMachine {
 
     /// Tells whether the log of a partition at `node` holds more than was fetched, as far as is known.
     pub fn is_behind(&self, node: i32) -> bool {
-        self.nodes.get(&node).is_some_and(Node::is_behind)
+        self.nodes.get(&node).is_some_and(FetchNode::is_behind)
     }
 
     /// The number of nodes that have something to fetch.
@@ -184,10 +190,10 @@ impl FetchMachine {
         }
     }
 
-    /// The assignment of `partition`, if it is still read as `span`.
-    pub(super) fn current(&self, partition: &TopicPartition, span: u64) -> Option<AssignmentId> {
+    /// The assignment of `partition`, if it is still read as `reading_id`.
+    pub(super) fn current(&self, partition: &TopicPartition, reading_id: u64) -> Option<AssignmentId> {
         let id = *self.by_partition.get(partition)?;
-        (self.partitions.get(&id)?.span == span).then_some(id)
+        (self.partitions.get(&id)?.reading_id == reading_id).then_some(id)
     }
 
     pub(super) fn emit(&mut self, output: Output) {
@@ -209,8 +215,8 @@ impl FetchMachine {
         let Some(state) = self.partitions.get_mut(&id) else { return };
         if state.phase != Phase::Failed {
             state.phase = Phase::Failed;
-            let span = state.span;
-            self.emit(Output::Stopped { span, fault });
+            let reading_id = state.reading_id;
+            self.emit(Output::Stopped { reading_id, fault });
         }
     }
 
@@ -226,8 +232,8 @@ impl FetchMachine {
         let Some(state) = self.partitions.get_mut(&id) else { return };
         (state.offset, state.offset_epoch, state.phase) = (offset, offset_epoch, Phase::Fetching);
         state.attempts = 0;
-        let (partition, span) = (state.partition.clone(), state.span);
-        self.emit(Output::Positioned { partition, span, offset, moved_from });
+        let (partition, reading_id) = (state.partition.clone(), state.reading_id);
+        self.emit(Output::Positioned { partition, reading_id, offset, moved_from });
     }
 
     /// Brings timers, the lookup and the fetch session's membership of a partition up to date with its state.
@@ -261,13 +267,13 @@ impl FetchMachine {
     fn look_up(&mut self, id: AssignmentId, now: Now) {
         let Some(state) = self.partitions.get_mut(&id) else { return };
         let Some(leader) = state.leader.filter(|_| state.lookup_at.is_none() && state.retry_at <= now) else { return };
-        let (partition, span) = (state.partition.clone(), state.span);
+        let (partition, reading_id) = (state.partition.clone(), state.reading_id);
         let output = match state.phase {
-            Phase::ListingOffset(start) => Output::ListOffset { partition, span, start },
-            Phase::OutOfRange => Output::ListLogRange { partition, span },
+            Phase::ListingOffset(start) => Output::ListOffset { partition, reading_id, start },
+            Phase::OutOfRange => Output::ListLogRange { partition, reading_id },
             Phase::Validating => {
                 let (leader_epoch, offset_epoch) = (state.leader_epoch, state.offset_epoch);
-                Output::OffsetForLeaderEpoch { partition, span, leader_epoch, offset_epoch }
+                Output::OffsetForLeaderEpoch { partition, reading_id, leader_epoch, offset_epoch }
             }
             Phase::Fetching | Phase::Failed => return,
         };
@@ -280,15 +286,15 @@ impl FetchMachine {
         self.emit(output);
     }
 
-    /// The partition whose lookup was answered, unless it has another span by now, or another lookup.
-    pub(super) fn take_lookup(&mut self, partition: &TopicPartition, span: u64) -> Option<AssignmentId> {
-        let id = self.current(partition, span)?;
+    /// The partition whose lookup was answered, unless it has another reading or another lookup by now.
+    pub(super) fn take_lookup(&mut self, partition: &TopicPartition, reading_id: u64) -> Option<AssignmentId> {
+        let id = self.current(partition, reading_id)?;
         let lookup_at = self.partitions.get_mut(&id)?.lookup_at.take()?;
         self.end_lookup(Some(lookup_at));
         Some(id)
     }
 
-    /// The lookup sent to this leader is answered, or its answer is not waited for any more.
+    /// Counts a lookup of this leader as ended: answered, or no longer awaited.
     pub(super) fn end_lookup(&mut self, lookup_at: Option<i32>) {
         if let Some(node) = lookup_at.and_then(|id| self.nodes.get_mut(&id)) {
             node.lookups = node.lookups.saturating_sub(1);

@@ -3,9 +3,9 @@
 //! [`FetchMachine`] is the machine; the contract between it and its driver is in its documentation. Terms of this
 //! module:
 //!
-//! - A *span* is the number under which a partition is read from one position on. The driver gives a new one with each
-//!   assignment and each seek. Everything that is fetched or looked up carries its span, and what comes for an older
-//!   one is dropped: an offset alone would not do, since a seek may go back to where a fetch in flight already is.
+//! - A *reading* of a partition goes from one position on. The driver begins a new one with each assignment and each
+//!   seek, and gives it an id. Everything that is fetched or looked up carries that id, and what comes for an older
+//!   reading is dropped: an offset alone would not do, since a seek may go back to where a fetch in flight already is.
 //! - A *lookup* is the ListOffsets or OffsetForLeaderEpoch call that a partition waits for.
 //! - A [`Fault`] is why a partition is no longer fetched.
 
@@ -26,7 +26,7 @@ mod session;
 
 pub use config::{FetchConfig, ResetPolicy};
 pub use fault::Fault;
-pub use io::{Aborted, EpochEnd, FetchPlan, Fetched, Input, ListedOffset, Output, Start};
+pub use io::{Aborted, EpochEnd, FetchPlan, Fetched, Input, ListOffsetsAnswer, Output, Start};
 pub use machine::FetchMachine;
 pub use node::Demand;
 pub use session::SessionPartition;

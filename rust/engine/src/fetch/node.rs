@@ -22,7 +22,7 @@ pub struct Demand {
 
 /// The state of one broker.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(super) struct FetchNode {
     pub(super) session: Session,
     /// Partitions fetched from here.
     pub(super) members: BTreeSet<AssignmentId>,
@@ -43,7 +43,7 @@ pub(super) struct Node {
     pub(super) hold_until: Now,
 }
 
-impl Node {
+impl FetchNode {
     /// The partition is fetched from here; called again after each change of its state.
     pub(super) fn add(&mut self, id: AssignmentId, state: &PartitionState) {
         self.members.insert(id);

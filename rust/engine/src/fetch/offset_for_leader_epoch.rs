@@ -14,11 +14,11 @@ impl FetchMachine {
     pub(super) fn epoch_end_found(
         &mut self,
         partition: &TopicPartition,
-        span: u64,
+        reading_id: u64,
         answer: Result<EpochEnd, ErrorCode>,
         now: Now,
     ) {
-        let Some(id) = self.take_lookup(partition, span) else { return };
+        let Some(id) = self.take_lookup(partition, reading_id) else { return };
         match answer {
             Ok(Some(end)) => self.truncate_to(id, end),
             // A broker that knows no such epoch proves no loss; fetching itself finds out.

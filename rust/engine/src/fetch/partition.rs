@@ -26,7 +26,7 @@ pub(super) enum Phase {
 #[derive(Clone, Debug)]
 pub(super) struct PartitionState {
     pub(super) partition: TopicPartition,
-    pub(super) span: u64,
+    pub(super) reading_id: u64,
     pub(super) phase: Phase,
     pub(super) paused: bool,
     /// Next offset to fetch, and the epoch of the record before it.
@@ -51,8 +51,8 @@ pub(super) struct PartitionState {
     pub(super) lookup_at: Option<i32>,
     /// Since when metadata updates have had the topic but not this partition of it.
     pub(super) missing_since: Option<Now>,
-    /// For how long metadata answers had not known the topic when it was assigned or sought: these may be older than
-    /// the topic, and do not count.
+    /// The time for which metadata answers had not known the topic when it was assigned or sought: these may be older
+    /// than the topic, and do not count.
     pub(super) unknown_before: Duration,
     /// Number of the fetch answer that last brought records.
     pub(super) served: u64,
@@ -84,7 +84,7 @@ impl PartitionState {
     /// The entry of a fetch request for it.
     pub(super) fn to_send(&self) -> SessionPartition {
         SessionPartition {
-            span: self.span,
+            reading_id: self.reading_id,
             topic_id: self.topic_id,
             offset: self.offset,
             leader_epoch: self.leader_epoch,

@@ -10,8 +10,8 @@ use super::AssignmentId;
 /// A partition as the broker remembers it in a session; a change of any of it must be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionPartition {
-    /// Assignment span that asked: an answer for another span is not ours any more.
-    pub span: u64,
+    /// The id of the reading that asked: an answer for another one is not ours any more.
+    pub reading_id: u64,
     /// Topic that the broker knows the partition by: another id is another partition to it.
     pub topic_id: Uuid,
     /// Offset asked for.
@@ -25,9 +25,9 @@ pub struct SessionPartition {
 }
 
 impl SessionPartition {
-    /// Tells whether a change has to be sent. The span is the client's own, and never sent.
+    /// Tells whether a change has to be sent. The reading's id is the client's own, and never sent.
     fn differs(&self, other: &Self) -> bool {
-        Self { span: 0, ..*self } != Self { span: 0, ..*other }
+        Self { reading_id: 0, ..*self } != Self { reading_id: 0, ..*other }
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
     const ID: Uuid = Uuid([1; 16]);
 
     fn sent(offset: i64) -> SessionPartition {
-        SessionPartition { span: 1, topic_id: ID, offset, leader_epoch: 0, offset_epoch: -1, max_bytes: 100 }
+        SessionPartition { reading_id: 1, topic_id: ID, offset, leader_epoch: 0, offset_epoch: -1, max_bytes: 100 }
     }
 
     fn ask(session: &mut Session, wanted: &[(AssignmentId, Option<i64>)]) -> SessionRequest {
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn a_new_span_at_the_same_offset_is_known_without_being_sent() {
         let mut session = opened();
-        let moved = SessionPartition { span: 2, ..sent(10) };
+        let moved = SessionPartition { reading_id: 2, ..sent(10) };
         let request = session.request([(1, Some(moved))].into_iter()).clone();
         assert!(request.send.is_empty());
         assert_eq!(session.asked(1), Some(moved));

@@ -193,8 +193,8 @@ fn said(message: &str) -> String {
 /// The reason why a request has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallError {
-    /// Not connected, disconnected, timed out, or unreadable: a retry may succeed, maybe at another broker. With the
-    /// reason.
+    /// No connection, a broken one, no answer in time, or an unreadable one: a retry may succeed, maybe at another
+    /// broker. With the reason.
     Lost(String),
     /// As [`Self::Lost`], but the request was certainly not sent and will not be, for example because no connection
     /// could be made: the broker has not processed it.

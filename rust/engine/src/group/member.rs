@@ -15,27 +15,27 @@ use crate::Now;
 /// back. No call blocks, starts a thread or touches a socket.
 pub enum Member {
     /// Under the classic protocol.
-    Classic(Box<classic::Member>),
+    Classic(Box<classic::ClassicMember>),
     /// Under KIP-848.
-    Consumer(Box<consumer::Member>),
+    Consumer(Box<consumer::ConsumerMember>),
 }
 
 impl Member {
     /// A classic member without a subscription. `seed` determines its jitter.
     pub fn classic(config: ClassicConfig, seed: u64) -> Self {
-        Self::Classic(Box::new(classic::Member::new(config, seed)))
+        Self::Classic(Box::new(classic::ClassicMember::new(config, seed)))
     }
 
     /// A member under KIP-848 without a subscription. Its id comes from [`consumer::member_id`]. `seed` determines its
     /// jitter.
     pub fn consumer(config: ConsumerProtocolConfig, member_id: String, seed: u64) -> Self {
-        Self::Consumer(Box::new(consumer::Member::new(config, member_id, seed)))
+        Self::Consumer(Box::new(consumer::ConsumerMember::new(config, member_id, seed)))
     }
 
     /// Goes on with a classic member without a subscription, after [`Output::FallBack`]. It uses none of the ids again
     /// that this member gave to calls and tickets: an answer to one of these may still come, and is then dropped.
     pub fn fall_back(&mut self, config: ClassicConfig, seed: u64) {
-        let mut member = classic::Member::new(config, seed);
+        let mut member = classic::ClassicMember::new(config, seed);
         member.base.out.skip_ids(self.base().out.last_id());
         *self = Self::Classic(Box::new(member));
     }

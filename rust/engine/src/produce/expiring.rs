@@ -45,7 +45,7 @@ impl ProduceMachine {
         let fails_transaction =
             self.config.transactional && !reported && !std::mem::replace(&mut self.transaction_failed, true);
         if fails_transaction {
-            // Before the end of the batch, which may end a flush: a commit waits for no more than the flush.
+            // Told before the end of the batch, which may end a flush: a commit waits for no more than the flush.
             self.emit(Output::TransactionFailed(fault.clone()));
         }
         self.finish_failed(partition, index, fault);

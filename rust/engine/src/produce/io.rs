@@ -56,21 +56,21 @@ pub struct ProduceConfig {
 
 /// A producer id and its epoch (KIP-98).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct ProducerIdentity {
     /// The producer id.
     pub producer_id: i64,
-    /// Its epoch.
+    /// The epoch.
     pub epoch: i16,
 }
 
 /// A packed batch, as far as the machine knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// Its id.
+    /// The id.
     pub id: BatchId,
     /// The number of its records.
     pub records: u32,
-    /// Its size on the wire.
+    /// The size on the wire.
     pub bytes: usize,
 }
 
@@ -106,12 +106,12 @@ pub enum Input {
     SplitInto {
         /// The batch that was too large.
         batch: BatchId,
-        /// Its parts. None if it could not be split: it fails.
+        /// The batch's parts. None if it could not be split: it fails.
         parts: Vec<Batch>,
     },
     /// The producer id and epoch from now on. Batches that were never sent get sequence numbers of this epoch; see
     /// [`Output::NewIdentity`].
-    Identity(Identity),
+    Identity(ProducerIdentity),
     /// The partition is part of the current transaction. Answers [`Output::AddToTransaction`].
     AddedToTransaction(TopicPartition),
     /// The transaction has ended: partitions have to be added to the next one again.
@@ -187,7 +187,7 @@ pub enum Output {
         request: RequestId,
         /// Node id.
         broker: i32,
-        /// At most one batch of each partition.
+        /// The batches, at most one of each partition.
         batches: Vec<RequestBatch>,
     },
     /// The broker found the batch too large: divide its records into two or more batches, and give
@@ -212,7 +212,7 @@ pub enum Output {
         partition: TopicPartition,
         /// Node id of the new leader.
         leader: i32,
-        /// Its leader epoch.
+        /// The leader epoch.
         leader_epoch: i32,
     },
     /// An identity is needed: the first, or one with a higher epoch because it is unknown which sequence numbers of the
@@ -221,7 +221,7 @@ pub enum Output {
     /// transaction has ended.
     NewIdentity {
         /// The identity that must not be used any more; `None` for the first.
-        old: Option<Identity>,
+        old: Option<ProducerIdentity>,
         /// The reason, for the log.
         reason: String,
     },
@@ -243,10 +243,10 @@ pub enum Output {
 pub struct RequestBatch {
     /// The batch.
     pub batch: BatchId,
-    /// Its partition.
+    /// The partition.
     pub partition: TopicPartition,
     /// Producer id and epoch, and the sequence number of its first record. `None` without idempotence.
-    pub sequence: Option<(Identity, i32)>,
+    pub sequence: Option<(ProducerIdentity, i32)>,
 }
 
 /// The place of a batch's records.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::io::{Acknowledged, BatchId, Identity, Input, Output, ProduceConfig, RequestId, SendFault, Ticket};
+use super::io::{Acknowledged, BatchId, Input, Output, ProduceConfig, ProducerIdentity, RequestId, SendFault, Ticket};
 use super::partition_queue::{InTransaction, NextStep, PartitionQueue};
 use crate::backoff::Jitter;
 use crate::cluster::Cluster;
@@ -24,7 +24,7 @@ pub(super) enum Timer {
 
 /// The state of one broker in the produce machine.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(super) struct ProduceNode {
     /// Partitions that it leads and that may have a batch to send. They are served in turn.
     pub(super) partitions: VecDeque<PartitionIndex>,
     /// The number of requests without an answer.
@@ -44,7 +44,7 @@ pub(super) struct Request {
 #[derive(Debug)]
 pub(super) struct Flush {
     ticket: Ticket,
-    /// It waits for batches with serial numbers up to this one.
+    /// The last serial number of the batches that the flush waits for.
     pub(super) last_serial: u64,
     /// The number of unfinished ones.
     pub(super) unfinished: usize,
@@ -78,12 +78,12 @@ pub struct ProduceMachine {
     pub(super) queues: Vec<PartitionQueue>,
     pub(super) by_partition: BTreeMap<TopicPartition, PartitionIndex>,
     pub(super) by_batch: BTreeMap<BatchId, PartitionIndex>,
-    pub(super) nodes: BTreeMap<i32, Node>,
+    pub(super) nodes: BTreeMap<i32, ProduceNode>,
     /// Brokers that may have room for a request of one of their waiting partitions.
     pub(super) ready: BTreeSet<i32>,
     pub(super) requests: BTreeMap<RequestId, Request>,
     pub(super) next_request: RequestId,
-    pub(super) identity: Option<Identity>,
+    pub(super) identity: Option<ProducerIdentity>,
     /// [`Output::NewIdentity`] was put out and not answered yet.
     pub(super) identity_requested: bool,
     /// The current transaction can only be aborted.
@@ -183,7 +183,7 @@ impl ProduceMachine {
         self.unfinished
     }
 
-    fn set_identity(&mut self, identity: Identity) {
+    fn set_identity(&mut self, identity: ProducerIdentity) {
         self.identity = Some(identity);
         self.identity_requested = false;
         (0..self.queues.len()).for_each(|partition| self.update_partition(partition));

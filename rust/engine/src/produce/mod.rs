@@ -21,7 +21,7 @@ mod sticky;
 
 pub use error_codes::{REACTIONS, Reaction, reaction};
 pub use io::{
-    Acknowledged, Acks, Batch, BatchId, Identity, Input, Output, PartitionAnswer, ProduceConfig, RequestBatch,
+    Acknowledged, Acks, Batch, BatchId, Input, Output, PartitionAnswer, ProduceConfig, ProducerIdentity, RequestBatch,
     RequestFailure, RequestId, SendFault, Ticket,
 };
 pub use machine::ProduceMachine;

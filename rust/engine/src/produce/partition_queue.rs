@@ -6,20 +6,20 @@ use std::time::Duration;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use super::io::{Batch, BatchId, Identity, ProduceConfig};
+use super::io::{Batch, BatchId, ProduceConfig, ProducerIdentity};
 use super::sequence_numbers::SequenceNumbers;
 use crate::{Now, TopicPartition};
 
 /// The phase of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It takes records.
+    /// The batch takes records.
     Open,
     /// The driver packs it.
     Closing,
-    /// It can be sent.
+    /// The batch can be sent.
     Packed,
-    /// It is in a request without an answer.
+    /// The batch is in a request without an answer.
     InFlight,
     /// The driver splits it.
     Splitting,
@@ -28,7 +28,7 @@ pub(super) enum Phase {
 #[derive(Clone, Debug)]
 pub(super) struct QueuedBatch {
     pub(super) batch: Batch,
-    /// Its number among all batches of the machine. Parts of a batch that was split have its number.
+    /// The number among all batches of the machine. Parts of a batch that was split have its number.
     pub(super) serial: u64,
     pub(super) phase: Phase,
     pub(super) opened_at: Now,
@@ -37,13 +37,14 @@ pub(super) struct QueuedBatch {
     pub(super) attempts: u32,
     /// Sequence number of its first record, assigned when it is first sent. Counts on beyond `i32::MAX`.
     pub(super) sequence: Option<i64>,
-    /// It may be in the log: an attempt was not answered, or answered by an error that does not exclude it.
+    /// True if the batch may be in the log: an attempt was not answered, or answered by an error that does not exclude
+    /// it.
     pub(super) outcome_unknown: bool,
     /// The broker refused it as out of order although every batch before it was refused so too.
     pub(super) out_of_order: bool,
     /// The error with which the broker refused it as out of order.
     pub(super) out_of_order_code: Option<ErrorCode>,
-    /// Its end was reported to the user. It stays in the queue only until its request is answered.
+    /// True if the batch's end was reported to the user. It stays in the queue only until its request is answered.
     pub(super) reported: bool,
     pub(super) last_error: Option<String>,
 }
@@ -76,7 +77,7 @@ impl QueuedBatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InTransaction {
     No,
-    /// It was asked for, and is not confirmed yet.
+    /// The partition's place in the transaction was asked for, and is not confirmed yet.
     Pending,
     Yes,
 }
@@ -100,7 +101,7 @@ pub(super) struct PartitionQueue {
     pub(super) leader_epoch: i32,
     /// The brokers of a recreated topic know no producer, even if leader and epoch are the same as before.
     pub(super) topic_id: Uuid,
-    /// For how long metadata answers had not known the topic when the first of the waiting batches was opened.
+    /// The time for which metadata answers had not known the topic when the first of the waiting batches was opened.
     pub(super) unknown_before: Duration,
     /// The number of batches in flight.
     pub(super) in_flight: usize,
@@ -141,7 +142,7 @@ impl PartitionQueue {
     }
 
     /// The next step if the leader has room for a request.
-    pub(super) fn next_step(&self, config: &ProduceConfig, identity: Option<Identity>, now: Now) -> NextStep {
+    pub(super) fn next_step(&self, config: &ProduceConfig, identity: Option<ProducerIdentity>, now: Now) -> NextStep {
         if !self.may_send(config, now) {
             return NextStep::Wait;
         }
@@ -170,7 +171,7 @@ impl PartitionQueue {
         self.in_flight == 0 || (self.in_flight_at == self.leader && !one_at_a_time)
     }
 
-    fn may_assign_sequence(&self, identity: Option<Identity>) -> bool {
+    fn may_assign_sequence(&self, identity: Option<ProducerIdentity>) -> bool {
         let Some(identity) = identity else { return false };
         let mut numbered = self.batches.iter().filter(|batch| batch.sequence.is_some());
         match self.numbers.identity {

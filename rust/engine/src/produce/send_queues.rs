@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Identifies a record that waits, or waited, in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuedId {
-    /// Its number among all records that were ever queued, from 1.
+    /// The number among all records that were ever queued, from 1.
     pub number: u64,
     /// The number of the transaction in which it was sent.
     pub transaction: u64,

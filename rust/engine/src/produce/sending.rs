@@ -1,7 +1,7 @@
 //! The batches of a request.
 
 use super::io::{Output, RequestBatch};
-use super::machine::{Node, PartitionIndex, ProduceMachine, Request};
+use super::machine::{PartitionIndex, ProduceMachine, ProduceNode, Request};
 use super::partition_queue::{NextStep, Phase};
 
 impl ProduceMachine {
@@ -29,7 +29,7 @@ impl ProduceMachine {
     }
 
     fn has_room(&self, broker: i32) -> bool {
-        let room = |node: &Node| node.in_flight < self.config.max_in_flight && node.retry_at <= self.now;
+        let room = |node: &ProduceNode| node.in_flight < self.config.max_in_flight && node.retry_at <= self.now;
         self.nodes.get(&broker).is_some_and(room)
     }
 
@@ -41,7 +41,7 @@ impl ProduceMachine {
                 break;
             };
             let queue = &mut self.queues[partition];
-            // It waits at another broker by now.
+            // The partition waits at another broker by now.
             if queue.waits_at != Some(broker) {
                 continue;
             }

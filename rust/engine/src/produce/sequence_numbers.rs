@@ -1,13 +1,13 @@
 //! Sequence numbers of one partition's batches (KIP-98), and how numbering goes on after a batch failed (KIP-360).
 
-use super::io::Identity;
+use super::io::ProducerIdentity;
 use super::partition_queue::{PartitionQueue, QueuedBatch};
 
 /// The sequence numbers assigned so far. They count on beyond `i32::MAX`, where those on the wire restart at 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SequenceNumbers {
     /// The producer id and epoch that they belong to.
-    pub(super) identity: Option<Identity>,
+    pub(super) identity: Option<ProducerIdentity>,
     /// The next one to assign.
     pub(super) next: i64,
     /// All records before this number are in the log.
@@ -62,7 +62,11 @@ impl SequenceNumbers {
 
 impl PartitionQueue {
     /// The identity and sequence number with which a batch is sent. Assigned when it is sent first.
-    pub(super) fn assign_sequence(&mut self, index: usize, identity: Identity) -> Option<(Identity, i32)> {
+    pub(super) fn assign_sequence(
+        &mut self,
+        index: usize,
+        identity: ProducerIdentity,
+    ) -> Option<(ProducerIdentity, i32)> {
         let batch = self.batches.get_mut(index)?;
         let sequence = match batch.sequence {
             Some(sequence) => sequence,

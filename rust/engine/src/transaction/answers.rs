@@ -6,17 +6,17 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::session::{CallInFlight, ProducerSession, Verb};
 use super::{
-    Call, CallFailure, CallId, Ending, Output, Reaction, SessionEvent, Target, TransactionError, TransactionResponse,
-    TransactionState, reaction,
+    Call, CallFailure, CallId, Ending, Output, Reaction, SessionEvent, SessionState, Target, TransactionError,
+    TransactionResponse, reaction,
 };
 use crate::TopicPartition;
 use crate::group::UNKNOWN_TOPIC_ATTEMPTS;
-use crate::produce::Identity;
+use crate::produce::ProducerIdentity;
 
 impl ProducerSession {
     pub(super) fn answered(&mut self, id: CallId, outcome: Result<TransactionResponse, CallFailure>) {
         let Some(sent) = self.in_flight.take_if(|sent| sent.id == id) else { return };
-        if self.state == TransactionState::Fatal {
+        if self.state == SessionState::Fatal {
             return;
         }
         match outcome {
@@ -64,11 +64,11 @@ impl ProducerSession {
         self.last_error = None;
     }
 
-    fn initialized(&mut self, identity: Identity) {
-        if self.state != TransactionState::Initializing {
+    fn initialized(&mut self, identity: ProducerIdentity) {
+        if self.state != SessionState::Initializing {
             return;
         }
-        self.enter(TransactionState::Ready);
+        self.enter(SessionState::Ready);
         self.take_identity(identity);
         self.skip_end_txn = false;
         self.ended_by = None;
@@ -84,7 +84,7 @@ impl ProducerSession {
         for partition in codes.into_keys() {
             self.contents.pending_partitions.remove(&partition);
             self.contents.partitions.insert(partition.clone());
-            if self.state != TransactionState::Aborting {
+            if self.state != SessionState::Aborting {
                 self.push(Output::PartitionAdded(partition));
             }
         }
@@ -174,21 +174,21 @@ impl ProducerSession {
         match (self.state, &sent.call) {
             // EndTxn was sent and its answer lost: the transaction may be committed. Errors of other calls do not
             // decide that.
-            (TransactionState::Committing, call) if self.contents.end_sent && !matches!(call, Call::EndTxn { .. }) => {
+            (SessionState::Committing, call) if self.contents.end_sent && !matches!(call, Call::EndTxn { .. }) => {
                 self.retry(sent, code, text);
             }
-            (TransactionState::InTransaction | TransactionState::Committing, _) => {
+            (SessionState::InTransaction | SessionState::Committing, _) => {
                 // The coordinator does not know the producer id, so it would not accept EndTxn either.
                 self.skip_end_txn |= code == ErrorCode::InvalidProducerIdMapping;
                 self.must_abort(text);
             }
             // EndTxn was refused: InitProducerId with the current epoch aborts the transaction as well.
-            (TransactionState::Aborting, Call::EndTxn { .. }) => {
+            (SessionState::Aborting, Call::EndTxn { .. }) => {
                 self.skip_end_txn = true;
                 self.epoch_bump_required = true;
             }
             // A call that was sent before the abort.
-            (TransactionState::Aborting | TransactionState::AbortableError, _) => self.retry(sent, code, text),
+            (SessionState::Aborting | SessionState::AbortableError, _) => self.retry(sent, code, text),
             _ => self.fatal(self.error_of(sent.call.api(), code, message)),
         }
     }
@@ -201,13 +201,11 @@ impl ProducerSession {
 
     fn denied(&mut self, code: ErrorCode, message: Option<String>) {
         let error = self.error_of("InitProducerId", code, message);
-        if self.state != TransactionState::Initializing
-            || self.identity.is_some()
-            || self.config.transactional_id.is_none()
+        if self.state != SessionState::Initializing || self.identity.is_some() || self.config.transactional_id.is_none()
         {
             return self.fatal(error);
         }
-        self.enter(TransactionState::Uninitialized);
+        self.enter(SessionState::Uninitialized);
         self.finish_waiters(|verb| verb == Verb::Init, Err(error));
     }
 
@@ -239,7 +237,7 @@ fn worst(call: &Call, codes: &BTreeMap<TopicPartition, ErrorCode>) -> Option<(To
     let rank = |code: ErrorCode| match reaction(call, code) {
         Reaction::Fail | Reaction::Fence | Reaction::Deny => 5,
         Reaction::AbortAndBumpEpoch => 4,
-        // It only means that another partition has an error.
+        // OPERATION_NOT_ATTEMPTED only means that another partition has an error.
         Reaction::Abort if code == ErrorCode::OperationNotAttempted => 0,
         Reaction::Abort => 3,
         Reaction::Rediscover => 2,

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::TransactionState;
+use super::SessionState;
 use crate::backoff::Backoff;
 use crate::group::{CallId, CommitOffset, Target, Ticket, TopicIds};
-use crate::produce::{Identity, SendFault};
+use crate::produce::{ProducerIdentity, SendFault};
 use crate::{Now, TopicPartition};
 
 /// Settings of the machine.
@@ -57,26 +57,26 @@ pub enum Call {
     /// InitProducerId. With an identity it requests a higher epoch of the same producer id (KIP-360).
     InitProducerId {
         /// The identity whose epoch is bumped.
-        current: Option<Identity>,
+        current: Option<ProducerIdentity>,
     },
     /// Adds partitions to the transaction; not needed under transaction version 2 (KIP-890).
     AddPartitionsToTxn {
         /// The producer.
-        identity: Identity,
+        identity: ProducerIdentity,
         /// The partitions.
         partitions: BTreeSet<TopicPartition>,
     },
     /// Adds a group to the transaction; not needed under transaction version 2.
     AddOffsetsToTxn {
         /// The producer.
-        identity: Identity,
+        identity: ProducerIdentity,
         /// The group.
         group: String,
     },
     /// Commits offsets with the transaction, at the group's coordinator.
     TxnOffsetCommit {
         /// The producer.
-        identity: Identity,
+        identity: ProducerIdentity,
         /// The group and its member.
         group: GroupMetadata,
         /// The offsets.
@@ -87,7 +87,7 @@ pub enum Call {
     /// Ends the transaction.
     EndTxn {
         /// The producer.
-        identity: Identity,
+        identity: ProducerIdentity,
         /// Commit or abort.
         ending: Ending,
         /// Set if it bumps the epoch (transaction version 2, KIP-890).
@@ -100,15 +100,15 @@ pub enum Call {
 pub enum TransactionResponse {
     /// The coordinator.
     Coordinator {
-        /// Its node id.
+        /// The node id.
         node_id: i32,
-        /// Its advertised host.
+        /// The advertised host.
         host: String,
-        /// Its advertised port.
+        /// The advertised port.
         port: i32,
     },
     /// The producer id and epoch. EndTxn returns it too, where it bumps the epoch (KIP-890).
-    Identity(Identity),
+    Identity(ProducerIdentity),
     /// Success.
     Ok,
     /// A code for each partition. Partitions that the broker left out are not in it.
@@ -134,7 +134,7 @@ pub enum Input {
     /// The delivery machine needs an identity, or a newer one than `old`.
     NeedIdentity {
         /// The identity that must not be used any more.
-        old: Option<Identity>,
+        old: Option<ProducerIdentity>,
     },
     /// The cluster has transaction version 2 (feature `transaction.version`, KIP-890), or not. Given before the first
     /// call, and after each change. It applies from the next [`Input::Begin`] on.
@@ -197,11 +197,11 @@ pub enum Output {
         /// The request.
         call: Call,
     },
-    /// For the delivery machine: the producer id and epoch from now on.
-    Identity(Identity),
-    /// For the delivery machine: the partition is part of the transaction.
+    /// The producer id and epoch from now on, for the delivery machine.
+    Identity(ProducerIdentity),
+    /// The partition is part of the transaction, for the delivery machine.
     PartitionAdded(TopicPartition),
-    /// For the delivery machine: the transaction has ended.
+    /// The transaction has ended, for the delivery machine.
     Ended,
     /// A verb of the user has ended.
     Done {
@@ -210,12 +210,12 @@ pub enum Output {
         /// Success, or the error.
         outcome: Result<(), TransactionError>,
     },
-    /// For the delivery machine: the transaction can only be aborted, and records that were not sent fail with this
-    /// fault ([`crate::produce::Input::TransactionFailed`]).
+    /// Tells the delivery machine that the transaction can only be aborted, and records that were not sent fail with
+    /// this fault ([`crate::produce::Input::TransactionFailed`]).
     FailUnsent(SendFault),
-    /// For the delivery machine: nothing can be sent any more ([`crate::produce::Input::FailAll`]).
+    /// Tells the delivery machine that nothing can be sent any more ([`crate::produce::Input::FailAll`]).
     Fatal(SendFault),
-    /// For logs and metrics.
+    /// An event for logs and metrics.
     Event(SessionEvent),
 }
 
@@ -225,9 +225,9 @@ pub enum SessionEvent {
     /// The session went from one state to another.
     StateChanged {
         /// The old state.
-        from: TransactionState,
+        from: SessionState,
         /// The new state.
-        to: TransactionState,
+        to: SessionState,
     },
     /// A call failed and is retried.
     Retried {

@@ -21,4 +21,4 @@ pub use io::{
     TransactionResponse,
 };
 pub use session::ProducerSession;
-pub use state::TransactionState;
+pub use state::SessionState;

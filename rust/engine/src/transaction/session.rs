@@ -7,12 +7,12 @@ use std::time::Duration;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{
-    Call, CallId, Ending, GroupMetadata, Input, Output, SessionConfig, SessionEvent, Target, Ticket, TransactionError,
-    TransactionState,
+    Call, CallId, Ending, GroupMetadata, Input, Output, SessionConfig, SessionEvent, SessionState, Target, Ticket,
+    TransactionError,
 };
 use crate::backoff::{Backoff, Jitter};
 use crate::group::CommitOffset;
-use crate::produce::{Identity, SendFault};
+use crate::produce::{ProducerIdentity, SendFault};
 use crate::{Now, TopicPartition};
 
 /// A call of the user that waits for the end of a verb.
@@ -96,7 +96,7 @@ pub(super) struct TransactionContents {
 /// happens before.
 pub struct ProducerSession {
     pub(super) config: SessionConfig,
-    pub(super) state: TransactionState,
+    pub(super) state: SessionState,
     jitter: Jitter,
     /// The time of the last input.
     pub(super) now: Now,
@@ -112,7 +112,7 @@ pub struct ProducerSession {
     /// Counts FindCoordinator calls: each one goes to another broker.
     find_attempts: u32,
 
-    pub(super) identity: Option<Identity>,
+    pub(super) identity: Option<ProducerIdentity>,
     pub(super) coordinator: Option<i32>,
     pub(super) group_coordinators: BTreeMap<String, i32>,
     /// Set if the cluster supports transaction version 2 (KIP-890).
@@ -145,7 +145,7 @@ impl ProducerSession {
     pub fn new(config: SessionConfig, seed: u64) -> Self {
         Self {
             config,
-            state: TransactionState::Uninitialized,
+            state: SessionState::Uninitialized,
             jitter: Jitter::new(seed),
             now: Now::ZERO,
             outputs: VecDeque::new(),
@@ -211,12 +211,12 @@ impl ProducerSession {
     }
 
     /// The state.
-    pub fn state(&self) -> TransactionState {
+    pub fn state(&self) -> SessionState {
         self.state
     }
 
     /// The producer id and epoch, once they are known.
-    pub fn identity(&self) -> Option<Identity> {
+    pub fn identity(&self) -> Option<ProducerIdentity> {
         self.identity
     }
 
@@ -234,15 +234,15 @@ impl ProducerSession {
 
     /// The reason why records cannot be sent now; `None` if they can.
     pub fn refusal(&self) -> Option<TransactionError> {
-        if self.config.transactional_id.is_none() || self.state == TransactionState::InTransaction {
+        if self.config.transactional_id.is_none() || self.state == SessionState::InTransaction {
             return self.failure.clone();
         }
         Some(self.failure.clone().unwrap_or_else(|| {
             let state = match self.state {
-                TransactionState::Uninitialized => "init_transactions() was not called yet",
-                TransactionState::Initializing => "init_transactions() has not ended yet",
-                TransactionState::Committing => "the transaction is being committed",
-                TransactionState::Aborting => "the transaction is being aborted",
+                SessionState::Uninitialized => "init_transactions() was not called yet",
+                SessionState::Initializing => "init_transactions() has not ended yet",
+                SessionState::Committing => "the transaction is being committed",
+                SessionState::Aborting => "the transaction is being aborted",
                 _ => "no transaction is open: call begin_transaction() first",
             };
             TransactionError::State(format!("a producer with a transactional.id sends in transactions only: {state}"))
@@ -253,7 +253,7 @@ impl ProducerSession {
         self.outputs.push_back(output);
     }
 
-    pub(super) fn enter(&mut self, to: TransactionState) {
+    pub(super) fn enter(&mut self, to: SessionState) {
         let from = std::mem::replace(&mut self.state, to);
         debug_assert!(from.successors().contains(&to), "{from:?} -> {to:?}");
         self.push(Output::Event(SessionEvent::StateChanged { from, to }));
@@ -303,7 +303,7 @@ impl ProducerSession {
             let Some(call) = self.next_call() else {
                 // The coordinator never learned of the transaction, so it ends without EndTxn.
                 match self.state {
-                    TransactionState::Committing | TransactionState::Aborting => self.ended(None),
+                    SessionState::Committing | SessionState::Aborting => self.ended(None),
                     _ => return,
                 }
                 continue;
@@ -318,16 +318,15 @@ impl ProducerSession {
 
     fn next_call(&mut self) -> Option<Call> {
         match self.state {
-            TransactionState::Initializing => {
+            SessionState::Initializing => {
                 Some(Call::InitProducerId { current: self.identity.filter(|_| self.epoch_bump_required) })
             }
-            TransactionState::InTransaction => self.next_addition(),
-            TransactionState::Committing => self.next_addition().or_else(|| self.next_end(Ending::Commit)),
-            TransactionState::Aborting => self.next_end(Ending::Abort),
-            TransactionState::Uninitialized
-            | TransactionState::Ready
-            | TransactionState::AbortableError
-            | TransactionState::Fatal => None,
+            SessionState::InTransaction => self.next_addition(),
+            SessionState::Committing => self.next_addition().or_else(|| self.next_end(Ending::Commit)),
+            SessionState::Aborting => self.next_end(Ending::Abort),
+            SessionState::Uninitialized | SessionState::Ready | SessionState::AbortableError | SessionState::Fatal => {
+                None
+            }
         }
     }
 
@@ -390,10 +389,10 @@ impl ProducerSession {
 
     /// From now on the transaction can only be aborted.
     pub(super) fn must_abort(&mut self, reason: String) {
-        if !matches!(self.state, TransactionState::InTransaction | TransactionState::Committing) {
+        if !matches!(self.state, SessionState::InTransaction | SessionState::Committing) {
             return;
         }
-        self.enter(TransactionState::AbortableError);
+        self.enter(SessionState::AbortableError);
         self.contents.pending_partitions.clear();
         self.contents.offsets.clear();
         self.push(Output::FailUnsent(SendFault::TransactionFailed { reason: reason.clone() }));
@@ -405,14 +404,14 @@ impl ProducerSession {
 
     /// The producer cannot be used any more.
     pub(super) fn fatal(&mut self, error: TransactionError) {
-        if self.state == TransactionState::Fatal {
+        if self.state == SessionState::Fatal {
             return;
         }
-        if self.state == TransactionState::Initializing {
+        if self.state == SessionState::Initializing {
             // The transaction is committed: what failed is the epoch bump for the next one.
             self.finish_waiters(|verb| verb == Verb::End(Ending::Commit), Ok(()));
         }
-        self.enter(TransactionState::Fatal);
+        self.enter(SessionState::Fatal);
         let fault = match &error {
             TransactionError::Fenced { code, .. } => SendFault::Fenced { reason: (*code).to_owned() },
             error => SendFault::Fatal { reason: error.to_string() },

@@ -4,12 +4,12 @@ use crate::named::named;
 
 named! {
     /// The state of a producer session. The names are those of Java's TransactionManager.
-    pub enum TransactionState {
-        /// It has no producer id.
+    pub enum SessionState {
+        /// The session has no producer id.
         Uninitialized,
-        /// It requests one, or a higher epoch of the one it has.
+        /// The session requests a producer id, or a higher epoch of the one it has.
         Initializing,
-        /// It has a producer id. Without a `transactional.id` it stays here.
+        /// The session has a producer id. Without a `transactional.id` it stays here.
         Ready,
         /// A transaction is open. The coordinator learns of it with its first partition or group.
         InTransaction,
@@ -24,7 +24,7 @@ named! {
     }
 }
 
-impl TransactionState {
+impl SessionState {
     /// The states that may follow this one. docs/design/transactions.md has the same table, and a test compares the
     /// two.
     pub fn successors(self) -> &'static [Self] {

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::session::{PendingOffsets, ProducerSession, TransactionContents, Verb, Waiter};
-use super::{GroupMetadata, Output, Ticket, TransactionError, TransactionState};
+use super::{GroupMetadata, Output, SessionState, Ticket, TransactionError};
 use crate::group::CommitOffset;
-use crate::produce::{Identity, SendFault};
+use crate::produce::{ProducerIdentity, SendFault};
 use crate::{Now, TopicPartition};
 
 impl ProducerSession {
     /// The delivery machine has no identity, or must not use `old` any more.
-    pub(super) fn need_identity(&mut self, old: Option<Identity>) {
+    pub(super) fn need_identity(&mut self, old: Option<ProducerIdentity>) {
         let Some(identity) = self.identity else {
             // A transactional one comes with init_transactions.
-            if self.config.transactional_id.is_none() && self.state == TransactionState::Uninitialized {
-                self.enter(TransactionState::Initializing);
+            if self.config.transactional_id.is_none() && self.state == SessionState::Uninitialized {
+                self.enter(SessionState::Initializing);
             }
             return;
         };
@@ -24,12 +24,12 @@ impl ProducerSession {
             self.push(Output::Identity(identity));
         } else if self.config.transactional_id.is_some() {
             self.require_epoch_bump();
-        } else if self.state == TransactionState::Ready {
+        } else if self.state == SessionState::Ready {
             self.bump_epoch_locally(identity);
         }
     }
 
-    pub(super) fn take_identity(&mut self, identity: Identity) {
+    pub(super) fn take_identity(&mut self, identity: ProducerIdentity) {
         self.identity = Some(identity);
         self.epoch_bump_required = false;
         self.push(Output::Identity(identity));
@@ -37,9 +37,9 @@ impl ProducerSession {
 
     pub(super) fn init(&mut self, ticket: Ticket, deadline: Now) {
         match self.state {
-            TransactionState::Uninitialized => self.enter(TransactionState::Initializing),
-            TransactionState::Initializing => {}
-            TransactionState::Ready => return self.done(ticket, Ok(())),
+            SessionState::Uninitialized => self.enter(SessionState::Initializing),
+            SessionState::Initializing => {}
+            SessionState::Ready => return self.done(ticket, Ok(())),
             _ => return self.refuse(ticket, "init_transactions() is called once, before the first transaction"),
         }
         self.waiters.push(Waiter { ticket, began: self.now, deadline, verb: Verb::Init });
@@ -47,22 +47,22 @@ impl ProducerSession {
 
     pub(super) fn begin(&mut self, ticket: Ticket) {
         match (self.state, self.timed_out_end) {
-            (TransactionState::Ready, None) => {
+            (SessionState::Ready, None) => {
                 self.contents = TransactionContents::default();
                 self.version2 = self.cluster_version2;
-                self.enter(TransactionState::InTransaction);
+                self.enter(SessionState::InTransaction);
                 self.done(ticket, Ok(()));
             }
-            (TransactionState::Ready, Some(ending)) => {
+            (SessionState::Ready, Some(ending)) => {
                 let verb = Verb::End(ending).name();
                 let text =
                     format!("{verb}() did not end within its time before: call it again to hear what came of it");
                 self.refuse(ticket, &text);
             }
-            (TransactionState::Uninitialized | TransactionState::Initializing, _) => {
+            (SessionState::Uninitialized | SessionState::Initializing, _) => {
                 self.refuse(ticket, "begin_transaction() comes after init_transactions()");
             }
-            (TransactionState::InTransaction, _) => {
+            (SessionState::InTransaction, _) => {
                 self.refuse(ticket, "a transaction is open already: commit or abort it first");
             }
             _ => self.refuse(ticket, "the last transaction has not ended yet"),
@@ -71,7 +71,7 @@ impl ProducerSession {
 
     /// A partition is about to get its first records of this transaction.
     pub(super) fn add_partition(&mut self, partition: TopicPartition) {
-        if !matches!(self.state, TransactionState::InTransaction | TransactionState::Committing) {
+        if !matches!(self.state, SessionState::InTransaction | SessionState::Committing) {
             return;
         }
         if self.version2 {
@@ -92,7 +92,7 @@ impl ProducerSession {
         offsets: BTreeMap<TopicPartition, CommitOffset>,
         deadline: Now,
     ) {
-        if self.state != TransactionState::InTransaction {
+        if self.state != SessionState::InTransaction {
             return self.refuse(ticket, "send_offsets() belongs into a transaction: call begin_transaction() first");
         }
         if offsets.is_empty() {
@@ -120,10 +120,10 @@ impl ProducerSession {
         // Sequence numbers were assigned to records that are not in the log: the broker would refuse the next ones.
         if matches!(
             self.state,
-            TransactionState::InTransaction
-                | TransactionState::Committing
-                | TransactionState::Aborting
-                | TransactionState::AbortableError
+            SessionState::InTransaction
+                | SessionState::Committing
+                | SessionState::Aborting
+                | SessionState::AbortableError
         ) {
             self.epoch_bump_required |= !self.version2;
         }

@@ -22,7 +22,7 @@ use monedula_protocol::messages::txn_offset_commit::{
 use super::{Call, CallFailure, Ending, GroupMetadata, SessionConfig, TransactionResponse};
 use crate::TopicPartition;
 use crate::group::{CommitOffset, are_all_known, by_topic, name_of};
-use crate::produce::Identity;
+use crate::produce::ProducerIdentity;
 
 /// From this version on, TxnOffsetCommit has topic ids instead of names (KIP-1319).
 const TOPIC_IDS_FROM: i16 = 6;
@@ -154,7 +154,7 @@ impl Call {
             }
             Self::InitProducerId { .. } => {
                 let response = decode_response::<InitProducerIdRequest<'_>>(frame, version)?;
-                let identity = Identity { producer_id: response.producer_id, epoch: response.producer_epoch };
+                let identity = ProducerIdentity { producer_id: response.producer_id, epoch: response.producer_epoch };
                 check(response.error_code).map(|()| TransactionResponse::Identity(identity))
             }
             Self::AddPartitionsToTxn { .. } => {
@@ -179,7 +179,7 @@ impl Call {
             }
             Self::EndTxn { .. } => {
                 let response = decode_response::<EndTxnRequest<'_>>(frame, version)?;
-                let next = Identity { producer_id: response.producer_id, epoch: response.producer_epoch };
+                let next = ProducerIdentity { producer_id: response.producer_id, epoch: response.producer_epoch };
                 check(response.error_code).map(|()| match next.producer_id {
                     ..=-1 => TransactionResponse::Ok,
                     _ => TransactionResponse::Identity(next),
@@ -193,7 +193,7 @@ fn check(code: i16) -> Result<(), CallFailure> {
     ErrorCode::check(code).map_err(|code| CallFailure::Code(code, None))
 }
 
-fn init_request(config: &SessionConfig, current: Option<Identity>) -> InitProducerIdRequest<'_> {
+fn init_request(config: &SessionConfig, current: Option<ProducerIdentity>) -> InitProducerIdRequest<'_> {
     InitProducerIdRequest {
         transactional_id: config.transactional_id.as_deref(),
         transaction_timeout_ms: i32::try_from(config.transaction_timeout.as_millis()).unwrap_or(i32::MAX),
@@ -214,7 +214,7 @@ fn add_topics<'a>(partitions: impl Iterator<Item = &'a TopicPartition>) -> Vec<A
 
 fn commit_request<'a>(
     transactional_id: &'a str,
-    identity: &Identity,
+    identity: &ProducerIdentity,
     group: &'a GroupMetadata,
     offsets: &'a BTreeMap<TopicPartition, CommitOffset>,
     version: i16,

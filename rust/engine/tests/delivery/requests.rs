@@ -5,7 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use monedula_broker::core::{Action, ConnectionId};
 use monedula_engine::TopicPartition;
-use monedula_engine::produce::{Acks, Identity, Input, PartitionAnswer, RequestBatch, RequestFailure, RequestId};
+use monedula_engine::produce::{
+    Acks, Input, PartitionAnswer, ProducerIdentity, RequestBatch, RequestFailure, RequestId,
+};
 use monedula_engine::transaction::CallId;
 use monedula_protocol::error_code::ErrorCode;
 
@@ -27,8 +29,9 @@ impl Sim {
             match self.bug {
                 Some(Bug::Unnumbered) => sending.sequence = None,
                 Some(Bug::Renumbered) => {
-                    sending.sequence =
-                        sending.sequence.map(|(identity, _)| (Identity { producer_id: request as i64, ..identity }, 0));
+                    sending.sequence = sending
+                        .sequence
+                        .map(|(identity, _)| (ProducerIdentity { producer_id: request as i64, ..identity }, 0));
                 }
                 _ => {}
             }

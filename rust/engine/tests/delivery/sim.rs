@@ -9,8 +9,8 @@ use monedula_engine::Now;
 use monedula_engine::backoff::{Backoff, Jitter};
 use monedula_engine::cluster::Cluster;
 use monedula_engine::produce::{
-    Acknowledged, Acks, BatchId, Identity, Input, Output, ProduceConfig, ProduceMachine, QueuedId, RequestFailure,
-    RequestId, SendFault, SendQueues,
+    Acknowledged, Acks, BatchId, Input, Output, ProduceConfig, ProduceMachine, ProducerIdentity, QueuedId,
+    RequestFailure, RequestId, SendFault, SendQueues,
 };
 
 use crate::broker::{Broker, Transactions, wall_ms};
@@ -88,7 +88,7 @@ pub(crate) struct Sim {
     next_event: u64,
     pub(crate) cluster: Cluster,
     pub(crate) metadata_wanted: bool,
-    pub(crate) identity: Option<Identity>,
+    pub(crate) identity: Option<ProducerIdentity>,
     pub(crate) open: BTreeMap<i32, BatchId>,
     /// Records that wait before they are in a batch, and the partition that each is for.
     pub(crate) waiting: SendQueues<(u64, i32)>,
@@ -247,7 +247,7 @@ impl Sim {
             }
             Event::Identity => {
                 let next = self.identity.map_or(0, |identity| identity.epoch + 1);
-                let identity = Identity { producer_id: 1000, epoch: next };
+                let identity = ProducerIdentity { producer_id: 1000, epoch: next };
                 self.identity = Some(identity);
                 self.machine.handle(self.now, Input::Identity(identity));
             }

@@ -2,7 +2,7 @@
 
 use monedula_engine::TopicPartition;
 use monedula_engine::group::CommitOffset;
-use monedula_engine::ledger::{Keeper, Ledger, OffsetAndEpoch};
+use monedula_engine::ledger::{Finisher, Ledger, OffsetAndEpoch};
 
 use crate::world::t;
 
@@ -10,7 +10,7 @@ fn place(offset: i64) -> OffsetAndEpoch {
     OffsetAndEpoch { offset, leader_epoch: 2 }
 }
 
-/// Reads partitions 0 and 1 as span 1, from offset 10.
+/// Reads partitions 0 and 1 as reading 1, from offset 10.
 fn reading() -> Ledger {
     let mut ledger = Ledger::default();
     for partition in [0, 1] {
@@ -95,7 +95,7 @@ fn what_is_finished_of_a_partition_that_is_gone_or_gained_anew_counts_for_nothin
     ledger.restart(&t(0), 9, None);
     hand_out(&mut ledger, 2, 7, &[(0, 50)]);
     ledger.finish_held(7);
-    assert_eq!((ledger.finished(&t(0)), snapshot(&mut ledger)), (None, vec![]), "an old span");
+    assert_eq!((ledger.finished(&t(0)), snapshot(&mut ledger)), (None, vec![]), "an old reading");
 }
 
 #[test]
@@ -190,12 +190,12 @@ fn what_is_given_back_is_passed_by_no_frontier_before_it_is_handed_out_again() {
     hand_out(&mut ledger, 1, 7, &[(0, 20)]);
     hand_out(&mut ledger, 2, 8, &[(0, 30)]);
     // The first holder took two rows and ended; the second goes on.
-    assert!(ledger.divide(1, &t(0), &[(1, place(12)), (3, place(20))], Keeper::Queue));
+    assert!(ledger.divide(1, &t(0), &[(1, place(12)), (3, place(20))], Finisher::NextHolder));
     ledger.finish_held(8);
     ledger.finish_held(7);
     assert_eq!(snapshot(&mut ledger), [(0, 12)]);
     assert!(ledger.is_quiet([&t(0)]), "nobody has what is left: nobody is waited for");
-    ledger.pass_on(3, Keeper::Holder(9));
+    ledger.pass_on(3, Finisher::Holder(9));
     assert!(!ledger.is_quiet([&t(0)]));
     ledger.finish_held(9);
     assert_eq!(snapshot(&mut ledger), [(0, 30)]);
@@ -205,12 +205,12 @@ fn what_is_given_back_is_passed_by_no_frontier_before_it_is_handed_out_again() {
 fn what_was_given_back_whole_is_in_nobodys_hands() {
     let mut ledger = reading();
     hand_out(&mut ledger, 1, 7, &[(0, 20)]);
-    assert!(ledger.divide(1, &t(0), &[(2, place(20))], Keeper::Queue));
-    assert_eq!((ledger.keeper(1), ledger.keeper(2)), (None, Some(Keeper::Queue)));
+    assert!(ledger.divide(1, &t(0), &[(2, place(20))], Finisher::NextHolder));
+    assert_eq!((ledger.finisher(1), ledger.finisher(2)), (None, Some(Finisher::NextHolder)));
     assert!(!ledger.is_ahead(&t(0)), "no transaction has records of it");
     ledger.restart(&t(0), 2, Some(place(5)));
-    assert_eq!(ledger.keeper(2), None, "a seek forgets it");
-    assert!(!ledger.divide(2, &t(0), &[(3, place(20))], Keeper::Queue));
+    assert_eq!(ledger.finisher(2), None, "a seek forgets it");
+    assert!(!ledger.divide(2, &t(0), &[(3, place(20))], Finisher::NextHolder));
 }
 
 #[test]
@@ -218,13 +218,13 @@ fn parts_that_were_handed_over_are_finished_in_any_order_and_the_frontier_goes_t
     let mut ledger = reading();
     // A batch that returns to partition 0 after rows of the other partition. Its last markers belong to its last part.
     hand_out(&mut ledger, 1, 7, &[(0, 14), (1, 15), (0, 21)]);
-    assert!(ledger.divide(1, &t(0), &[(2, place(14)), (3, place(20))], Keeper::Name));
-    assert!(ledger.divide(1, &t(1), &[(4, place(15))], Keeper::Name));
-    assert_eq!(ledger.keeper(1), None);
+    assert!(ledger.divide(1, &t(0), &[(2, place(14)), (3, place(20))], Finisher::ById));
+    assert!(ledger.divide(1, &t(1), &[(4, place(15))], Finisher::ById));
+    assert_eq!(ledger.finisher(1), None);
     ledger.finish_held(7);
     ledger.finish(3);
     assert_eq!(snapshot(&mut ledger), []);
-    ledger.pass_on(4, Keeper::Ended);
+    ledger.pass_on(4, Finisher::Nobody);
     assert!(ledger.is_quiet([&t(1)]) && !ledger.is_quiet([&t(0)]));
     assert_eq!(ledger.unfinished(4), [(t(1), place(15))]);
     ledger.committed(&t(1), place(15));

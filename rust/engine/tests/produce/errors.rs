@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use monedula_engine::produce::{Identity, Input, REACTIONS, Reaction, RequestFailure, SendFault, reaction};
+use monedula_engine::produce::{Input, ProducerIdentity, REACTIONS, Reaction, RequestFailure, SendFault, reaction};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, DELIVERY_TIMEOUT, FIRST, World, idempotent, p, refusal, transactional};
@@ -46,7 +46,7 @@ fn seen(code: ErrorCode) -> Reaction {
         (None, None) if !world.asked.is_empty() => {
             world.give_identity();
             world.pass(BACKOFF);
-            assert_eq!(world.requests[0].batches[0].sequence, Some((Identity { epoch: 1, ..FIRST }, 0)));
+            assert_eq!(world.requests[0].batches[0].sequence, Some((ProducerIdentity { epoch: 1, ..FIRST }, 0)));
             Reaction::Renumber
         }
         (None, None) => {

@@ -1,11 +1,11 @@
 //! Sequence numbers after a batch was given up, refused, or forgotten by the broker (KIP-98, KIP-360).
 
-use monedula_engine::produce::{Identity, Input, SendFault};
+use monedula_engine::produce::{Input, ProducerIdentity, SendFault};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, DELIVERY_TIMEOUT, FIRST, World, idempotent, ms, p};
 
-const SECOND: Identity = Identity { epoch: 1, ..FIRST };
+const SECOND: ProducerIdentity = ProducerIdentity { epoch: 1, ..FIRST };
 
 /// A world in which the leader of partition 0 has taken one batch.
 fn known() -> (World, u64) {
@@ -15,7 +15,7 @@ fn known() -> (World, u64) {
     (world, batch)
 }
 
-fn sequences(world: &World) -> Vec<(Identity, i32)> {
+fn sequences(world: &World) -> Vec<(ProducerIdentity, i32)> {
     world.requests.iter().map(|sent| sent.batches[0].sequence.unwrap()).collect()
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use monedula_engine::backoff::Backoff;
 use monedula_engine::cluster::{Broker, Cluster, Partition};
 use monedula_engine::produce::{
-    Acknowledged, Acks, Batch, BatchId, Identity, Input, Output, PartitionAnswer, ProduceConfig, ProduceMachine,
-    RequestBatch, RequestFailure, RequestId, SendFault,
+    Acknowledged, Acks, Batch, BatchId, Input, Output, PartitionAnswer, ProduceConfig, ProduceMachine,
+    ProducerIdentity, RequestBatch, RequestFailure, RequestId, SendFault,
 };
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
@@ -20,7 +20,7 @@ pub(crate) const PROPAGATION: Duration = Duration::from_secs(30);
 pub(crate) const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
 /// Longer than any wait between two attempts.
 pub(crate) const BACKOFF: Duration = Duration::from_millis(1300);
-pub(crate) const FIRST: Identity = Identity { producer_id: 7, epoch: 0 };
+pub(crate) const FIRST: ProducerIdentity = ProducerIdentity { producer_id: 7, epoch: 0 };
 
 pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -144,14 +144,14 @@ pub(crate) struct World {
     pub(crate) flushed: Vec<u64>,
     pub(crate) failed: Vec<SendFault>,
     /// Requested identities that have not arrived yet.
-    pub(crate) asked: Vec<Option<Identity>>,
+    pub(crate) asked: Vec<Option<ProducerIdentity>>,
     pub(crate) refreshes: usize,
     pub(crate) hints: Vec<(TopicPartition, i32, i32)>,
     /// Brokers refuse larger batches of several records as too large.
     pub(crate) largest: usize,
     /// Whether requests of the machine (packing, identities) are answered at once.
     pub(crate) prompt: bool,
-    identity: Option<Identity>,
+    identity: Option<ProducerIdentity>,
     next_batch: BatchId,
     config: ProduceConfig,
 }
@@ -346,7 +346,7 @@ impl World {
 
     pub(crate) fn give_identity(&mut self) {
         let identity = match self.identity {
-            Some(old) => Identity { epoch: old.epoch + 1, ..old },
+            Some(old) => ProducerIdentity { epoch: old.epoch + 1, ..old },
             None => FIRST,
         };
         self.identity = Some(identity);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::backoff::Jitter;
-use monedula_engine::fetch::{ListedOffset, Output, ResetPolicy, Start};
+use monedula_engine::fetch::{ListOffsetsAnswer, Output, ResetPolicy, Start};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{Reply, Request, World, data, empty, error, ms};
@@ -30,9 +30,9 @@ struct Chaos {
     logs: Vec<Log>,
     leaders: Vec<(i32, i32)>,
     requests: BTreeMap<i32, Request>,
-    /// By span: the next offset to be delivered.
+    /// By reading: the next offset to be delivered.
     expected: BTreeMap<u64, i64>,
-    spans: BTreeMap<i32, u64>,
+    reading_ids: BTreeMap<i32, u64>,
     healthy: bool,
 }
 
@@ -46,7 +46,7 @@ impl Chaos {
             leaders,
             requests: BTreeMap::new(),
             expected: BTreeMap::new(),
-            spans: BTreeMap::new(),
+            reading_ids: BTreeMap::new(),
             healthy: false,
         };
         (0..PARTITIONS).for_each(|index| chaos.assign(index));
@@ -68,8 +68,8 @@ impl Chaos {
             1 => Start::Latest,
             _ => Start::Offset(self.roll(150) as i64, -1),
         };
-        let span = self.world.assign(index, start);
-        self.spans.insert(index, span);
+        let reading_id = self.world.assign(index, start);
+        self.reading_ids.insert(index, reading_id);
     }
 
     fn step(&mut self) {
@@ -78,8 +78,8 @@ impl Chaos {
             0 => self.assign(index),
             1 => {
                 let offset = self.roll(300) as i64;
-                let span = self.world.seek(index, Start::Offset(offset, -1));
-                self.spans.insert(index, span);
+                let reading_id = self.world.seek(index, Start::Offset(offset, -1));
+                self.reading_ids.insert(index, reading_id);
             }
             2 => self.world.unassign(index),
             3 => self.world.pause(index, true),
@@ -154,10 +154,10 @@ impl Chaos {
         let replies = wanted.into_iter().map(|(index, offset)| self.reply(node, index, offset)).collect();
         let delivered = self.world.answer(node, replies);
         for &(index, base) in &delivered {
-            let span = self.spans[&index];
-            let expected = self.expected[&span];
+            let reading_id = self.reading_ids[&index];
+            let expected = self.expected[&reading_id];
             assert!((base..base + BATCH).contains(&expected), "{index}: a batch at {base}, but {expected} is next");
-            self.expected.insert(span, base + BATCH);
+            self.expected.insert(reading_id, base + BATCH);
         }
         !delivered.is_empty()
     }
@@ -200,21 +200,21 @@ impl Chaos {
 
     fn output(&mut self, output: Output) {
         match output {
-            Output::Positioned { span, offset, .. } => drop(self.expected.insert(span, offset)),
-            Output::ListOffset { partition, span, start } => {
+            Output::Positioned { reading_id, offset, .. } => drop(self.expected.insert(reading_id, offset)),
+            Output::ListOffset { partition, reading_id, start } => {
                 let log = &self.logs[partition.partition as usize];
                 let offset = if start == Start::Earliest { log.start } else { log.end };
-                self.look_up(&partition, span, ListedOffset { offset, leader_epoch: -1, log_start: None });
+                self.look_up(&partition, reading_id, ListOffsetsAnswer { offset, leader_epoch: -1, log_start: None });
             }
-            Output::ListLogRange { partition, span } => {
+            Output::ListLogRange { partition, reading_id } => {
                 let log = &self.logs[partition.partition as usize];
-                let found = ListedOffset { offset: log.end, leader_epoch: -1, log_start: Some(log.start) };
-                self.look_up(&partition, span, found);
+                let found = ListOffsetsAnswer { offset: log.end, leader_epoch: -1, log_start: Some(log.start) };
+                self.look_up(&partition, reading_id, found);
             }
-            Output::OffsetForLeaderEpoch { partition, span, .. } => {
+            Output::OffsetForLeaderEpoch { partition, reading_id, .. } => {
                 let end = self.logs[partition.partition as usize].end;
                 let answer = if self.strikes(4) { Err(ErrorCode::FencedLeaderEpoch) } else { Ok(Some(end)) };
-                self.world.epoch_end(partition.partition, span, answer);
+                self.world.epoch_end(partition.partition, reading_id, answer);
             }
             Output::RefreshMetadata => {
                 if !self.strikes(2) {
@@ -229,9 +229,9 @@ impl Chaos {
         }
     }
 
-    fn look_up(&mut self, partition: &TopicPartition, span: u64, found: ListedOffset) {
+    fn look_up(&mut self, partition: &TopicPartition, reading_id: u64, found: ListOffsetsAnswer) {
         let answer = if self.strikes(4) { Err(ErrorCode::NetworkException) } else { Ok(Some(found)) };
-        self.world.answer_list_offsets(partition.partition, span, answer);
+        self.world.answer_list_offsets(partition.partition, reading_id, answer);
     }
 
     /// Ends the faults: every assigned partition is read to the end of its log.
@@ -247,7 +247,7 @@ impl Chaos {
             self.world.advance(ms(50));
         }
         for (index, log) in self.logs.iter().enumerate() {
-            assert_eq!(self.expected[&self.spans[&(index as i32)]], log.end, "partition {index}");
+            assert_eq!(self.expected[&self.reading_ids[&(index as i32)]], log.end, "partition {index}");
         }
     }
 }

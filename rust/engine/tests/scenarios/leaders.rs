@@ -93,24 +93,24 @@ fn an_older_epoch_in_metadata_moves_nothing() {
 #[test]
 fn a_lookup_left_with_a_dead_leader_is_made_again_with_the_new_one() {
     let mut world = World::new(ResetPolicy::Earliest, &[1]);
-    let span = world.assign(0, Start::Earliest);
+    let reading_id = world.assign(0, Start::Earliest);
     world.outputs();
     world.metadata(&[(2, 1)]);
-    let wanted = Output::ListOffset { partition: p(0), span, start: Start::Earliest };
+    let wanted = Output::ListOffset { partition: p(0), reading_id, start: Start::Earliest };
     assert!(world.outputs().contains(&wanted), "the lookup stays with a leader that may never answer");
-    world.listed(0, span, 7, None);
+    world.listed(0, reading_id, 7, None);
     assert_eq!(asked(&world.fetch(2), 0), Some(7));
 }
 
 #[test]
 fn lookups_that_fail_back_off_and_are_repeated() {
     let mut world = World::new(ResetPolicy::Earliest, &[1]);
-    let span = world.assign(0, Start::Latest);
+    let reading_id = world.assign(0, Start::Latest);
     world.outputs();
     for _ in 0..4 {
-        world.answer_list_offsets(0, span, Err(ErrorCode::NetworkException));
+        world.answer_list_offsets(0, reading_id, Err(ErrorCode::NetworkException));
         assert_eq!(world.outputs(), vec![Output::RefreshMetadata]);
         world.advance(ms(1200));
-        assert_eq!(world.outputs(), vec![Output::ListOffset { partition: p(0), span, start: Start::Latest }]);
+        assert_eq!(world.outputs(), vec![Output::ListOffset { partition: p(0), reading_id, start: Start::Latest }]);
     }
 }

@@ -116,10 +116,10 @@ fn what_was_fetched_before_a_pause_is_kept() {
 #[test]
 fn a_rewound_partition_is_asked_for_again_from_there() {
     let mut world = World::new(ResetPolicy::Earliest, &[1]);
-    let span = world.assign(0, Start::Offset(0, -1));
+    let reading_id = world.assign(0, Start::Offset(0, -1));
     world.fetch(1);
     world.answer(1, vec![data(0, 0..10)]);
-    world.rewind(0, span, 4);
+    world.rewind(0, reading_id, 4);
     assert_eq!(asked(&world.fetch(1), 0), Some(4));
 }
 
@@ -127,9 +127,9 @@ fn a_rewound_partition_is_asked_for_again_from_there() {
 fn the_first_fetch_waits_a_moment_for_lookups_of_the_same_node() {
     let mut world = World::new(ResetPolicy::Earliest, &[1, 1]);
     world.assign(0, Start::Offset(0, -1));
-    let span = world.assign(1, Start::Earliest);
+    let reading_id = world.assign(1, Start::Earliest);
     assert!(world.try_fetch(1).is_none());
-    world.listed(1, span, 42, None);
+    world.listed(1, reading_id, 42, None);
     assert_eq!(asked(&world.fetch(1), 1), Some(42));
 }
 
@@ -145,9 +145,9 @@ fn a_lookup_that_takes_long_holds_no_fetch_up() {
 #[test]
 fn a_timestamp_beyond_the_log_starts_at_the_end() {
     let mut world = World::new(ResetPolicy::Earliest, &[1]);
-    let span = world.assign(0, Start::Timestamp(1_700_000_000_000));
-    world.answer_list_offsets(0, span, Ok(None));
-    let wanted = Output::ListOffset { partition: p(0), span, start: Start::Latest };
+    let reading_id = world.assign(0, Start::Timestamp(1_700_000_000_000));
+    world.answer_list_offsets(0, reading_id, Ok(None));
+    let wanted = Output::ListOffset { partition: p(0), reading_id, start: Start::Latest };
     assert!(world.outputs().contains(&wanted));
 }
 
@@ -176,7 +176,7 @@ fn nothing_beyond_the_end_of_a_bounded_read_is_asked_for() {
 #[test]
 fn a_partition_that_stopped_is_asked_for_again_once_what_came_before_is_dropped() {
     let mut world = World::new(ResetPolicy::Earliest, &[1]);
-    let span = world.assign(0, Start::Offset(0, -1));
+    let reading_id = world.assign(0, Start::Offset(0, -1));
     world.fetch(1);
     world.answer(1, vec![data(0, 0..10)]);
     world.fetch(1);
@@ -184,7 +184,7 @@ fn a_partition_that_stopped_is_asked_for_again_once_what_came_before_is_dropped(
     assert_eq!(world.machine.stopped(), (1, 1));
     world.outputs();
     // The error came after the records that were dropped, so it was not reported.
-    world.rewind(0, span, 4);
+    world.rewind(0, reading_id, 4);
     assert!(world.outputs().contains(&Output::RefreshMetadata));
     assert_eq!(asked(&world.fetch(1), 0), Some(4));
     world.answer(1, vec![data(0, 4..10)]);

@@ -8,21 +8,21 @@ use crate::world::{Reply, World, asked, batch, data, empty, error, ms, p};
 /// At offset 50, which the leader does not have.
 fn out_of_range(reset: ResetPolicy) -> (World, u64) {
     let mut world = World::new(reset, &[1]);
-    let span = world.assign(0, Start::Offset(50, -1));
+    let reading_id = world.assign(0, Start::Offset(50, -1));
     world.fetch(1);
     world.outputs();
     world.answer(1, vec![error(0, ErrorCode::OffsetOutOfRange)]);
-    assert_eq!(world.outputs(), vec![Output::ListLogRange { partition: p(0), span }]);
+    assert_eq!(world.outputs(), vec![Output::ListLogRange { partition: p(0), reading_id }]);
     assert!(world.try_fetch(1).is_none());
-    (world, span)
+    (world, reading_id)
 }
 
 #[test]
 fn retention_that_passed_by_goes_to_the_smallest_offset_under_either_policy() {
     for policy in [ResetPolicy::Earliest, ResetPolicy::Latest] {
-        let (mut world, span) = out_of_range(policy);
-        world.listed(0, span, 200, Some(80));
-        let told = Output::Positioned { partition: p(0), span, offset: 80, moved_from: Some(50) };
+        let (mut world, reading_id) = out_of_range(policy);
+        world.listed(0, reading_id, 200, Some(80));
+        let told = Output::Positioned { partition: p(0), reading_id, offset: 80, moved_from: Some(50) };
         assert_eq!(world.outputs(), vec![told], "{policy:?}");
         assert_eq!(asked(&world.fetch(1), 0), Some(80));
     }
@@ -31,8 +31,8 @@ fn retention_that_passed_by_goes_to_the_smallest_offset_under_either_policy() {
 #[test]
 fn a_position_beyond_the_end_goes_where_the_policy_says() {
     for (policy, offset) in [(ResetPolicy::Earliest, 5), (ResetPolicy::Latest, 40)] {
-        let (mut world, span) = out_of_range(policy);
-        world.listed(0, span, 40, Some(5));
+        let (mut world, reading_id) = out_of_range(policy);
+        world.listed(0, reading_id, 40, Some(5));
         assert_eq!(asked(&world.fetch(1), 0), Some(offset), "{policy:?}");
     }
 }
@@ -40,18 +40,18 @@ fn a_position_beyond_the_end_goes_where_the_policy_says() {
 #[test]
 fn without_a_policy_both_sides_are_faults_that_name_the_range() {
     for (log_start, log_end) in [(80, 200), (5, 40)] {
-        let (mut world, span) = out_of_range(ResetPolicy::Fail);
-        world.listed(0, span, log_end, Some(log_start));
+        let (mut world, reading_id) = out_of_range(ResetPolicy::Fail);
+        world.listed(0, reading_id, log_end, Some(log_start));
         let fault = Fault::OffsetOutOfRange { partition: p(0), offset: 50, log_start, log_end };
-        assert_eq!(world.outputs(), vec![Output::Stopped { span, fault }]);
+        assert_eq!(world.outputs(), vec![Output::Stopped { reading_id, fault }]);
         assert!(world.try_fetch(1).is_none());
     }
 }
 
 #[test]
 fn a_position_that_the_log_holds_after_all_is_kept() {
-    let (mut world, span) = out_of_range(ResetPolicy::Latest);
-    world.listed(0, span, 200, Some(0));
+    let (mut world, reading_id) = out_of_range(ResetPolicy::Latest);
+    world.listed(0, reading_id, 200, Some(0));
     assert_eq!(world.outputs(), vec![]);
     world.advance(ms(130));
     assert_eq!(asked(&world.fetch(1), 0), Some(50));
@@ -59,11 +59,11 @@ fn a_position_that_the_log_holds_after_all_is_kept() {
 
 #[test]
 fn a_broker_that_contradicts_itself_is_not_asked_in_a_spin() {
-    let (mut world, span) = out_of_range(ResetPolicy::Latest);
+    let (mut world, reading_id) = out_of_range(ResetPolicy::Latest);
     let mut rounds = 0;
     let end = world.now + ms(10_000);
     while world.now < end {
-        world.listed(0, span, 200, Some(0));
+        world.listed(0, reading_id, 200, Some(0));
         world.outputs();
         while world.try_fetch(1).is_none() {
             world.advance(ms(1));
@@ -88,19 +88,19 @@ fn a_follower_out_of_range_proves_nothing_and_the_leader_is_asked() {
 
 #[test]
 fn a_failed_lookup_of_the_range_keeps_the_position_and_is_repeated() {
-    let (mut world, span) = out_of_range(ResetPolicy::Latest);
-    world.answer_list_offsets(0, span, Err(ErrorCode::LeaderNotAvailable));
+    let (mut world, reading_id) = out_of_range(ResetPolicy::Latest);
+    world.answer_list_offsets(0, reading_id, Err(ErrorCode::LeaderNotAvailable));
     assert_eq!(world.outputs(), vec![Output::RefreshMetadata]);
     world.advance(ms(130));
-    assert_eq!(world.outputs(), vec![Output::ListLogRange { partition: p(0), span }]);
-    world.listed(0, span, 200, Some(80));
+    assert_eq!(world.outputs(), vec![Output::ListLogRange { partition: p(0), reading_id }]);
+    world.listed(0, reading_id, 200, Some(80));
     assert_eq!(asked(&world.fetch(1), 0), Some(80));
 }
 
 #[test]
 fn a_seek_mends_a_position_out_of_range() {
-    let (mut world, span) = out_of_range(ResetPolicy::Fail);
-    world.listed(0, span, 40, Some(5));
+    let (mut world, reading_id) = out_of_range(ResetPolicy::Fail);
+    world.listed(0, reading_id, 40, Some(5));
     world.seek(0, Start::Offset(20, -1));
     assert_eq!(asked(&world.fetch(1), 0), Some(20));
     assert_eq!(world.answer(1, vec![data(0, 20..30)]), vec![(0, 20)]);
@@ -109,8 +109,8 @@ fn a_seek_mends_a_position_out_of_range() {
 #[test]
 fn without_a_policy_a_start_that_needs_one_is_a_fault() {
     let mut world = World::new(ResetPolicy::Fail, &[1]);
-    let span = world.assign(0, Start::Policy);
-    assert!(world.outputs().contains(&Output::Stopped { span, fault: Fault::NoOffset { partition: p(0) } }));
+    let reading_id = world.assign(0, Start::Policy);
+    assert!(world.outputs().contains(&Output::Stopped { reading_id, fault: Fault::NoOffset { partition: p(0) } }));
 }
 
 #[test]
@@ -149,15 +149,15 @@ fn offsets_that_run_backwards_in_an_answer_are_corrupt() {
         (vec![5..15, 12..20], 1, 15),
     ] {
         let mut world = World::new(ResetPolicy::Earliest, &[1]);
-        let span = world.assign(0, Start::Offset(10, -1));
+        let reading_id = world.assign(0, Start::Offset(10, -1));
         world.fetch(1);
         world.outputs();
         let records = batches.iter().flat_map(|offsets| batch(offsets.clone(), 0)).collect();
         let told = world.answer(1, vec![Reply { partition: 0, records, ..Reply::default() }]);
         assert_eq!(told.len(), delivered, "{batches:?}");
         let outputs = world.outputs();
-        let [Output::Stopped { span: stopped, fault }] = &outputs[..] else { panic!("{batches:?}: {outputs:?}") };
-        assert_eq!(*stopped, span);
+        let [Output::Stopped { reading_id: stopped, fault }] = &outputs[..] else { panic!("{batches:?}: {outputs:?}") };
+        assert_eq!(*stopped, reading_id);
         let Fault::Corrupt { partition, offset, reason } = fault else { panic!("{fault}") };
         assert_eq!((partition, *offset), (&p(0), stops_at), "{batches:?}");
         assert!(reason.contains("offsets run backwards"), "{reason}");

@@ -7,7 +7,8 @@ use std::time::Duration;
 use monedula_engine::backoff::Backoff;
 use monedula_engine::cluster::Cluster;
 use monedula_engine::fetch::{
-    EpochEnd, FetchConfig, FetchMachine, FetchPlan, Input, ListedOffset, Output, ResetPolicy, SessionPartition, Start,
+    EpochEnd, FetchConfig, FetchMachine, FetchPlan, Input, ListOffsetsAnswer, Output, ResetPolicy, SessionPartition,
+    Start,
 };
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::compression::Compressor;
@@ -126,7 +127,7 @@ pub(crate) struct World {
     outputs: Vec<Output>,
     /// Whether it asked for metadata since then.
     refresh_wanted: bool,
-    next_span: u64,
+    next_reading_id: u64,
     requests: u32,
 }
 
@@ -156,7 +157,7 @@ impl World {
             in_flight: BTreeMap::new(),
             outputs: Vec::new(),
             refresh_wanted: false,
-            next_span: 0,
+            next_reading_id: 0,
             requests: 0,
         };
         let leaders: Vec<(i32, i32)> = leaders.iter().map(|&node| (node, 0)).collect();
@@ -270,12 +271,12 @@ impl World {
     }
 
     pub(crate) fn assign_as(&mut self, partition: i32, start: Start, end: Option<i64>, waits_for_topic: bool) -> u64 {
-        self.next_span += 1;
-        let (partition, span) = (&p(partition), self.next_span);
+        self.next_reading_id += 1;
+        let (partition, reading_id) = (&p(partition), self.next_reading_id);
         self.with_cluster(|world, cluster| {
-            world.handle(Input::Assign { partition, span, start, end, waits_for_topic, cluster });
+            world.handle(Input::Assign { partition, reading_id, start, end, waits_for_topic, cluster });
         });
-        span
+        reading_id
     }
 
     pub(crate) fn unassign(&mut self, partition: i32) {
@@ -283,18 +284,18 @@ impl World {
     }
 
     pub(crate) fn seek(&mut self, partition: i32, start: Start) -> u64 {
-        self.next_span += 1;
-        let (partition, span) = (&p(partition), self.next_span);
-        self.with_cluster(|world, cluster| world.handle(Input::Seek { partition, span, start, cluster }));
-        span
+        self.next_reading_id += 1;
+        let (partition, reading_id) = (&p(partition), self.next_reading_id);
+        self.with_cluster(|world, cluster| world.handle(Input::Seek { partition, reading_id, start, cluster }));
+        reading_id
     }
 
     pub(crate) fn pause(&mut self, partition: i32, paused: bool) {
         self.handle(Input::Pause { partition: &p(partition), paused });
     }
 
-    pub(crate) fn rewind(&mut self, partition: i32, span: u64, offset: i64) {
-        self.handle(Input::Rewind { partition: &p(partition), span, offset });
+    pub(crate) fn rewind(&mut self, partition: i32, reading_id: u64, offset: i64) {
+        self.handle(Input::Rewind { partition: &p(partition), reading_id, offset });
     }
 
     pub(crate) fn is_complete(&self) -> bool {
@@ -381,23 +382,23 @@ impl World {
     }
 
     /// ListOffsets found this offset.
-    pub(crate) fn listed(&mut self, partition: i32, span: u64, offset: i64, log_start: Option<i64>) {
-        let found = ListedOffset { offset, leader_epoch: -1, log_start };
-        self.answer_list_offsets(partition, span, Ok(Some(found)));
+    pub(crate) fn listed(&mut self, partition: i32, reading_id: u64, offset: i64, log_start: Option<i64>) {
+        let found = ListOffsetsAnswer { offset, leader_epoch: -1, log_start };
+        self.answer_list_offsets(partition, reading_id, Ok(Some(found)));
     }
 
     pub(crate) fn answer_list_offsets(
         &mut self,
         partition: i32,
-        span: u64,
-        answer: Result<Option<ListedOffset>, ErrorCode>,
+        reading_id: u64,
+        answer: Result<Option<ListOffsetsAnswer>, ErrorCode>,
     ) {
-        self.handle(Input::ListedOffset { partition: &p(partition), span, answer });
+        self.handle(Input::ListedOffset { partition: &p(partition), reading_id, answer });
     }
 
     /// Answers OffsetForLeaderEpoch.
-    pub(crate) fn epoch_end(&mut self, partition: i32, span: u64, answer: Result<EpochEnd, ErrorCode>) {
-        self.handle(Input::EpochEnd { partition: &p(partition), span, answer });
+    pub(crate) fn epoch_end(&mut self, partition: i32, reading_id: u64, answer: Result<EpochEnd, ErrorCode>) {
+        self.handle(Input::EpochEnd { partition: &p(partition), reading_id, answer });
     }
 }
 

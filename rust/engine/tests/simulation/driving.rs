@@ -146,9 +146,9 @@ impl World {
             let is_unknown = is_classic && topic_id.is_none();
             let is_gone = !is_unknown && id_of(&self.topics, partition) != topic_id;
             self.checks.assigned(pid, partition, is_gone);
-            let span = process.new_span();
-            process.ledger.restart(partition, span, None);
-            let lane = Lane { span, topic_id, awaits: None, open: false, position: None, settling: false };
+            let reading_id = process.new_reading_id();
+            process.ledger.restart(partition, reading_id, None);
+            let lane = Lane { reading_id, topic_id, awaits: None, open: false, position: None, settling: false };
             process.lanes.insert(partition.clone(), lane);
         }
     }
@@ -176,23 +176,23 @@ impl World {
             if is_new && latest {
                 self.checks.met.met(Situation::GrowthUnderLatest);
             }
-            let (span, at) = (lane.span, now + self.chance.ms(1, 200));
-            return self.push(at, Event::Resolve(pid, partition, span, is_new || !latest));
+            let (reading_id, at) = (lane.reading_id, now + self.chance.ms(1, 200));
+            return self.push(at, Event::Resolve(pid, partition, reading_id, is_new || !latest));
         };
         lane.position = Some(offset);
-        let span = lane.span;
-        process.ledger.start(&partition, span, OffsetAndEpoch { offset, leader_epoch: -1 }, true);
+        let reading_id = lane.reading_id;
+        process.ledger.start(&partition, reading_id, OffsetAndEpoch { offset, leader_epoch: -1 }, true);
         self.checks.start(pid, &partition, offset);
     }
 
     /// An offset by policy is there.
-    pub(crate) fn resolve(&mut self, pid: Pid, partition: &TopicPartition, span: u64, earliest: bool) {
+    pub(crate) fn resolve(&mut self, pid: Pid, partition: &TopicPartition, reading_id: u64, earliest: bool) {
         let Some(log) = self.checks.logs.get(partition) else { return };
         let (start, offset) = (log.start, if earliest { log.start } else { log.end });
         let Some(process) = self.processes.get_mut(&pid) else { return };
-        let Some(lane) = process.lanes.get_mut(partition).filter(|lane| lane.span == span) else { return };
+        let Some(lane) = process.lanes.get_mut(partition).filter(|lane| lane.reading_id == reading_id) else { return };
         lane.position = Some(offset);
-        process.ledger.start(partition, span, OffsetAndEpoch { offset, leader_epoch: -1 }, false);
+        process.ledger.start(partition, reading_id, OffsetAndEpoch { offset, leader_epoch: -1 }, false);
         self.checks.start(pid, partition, offset);
         self.checks.cover(partition, start, offset);
         self.run_process(pid);
@@ -253,13 +253,13 @@ impl World {
         }
         for partition in partitions {
             let Some(finished) = process.ledger.finished(partition).map(|place| place.offset) else { continue };
-            let span = process.lanes.get(partition).map_or(0, |lane| lane.span);
+            let reading_id = process.lanes.get(partition).map_or(0, |lane| lane.reading_id);
             let asked = |(_, offsets): &(Duration, BTreeMap<TopicPartition, CommitOffset>)| {
-                offsets.get(partition).is_some_and(|at| at.offset == finished && at.metadata == span.to_string())
+                offsets.get(partition).is_some_and(|at| at.offset == finished && at.metadata == reading_id.to_string())
             };
-            let done = self.checks.was_committed(pid, partition, finished, span)
+            let done = self.checks.was_committed(pid, partition, finished, reading_id)
                 || process.commits.values().any(asked)
-                || process.failed.contains(&(partition.clone(), finished, span.to_string()));
+                || process.failed.contains(&(partition.clone(), finished, reading_id.to_string()));
             // Where no record was handed out, there is nothing to commit.
             let begun = self.checks.starts(pid, partition) != Some(finished);
             // Offsets of a deleted topic cannot be committed; the check of the other partitions shows that the commit was tried.

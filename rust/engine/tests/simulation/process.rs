@@ -16,7 +16,7 @@ use monedula_engine::group::{CallId, CallbackKind, CommitOffset, Input, Member, 
 /// A partition that is owned, as the delivery sees it.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    pub(crate) span: u64,
+    pub(crate) reading_id: u64,
     /// Fetches name topics by id, so that one made anew is another; `None` before metadata has it.
     pub(crate) topic_id: Option<Uuid>,
     /// The callback that has to end before anything is handed out.
@@ -30,7 +30,7 @@ pub(crate) struct Lane {
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) partition: TopicPartition,
-    pub(crate) span: u64,
+    pub(crate) reading_id: u64,
     pub(crate) topic_id: Option<Uuid>,
     pub(crate) from: i64,
     pub(crate) to: i64,
@@ -87,7 +87,7 @@ pub(crate) struct Process {
     /// The user's commits that are not answered, with their deadlines.
     pub(crate) commits: BTreeMap<Ticket, (Now, BTreeMap<TopicPartition, CommitOffset>)>,
     pub(crate) last_ticket: u64,
-    pub(crate) last_span: u64,
+    pub(crate) last_reading_id: u64,
     pub(crate) last_batch: u64,
     pub(crate) subscription: BTreeSet<Arc<str>>,
     /// What of it exists, as far as it knows.
@@ -107,7 +107,7 @@ pub(crate) struct Process {
     pub(crate) fatal: bool,
     /// When it last said what is to be committed before partitions are given up.
     pub(crate) settled: Now,
-    /// Commits that came to nothing since their partitions settle, each with its span.
+    /// Commits that came to nothing since their partitions settle, each with its reading.
     pub(crate) failed: BTreeSet<(TopicPartition, i64, String)>,
     /// The last call that was answered with each code.
     pub(crate) answered: BTreeMap<ErrorCode, CallId>,
@@ -136,7 +136,7 @@ impl Process {
             cancelled: BTreeSet::new(),
             commits: BTreeMap::new(),
             last_ticket: 0,
-            last_span: 0,
+            last_reading_id: 0,
             last_batch: 0,
             subscription: BTreeSet::new(),
             matched: BTreeSet::new(),
@@ -197,18 +197,18 @@ impl Process {
         self.last_ticket + 1_000_000_000
     }
 
-    pub(crate) fn new_span(&mut self) -> u64 {
-        self.last_span += 1;
-        self.last_span
+    pub(crate) fn new_reading_id(&mut self) -> u64 {
+        self.last_reading_id += 1;
+        self.last_reading_id
     }
 
-    /// What is to be committed, with the span of each partition, so that whoever judges a commit knows what it is of.
+    /// Offsets to commit, each with the id of its partition's reading: whoever judges a commit knows what it is of.
     pub(crate) fn stamped(
         &self,
         mut offsets: BTreeMap<TopicPartition, CommitOffset>,
     ) -> BTreeMap<TopicPartition, CommitOffset> {
         for (partition, at) in &mut offsets {
-            at.metadata = self.lanes.get(partition).map_or(0, |lane| lane.span).to_string();
+            at.metadata = self.lanes.get(partition).map_or(0, |lane| lane.reading_id).to_string();
         }
         offsets
     }

@@ -48,7 +48,9 @@ impl World {
             process.last_batch += 1;
             let places: Vec<_> = parts
                 .iter()
-                .map(|part| (part.partition.clone(), part.span, OffsetAndEpoch { offset: part.to, leader_epoch: 0 }))
+                .map(|part| {
+                    (part.partition.clone(), part.reading_id, OffsetAndEpoch { offset: part.to, leader_epoch: 0 })
+                })
                 .collect();
             process.ledger.hand_out(process.last_batch, index as u64, &places);
             self.leave_call(pid, index, Doing::Holding(parts), time);
@@ -119,8 +121,8 @@ impl World {
             let to = end.min(position + room);
             room -= to - position;
             lane.position = Some(to);
-            let (span, topic_id) = (lane.span, lane.topic_id);
-            parts.push(Part { partition: partition.clone(), span, topic_id, from: position, to });
+            let (reading_id, topic_id) = (lane.reading_id, lane.topic_id);
+            parts.push(Part { partition: partition.clone(), reading_id, topic_id, from: position, to });
         }
         for Part { partition, from, to, .. } in &parts {
             self.checks.delivered(pid, partition, *from, *to);
@@ -172,7 +174,7 @@ impl World {
         process.ledger.finish_held(index as u64);
         let current: BTreeSet<TopicPartition> = parts
             .iter()
-            .filter(|part| process.lanes.get(&part.partition).is_some_and(|lane| lane.span == part.span))
+            .filter(|part| process.lanes.get(&part.partition).is_some_and(|lane| lane.reading_id == part.reading_id))
             .map(|part| part.partition.clone())
             .collect();
         let (seeks, commits, waits) = (process.habits.seeks, process.habits.commits, process.habits.waits);
@@ -191,17 +193,17 @@ impl World {
         let (start, end) = (log.start, log.end);
         let to = start + self.chance.below((end - start) as usize + 1) as i64;
         let Some(process) = self.processes.get_mut(&pid) else { return };
-        let span = process.new_span();
+        let reading_id = process.new_reading_id();
         let Some(lane) = process.lanes.get_mut(partition) else { return };
         if lane.position.replace(to).is_none() {
             return;
         }
-        lane.span = span;
+        lane.reading_id = reading_id;
         process.sought.insert(partition.clone());
-        process.ledger.restart(partition, span, Some(OffsetAndEpoch { offset: to, leader_epoch: -1 }));
+        process.ledger.restart(partition, reading_id, Some(OffsetAndEpoch { offset: to, leader_epoch: -1 }));
         say!(self, "p{pid} seeks {partition} to {to}");
         // A seek passes over rows that this thread or another one has not finished.
-        self.checks.sought(pid, partition, start, to, span);
+        self.checks.sought(pid, partition, start, to, reading_id);
         self.checks.met.met(Situation::Sought);
     }
 

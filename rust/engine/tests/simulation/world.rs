@@ -352,7 +352,7 @@ impl World {
             Event::Assign(pid, ticket, assignor, members, topics) => {
                 self.assign(pid, ticket, &assignor, &members, topics)
             }
-            Event::Resolve(pid, partition, span, earliest) => self.resolve(pid, &partition, span, earliest),
+            Event::Resolve(pid, partition, reading_id, earliest) => self.resolve(pid, &partition, reading_id, earliest),
             Event::Refresh(pid) => self.refresh(pid, true),
             Event::Resubscribe(pid) => self.resubscribe(pid),
             Event::CommitAll(pid) => self.commit_all(pid),

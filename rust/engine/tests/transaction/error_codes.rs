@@ -1,8 +1,6 @@
 //! Each error code in the answer to each call: the session reacts as the table says.
 
-use monedula_engine::transaction::{
-    Ending, Input, Reaction, TransactionError, TransactionState, known_errors, reaction,
-};
+use monedula_engine::transaction::{Ending, Input, Reaction, SessionState, TransactionError, known_errors, reaction};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, World, identity, t};
@@ -62,19 +60,19 @@ fn seen(api: &str, code: ErrorCode) -> Reaction {
     let call = world.calls[0].2.clone();
     world.refuse(api, code);
     match world.session.state() {
-        TransactionState::Fatal => match world.session.refusal() {
+        SessionState::Fatal => match world.session.refusal() {
             Some(TransactionError::Fenced { .. }) => return Reaction::Fence,
             Some(TransactionError::Denied { .. }) if reaction(&call, code) == Reaction::Deny => return Reaction::Deny,
             _ => return Reaction::Fail,
         },
-        TransactionState::Uninitialized => return Reaction::Deny,
-        TransactionState::AbortableError => {
+        SessionState::Uninitialized => return Reaction::Deny,
+        SessionState::AbortableError => {
             world.end(Ending::Abort);
             // The session asks for a higher epoch, at once or after the end.
             if world.calls[0].2.api() == "EndTxn" {
                 world.answer("EndTxn", monedula_engine::transaction::TransactionResponse::Ok);
             }
-            let raised = world.session.state() == TransactionState::Initializing;
+            let raised = world.session.state() == SessionState::Initializing;
             return if raised { Reaction::AbortAndBumpEpoch } else { Reaction::Abort };
         }
         state => assert_eq!(state, before, "{api} {code}"),
@@ -106,12 +104,12 @@ fn the_coordinator_of_the_id_itself_may_be_denied() {
     let ticket = world.init();
     world.refuse("FindCoordinator", ErrorCode::TransactionalIdAuthorizationFailed);
     assert!(matches!(world.error(ticket), TransactionError::Denied { .. }));
-    assert_eq!(world.session.state(), TransactionState::Uninitialized);
+    assert_eq!(world.session.state(), SessionState::Uninitialized);
     // There is no transaction yet that it could abort.
     let ticket = world.init();
     world.refuse("FindCoordinator", ErrorCode::TransactionAbortable);
     assert!(matches!(world.error(ticket), TransactionError::Refused { .. }));
-    assert_eq!(world.session.state(), TransactionState::Fatal);
+    assert_eq!(world.session.state(), SessionState::Fatal);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! An idempotent producer, and the first steps of a transactional one.
 
 use monedula_engine::produce::SendFault;
-use monedula_engine::transaction::{Call, Input, Target, TransactionError, TransactionResponse, TransactionState};
+use monedula_engine::transaction::{Call, Input, SessionState, Target, TransactionError, TransactionResponse};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, COORDINATOR, World, identity, ms, secs};
@@ -22,7 +22,7 @@ fn any_broker_gives_an_idempotent_producer_its_id() {
     world.put(Input::NeedIdentity { old: None });
     world.answer("InitProducerId", TransactionResponse::Identity(identity(4, 0)));
     assert_eq!(world.identities, [identity(4, 0)]);
-    assert_eq!(world.session.state(), TransactionState::Ready);
+    assert_eq!(world.session.state(), SessionState::Ready);
     assert_eq!(world.session.wake_at(), None);
 }
 
@@ -148,7 +148,7 @@ fn permission_may_come_later() {
     world.refuse("InitProducerId", ErrorCode::TransactionalIdAuthorizationFailed);
     let error = world.error(denied).to_string();
     assert!(error.contains("transactional.id=id is not allowed"), "{error}");
-    assert_eq!(world.session.state(), TransactionState::Uninitialized);
+    assert_eq!(world.session.state(), SessionState::Uninitialized);
     let allowed = world.init();
     world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 0)));
     world.succeeded(allowed);

@@ -5,9 +5,9 @@
 use std::collections::BTreeSet;
 
 use monedula_engine::backoff::Jitter;
-use monedula_engine::produce::{Identity, SendFault};
+use monedula_engine::produce::{ProducerIdentity, SendFault};
 use monedula_engine::transaction::{
-    Call, CallFailure, Ending, Input, Ticket, TransactionError, TransactionResponse, TransactionState,
+    Call, CallFailure, Ending, Input, SessionState, Ticket, TransactionError, TransactionResponse,
 };
 use monedula_protocol::error_code::ErrorCode;
 
@@ -23,7 +23,7 @@ const RETRIED: u64 = 7;
 /// A coordinator's state.
 #[derive(Default)]
 struct Broker {
-    producer: Option<Identity>,
+    producer: Option<ProducerIdentity>,
     open: bool,
     /// Ends that were carried out.
     commits: u32,
@@ -78,11 +78,9 @@ impl Storm {
             }
             _ => {
                 let ticket = match (self.world.session.state(), self.roll(8)) {
-                    (TransactionState::Uninitialized, _) | (_, 0) => self.world.init(),
-                    (TransactionState::Ready, _) | (_, 1) => self.begin(),
-                    (TransactionState::AbortableError | TransactionState::Aborting, _) | (_, 2..=3) => {
-                        self.end(Ending::Abort)
-                    }
+                    (SessionState::Uninitialized, _) | (_, 0) => self.world.init(),
+                    (SessionState::Ready, _) | (_, 1) => self.begin(),
+                    (SessionState::AbortableError | SessionState::Aborting, _) | (_, 2..=3) => self.end(Ending::Abort),
                     _ => self.end(Ending::Commit),
                 };
                 self.tickets.insert(ticket);
@@ -165,7 +163,7 @@ impl Storm {
             Call::InitProducerId { .. } => {
                 let epoch = self.broker.producer.map_or(0, |producer| producer.epoch + 1);
                 self.broker.open = false;
-                let identity = Identity { producer_id: 9, epoch };
+                let identity = ProducerIdentity { producer_id: 9, epoch };
                 self.broker.producer = Some(identity);
                 TransactionResponse::Identity(identity)
             }
@@ -190,7 +188,7 @@ impl Storm {
                 self.broker.commits += u32::from(current && *ending == Ending::Commit);
                 self.broker.open = false;
                 if *version2 {
-                    let next = Identity { epoch: identity.epoch + 1, ..*identity };
+                    let next = ProducerIdentity { epoch: identity.epoch + 1, ..*identity };
                     self.broker.producer = Some(next);
                     return Ok(TransactionResponse::Identity(next));
                 }
@@ -215,14 +213,14 @@ impl Storm {
             assert!(self.world.outcome(*ticket).is_some(), "verb {ticket} is not answered");
         }
         let resting = [
-            TransactionState::Uninitialized,
-            TransactionState::Ready,
-            TransactionState::InTransaction,
-            TransactionState::AbortableError,
-            TransactionState::Fatal,
+            SessionState::Uninitialized,
+            SessionState::Ready,
+            SessionState::InTransaction,
+            SessionState::AbortableError,
+            SessionState::Fatal,
         ];
         assert!(resting.contains(&self.world.session.state()), "{:?}", self.world.session.state());
-        if self.world.session.state() == TransactionState::Ready {
+        if self.world.session.state() == SessionState::Ready {
             assert!(!self.broker.open, "a transaction was left open");
         }
         self
@@ -231,7 +229,7 @@ impl Storm {
 
 #[test]
 fn no_order_of_events_breaks_it_and_every_legal_step_is_taken() {
-    let mut taken: BTreeSet<(TransactionState, TransactionState)> = BTreeSet::new();
+    let mut taken: BTreeSet<(SessionState, SessionState)> = BTreeSet::new();
     let mut commits = 0;
     for seed in 0..SEEDS {
         let storm = std::panic::catch_unwind(|| Storm::new(seed).run());
@@ -239,16 +237,12 @@ fn no_order_of_events_breaks_it_and_every_legal_step_is_taken() {
         commits += storm.broker.commits;
         taken.extend(storm.world.steps);
     }
-    let legal: BTreeSet<(TransactionState, TransactionState)> =
-        TransactionState::ALL.iter().flat_map(|from| from.successors().iter().map(|to| (*from, *to))).collect();
-    assert_eq!(
-        taken.difference(&legal).collect::<Vec<_>>(),
-        Vec::<&(TransactionState, TransactionState)>::new(),
-        "illegal"
-    );
+    let legal: BTreeSet<(SessionState, SessionState)> =
+        SessionState::ALL.iter().flat_map(|from| from.successors().iter().map(|to| (*from, *to))).collect();
+    assert_eq!(taken.difference(&legal).collect::<Vec<_>>(), Vec::<&(SessionState, SessionState)>::new(), "illegal");
     assert_eq!(
         legal.difference(&taken).collect::<Vec<_>>(),
-        Vec::<&(TransactionState, TransactionState)>::new(),
+        Vec::<&(SessionState, SessionState)>::new(),
         "legal on paper only"
     );
     assert!(commits > 1000, "{commits} commits");

@@ -1,9 +1,7 @@
 //! Transactions from begin to end: the order of calls and their brokers, under both transaction versions.
 
 use monedula_engine::produce::SendFault;
-use monedula_engine::transaction::{
-    Call, Ending, Input, Target, TransactionError, TransactionResponse, TransactionState,
-};
+use monedula_engine::transaction::{Call, Ending, Input, SessionState, Target, TransactionError, TransactionResponse};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, COORDINATOR, World, good, identity, ms, secs, t};
@@ -96,7 +94,7 @@ fn a_transaction_without_contents_ends_without_a_call() {
         let ticket = world.end(ending);
         world.succeeded(ticket);
         world.no_call();
-        assert_eq!((world.ended, world.session.state()), (1, TransactionState::Ready));
+        assert_eq!((world.ended, world.session.state()), (1, SessionState::Ready));
     }
 }
 
@@ -161,7 +159,7 @@ fn an_abort_whose_transaction_may_never_have_begun() {
     // The call was not carried out, and will not be: a late answer changes nothing.
     world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 1)));
     world.succeeded(ticket);
-    assert_eq!(world.session.state(), TransactionState::Ready);
+    assert_eq!(world.session.state(), SessionState::Ready);
 }
 
 #[test]
@@ -170,7 +168,7 @@ fn an_abort_of_a_known_transaction_is_not_taken_for_nothing() {
     let ticket = world.end(Ending::Abort);
     world.refuse("EndTxn", ErrorCode::InvalidTxnState);
     assert!(matches!(world.error(ticket), TransactionError::Refused { code: ErrorCode::InvalidTxnState, .. }));
-    assert_eq!(world.session.state(), TransactionState::Fatal);
+    assert_eq!(world.session.state(), SessionState::Fatal);
 }
 
 #[test]
@@ -217,12 +215,12 @@ fn what_fails_once_the_end_is_asked_for_does_not_belong_to_what_ends() {
 fn under_version_2_the_end_itself_raises_the_epoch() {
     let mut world = World::open(true);
     world.put(Input::NeedIdentity { old: Some(identity(9, 0)) });
-    assert_eq!(world.session.state(), TransactionState::AbortableError);
+    assert_eq!(world.session.state(), SessionState::AbortableError);
     let abort = world.end(Ending::Abort);
     world.answer("EndTxn", TransactionResponse::Identity(identity(9, 1)));
     world.succeeded(abort);
     world.no_call();
-    assert_eq!(world.session.state(), TransactionState::Ready);
+    assert_eq!(world.session.state(), SessionState::Ready);
 }
 
 /// Otherwise the user would send the records again, or learn that an abort succeeded.
@@ -231,11 +229,11 @@ fn a_commit_that_may_be_through_is_not_called_off() {
     let mut world = World::open(false);
     let commit = world.end(Ending::Commit);
     world.put(Input::NeedIdentity { old: Some(identity(9, 0)) });
-    assert_eq!((world.session.state(), world.outcome(commit)), (TransactionState::Committing, None));
+    assert_eq!((world.session.state(), world.outcome(commit)), (SessionState::Committing, None));
     world.lose("EndTxn");
     world.pass(BACKOFF);
     world.refuse("FindCoordinator", ErrorCode::TransactionAbortable);
-    assert_eq!((world.session.state(), world.outcome(commit)), (TransactionState::Committing, None));
+    assert_eq!((world.session.state(), world.outcome(commit)), (SessionState::Committing, None));
     world.pass(BACKOFF);
     world.find();
     world.answer("EndTxn", TransactionResponse::Ok);
@@ -256,7 +254,7 @@ fn where_all_transactions_have_one_epoch_a_lost_call_raises_it() {
         world.pass(BACKOFF);
         world.find();
         world.answer("EndTxn", TransactionResponse::Ok);
-        assert_eq!((world.outcome(ticket), world.session.state()), (None, TransactionState::Initializing));
+        assert_eq!((world.outcome(ticket), world.session.state()), (None, SessionState::Initializing));
         let call = world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 1)));
         assert_eq!(call, Call::InitProducerId { current: Some(identity(9, 0)) });
         world.succeeded(ticket);
@@ -281,7 +279,7 @@ fn an_end_that_is_asked_for_again_waits_for_the_next_epoch() {
         world.answer("EndTxn", TransactionResponse::Ok);
         let (again, wrong) = (world.end(ending), world.end(other));
         assert!(world.error(wrong).to_string().contains("no transaction is open"));
-        assert_eq!((world.outcome(again), world.session.state()), (None, TransactionState::Initializing));
+        assert_eq!((world.outcome(again), world.session.state()), (None, SessionState::Initializing));
         world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 1)));
         world.succeeded(again);
         let begin = world.begin();
@@ -366,7 +364,7 @@ fn an_id_that_the_coordinator_forgot_is_replaced_without_an_end() {
     world.begin();
     world.put(Input::AddPartition(t(0)));
     world.refuse("AddPartitionsToTxn", ErrorCode::InvalidProducerIdMapping);
-    assert_eq!(world.session.state(), TransactionState::AbortableError);
+    assert_eq!(world.session.state(), SessionState::AbortableError);
     let abort = world.end(Ending::Abort);
     world.answer("InitProducerId", TransactionResponse::Identity(identity(11, 0)));
     world.succeeded(abort);
@@ -480,7 +478,7 @@ fn verbs_out_of_order_are_refused_and_change_nothing() {
     let (begin, init) = (world.begin(), world.init());
     assert!(world.error(begin).to_string().contains("open already"));
     assert!(matches!(world.error(init), TransactionError::State(_)));
-    assert_eq!(world.session.state(), TransactionState::InTransaction);
+    assert_eq!(world.session.state(), SessionState::InTransaction);
     world.end(Ending::Commit);
-    assert_eq!(world.session.state(), TransactionState::Ready);
+    assert_eq!(world.session.state(), SessionState::Ready);
 }

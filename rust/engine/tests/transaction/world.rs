@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use monedula_engine::backoff::Backoff;
 use monedula_engine::group::CommitOffset;
-use monedula_engine::produce::{Identity, SendFault};
+use monedula_engine::produce::{ProducerIdentity, SendFault};
 use monedula_engine::transaction::{
     Call, CallFailure, CallId, Ending, GroupMetadata, Input, Output, ProducerSession, SessionConfig, SessionEvent,
-    Target, Ticket, TransactionError, TransactionResponse, TransactionState,
+    SessionState, Target, Ticket, TransactionError, TransactionResponse,
 };
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
@@ -35,8 +35,8 @@ pub(crate) fn t(partition: i32) -> TopicPartition {
     TopicPartition::new("t", partition)
 }
 
-pub(crate) fn identity(producer_id: i64, epoch: i16) -> Identity {
-    Identity { producer_id, epoch }
+pub(crate) fn identity(producer_id: i64, epoch: i16) -> ProducerIdentity {
+    ProducerIdentity { producer_id, epoch }
 }
 
 pub(crate) fn group() -> GroupMetadata {
@@ -62,12 +62,12 @@ pub(crate) struct World {
     pub(crate) now: Now,
     pub(crate) calls: Vec<(CallId, Target, Call)>,
     pub(crate) outcomes: BTreeMap<Ticket, Result<(), TransactionError>>,
-    pub(crate) identities: Vec<Identity>,
+    pub(crate) identities: Vec<ProducerIdentity>,
     pub(crate) joined: Vec<TopicPartition>,
     pub(crate) ended: usize,
     pub(crate) failed_unsent: Vec<SendFault>,
     pub(crate) fatal: Option<SendFault>,
-    pub(crate) steps: Vec<(TransactionState, TransactionState)>,
+    pub(crate) steps: Vec<(SessionState, SessionState)>,
     pub(crate) retried: Vec<String>,
     next_ticket: Ticket,
 }
@@ -101,7 +101,7 @@ impl World {
         world.init();
         world.find();
         world.answer("InitProducerId", TransactionResponse::Identity(identity(9, 0)));
-        assert_eq!(world.session.state(), TransactionState::Ready);
+        assert_eq!(world.session.state(), SessionState::Ready);
         world
     }
 

@@ -3,7 +3,7 @@
 use super::defaults;
 use super::error::{BadSchema, bad};
 use super::schema::{AvroSchema, Field, Kind, Logical, Type, TypeId};
-use super::shape::{Form, Member, Shape, Target};
+use super::shape::{BranchTarget, Form, Shape, Target};
 use crate::error::below;
 
 /// Limit on the steps of a plan: a writer's union repeats the steps of everything in it.
@@ -169,20 +169,20 @@ impl Resolver<'_> {
 
     /// Step for a value into the reader's union: the first branch of the same kind, else one that the kind is promoted
     /// to.
-    fn union_branch(&mut self, id: TypeId, members: &[Member], path: &str) -> Resolved {
+    fn union_branch(&mut self, id: TypeId, members: &[BranchTarget], path: &str) -> Resolved {
         let Some(number) = self.branch_for(id, members, path) else {
             let kind = self.writer.kind(id);
             return Err(bad(path, format!("{} is in no branch of the reader's union", kind.text())));
         };
         match &members[number] {
-            Member::Null => Ok(Step::Null),
-            Member::Same(shape) => self.step(id, shape, path),
-            Member::Field(column, _, shape) => Ok(Step::Member(*column, Box::new(self.step(id, shape, path)?))),
-            Member::Cut => Ok(Step::Cut(id)),
+            BranchTarget::Null => Ok(Step::Null),
+            BranchTarget::Same(shape) => self.step(id, shape, path),
+            BranchTarget::Field(column, _, shape) => Ok(Step::Member(*column, Box::new(self.step(id, shape, path)?))),
+            BranchTarget::Cut => Ok(Step::Cut(id)),
         }
     }
 
-    fn branch_for(&mut self, id: TypeId, members: &[Member], path: &str) -> Option<usize> {
+    fn branch_for(&mut self, id: TypeId, members: &[BranchTarget], path: &str) -> Option<usize> {
         let (writer, reader) = (self.writer, self.reader);
         let written = writer.kind(id);
         let kinds: Vec<_> = members.iter().map(|member| kind_of(reader, member)).collect();
@@ -201,8 +201,8 @@ impl Resolver<'_> {
         // Fall back to equal fields, since a union may have the record under an unrelated name. A record that was cut
         // has no shape to compare.
         let alike = |number: &&usize| match &members[**number] {
-            Member::Same(shape) | Member::Field(_, _, shape) => self.step(id, shape, path).is_ok(),
-            Member::Null | Member::Cut => false,
+            BranchTarget::Same(shape) | BranchTarget::Field(_, _, shape) => self.step(id, shape, path).is_ok(),
+            BranchTarget::Null | BranchTarget::Cut => false,
         };
         exact.or_else(named).or_else(|| same.iter().find(alike)).copied()
     }
@@ -250,11 +250,11 @@ impl Resolver<'_> {
     }
 }
 
-fn kind_of<'s>(reader: &'s AvroSchema, member: &Member) -> Option<&'s Kind> {
+fn kind_of<'s>(reader: &'s AvroSchema, member: &BranchTarget) -> Option<&'s Kind> {
     match member {
-        Member::Null => Some(&Kind::Null),
-        Member::Same(shape) | Member::Field(_, _, shape) => Some(reader.kind(shape.reader)),
-        Member::Cut => None,
+        BranchTarget::Null => Some(&Kind::Null),
+        BranchTarget::Same(shape) | BranchTarget::Field(_, _, shape) => Some(reader.kind(shape.reader)),
+        BranchTarget::Cut => None,
     }
 }
 

@@ -104,7 +104,7 @@ pub(crate) struct Field {
 }
 
 impl AvroSchema {
-    /// Parses a schema from its JSON text.
+    /// Parses the JSON text of a schema that refers to no types but its own and the primitive ones.
     ///
     /// # Errors
     /// Text that is no JSON, or no schema: the place and the reason.

@@ -32,12 +32,12 @@ pub(crate) enum Form {
     List(Box<Shape>),
     Map(Box<Shape>),
     /// Union, with the target of each branch.
-    Union(Vec<Member>),
+    Union(Vec<BranchTarget>),
 }
 
 /// Target of a branch of a reader's union.
 #[derive(Debug)]
-pub(crate) enum Member {
+pub(crate) enum BranchTarget {
     Null,
     /// Column of the union itself.
     Same(Shape),
@@ -94,11 +94,11 @@ impl Shape {
             }
             Form::Union(members) => {
                 let same = members.iter().find_map(|member| match member {
-                    Member::Same(shape) => Some(shape.data_type(schema)),
+                    BranchTarget::Same(shape) => Some(shape.data_type(schema)),
                     _ => None,
                 });
                 let fields = members.iter().filter_map(|member| match member {
-                    Member::Field(_, name, shape) => Some(field(name, shape.data_type(schema))),
+                    BranchTarget::Field(_, name, shape) => Some(field(name, shape.data_type(schema))),
                     _ => None,
                 });
                 same.unwrap_or_else(|| DataType::Struct(fields.collect()))
@@ -202,11 +202,11 @@ impl Maker<'_> {
         let (mut columns, mut number) = (0, 0);
         for id in branches {
             if is_null(id) {
-                members.push(Member::Null);
+                members.push(BranchTarget::Null);
                 continue;
             }
             if let Some(target) = widened {
-                members.push(Member::Same(Shape { reader: *id, form: Form::Scalar(target) }));
+                members.push(BranchTarget::Same(Shape { reader: *id, form: Form::Scalar(target) }));
                 continue;
             }
             let name = match &self.options.stable_union_prefix {
@@ -219,20 +219,20 @@ impl Maker<'_> {
             number += 1;
             if others.len() == 1 {
                 let Some(shape) = self.shape(*id, path, depth)? else { return Ok(None) };
-                members.push(Member::Same(shape));
+                members.push(BranchTarget::Same(shape));
                 continue;
             }
             let below = below(path, &name);
-            if members.iter().any(|member| matches!(member, Member::Field(_, known, _) if *known == name)) {
+            if members.iter().any(|member| matches!(member, BranchTarget::Field(_, known, _) if *known == name)) {
                 let reason = "two branches of the union have this name; leave out enableStableIdentifiersForUnionType";
                 return Err(bad(&below, reason.to_owned()));
             }
             match self.shape(*id, &below, depth + 1)? {
                 Some(shape) => {
-                    members.push(Member::Field(columns, name, shape));
+                    members.push(BranchTarget::Field(columns, name, shape));
                     columns += 1;
                 }
-                None => members.push(Member::Cut),
+                None => members.push(BranchTarget::Cut),
             }
         }
         Ok(Some(Form::Union(members)))

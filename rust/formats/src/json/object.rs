@@ -149,7 +149,7 @@ impl<'o> Row<'o> {
         let child = &mut structs.children[index];
         if child.rows() > row {
             return match self.field_again(child, row, cursor, &path, depth)? {
-                Some(fault) => self.go_on(structs, cursor, start, &fault, depth),
+                Some(fault) => self.continue_after(structs, cursor, start, &fault, depth),
                 None => Ok(()),
             };
         }
@@ -161,14 +161,14 @@ impl<'o> Row<'o> {
             Err(fault) => {
                 self.note(&fault, &path)?;
                 child.truncate(row);
-                self.go_on(structs, cursor, start, &fault, depth)
+                self.continue_after(structs, cursor, start, &fault, depth)
             }
         }
     }
 
     /// Continues after a field with a fault, whose value starts at `start`.
     #[cold]
-    fn go_on(
+    fn continue_after(
         &mut self,
         structs: &mut Structs,
         cursor: &mut Cursor<'_>,

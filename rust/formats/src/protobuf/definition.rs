@@ -286,7 +286,8 @@ fn read_enum(mut cursor: Cursor<'_>) -> DecodeResult<Enum> {
     Ok(read)
 }
 
-/// Features among options, which have this field number, and true if option 7 is set.
+/// Reads the features of an options message, which have this field number, and whether option 7 is set: `map_entry` in
+/// `MessageOptions`. Other callers ignore it.
 fn read_options(mut cursor: Cursor<'_>, features_number: u32) -> DecodeResult<(Features, bool)> {
     let (mut features, mut is_seventh) = (Features::default(), false);
     each_field(&mut cursor, |number, content| {

@@ -28,7 +28,7 @@ pub struct ProtobufSchema {
 pub struct ProtobufFile {
     /// Name by which other files import it.
     pub name: String,
-    /// Its text, or its descriptors in base64: registries accept both.
+    /// The text, or its descriptors in base64: registries accept both.
     pub text: String,
     /// Names of the files that it imports.
     pub imports: Vec<String>,

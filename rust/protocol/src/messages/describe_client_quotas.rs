@@ -43,7 +43,7 @@ api! {
         values: Vec<DescribeClientQuotasValueData<'a>>, 0..;
     }
 
-    /// The name of an entity for one entity type.
+    /// A component of an entity: its type and name.
     struct DescribeClientQuotasEntityData<'a> {
         entity_type: &'a str, 0..;
         /// The name; `None` for the default entity.

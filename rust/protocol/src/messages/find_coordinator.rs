@@ -63,7 +63,7 @@ impl<'a> FindCoordinatorRequest<'a> {
 }
 
 impl<'a> FindCoordinatorResponse<'a> {
-    /// What a response of `version` has for one key; COORDINATOR_NOT_AVAILABLE if the broker left it out.
+    /// The coordinator of one key in a response of `version`; COORDINATOR_NOT_AVAILABLE if the broker left it out.
     pub fn of_key(&self, key: &str, version: i16) -> Coordinator<'a> {
         if version <= 3 {
             let &Self { error_code, error_message, node_id, host, port, .. } = self;

@@ -12,7 +12,8 @@ use crate::wire::api;
 api! {
     Metadata, versions 0..=13, flexible 9..;
 
-    /// Describes brokers, topics and partitions.
+    /// Asks for the live brokers, and for topics by name or id, each with the leader and replicas of its partitions.
+    /// Any broker answers: all have the same metadata.
     request MetadataRequest<'a> {
         /// The topics; `None` for all, from version 1.
         topics: Option<Vec<MetadataRequestTopic<'a>>>, 0.., nullable 1..;

@@ -148,7 +148,7 @@ unsafe fn one_batch(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<R
     let DataType::Struct(fields) = &data_type else {
         return Err(no_columns(&data_type));
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller has `array` of the type that `schema` describes, and `exported` is that type.
     let array = unsafe { of_type(array, &exported, &data_type)? };
     rows(array.as_struct().clone(), &Schema::new(fields.clone()).into())
 }

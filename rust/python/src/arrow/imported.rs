@@ -136,8 +136,9 @@ pub(crate) unsafe fn of_type(
     meant: &DataType,
 ) -> Result<ArrayRef, ArrowError> {
     let plain = without_nulls(exported);
-    // SAFETY: the caller's promise, but for nulls alone, whose arrays have no buffer by the specification, and one by
-    // some libraries: a struct without fields has no buffer but that of its nulls, which may be missing.
+    // SAFETY: the caller has `array` of the type `exported`, from which `plain` differs in nulls alone. Their arrays
+    // have no buffer by the specification, and one by some libraries: a struct without fields has no buffer but that of
+    // its nulls, which may be missing.
     let data = unsafe { from_ffi_and_data_type(array, plain)? };
     Ok(make_array(as_meant(as_type(data, exported)?, meant)?))
 }

@@ -137,7 +137,7 @@ struct Desk {
 #[derive(Default)]
 struct Open {
     last: u64,
-    /// For each call by its number: true if it is for an assignment, and the channel for its result.
+    /// Calls by their numbers: true if one is for an assignment, and the channel for its result.
     replies: BTreeMap<u64, (bool, AssignorReply)>,
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use monedula_client::blocking;
-use monedula_client::consumer::{Admission, Consumer};
+use monedula_client::consumer::{Consumer, RowPermission};
 use monedula_client::error::ClientError;
 use monedula_client::group::{
     CallbackKind, CommitError, CommitOffset, CommitOutcome, CommitWhat, Leaving, Listens, Subscribed,
@@ -65,9 +65,9 @@ impl WorkGate {
     /// `True`: now. `None`: not now, the lease is over. `False`: never.
     fn ask(&self) -> PyResult<Option<bool>> {
         Ok(match self.0.get()?.ask() {
-            Admission::Now => Some(true),
-            Admission::Later => None,
-            Admission::Never => Some(false),
+            RowPermission::Now => Some(true),
+            RowPermission::Later => None,
+            RowPermission::Never => Some(false),
         })
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use monedula_client::blocking;
 use monedula_client::config::GroupProtocol;
-use monedula_client::consumer::{Consumer, Found, Until};
+use monedula_client::consumer::{Consumer, FoundOffset, Until};
 use monedula_client::error::ClientError;
 use monedula_client::group::{CommitOffset, Polled};
 use monedula_client::lock::lock;
@@ -373,7 +373,7 @@ impl ConsumerCore {
                 false => consumer.end_offsets(partitions, timeout).await,
             }
         };
-        let offset = |found: Found| found.offset;
+        let offset = |found: FoundOffset| found.offset;
         Operation::start(listing, self.log()?, move |py, found| Ok(found_dict(py, found, offset)?.into_any().unbind()))
     }
 
@@ -387,7 +387,7 @@ impl ConsumerCore {
         let timeout = self.timeout(py, timeout)?;
         let times = times.into_iter().map(|(partition, timestamp_ms)| (topic_partition(partition), timestamp_ms));
         let lookup = self.consumer.get()?.offsets_for_times(times.collect(), timeout);
-        let time = |found: Found| (found.offset, found.timestamp);
+        let time = |found: FoundOffset| (found.offset, found.timestamp);
         Operation::start(lookup, self.log()?, move |py, found| Ok(found_dict(py, found, time)?.into_any().unbind()))
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use monedula_client::consumer::{BatchLimits, Consumer, Found, PartitionStatus, Position};
+use monedula_client::consumer::{BatchLimits, Consumer, FoundOffset, PartitionStatus, Position};
 use monedula_engine::TopicPartition;
 use monedula_engine::cluster::Cluster;
 use monedula_engine::fetch::Start;
@@ -100,11 +100,11 @@ pub(crate) fn py_cluster(cluster: &Cluster) -> PyCluster {
     (brokers.collect(), topics.collect())
 }
 
-/// What was found for each partition, `None` where nothing was.
+/// A dict of the value found for each partition, `None` where nothing was.
 pub(crate) fn found_dict<'py, T: IntoPyObject<'py>>(
     py: Python<'py>,
-    found: BTreeMap<TopicPartition, Option<Found>>,
-    value: impl Fn(Found) -> T,
+    found: BTreeMap<TopicPartition, Option<FoundOffset>>,
+    value: impl Fn(FoundOffset) -> T,
 ) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (partition, found) in found {

@@ -34,7 +34,7 @@ pub(crate) struct JsonGiven {
 #[derive(Clone, Default, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct JsonSchemaGiven {
-    /// Its text; none if it follows from the columns.
+    /// The schema's text; none if it follows from the columns.
     text: Option<String>,
     /// Name of the described value.
     title: Option<String>,

@@ -106,7 +106,7 @@ impl ColumnSpec {
         let reader_text = reader;
         let reader = AvroSchema::parse_beside(reader, &references)
             .map_err(|bad| BadArgument::schema("schema", &bad).to_py(py))?;
-        // There is none of a text that refers to others.
+        // A text that refers to others has no stable one.
         let stable = stable_text(reader_text).ok();
         let mut same = Vec::new();
         let mut schemas = Vec::new();

@@ -55,7 +55,7 @@ pub(crate) fn repr(object: &Bound<'_, PyAny>) -> String {
 
 fn or_unknown(py: Python<'_>, text: PyResult<Bound<'_, PyString>>) -> String {
     match text {
-        // Not by `to_string`, which asks for the text of the text, and so for signals.
+        // `to_string` would not do: it asks for the text of the text, and so for signals.
         Ok(text) => text.to_string_lossy().into_owned(),
         Err(error) => {
             put_off(py, error);

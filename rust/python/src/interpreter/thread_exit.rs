@@ -53,7 +53,7 @@ mod glibc {
     fn register() {
         PARKS.set(true);
         let Some(push) = push() else { return };
-        // Not in a thread that runs its last destructors.
+        // Nothing is pushed in a thread that runs its last destructors.
         let _ = BUFFER.try_with(|buffer| {
             let empty = || CleanupBuffer { routine: None, argument: null_mut(), cancel_type: 0, previous: null_mut() };
             let address = std::ptr::from_ref::<CleanupBuffer>(buffer.get_or_init(|| Box::new(empty()))).cast_mut();

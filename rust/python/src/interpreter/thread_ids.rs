@@ -12,7 +12,7 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// The id of a thread, and the consumers that are notified when the thread ends.
 struct ThreadId {
-    // Not the system's thread id, which a later thread may get again.
+    // A number of our own, and not the system's thread id, which a later thread may get again.
     id: u64,
     consumers: RefCell<Vec<Own<Unfinished>>>,
 }

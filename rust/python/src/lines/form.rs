@@ -12,7 +12,7 @@ pub(super) enum Form {
     Auto,
     /// Text, with invalid UTF-8 replaced.
     Text,
-    /// In JSON unchanged if it is JSON, and can be read back as the same bytes; else like `Auto`.
+    /// Unchanged in JSON if it is JSON, and can be read back as the same bytes; else like `Auto`.
     Json,
     /// JSON that was made of a decoded value; unchanged.
     Decoded,

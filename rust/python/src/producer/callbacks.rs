@@ -62,7 +62,7 @@ pub(crate) struct Callbacks {
     changed: Condvar,
     /// The producer's log, for callers that wait for its futures.
     pub(crate) log: Log,
-    /// For the errors of callers that wait in vain.
+    /// The source of the reasons in errors of callers that wait in vain.
     pub(crate) trouble: TroubleSource,
     /// Counts failures that were seen.
     pub(crate) failures: Arc<Failures>,

@@ -46,7 +46,7 @@ impl QueuedSendsCore {
         on_delivery.map_or(Ok(()), |callback| shared.callbacks.prepare(callback))?;
         let queued = Arc::<QueuedFuture>::default();
         let waiting = QueuedSend(Arc::new((record, queued.clone())));
-        // To make an object may release the GIL, and the thread that sends the record must not get it before the
+        // Making an object may release the GIL, and the thread that sends the record must not get it before the
         // callback is registered.
         let future = Bound::new(py, SendFuture::queued(queued, &shared.callbacks))?;
         let pushed = shared.queued.push(queue, creates, || waiting).map_err(|error| to_py(py, error))?;

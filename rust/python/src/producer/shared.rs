@@ -226,7 +226,7 @@ async fn settled(callbacks: &Arc<Callbacks>) {
     let goal = callbacks.goal();
     loop {
         let (callbacks, until) = (callbacks.clone(), Instant::now() + SLICE);
-        // In slices: if the caller stops waiting, no thread must be left that waits for ever.
+        // Waits in slices: if the caller stops waiting, no thread must be left that waits for ever.
         match blocking::run_patiently(Duration::MAX, move || callbacks.settle(goal, until)).await {
             Ok(false) => {}
             Ok(true) | Err(_) => return,

@@ -237,7 +237,7 @@ def _undecided(original: Node, update: Node, path: str) -> Iterator[Difference]:
         old, new = original.keywords.get(name), update.keywords.get(name)
         if old is None and new is None:
             continue
-        # Without one of these, others say more.
+        # Other differences say more where one side lacks the keyword.
         counts = new is not None or name in ("patternProperties", "prefixItems")
         is_same = equal(old, new)
         if name.startswith("unevaluated") and new is not None:

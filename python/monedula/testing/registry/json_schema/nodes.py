@@ -139,7 +139,7 @@ class Node:
 
     @property
     def keywords(self) -> Mapping[str, Any]:
-        """Its keywords; of `true` none."""
+        """The keywords of the node; none of `true`."""
         return self.value if isinstance(self.value, dict) else {}
 
     @property

@@ -2,7 +2,7 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::{ClassicGroup, ClassicState, Identity};
+use super::{ClassicGroup, ClassicState, MemberIdentity};
 
 impl ClassicGroup {
     /// Checks whether the client may commit offsets. A commit renews the member's session, as a heartbeat does.
@@ -12,7 +12,7 @@ impl ClassicGroup {
     pub(crate) fn check_commit(
         &mut self,
         now_ms: i64,
-        who: Identity<'_>,
+        who: MemberIdentity<'_>,
         in_transaction: bool,
     ) -> Result<(), ErrorCode> {
         if who.generation_id < 0 && self.is_empty() {

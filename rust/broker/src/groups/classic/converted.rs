@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{ClassicGroup, ClassicState, JoinRules, Member, Protocol, protocols};
+use super::{ClassicGroup, ClassicMember, ClassicState, JoinRules, Protocol, protocols};
 use crate::groups::Effects;
 
 /// A member of the former consumer group.
@@ -27,7 +27,7 @@ impl ClassicGroup {
         (group.state, group.state_since_ms, group.generation_id) = (ClassicState::Stable, Some(now_ms), generation_id);
         for converted in members {
             let protocols = converted.protocols.into_iter().map(|(name, metadata)| Protocol { name, metadata });
-            let member = Member {
+            let member = ClassicMember {
                 instance_id: converted.instance_id,
                 client_id: converted.client_id,
                 client_host: converted.client_host,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::{ClassicGroup, ClassicState, Identity, Timer};
+use super::{ClassicGroup, ClassicState, MemberIdentity, Timer};
 
 impl ClassicGroup {
     /// Restarts the session timer of a member.
@@ -19,7 +19,7 @@ impl ClassicGroup {
     ///
     /// # Errors
     /// REBALANCE_IN_PROGRESS if the member must join again; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
-    pub(crate) fn heartbeat(&mut self, now_ms: i64, who: Identity<'_>) -> Result<(), ErrorCode> {
+    pub(crate) fn heartbeat(&mut self, now_ms: i64, who: MemberIdentity<'_>) -> Result<(), ErrorCode> {
         self.check_member(who.member_id, who.instance_id)?;
         if who.generation_id != self.generation_id {
             return Err(ErrorCode::IllegalGeneration);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use monedula_protocol::error_code::ErrorCode;
 
-use super::{ClassicGroup, ClassicState, Member, Protocol, Timer};
+use super::{ClassicGroup, ClassicMember, ClassicState, Protocol, Timer};
 use crate::groups::{Effects, JoinAnswer, SyncAnswer};
 use crate::request::Ticket;
 
@@ -146,7 +146,7 @@ impl ClassicGroup {
         if self.state == ClassicState::PreparingRebalance && self.initial {
             self.member_added = true;
         }
-        let member = Member {
+        let member = ClassicMember {
             instance_id: join.instance_id.map(Into::into),
             client_id: join.client_id.into(),
             client_host: Arc::clone(&join.client_host),
@@ -192,7 +192,7 @@ impl ClassicGroup {
             self.leader = Some(Arc::clone(&new_id));
         }
         let session_ms = i64::from(member.session_timeout_ms);
-        self.members.insert(Arc::clone(&new_id), Member { is_new: false, ..member });
+        self.members.insert(Arc::clone(&new_id), ClassicMember { is_new: false, ..member });
         self.schedule(Timer::Session(Arc::clone(&new_id)), now_ms.saturating_add(session_ms));
         self.update(&new_id, &join);
         self.await_join(&new_id, join.ticket, effects);

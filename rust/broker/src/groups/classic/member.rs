@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::request::Ticket;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Member {
+pub(crate) struct ClassicMember {
     pub(crate) instance_id: Option<Arc<str>>,
     pub(crate) client_id: Arc<str>,
     pub(crate) client_host: Arc<str>,
@@ -31,7 +31,7 @@ pub(crate) struct Protocol {
     pub(crate) metadata: Bytes,
 }
 
-impl Member {
+impl ClassicMember {
     /// The member's metadata for a protocol; empty if it does not support the protocol.
     pub(crate) fn metadata(&self, protocol: &str) -> Bytes {
         let found = self.protocols.iter().find(|own| &*own.name == protocol);

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::{ClassicGroup, Member, Timer};
+use super::{ClassicGroup, ClassicMember, Timer};
 use crate::groups::{Effects, JoinAnswer, SyncAnswer};
 
 /// The member that a request names as its sender.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Identity<'a> {
+pub(crate) struct MemberIdentity<'a> {
     pub(crate) member_id: &'a str,
     pub(crate) instance_id: Option<&'a str>,
     /// The generation id (classic) or the member epoch (KIP-848); -1 from a client that is not a member.
@@ -28,7 +28,7 @@ impl ClassicGroup {
         if self.members.contains_key(member_id) { Ok(()) } else { Err(ErrorCode::UnknownMemberId) }
     }
 
-    pub(super) fn add(&mut self, id: Arc<str>, protocol_type: &str, mut member: Member) {
+    pub(super) fn add(&mut self, id: Arc<str>, protocol_type: &str, mut member: ClassicMember) {
         self.pending.remove(&id);
         if let Some(instance_id) = &member.instance_id {
             self.instances.insert(Arc::clone(instance_id), Arc::clone(&id));

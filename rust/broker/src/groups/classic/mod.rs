@@ -1,8 +1,9 @@
 //! The classic group: the members agree on a protocol, and the group leader, one of them, computes the assignment. The
 //! coordinator only synchronises them.
 //!
-//! It is a pure state machine that follows Kafka's. Its inputs are in [`join`], [`sync`], [`heartbeat`], [`leave`] and
-//! [`commits`]; [`rebalance`] has the transitions between the four states, [`timers`] what happens without a request.
+//! A classic group is a pure state machine that follows Kafka's. Its inputs are in [`join`], [`sync`], [`heartbeat`],
+//! [`leave`] and [`commits`]; [`rebalance`] has the transitions between the four states, [`timers`] what happens
+//! without a request.
 
 mod commits;
 mod converted;
@@ -30,8 +31,8 @@ use super::{Effects, JoinAnswer, SyncAnswer};
 pub(crate) use converted::ConvertedMember;
 pub(crate) use join::{Join, JoinRules};
 pub(crate) use leave::Leaver;
-pub(crate) use member::{Member, Protocol};
-pub(crate) use members::Identity;
+pub(crate) use member::{ClassicMember, Protocol};
+pub(crate) use members::MemberIdentity;
 pub(crate) use sync::Sync;
 
 /// The state of a classic group.
@@ -80,7 +81,7 @@ pub(crate) struct ClassicGroup {
     protocol_type: Option<Arc<str>>,
     protocol_name: Option<Arc<str>>,
     leader: Option<Arc<str>>,
-    members: BTreeMap<Arc<str>, Member>,
+    members: BTreeMap<Arc<str>, ClassicMember>,
     /// The member ids of static members, by instance id.
     instances: BTreeMap<Arc<str>, Arc<str>>,
     /// Member ids that were assigned with MEMBER_ID_REQUIRED, and have not been used to join yet (KIP-394).
@@ -160,7 +161,7 @@ impl ClassicGroup {
     }
 
     /// The members by id.
-    pub(crate) fn members(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &Member)> {
+    pub(crate) fn members(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &ClassicMember)> {
         self.members.iter()
     }
 

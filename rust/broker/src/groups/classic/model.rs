@@ -38,7 +38,7 @@ const LIVES: usize = 3;
 const UNSTORED: i32 = 2;
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Way {
+enum Delivery {
     Arrives,
     /// The request arrives, and is repeated later.
     Twice,
@@ -48,9 +48,9 @@ enum Way {
 
 #[derive(Clone, Debug)]
 enum Action {
-    Join(usize, Way),
+    Join(usize, Delivery),
     /// The process, and which of two assignments a leader sends.
-    Sync(usize, usize, Way),
+    Sync(usize, usize, Delivery),
     Heartbeat(usize),
     Receive(usize),
     /// The process abandons its request, or its connection breaks: the answer is lost.
@@ -170,7 +170,8 @@ impl World {
                 self.group.join(0, join, &mut effects);
             }
             Request::Sync { id, generation, assignments } => {
-                let who = Identity { member_id: id, instance_id: self.instance(index), generation_id: *generation };
+                let who =
+                    MemberIdentity { member_id: id, instance_id: self.instance(index), generation_id: *generation };
                 let assignments = assignments.iter().map(|(id, mask)| (&**id, std::slice::from_ref(mask))).collect();
                 let sync = Sync { ticket, who, protocol_type: None, protocol_name: None, assignments };
                 self.group.sync(0, &sync, &mut effects);
@@ -331,17 +332,19 @@ impl Model for World {
         actions.push(Action::FailOver);
         for (index, process) in self.processes.iter().enumerate() {
             let late = self.layout.late && process.late.is_none();
-            let ways = if late { &[Way::Arrives, Way::Twice, Way::Late][..] } else { &[Way::Arrives] };
+            let deliveries =
+                if late { &[Delivery::Arrives, Delivery::Twice, Delivery::Late][..] } else { &[Delivery::Arrives] };
             if process.waits == Waits::No {
                 let joins = !process.id.is_empty() || self.has_lives(index);
-                actions.extend(ways.iter().filter(|_| joins).map(|&way| Action::Join(index, way)));
+                actions.extend(deliveries.iter().filter(|_| joins).map(|&delivery| Action::Join(index, delivery)));
             } else {
                 actions.push(Action::GiveUp(index));
             }
             if process.can_sync() {
                 let variants = if process.view.is_empty() { 1 } else { 2 };
-                let syncs = (0..variants).flat_map(|variant| ways.iter().map(move |&way| (variant, way)));
-                actions.extend(syncs.map(|(variant, way)| Action::Sync(index, variant, way)));
+                let syncs =
+                    (0..variants).flat_map(|variant| deliveries.iter().map(move |&delivery| (variant, delivery)));
+                actions.extend(syncs.map(|(variant, delivery)| Action::Sync(index, variant, delivery)));
             }
             if process.is_stable() {
                 actions.push(Action::Heartbeat(index));
@@ -362,8 +365,8 @@ impl Model for World {
     fn step(&mut self, action: &Action) -> Result<(), String> {
         let generation = self.group.generation_id;
         match action {
-            Action::Join(index, way) => self.send_join(*index, *way)?,
-            Action::Sync(index, variant, way) => self.send_sync(*index, *variant, *way)?,
+            Action::Join(index, delivery) => self.send_join(*index, *delivery)?,
+            Action::Sync(index, variant, delivery) => self.send_sync(*index, *variant, *delivery)?,
             Action::Heartbeat(index) => self.heartbeat(*index)?,
             Action::Receive(index) => self.processes[*index].receive()?,
             Action::GiveUp(index) => {

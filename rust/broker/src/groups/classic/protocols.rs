@@ -7,7 +7,7 @@ use monedula_protocol::error::WireError;
 use monedula_protocol::java;
 use monedula_protocol::wire::Reader;
 
-use super::{ClassicGroup, ClassicState, Member, Protocol};
+use super::{ClassicGroup, ClassicMember, ClassicState, Protocol};
 use crate::groups::JoinedMember;
 
 /// The protocol type of consumers. The coordinator can read their metadata.
@@ -67,7 +67,7 @@ impl ClassicGroup {
     /// The members for the leader's answer, with their metadata for the chosen protocol.
     pub(super) fn joined_members(&self) -> Vec<JoinedMember> {
         let protocol = self.protocol_name.as_deref().unwrap_or_default();
-        let joined = |(id, member): (&Arc<str>, &Member)| JoinedMember {
+        let joined = |(id, member): (&Arc<str>, &ClassicMember)| JoinedMember {
             member_id: Arc::clone(id),
             instance_id: member.instance_id.clone(),
             metadata: member.metadata(protocol),

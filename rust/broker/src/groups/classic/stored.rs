@@ -6,7 +6,7 @@ use bytes::Bytes;
 use monedula_protocol::error::WireError;
 use monedula_protocol::messages::group_records::{GroupMetadataValue, MemberMetadata};
 
-use super::{ClassicGroup, ClassicState, Member, Protocol};
+use super::{ClassicGroup, ClassicMember, ClassicState, Protocol};
 use crate::cluster::StoredRecord;
 use crate::groups::planted::{Bug, planted};
 use crate::groups::records;
@@ -55,7 +55,7 @@ impl ClassicGroup {
                 name: value.protocol.unwrap_or_default().into(),
                 metadata: Bytes::copy_from_slice(stored.subscription),
             };
-            let member = Member {
+            let member = ClassicMember {
                 instance_id: stored.group_instance_id.map(Into::into),
                 client_id: stored.client_id.into(),
                 client_host: stored.client_host.into(),

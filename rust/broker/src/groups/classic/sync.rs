@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use monedula_protocol::error_code::ErrorCode;
 
-use super::{ClassicGroup, ClassicState, Identity, Timer};
+use super::{ClassicGroup, ClassicState, MemberIdentity, Timer};
 use crate::groups::planted::{Bug, planted};
 use crate::groups::{Effects, SyncAnswer};
 use crate::request::Ticket;
@@ -14,7 +14,7 @@ use crate::request::Ticket;
 #[derive(Debug)]
 pub(crate) struct Sync<'a> {
     pub(crate) ticket: Ticket,
-    pub(crate) who: Identity<'a>,
+    pub(crate) who: MemberIdentity<'a>,
     pub(crate) protocol_type: Option<&'a str>,
     pub(crate) protocol_name: Option<&'a str>,
     /// The assignments by member id; only the leader sends them.

@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Member, Partitions};
+use super::{ConsumerMember, Partitions};
 
 /// A change of a consumer group. A heartbeat produces a list of changes, which are applied in order and stored as one
 /// batch; reading a group back applies them again. Nothing else modifies the state that outlives the coordinator.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Change {
     /// The subscription of a member, and its other metadata.
-    Subscription(Member),
+    Subscription(ConsumerMember),
     SubscriptionGone(Arc<str>),
     /// The current assignment of a member: its epochs, its state and its partitions.
-    Current(Member),
+    Current(ConsumerMember),
     CurrentGone(Arc<str>),
     Target(Arc<str>, Partitions),
     TargetGone(Arc<str>),

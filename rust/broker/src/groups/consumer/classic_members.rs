@@ -16,10 +16,11 @@ use monedula_protocol::wire::Reader;
 use super::reconcile::Reconciliation;
 use super::subscriptions::RegexUpdate;
 use super::{
-    Change, ClassicMember, ConsumerGroup, Context, Image, Member, MemberState, MigrationPolicy, Partitions, Timer,
+    Change, ClassicMembership, ConsumerGroup, ConsumerMember, Context, Image, MemberState, MigrationPolicy, Partitions,
+    Timer,
 };
 use crate::error::ApiError;
-use crate::groups::{Identity, Join, JoinAnswer, Leaver, Sync, SyncAnswer};
+use crate::groups::{Join, JoinAnswer, Leaver, MemberIdentity, Sync, SyncAnswer};
 
 /// The protocol type of consumers.
 pub(super) const CONSUMER: &str = "consumer";
@@ -38,7 +39,7 @@ pub(crate) struct Joined {
 /// The downgrade of a group: its last member of the consumer protocol, a static one, came back with the classic
 /// protocol.
 pub(crate) struct Downgrade {
-    pub(crate) joining: Member,
+    pub(crate) joining: ConsumerMember,
     pub(crate) replaced: Arc<str>,
     /// True if the target assignment is out of date, so that the classic group must rebalance.
     pub(crate) rebalance: bool,
@@ -117,8 +118,9 @@ impl ConsumerGroup {
         member_id: &Arc<str>,
         unknown: bool,
         changes: &mut Vec<Change>,
-    ) -> Result<Member, ApiError> {
-        let known = || self.members.get(member_id).cloned().unwrap_or_else(|| Member::new(Arc::clone(member_id)));
+    ) -> Result<ConsumerMember, ApiError> {
+        let known =
+            || self.members.get(member_id).cloned().unwrap_or_else(|| ConsumerMember::new(Arc::clone(member_id)));
         let Some(instance_id) = join.instance_id else {
             return Ok(known());
         };
@@ -131,7 +133,12 @@ impl ConsumerGroup {
         }
     }
 
-    fn reported(&self, context: &Context<'_>, join: &Join<'_>, before: &Member) -> Result<ReportedMember, ApiError> {
+    fn reported(
+        &self,
+        context: &Context<'_>,
+        join: &Join<'_>,
+        before: &ConsumerMember,
+    ) -> Result<ReportedMember, ApiError> {
         let malformed = |_| ApiError::new(ErrorCode::UnknownServerError, "the subscription cannot be read");
         let metadata = join.protocols.first().map(|protocol| protocol.metadata.clone()).unwrap_or_default();
         let subscription = ConsumerProtocolSubscription::read(&metadata).map_err(malformed)?;
@@ -149,7 +156,7 @@ impl ConsumerGroup {
         member.subscribed_regex = "".into();
         (member.client_id, member.client_host) = (join.client_id.into(), Arc::clone(&join.client_host));
         let protocols = join.protocols.iter().map(|own| (Arc::clone(&own.name), own.metadata.clone())).collect();
-        member.classic = Some(ClassicMember { session_timeout_ms: join.session_timeout_ms, protocols });
+        member.classic = Some(ClassicMembership { session_timeout_ms: join.session_timeout_ms, protocols });
         Ok(ReportedMember { member, owned: by_id(&subscription.owned_partitions, context.image) })
     }
 
@@ -191,7 +198,11 @@ impl ConsumerGroup {
     ///
     /// # Errors
     /// REBALANCE_IN_PROGRESS if the member must join again; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
-    pub(crate) fn classic_heartbeat(&mut self, context: &Context<'_>, who: Identity<'_>) -> Result<(), ErrorCode> {
+    pub(crate) fn classic_heartbeat(
+        &mut self,
+        context: &Context<'_>,
+        who: MemberIdentity<'_>,
+    ) -> Result<(), ErrorCode> {
         let (member, classic) = self.classic_member(who)?;
         if member.epoch != who.generation_id {
             return Err(ErrorCode::IllegalGeneration);
@@ -211,14 +222,14 @@ impl ConsumerGroup {
     }
 
     /// True if another member still holds a partition of the member's target.
-    fn waits_for_others(&self, member: &Member) -> bool {
+    fn waits_for_others(&self, member: &ConsumerMember) -> bool {
         let target = self.targets.get(&member.id);
         target.into_iter().flat_map(Partitions::iter).any(|(topic, partition)| {
             !member.assigned.contains(topic, partition) && self.holders.contains_key(&(topic, partition))
         })
     }
 
-    fn classic_member(&self, who: Identity<'_>) -> Result<(&Member, &ClassicMember), ErrorCode> {
+    fn classic_member(&self, who: MemberIdentity<'_>) -> Result<(&ConsumerMember, &ClassicMembership), ErrorCode> {
         let member = match who.instance_id {
             None => self.members.get(who.member_id).ok_or(ErrorCode::UnknownMemberId)?,
             Some(instance_id) => {
@@ -247,7 +258,7 @@ impl ConsumerGroup {
 
     /// True if the group can become a classic one when a classic member replaces this member of the consumer protocol:
     /// it must be the last one, and the migration policy and the group's size must allow it.
-    fn can_downgrade_without(&self, context: &Context<'_>, replaced: &Member) -> bool {
+    fn can_downgrade_without(&self, context: &Context<'_>, replaced: &ConsumerMember) -> bool {
         let others = self.members.values().filter(|member| member.id != replaced.id);
         replaced.classic.is_none()
             && others.into_iter().all(|member| member.classic.is_some())
@@ -258,11 +269,11 @@ impl ConsumerGroup {
 
 /// A member as its JoinGroup describes it, and the partitions that it reports as owned.
 struct ReportedMember {
-    member: Member,
+    member: ConsumerMember,
     owned: Partitions,
 }
 
-fn joined(member: &Member) -> JoinAnswer {
+fn joined(member: &ConsumerMember) -> JoinAnswer {
     let classic = member.classic.as_ref();
     let name = classic.and_then(|classic| classic.protocols.first()).map(|(name, _)| Arc::clone(name));
     JoinAnswer {
@@ -278,7 +289,7 @@ fn joined(member: &Member) -> JoinAnswer {
 }
 
 /// The version of the consumer protocol that a member uses, for its subscription and its assignment.
-pub(super) fn classic_version(classic: &ClassicMember) -> i16 {
+pub(super) fn classic_version(classic: &ClassicMembership) -> i16 {
     let metadata = classic.protocols.first().map(|(_, metadata)| metadata.clone()).unwrap_or_default();
     consumer_protocol::version(&mut Reader::new(&metadata)).unwrap_or(0).max(0)
 }
@@ -294,7 +305,7 @@ pub(super) fn assignment(partitions: &Partitions, version: i16, image: &dyn Imag
     });
     let assigned_partitions = assigned.collect();
     let assignment = ConsumerProtocolAssignment { assigned_partitions, ..Default::default() };
-    // It cannot fail: topic names are shorter than the format allows.
+    // Writing cannot fail: topic names are shorter than the format allows.
     assignment.write(version).unwrap_or_default().into()
 }
 

@@ -3,25 +3,25 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use super::{ConsumerGroup, Member};
-use crate::groups::Identity;
+use super::{ConsumerGroup, ConsumerMember};
+use crate::groups::MemberIdentity;
 
 /// The first version of OffsetCommit with member epochs.
 const EPOCHS_FROM: i16 = 9;
 
 impl ConsumerGroup {
     /// Checks whether the client may commit offsets. `None` allows all offsets. If a member is returned, the request
-    /// has an earlier epoch than the member, and [`Member::check_commit_of`] decides for each partition.
+    /// has an earlier epoch than the member, and [`ConsumerMember::check_commit_of`] decides for each partition.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH, and ILLEGAL_GENERATION for a member of the classic
     /// protocol.
     pub(crate) fn check_commit(
         &self,
-        who: Identity<'_>,
+        who: MemberIdentity<'_>,
         version: i16,
         in_transaction: bool,
-    ) -> Result<Option<&Member>, ErrorCode> {
+    ) -> Result<Option<&ConsumerMember>, ErrorCode> {
         let epoch = who.generation_id;
         if epoch < 0 && self.is_empty() {
             return Ok(None);
@@ -53,7 +53,7 @@ impl ConsumerGroup {
     }
 }
 
-impl Member {
+impl ConsumerMember {
     /// Checks whether the member may commit for a partition in an earlier epoch than its own: the partition must have
     /// been assigned to it by then (KIP-1251).
     ///

@@ -9,9 +9,11 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::consumer_protocol::{ConsumerProtocolAssignment, ConsumerProtocolSubscription};
 
 use super::classic_members::{assignment, by_id, classic_version};
-use super::{Change, ClassicMember, ConsumerGroup, Context, Downgrade, Held, Member, MemberState, Partitions};
+use super::{
+    Change, ClassicMembership, ConsumerGroup, ConsumerMember, Context, Downgrade, Held, MemberState, Partitions,
+};
 use crate::error::ApiError;
-use crate::groups::classic::{ClassicGroup, ConvertedMember, Member as OldMember};
+use crate::groups::classic::{ClassicGroup, ClassicMember, ConvertedMember};
 
 impl ConsumerGroup {
     /// Converts a classic group to a consumer group. Returns the group, and the changes to store.
@@ -87,10 +89,10 @@ impl ConsumerGroup {
         gone: &BTreeSet<Arc<str>>,
         downgrade: Option<&Downgrade>,
     ) -> ClassicGroup {
-        let stays = |member: &&Member| {
+        let stays = |member: &&ConsumerMember| {
             !gone.contains(&member.id) && downgrade.is_none_or(|downgrade| downgrade.replaced != member.id)
         };
-        let mut members: Vec<(&Member, &Arc<str>)> =
+        let mut members: Vec<(&ConsumerMember, &Arc<str>)> =
             self.members.values().filter(stays).map(|member| (member, &member.id)).collect();
         members.extend(downgrade.map(|downgrade| (&downgrade.joining, &downgrade.replaced)));
         let members = members.into_iter().filter_map(|(member, target_of)| {
@@ -116,9 +118,9 @@ fn upgraded(
     context: &Context<'_>,
     generation: i32,
     id: &Arc<str>,
-    member: &OldMember,
+    member: &ClassicMember,
     protocol: &str,
-) -> Result<Member, String> {
+) -> Result<ConsumerMember, String> {
     let malformed = |_| "the embedded consumer protocol is malformed".to_owned();
     let metadata = member.metadata(protocol);
     let subscription = ConsumerProtocolSubscription::read(&metadata).map_err(malformed)?;
@@ -133,7 +135,7 @@ fn upgraded(
         assigned = by_id(&assignment.assigned_partitions, context.image);
     }
     let protocols = member.protocols.iter().map(|own| (Arc::clone(&own.name), own.metadata.clone())).collect();
-    Ok(Member {
+    Ok(ConsumerMember {
         epoch: generation,
         previous_epoch: generation,
         state: MemberState::Stable,
@@ -144,7 +146,7 @@ fn upgraded(
         client_host: Arc::clone(&member.client_host),
         subscribed_names: subscription.topics.iter().map(|&name| name.into()).collect(),
         assigned: Held::at(&assigned, generation),
-        classic: Some(ClassicMember { session_timeout_ms: member.session_timeout_ms, protocols }),
-        ..Member::new(Arc::clone(id))
+        classic: Some(ClassicMembership { session_timeout_ms: member.session_timeout_ms, protocols }),
+        ..ConsumerMember::new(Arc::clone(id))
     })
 }

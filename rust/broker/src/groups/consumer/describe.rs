@@ -8,7 +8,7 @@ pub(crate) enum GroupState {
     Empty,
     /// The group's epoch is ahead of the target assignment's.
     Assigning,
-    /// Not all members are reconciled with the target assignment.
+    /// Some members are not reconciled with the target assignment.
     Reconciling,
     Stable,
 }

@@ -9,7 +9,8 @@ use monedula_protocol::error_code::ErrorCode;
 use super::reconcile::Reconciliation;
 use super::subscriptions::RegexUpdate;
 use super::{
-    Change, ConsumerGroup, Context, Held, JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member, MemberState, Partitions, Timer,
+    Change, ConsumerGroup, ConsumerMember, Context, Held, JOIN_EPOCH, LEAVE_STATIC_EPOCH, MemberState, Partitions,
+    Timer,
 };
 use crate::error::ApiError;
 
@@ -104,7 +105,7 @@ impl ConsumerGroup {
     }
 
     /// Starts or stops the member's timer to revoke partitions.
-    pub(super) fn watch_rebalance(&mut self, now_ms: i64, member: &Member) {
+    pub(super) fn watch_rebalance(&mut self, now_ms: i64, member: &ConsumerMember) {
         log::debug!("member {} of group {} is in epoch {} now: {:?}", member.id, self.id, member.epoch, member.state);
         // Members of the classic protocol have the join and sync timers instead.
         if member.classic.is_some() {
@@ -131,11 +132,11 @@ impl ConsumerGroup {
         Err(ApiError::new(ErrorCode::GroupMaxSizeReached, message))
     }
 
-    fn dynamic_member(&self, request: &Heartbeat) -> Result<Member, ApiError> {
+    fn dynamic_member(&self, request: &Heartbeat) -> Result<ConsumerMember, ApiError> {
         let joins = request.member_epoch == JOIN_EPOCH;
         let member = match self.members.get(&request.member_id) {
             Some(member) => member.clone(),
-            None if joins => Member::new(Arc::clone(&request.member_id)),
+            None if joins => ConsumerMember::new(Arc::clone(&request.member_id)),
             None => return Err(self.unknown(&request.member_id)),
         };
         check_epoch(&member, request)?;
@@ -150,7 +151,7 @@ impl ConsumerGroup {
         request: &Heartbeat,
         instance_id: &str,
         changes: &mut Vec<Change>,
-    ) -> Result<Member, ApiError> {
+    ) -> Result<ConsumerMember, ApiError> {
         let existing = self.static_member(instance_id);
         if request.member_epoch != JOIN_EPOCH {
             let member = self.known_static_member(&request.member_id, instance_id)?;
@@ -159,7 +160,7 @@ impl ConsumerGroup {
         }
         let Some(existing) = existing else {
             let known = self.members.get(&request.member_id).cloned();
-            return Ok(known.unwrap_or_else(|| Member::new(Arc::clone(&request.member_id))));
+            return Ok(known.unwrap_or_else(|| ConsumerMember::new(Arc::clone(&request.member_id))));
         };
         if existing.classic.is_none() && existing.epoch != LEAVE_STATIC_EPOCH {
             let message = format!(
@@ -173,9 +174,9 @@ impl ConsumerGroup {
     }
 
     /// Replaces a static member by one with another id, which takes over its state, in epoch 0.
-    pub(super) fn replace(&self, old: &Member, id: &Arc<str>, changes: &mut Vec<Change>) -> Member {
+    pub(super) fn replace(&self, old: &ConsumerMember, id: &Arc<str>, changes: &mut Vec<Change>) -> ConsumerMember {
         log::info!("member {id} takes the place of static member {} in group {}", old.id, self.id);
-        let new = Member { id: Arc::clone(id), epoch: JOIN_EPOCH, previous_epoch: JOIN_EPOCH, ..old.clone() };
+        let new = ConsumerMember { id: Arc::clone(id), epoch: JOIN_EPOCH, previous_epoch: JOIN_EPOCH, ..old.clone() };
         let target = self.targets.get(&old.id).cloned().unwrap_or_default();
         changes.extend([
             Change::CurrentGone(Arc::clone(&old.id)),
@@ -189,7 +190,7 @@ impl ConsumerGroup {
     }
 
     /// The static member with this instance id, if it has this member id.
-    pub(super) fn known_static_member(&self, member_id: &str, instance_id: &str) -> Result<&Member, ApiError> {
+    pub(super) fn known_static_member(&self, member_id: &str, instance_id: &str) -> Result<&ConsumerMember, ApiError> {
         let Some(member) = self.static_member(instance_id) else {
             return Err(ApiError::new(ErrorCode::UnknownMemberId, format!("Instance id {instance_id} is unknown.")));
         };
@@ -211,8 +212,8 @@ impl ConsumerGroup {
     pub(super) fn subscribe(
         &self,
         context: &Context<'_>,
-        before: &Member,
-        member: &Member,
+        before: &ConsumerMember,
+        member: &ConsumerMember,
         changes: &mut Vec<Change>,
         bumps: impl Fn(RegexUpdate) -> bool,
     ) -> Result<Subscribed, ApiError> {
@@ -245,7 +246,7 @@ impl Heartbeat {
             && self.owned.is_some()
     }
 
-    fn updated(&self, before: &Member) -> Member {
+    fn updated(&self, before: &ConsumerMember) -> ConsumerMember {
         let mut member = before.clone();
         if let Some(instance_id) = &self.instance_id {
             member.instance_id = Some(Arc::clone(instance_id));
@@ -273,7 +274,7 @@ impl Heartbeat {
 
 /// Checks the member epoch of a request. Besides the current epoch, the previous one is accepted if the member owns no
 /// more than it is assigned: then it missed the answer with the new epoch.
-fn check_epoch(member: &Member, request: &Heartbeat) -> Result<(), ApiError> {
+fn check_epoch(member: &ConsumerMember, request: &Heartbeat) -> Result<(), ApiError> {
     let (received, current) = (request.member_epoch, member.epoch);
     let is_subset = |owned: &Partitions, assigned: &Held| {
         owned.iter().all(|(topic, partition)| assigned.contains(topic, partition))

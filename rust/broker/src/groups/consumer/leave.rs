@@ -4,7 +4,9 @@ use crate::groups::planted::{Bug, planted};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Change, ConsumerGroup, Context, HeartbeatAnswer, Held, LEAVE_STATIC_EPOCH, Member, MemberState, Timer};
+use super::{
+    Change, ConsumerGroup, ConsumerMember, Context, HeartbeatAnswer, Held, LEAVE_STATIC_EPOCH, MemberState, Timer,
+};
 use crate::error::ApiError;
 
 impl ConsumerGroup {
@@ -26,7 +28,7 @@ impl ConsumerGroup {
             return Vec::new();
         };
         log::info!("static member {member_id} of group {} left for a while", self.id);
-        let away = Member {
+        let away = ConsumerMember {
             epoch: LEAVE_STATIC_EPOCH,
             pending_revocation: Held::default(),
             assigned: Held::at(&member.assigned.partitions(), 0),
@@ -79,7 +81,7 @@ impl ConsumerGroup {
 
     /// Starts the timers of a group that was read back from the log.
     pub(crate) fn start_timers(&mut self, context: &Context<'_>) {
-        let members: Vec<Member> = self.members.values().cloned().collect();
+        let members: Vec<ConsumerMember> = self.members.values().cloned().collect();
         for member in members {
             self.watch_session(context.now_ms, &member.id, context.settings.session_timeout_ms);
             if member.state == MemberState::UnrevokedPartitions {

@@ -45,14 +45,14 @@ impl MemberState {
 
 /// The additional state of a member that uses the classic protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ClassicMember {
+pub(crate) struct ClassicMembership {
     pub(crate) session_timeout_ms: i32,
     /// The protocols by name, in order of preference, with subscriptions in the format of the classic protocol.
     pub(crate) protocols: Vec<(Arc<str>, Bytes)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Member {
+pub(crate) struct ConsumerMember {
     pub(crate) id: Arc<str>,
     pub(crate) epoch: i32,
     /// The epoch before this one. A member that missed the answer with the new epoch still sends it.
@@ -71,10 +71,10 @@ pub(crate) struct Member {
     pub(crate) assigned: Held,
     /// The partitions that the member must revoke, and still holds.
     pub(crate) pending_revocation: Held,
-    pub(crate) classic: Option<ClassicMember>,
+    pub(crate) classic: Option<ClassicMembership>,
 }
 
-impl Member {
+impl ConsumerMember {
     pub(crate) fn new(id: Arc<str>) -> Self {
         Self {
             id,

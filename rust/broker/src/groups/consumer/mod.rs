@@ -45,7 +45,7 @@ pub(crate) use change::{Change, ResolvedRegex};
 pub(crate) use classic_members::Downgrade;
 pub(crate) use heartbeat::{Heartbeat, HeartbeatAnswer};
 pub(crate) use image::{ClusterImage, Image};
-pub(crate) use member::{ClassicMember, JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, Member, MemberState};
+pub(crate) use member::{ClassicMembership, ConsumerMember, JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, MemberState};
 pub(crate) use partitions::{Held, Partitions};
 pub(crate) use records::{is_consumer_record, read_record};
 pub(crate) use settings::{ConsumerSettings, MigrationPolicy};
@@ -61,7 +61,7 @@ pub(crate) struct ConsumerGroup {
     target_epoch: i32,
     /// The time at which the target assignment was computed; 0 if there is none yet.
     target_at_ms: i64,
-    members: BTreeMap<Arc<str>, Member>,
+    members: BTreeMap<Arc<str>, ConsumerMember>,
     /// The member ids of static members, by instance id.
     static_members: BTreeMap<Arc<str>, Arc<str>>,
     targets: BTreeMap<Arc<str>, Partitions>,
@@ -105,7 +105,7 @@ impl ConsumerGroup {
         }
     }
 
-    pub(crate) fn members(&self) -> impl Iterator<Item = &Member> {
+    pub(crate) fn members(&self) -> impl Iterator<Item = &ConsumerMember> {
         self.members.values()
     }
 
@@ -113,7 +113,7 @@ impl ConsumerGroup {
         self.members.is_empty()
     }
 
-    fn static_member(&self, instance_id: &str) -> Option<&Member> {
+    fn static_member(&self, instance_id: &str) -> Option<&ConsumerMember> {
         self.members.get(self.static_members.get(instance_id)?)
     }
 

@@ -319,7 +319,7 @@ impl World {
                 if !owners.insert(partition) {
                     return Err(format!("two members own partition {partition}"));
                 }
-                let knows = |member: &Member| {
+                let knows = |member: &ConsumerMember| {
                     member.assigned.contains(TOPIC, partition) || member.pending_revocation.contains(TOPIC, partition)
                 };
                 if !member.is_some_and(knows) {

@@ -86,7 +86,7 @@ impl Held {
         self.iter().map(|(topic, partition, _)| (topic, partition)).collect()
     }
 
-    /// These partitions, all with the same assignment epoch.
+    /// The given partitions, all with the same assignment epoch.
     pub(crate) fn at(partitions: &Partitions, epoch: i32) -> Self {
         partitions.iter().map(|(topic, partition)| (topic, partition, epoch)).collect()
     }

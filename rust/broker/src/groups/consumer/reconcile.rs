@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use monedula_protocol::types::Uuid;
 
-use super::{ConsumerGroup, Held, Member, MemberState, Partitions};
+use super::{ConsumerGroup, ConsumerMember, Held, MemberState, Partitions};
 
 /// The input of a member's next reconciliation step.
 #[derive(Copy, Clone, Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Reconciliation<'a> {
 
 impl ConsumerGroup {
     /// The member after its next step, or unchanged if there is none.
-    pub(super) fn reconciled(&self, member: &Member, step: &Reconciliation<'_>) -> Member {
+    pub(super) fn reconciled(&self, member: &ConsumerMember, step: &Reconciliation<'_>) -> ConsumerMember {
         if !step.subscription_changed && member.is_reconciled_to(step.target_epoch) {
             return member.clone();
         }
@@ -37,7 +37,7 @@ impl ConsumerGroup {
         }
     }
 
-    fn next(&self, member: &Member, step: &Reconciliation<'_>) -> Member {
+    fn next(&self, member: &ConsumerMember, step: &Reconciliation<'_>) -> ConsumerMember {
         let wanted =
             |topic: Uuid, partition| step.subscribed.contains(&topic) && step.target.contains(topic, partition);
         let (kept, revoked): (Vec<_>, Vec<_>) =
@@ -73,7 +73,7 @@ impl ConsumerGroup {
 
     /// True if no other member holds a partition. A partition that the member itself must revoke can be assigned to it
     /// again.
-    fn is_free(&self, member: &Member, topic: Uuid, partition: i32) -> bool {
+    fn is_free(&self, member: &ConsumerMember, topic: Uuid, partition: i32) -> bool {
         planted(Bug::GiveBeforeReported)
             || !self.holders.contains_key(&(topic, partition))
             || member.pending_revocation.contains(topic, partition)
@@ -90,7 +90,7 @@ impl Reconciliation<'_> {
 }
 
 /// Revokes the partitions of topics that a member no longer subscribes to, ahead of the next target.
-fn without_unsubscribed(member: &Member, step: &Reconciliation<'_>) -> Member {
+fn without_unsubscribed(member: &ConsumerMember, step: &Reconciliation<'_>) -> ConsumerMember {
     let (kept, dropped): (Vec<_>, Vec<_>) =
         member.assigned.iter().partition(|(topic, ..)| step.subscribed.contains(topic));
     if dropped.is_empty() {

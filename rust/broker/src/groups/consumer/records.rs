@@ -14,7 +14,7 @@ use monedula_protocol::messages::consumer_group_records::{
 };
 use monedula_protocol::wire::Reader;
 
-use super::{Change, ClassicMember, Held, Member, MemberState, Partitions, ResolvedRegex};
+use super::{Change, ClassicMembership, ConsumerMember, Held, MemberState, Partitions, ResolvedRegex};
 use crate::cluster::{StoredRecord, versioned};
 
 const GROUP: i16 = 3;
@@ -92,7 +92,7 @@ fn read_member_record(key_version: i16, id: Arc<str>, value: Option<Reader<'_>>)
         }
         _ => {
             let value = ConsumerGroupCurrentMemberAssignmentValue::decode(&mut value, 0)?;
-            Change::Current(Member {
+            Change::Current(ConsumerMember {
                 epoch: value.member_epoch,
                 previous_epoch: value.previous_member_epoch,
                 state: MemberState::from_code(value.state).unwrap_or_default(),
@@ -101,14 +101,14 @@ fn read_member_record(key_version: i16, id: Arc<str>, value: Option<Reader<'_>>)
                     true => Held::default(),
                     false => held(&value.partitions_pending_revocation, value.member_epoch),
                 },
-                ..Member::new(id)
+                ..ConsumerMember::new(id)
             })
         }
     })
 }
 
-fn said(id: Arc<str>, value: ConsumerGroupMemberMetadataValue<'_>) -> Member {
-    let classic = |classic: ClassicMemberMetadata<'_>| ClassicMember {
+fn said(id: Arc<str>, value: ConsumerGroupMemberMetadataValue<'_>) -> ConsumerMember {
+    let classic = |classic: ClassicMemberMetadata<'_>| ClassicMembership {
         session_timeout_ms: classic.session_timeout_ms,
         protocols: classic
             .supported_protocols
@@ -116,7 +116,7 @@ fn said(id: Arc<str>, value: ConsumerGroupMemberMetadataValue<'_>) -> Member {
             .map(|protocol| (protocol.name.into(), Bytes::copy_from_slice(protocol.metadata)))
             .collect(),
     };
-    Member {
+    ConsumerMember {
         instance_id: value.instance_id.map(Arc::from),
         rack_id: value.rack_id.map(Arc::from),
         rebalance_timeout_ms: value.rebalance_timeout_ms,
@@ -126,7 +126,7 @@ fn said(id: Arc<str>, value: ConsumerGroupMemberMetadataValue<'_>) -> Member {
         subscribed_regex: value.subscribed_topic_regex.unwrap_or_default().into(),
         server_assignor: value.server_assignor.map(Arc::from),
         classic: value.classic_member_metadata.map(classic),
-        ..Member::new(id)
+        ..ConsumerMember::new(id)
     }
 }
 
@@ -188,8 +188,8 @@ impl Change {
     }
 }
 
-fn subscription(member: &Member) -> Result<Bytes, WireError> {
-    let classic = |classic: &ClassicMember| -> (i32, Vec<(Arc<str>, Bytes)>) {
+fn subscription(member: &ConsumerMember) -> Result<Bytes, WireError> {
+    let classic = |classic: &ClassicMembership| -> (i32, Vec<(Arc<str>, Bytes)>) {
         (classic.session_timeout_ms, classic.protocols.clone())
     };
     let classic = member.classic.as_ref().map(classic);
@@ -216,7 +216,7 @@ fn subscription(member: &Member) -> Result<Bytes, WireError> {
     versioned(&value, 0)
 }
 
-fn current(member: &Member) -> Result<Bytes, WireError> {
+fn current(member: &ConsumerMember) -> Result<Bytes, WireError> {
     let topics = |held: &Held| {
         let topic = |(topic_id, partitions): (_, &std::collections::BTreeMap<i32, i32>)| CurrentPartitions {
             topic_id,

@@ -1,7 +1,7 @@
 //! The settings of a consumer group.
 
 use super::Assignor;
-use crate::cluster::Values;
+use crate::cluster::ConfigValues;
 use crate::settings::KafkaSettings;
 
 /// The settings of a consumer group: the broker's, overridden by the group's own configs.
@@ -68,7 +68,7 @@ impl ConsumerSettings {
     }
 
     /// Replaces the broker's settings by a group's own configs.
-    pub(super) fn override_with(&mut self, configs: &Values) {
+    pub(super) fn override_with(&mut self, configs: &ConfigValues) {
         let own = |name: &str| configs.get(name)?.parse().ok();
         self.session_timeout_ms = own("consumer.session.timeout.ms").unwrap_or(self.session_timeout_ms);
         self.heartbeat_interval_ms = own("consumer.heartbeat.interval.ms").unwrap_or(self.heartbeat_interval_ms);

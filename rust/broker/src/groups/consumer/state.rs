@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use super::member::LEAVE_EPOCH;
-use super::{Change, ConsumerGroup, Held, Member};
+use super::{Change, ConsumerGroup, ConsumerMember, Held};
 
 impl ConsumerGroup {
     pub(crate) fn apply_all(&mut self, changes: &[Change]) {
@@ -67,11 +67,11 @@ impl ConsumerGroup {
         }
     }
 
-    fn member_or_new(&self, id: &Arc<str>) -> Member {
-        self.members.get(id).cloned().unwrap_or_else(|| Member::new(Arc::clone(id)))
+    fn member_or_new(&self, id: &Arc<str>) -> ConsumerMember {
+        self.members.get(id).cloned().unwrap_or_else(|| ConsumerMember::new(Arc::clone(id)))
     }
 
-    fn put_member(&mut self, member: Member) {
+    fn put_member(&mut self, member: ConsumerMember) {
         if let Some(before) = self.members.remove(&member.id) {
             self.release(&before);
         }
@@ -109,7 +109,7 @@ impl ConsumerGroup {
         }
     }
 
-    fn release(&mut self, member: &Member) {
+    fn release(&mut self, member: &ConsumerMember) {
         if let Some((regex, count)) =
             member.regex().and_then(|regex| self.regex_members.get_mut(regex).map(|c| (regex, c)))
         {

@@ -7,7 +7,7 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 use regex::Regex;
 
-use super::{Change, ConsumerGroup, Context, Image, Member, ResolvedRegex};
+use super::{Change, ConsumerGroup, ConsumerMember, Context, Image, ResolvedRegex};
 use crate::error::ApiError;
 
 /// The change that a request makes to the pattern of a member.
@@ -86,12 +86,12 @@ impl Fnv {
 impl ConsumerGroup {
     /// The group's subscriptions with `member` in place of its present state, and of the static member that it
     /// replaces.
-    pub(super) fn subscriptions_with(&self, member: &Member) -> Subscriptions {
+    pub(super) fn subscriptions_with(&self, member: &ConsumerMember) -> Subscriptions {
         let before = self.members.get(&member.id);
         let replaced = member.instance_id.as_ref().and_then(|instance_id| self.static_members.get(instance_id));
         let others = self.members.values().filter(|other| other.id != member.id && Some(&other.id) != replaced);
         let before = before.or_else(|| replaced.and_then(|id| self.members.get(id)));
-        let dropped = before.and_then(Member::regex).filter(|regex| Some(*regex) != member.regex());
+        let dropped = before.and_then(ConsumerMember::regex).filter(|regex| Some(*regex) != member.regex());
         let dropped = dropped.filter(|regex| self.subscribers(regex) == 1);
         self.subscriptions(others.chain([member]), dropped.into_iter().collect())
     }
@@ -104,7 +104,7 @@ impl ConsumerGroup {
 
     /// The patterns that no member has once these members are gone.
     pub(super) fn regexes_without(&self, gone: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> {
-        let of_gone = gone.iter().filter_map(|id| self.members.get(id)).filter_map(Member::regex);
+        let of_gone = gone.iter().filter_map(|id| self.members.get(id)).filter_map(ConsumerMember::regex);
         let is_left = |regex: &Arc<str>| {
             self.members.values().any(|member| !gone.contains(&member.id) && member.regex() == Some(regex))
         };
@@ -113,7 +113,7 @@ impl ConsumerGroup {
 
     fn subscriptions<'a>(
         &self,
-        members: impl Iterator<Item = &'a Member>,
+        members: impl Iterator<Item = &'a ConsumerMember>,
         dropped_regexes: BTreeSet<&Arc<str>>,
     ) -> Subscriptions {
         let mut all = Subscriptions::default();
@@ -144,7 +144,7 @@ impl ConsumerGroup {
     }
 
     /// The ids of the existing topics that a member subscribes to.
-    pub(super) fn subscribed_topics(&self, member: &Member, image: &dyn Image) -> BTreeSet<Uuid> {
+    pub(super) fn subscribed_topics(&self, member: &ConsumerMember, image: &dyn Image) -> BTreeSet<Uuid> {
         let by_regex = member.regex().and_then(|regex| self.regexes.get(regex));
         let by_regex = by_regex.into_iter().flat_map(|resolved| &resolved.topics);
         member.subscribed_names.iter().chain(by_regex).filter_map(|name| image.topic_id(name)).collect()
@@ -157,8 +157,8 @@ impl ConsumerGroup {
     /// INVALID_REGULAR_EXPRESSION.
     pub(super) fn update_regex(
         &self,
-        before: &Member,
-        member: &Member,
+        before: &ConsumerMember,
+        member: &ConsumerMember,
         changes: &mut Vec<Change>,
     ) -> Result<RegexUpdate, ApiError> {
         if before.subscribed_regex == member.subscribed_regex {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use monedula_protocol::java::in_hash_order;
 
 use super::assignors::{MemberSpec, Spec};
-use super::{Assignor, Change, ConsumerGroup, Context, Member, Partitions};
+use super::{Assignor, Change, ConsumerGroup, ConsumerMember, Context, Partitions};
 
 impl ConsumerGroup {
     /// The epoch of the target assignment, and the target of `member`. The assignment is computed again if the group's
@@ -15,7 +15,7 @@ impl ConsumerGroup {
         &self,
         context: &Context<'_>,
         epoch: i32,
-        member: &Member,
+        member: &ConsumerMember,
         changes: &mut Vec<Change>,
     ) -> (i32, Partitions) {
         if self.target_epoch >= epoch || !self.may_assign(context) {
@@ -44,7 +44,7 @@ impl ConsumerGroup {
         self.target_at_ms == 0 || interval_ms == 0 || context.now_ms >= self.target_at_ms + interval_ms
     }
 
-    pub(super) fn last_target(&self, member: &Member) -> Partitions {
+    pub(super) fn last_target(&self, member: &ConsumerMember) -> Partitions {
         let owner = match &member.instance_id {
             None => Some(&member.id),
             Some(instance_id) => self.static_members.get(instance_id),
@@ -52,10 +52,10 @@ impl ConsumerGroup {
         owner.and_then(|id| self.targets.get(id)).cloned().unwrap_or_default()
     }
 
-    fn spec(&self, context: &Context<'_>, member: &Member) -> Spec {
+    fn spec(&self, context: &Context<'_>, member: &ConsumerMember) -> Spec {
         let replaced = member.instance_id.as_ref().and_then(|instance_id| self.static_members.get(instance_id));
         let others = self.members.values().filter(|other| other.id != member.id && Some(&other.id) != replaced);
-        let one = |member: &Member, target: Option<&Partitions>| MemberSpec {
+        let one = |member: &ConsumerMember, target: Option<&Partitions>| MemberSpec {
             id: Arc::clone(&member.id),
             instance_id: member.instance_id.clone(),
             topics: self.subscribed_topics(member, context.image),
@@ -73,7 +73,7 @@ impl ConsumerGroup {
     }
 
     /// The assignor that most members prefer, with `member` in place of its present state; otherwise the default.
-    pub(super) fn assignor(&self, context: &Context<'_>, member: &Member) -> Assignor {
+    pub(super) fn assignor(&self, context: &Context<'_>, member: &ConsumerMember) -> Assignor {
         let others = self.members.values().filter(|other| other.id != member.id);
         elect(others.chain([member])).unwrap_or_else(|| context.settings.default_assignor())
     }
@@ -89,7 +89,7 @@ impl ConsumerGroup {
     }
 }
 
-fn elect<'a>(members: impl Iterator<Item = &'a Member>) -> Option<Assignor> {
+fn elect<'a>(members: impl Iterator<Item = &'a ConsumerMember>) -> Option<Assignor> {
     let mut votes: BTreeMap<&str, usize> = BTreeMap::new();
     for name in members.filter_map(|member| member.server_assignor.as_deref()) {
         *votes.entry(name).or_default() += 1;

@@ -37,7 +37,7 @@ pub(super) struct Assembler {
 /// The walker of one partition, taken out of the shared state to be walked.
 struct Taken {
     partition: TopicPartition,
-    span: u64,
+    reading_id: u64,
     walker: PartitionWalker,
     /// Leader epochs with their first offsets, of a walker that stood in the place of this one.
     epochs: Vec<(i64, i32)>,
@@ -46,7 +46,7 @@ struct Taken {
 /// A walk of a partition for one batch: from where, to where.
 struct Walk {
     partition: TopicPartition,
-    span: u64,
+    reading_id: u64,
     from: OffsetAndEpoch,
     next: OffsetAndEpoch,
     /// The leader epochs that began meanwhile, each with its first offset.
@@ -109,7 +109,7 @@ impl Assembler {
         for walk in &walks {
             state.handed_out.note_read(&walk.partition, walk.from.offset..walk.next.offset, &walk.epochs);
         }
-        let places: Vec<_> = walks.into_iter().map(|walk| (walk.partition, walk.span, walk.next)).collect();
+        let places: Vec<_> = walks.into_iter().map(|walk| (walk.partition, walk.reading_id, walk.next)).collect();
         let id = state.handed_out.hand_out(holder, &columns, &places);
         has_any.then_some(HandedBatch { columns, id, places })
     }
@@ -127,13 +127,14 @@ impl Assembler {
     }
 }
 
-/// Rows that were walked will not be handed out: they are fetched again, should the partitions stay. These get a new
-/// span: a fetch in flight goes on behind what was walked, and its answer would make the rows before count as passed.
+/// Rows that were walked will not be handed out: they are fetched again, should the partitions stay. A new reading of
+/// these begins: a fetch in flight goes on behind what was walked, and its answer would make the rows before count as
+/// passed.
 fn take_back(state: &mut BufferState, walks: Vec<Walk>) {
     let mut begins = BTreeMap::new();
-    for Walk { partition, span, from, .. } in walks {
+    for Walk { partition, reading_id, from, .. } in walks {
         // A partition that was walked several times goes back to where the first walk began.
-        begins.entry(partition).or_insert((span, from));
+        begins.entry(partition).or_insert((reading_id, from));
     }
     for (partition, (walked, from)) in begins {
         if state.partitions.current(&partition, walked).is_some() {
@@ -147,20 +148,20 @@ fn hold_until(shared: &Arc<Shared>, state: &mut BufferState, partition: &TopicPa
     let (shared, theirs) = (Arc::downgrade(shared), partition.clone());
     let arrived = move || {
         if let Some(shared) = Weak::upgrade(&shared) {
-            shared.lock().go_on(&theirs);
+            shared.lock().end_lookup_hold(&theirs);
             shared.notify_calls();
         }
     };
     if !awaited.then(arrived) {
-        state.go_on(partition);
+        state.end_lookup_hold(partition);
     }
 }
 
 impl Taken {
     /// The next partition that has something to hand out.
     fn next(shared: &Shared) -> Option<Self> {
-        let (partition, span, walker) = shared.lock().partitions.take_ready()?;
-        Some(Self { partition, span, walker, epochs: Vec::new() })
+        let (partition, reading_id, walker) = shared.lock().partitions.take_ready()?;
+        Some(Self { partition, reading_id, walker, epochs: Vec::new() })
     }
 
     fn place(&self) -> OffsetAndEpoch {
@@ -170,7 +171,7 @@ impl Taken {
     fn walked(&mut self, from: OffsetAndEpoch) -> Walk {
         let mut epochs = std::mem::take(&mut self.epochs);
         epochs.extend(self.walker.take_epochs());
-        Walk { partition: self.partition.clone(), span: self.span, from, next: self.place(), epochs }
+        Walk { partition: self.partition.clone(), reading_id: self.reading_id, from, next: self.place(), epochs }
     }
 
     /// Walks until the builder is full, or all that was fetched is walked. A partition that went first because it holds
@@ -206,21 +207,23 @@ impl Taken {
 
     /// Feeds the next piece; false if there is none.
     fn feed(&mut self, shared: &Shared) -> Result<bool, ClientError> {
-        let Some(piece) = shared.lock().partitions.next_piece(&self.partition, self.span) else { return Ok(false) };
+        let Some(piece) = shared.lock().partitions.next_piece(&self.partition, self.reading_id) else {
+            return Ok(false);
+        };
         match piece {
             // Waits without the lock where a thread is at work on the segment.
             Piece::Records(segment, aborted) => match segment.take() {
                 Some(SegmentPayload::Raw(bytes)) => self.walker.feed(bytes, aborted),
                 Some(SegmentPayload::Inflated(inflated, charge)) => {
                     self.walker.feed_inflated(inflated, aborted);
-                    if let Some(buffer) = shared.lock().partitions.current(&self.partition, self.span) {
+                    if let Some(buffer) = shared.lock().partitions.current(&self.partition, self.reading_id) {
                         buffer.keep_charge(charge);
                     }
                 }
                 None => {}
             },
             Piece::Position(offset) => {
-                let walker = shared.lock().partitions.walker_at(&self.partition, self.span, offset);
+                let walker = shared.lock().partitions.walker_at(&self.partition, self.reading_id, offset);
                 if let Some(walker) = walker {
                     self.epochs.extend(self.walker.take_epochs());
                     self.walker = walker;
@@ -233,10 +236,10 @@ impl Taken {
 
     /// Gives the walker back after `rows` of it were walked. False if the batch should end here.
     fn put_back(self, shared: &Arc<Shared>, walked: Result<Walked, ClientError>, rows: u64) -> bool {
-        let Self { partition, span, walker, .. } = self;
+        let Self { partition, reading_id, walker, .. } = self;
         let position = walker.position();
         let mut state = shared.lock();
-        let Some(buffer) = state.partitions.current(&partition, span) else { return true };
+        let Some(buffer) = state.partitions.current(&partition, reading_id) else { return true };
         let end = match &walked {
             Ok(Walked::Drained) => WalkEnd::Drained,
             Err(error) if !is_unavailable(error) => WalkEnd::Failed(error.clone()),
@@ -261,7 +264,7 @@ impl Taken {
             return false;
         }
         if let ClientError::Decode { .. } = error {
-            state.partitions.command(FetchCommand::Unreadable { partition, span, offset: position });
+            state.partitions.command(FetchCommand::Unreadable { partition, reading_id, offset: position });
         }
         state.errors.push(error);
         false

@@ -35,22 +35,22 @@ impl<'b> Assignment<'b> {
         (lock(self.assembler), self.shared.lock())
     }
 
-    /// Adds a partition, in place of an earlier assignment of it, and returns its span.
+    /// Adds a partition, in place of an earlier assignment of it, and returns the id of its reading.
     pub(crate) fn add(self, partition: &TopicPartition, end: Option<i64>) -> u64 {
         let (_assembler, mut state) = self.lock();
         state.remove(partition);
-        let span = state.partitions.add(partition, end);
-        state.handed_out.restart(partition, span, None);
-        span
+        let reading_id = state.partitions.add(partition, end);
+        state.handed_out.restart(partition, reading_id, None);
+        reading_id
     }
 
     /// As [`Self::add`], for a partition that starts at its committed offset: the driver reads it once that is known.
     pub(crate) fn add_waiting(self, partition: &TopicPartition, end: Option<i64>) -> u64 {
-        let span = self.add(partition, end);
-        if let Some(buffer) = self.shared.lock().partitions.current(partition, span) {
+        let reading_id = self.add(partition, end);
+        if let Some(buffer) = self.shared.lock().partitions.current(partition, reading_id) {
             buffer.set_held(HoldReason::StartUnknown, true);
         }
-        span
+        reading_id
     }
 
     /// Removes a partition; what was fetched of it is dropped. False if it was not assigned.
@@ -59,39 +59,40 @@ impl<'b> Assignment<'b> {
         state.remove(partition)
     }
 
-    /// As [`Self::remove`], unless the partition has another span by now.
-    pub(crate) fn remove_span(self, partition: &TopicPartition, span: u64) {
+    /// As [`Self::remove`], unless another reading of the partition has begun.
+    pub(crate) fn remove_reading(self, partition: &TopicPartition, reading_id: u64) {
         let (_assembler, mut state) = self.lock();
-        if state.partitions.current(partition, span).is_some() {
+        if state.partitions.current(partition, reading_id).is_some() {
             state.remove(partition);
         }
     }
 
-    /// Drops what was fetched of `partition` and gives it a new span; `None` if it is not assigned.
+    /// Drops what was fetched of `partition` and begins a new reading, whose id it returns; `None` if it is
+    /// not assigned.
     pub(crate) fn restart(self, partition: &TopicPartition) -> Option<u64> {
         let (_assembler, mut state) = self.lock();
         state.seek(partition)
     }
 
     /// Notes the offset that the user asked for: it is shown as the position until the driver has found that.
-    pub(crate) fn aim(self, partition: &TopicPartition, span: u64, start: Start) {
-        self.shared.lock().aim(partition, span, start);
+    pub(crate) fn aim(self, partition: &TopicPartition, reading_id: u64, start: Start) {
+        self.shared.lock().aim(partition, reading_id, start);
     }
 
     /// Reads on elsewhere in `partition`; what was fetched of it is dropped. `None` if it is not assigned.
     pub(crate) fn seek(self, partition: &TopicPartition, start: Start) -> Option<()> {
-        let span = self.restart(partition)?;
+        let reading_id = self.restart(partition)?;
         let mut state = self.shared.lock();
-        state.aim(partition, span, start);
-        let buffer = state.partitions.current(partition, span)?;
+        state.aim(partition, reading_id, start);
+        let buffer = state.partitions.current(partition, reading_id)?;
         if !buffer.is_held_by(HoldReason::StartUnknown) {
-            state.partitions.command(FetchCommand::Seek { partition: partition.clone(), span, start });
+            state.partitions.command(FetchCommand::Seek { partition: partition.clone(), reading_id, start });
             return Some(());
         }
         // The partition waited for its committed offset, which is not looked up any more.
         buffer.set_held(HoldReason::StartUnknown, false);
         let (is_owned, end) = (buffer.is_owned(), buffer.end());
-        let partitions = vec![(partition.clone(), span, start, end)];
+        let partitions = vec![(partition.clone(), reading_id, start, end)];
         state.partitions.command(FetchCommand::Assign { partitions, is_owned });
         state.change(partition, |_| ());
         Some(())
@@ -107,30 +108,31 @@ impl<'b> Assignment<'b> {
         Some(())
     }
 
-    /// An assigned partition waits for its committed offset, to go on there. Its span; `None` if it is not assigned.
+    /// An assigned partition waits for its committed offset, to go on there. Returns the id of its new reading; `None`
+    /// if it is not assigned.
     pub(crate) fn wait_for_start(self, partition: &TopicPartition) -> Option<u64> {
-        let span = self.restart(partition)?;
+        let reading_id = self.restart(partition)?;
         let mut state = self.shared.lock();
-        state.partitions.current(partition, span)?.set_held(HoldReason::StartUnknown, true);
+        state.partitions.current(partition, reading_id)?.set_held(HoldReason::StartUnknown, true);
         let command = FetchCommand::Unassign { partitions: vec![partition.clone()], topics: Vec::new() };
         state.partitions.command(command);
-        Some(span)
+        Some(reading_id)
     }
 
-    /// Starts this span of a partition that was assigned by hand at its committed offset.
-    pub(crate) fn start(self, partition: &TopicPartition, span: u64, committed: Committed) {
+    /// Starts this reading of a partition that was assigned by hand at its committed offset.
+    pub(crate) fn start(self, partition: &TopicPartition, reading_id: u64, committed: Committed) {
         let mut state = self.shared.lock();
-        start_at(&mut state, partition, span, committed, Start::Policy);
+        start_at(&mut state, partition, reading_id, committed, Start::Policy);
         drop(state);
         self.shared.notify_calls();
     }
 
-    /// The committed offset at which a partition is to start cannot be had for now. `span` is `None` for a partition of
-    /// the group.
-    pub(crate) fn start_failed(self, partition: &TopicPartition, span: Option<u64>, error: ClientError) {
+    /// The committed offset at which a partition is to start cannot be had for now. `reading_id` is `None` for a
+    /// partition of the group.
+    pub(crate) fn start_failed(self, partition: &TopicPartition, reading_id: Option<u64>, error: ClientError) {
         let mut state = self.shared.lock();
         let Some(buffer) = state.partitions.get_mut(partition) else { return };
-        let is_meant = span.map_or(buffer.is_owned(), |span| buffer.span() == span);
+        let is_meant = reading_id.map_or(buffer.is_owned(), |reading_id| buffer.reading_id() == reading_id);
         if !is_meant || !buffer.is_held_by(HoldReason::StartUnknown) {
             return;
         }
@@ -181,11 +183,11 @@ impl<'b> Assignment<'b> {
 pub(super) fn start_at(
     state: &mut BufferState,
     partition: &TopicPartition,
-    span: u64,
+    reading_id: u64,
     committed: Committed,
     otherwise: Start,
 ) {
-    let Some(buffer) = state.partitions.current(partition, span) else { return };
+    let Some(buffer) = state.partitions.current(partition, reading_id) else { return };
     if !buffer.is_held_by(HoldReason::StartUnknown) {
         return;
     }
@@ -200,12 +202,12 @@ pub(super) fn start_at(
     let start = match committed {
         Some(at) => {
             let place = OffsetAndEpoch { offset: at.offset, leader_epoch: at.leader_epoch };
-            state.handed_out.starts(partition, span, place, true);
+            state.handed_out.starts(partition, reading_id, place, true);
             Start::Offset(at.offset, at.leader_epoch)
         }
         None => otherwise,
     };
-    let partitions = vec![(partition.clone(), span, start, end)];
+    let partitions = vec![(partition.clone(), reading_id, start, end)];
     state.partitions.command(FetchCommand::Assign { partitions, is_owned });
     state.set_held(partition, HoldReason::StartUnknown, false);
 }

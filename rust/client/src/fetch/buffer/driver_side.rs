@@ -35,11 +35,11 @@ impl<'b> DriverSide<'b> {
     }
 
     /// The driver found where `partition` starts, or where it goes on because the log lost the position.
-    pub(crate) fn positioned(self, partition: &TopicPartition, span: u64, offset: i64) {
+    pub(crate) fn positioned(self, partition: &TopicPartition, reading_id: u64, offset: i64) {
         let mut state = self.shared.lock();
-        let Some(starts) = state.partitions.positioned(partition, span, offset) else { return };
+        let Some(starts) = state.partitions.positioned(partition, reading_id, offset) else { return };
         if starts {
-            state.handed_out.starts(partition, span, OffsetAndEpoch { offset, leader_epoch: -1 }, false);
+            state.handed_out.starts(partition, reading_id, OffsetAndEpoch { offset, leader_epoch: -1 }, false);
             state.hold_at_bound(partition);
         }
         drop(state);
@@ -67,10 +67,10 @@ impl<'b> DriverSide<'b> {
     }
 
     /// The partition stopped: raised once, then kept in its status; raised on every call once nothing else is left.
-    pub(crate) fn stopped(self, partition: &TopicPartition, span: u64, error: ClientError) {
+    pub(crate) fn stopped(self, partition: &TopicPartition, reading_id: u64, error: ClientError) {
         let mut state = self.shared.lock();
         let BufferState { partitions, errors, .. } = &mut *state;
-        if !partitions.stop(partition, span, error, errors) {
+        if !partitions.stop(partition, reading_id, error, errors) {
             return;
         }
         drop(state);
@@ -98,9 +98,9 @@ impl<'b> DriverSide<'b> {
         self.shared.notify_calls();
     }
 
-    /// For a driver without budget. If there is nothing to hand out, which would free some, drops what was fetched of
-    /// partitions that are held back, and returns from where on each is to be fetched again. [`Self::drained`] says
-    /// when to ask again.
+    /// Frees memory for a driver without budget. If there is nothing to hand out, which would free some, drops what was
+    /// fetched of partitions that are held back, and returns from where on each is to be fetched again.
+    /// [`Self::drained`] says when to ask again.
     pub(crate) fn evict_held_back(self) -> Vec<(TopicPartition, u64, i64)> {
         if !self.shared.lock().partitions.pins_memory() {
             return Vec::new();

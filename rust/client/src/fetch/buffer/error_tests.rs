@@ -30,30 +30,30 @@ fn offsets(batch: &HandedBatch) -> Vec<i64> {
     (0..batch.columns.record_batch.num_rows()).filter_map(|row| batch.columns.offset_of(row)).collect()
 }
 
-fn stop(world: &World, index: i32, span: u64) {
+fn stop(world: &World, index: i32, reading_id: u64) {
     let partition = p(index);
     let fault = Fault::OffsetOutOfRange { partition, offset: 5, log_start: 9, log_end: 9 };
-    world.buffer.driver().stopped(&p(index), span, fault.into());
+    world.buffer.driver().stopped(&p(index), reading_id, fault.into());
 }
 
 /// Five rows and then a batch that cannot be read.
 fn with_bad_batch() -> World {
     let world = World::new(1);
-    let span = world.span(0);
+    let reading_id = world.reading_id(0);
     let mut frame = World::frame(0);
     let mut bad = World::frame(5);
     *bad.last_mut().expect("bytes") ^= 1;
     frame.extend(bad);
-    world.push_frame(0, span, frame);
+    world.push_frame(0, reading_id, frame);
     world
 }
 
 /// Five rows, after which the partition stopped.
 fn with_stop() -> World {
     let world = World::new(1);
-    let span = world.span(0);
-    world.push_frame(0, span, World::frame(0));
-    stop(&world, 0, span);
+    let reading_id = world.reading_id(0);
+    world.push_frame(0, reading_id, World::frame(0));
+    stop(&world, 0, reading_id);
     world
 }
 
@@ -116,9 +116,9 @@ fn an_error_does_not_wait_for_a_thread_that_has_ended() {
 #[test]
 fn an_error_waits_for_no_rows_of_other_partitions() {
     let world = World::new(2);
-    world.push_frame(0, world.span(0), World::frame(0));
+    world.push_frame(0, world.reading_id(0), World::frame(0));
     batch(next(&world, FIRST));
-    stop(&world, 1, world.span(1));
+    stop(&world, 1, world.reading_id(1));
     next(&world, SECOND).expect_err("the error");
 }
 
@@ -161,12 +161,12 @@ fn a_seek_forgets_an_error_that_waits_for_rows() {
 #[test]
 fn partitions_that_are_read_to_their_end_do_not_hide_the_error_of_another() {
     let world = World::new(2);
-    let span = world.buffer.assignment().add(&p(1), Some(5));
-    world.buffer.driver().positioned(&p(1), span, 0);
-    stop(&world, 0, world.span(0));
+    let reading_id = world.buffer.assignment().add(&p(1), Some(5));
+    world.buffer.driver().positioned(&p(1), reading_id, 0);
+    stop(&world, 0, world.reading_id(0));
     next(&world, FIRST).expect_err("the error");
     assert!(matches!(next(&world, FIRST), Ok(Polled::Nothing)), "rows of the other are waited for");
-    world.push_frame(1, span, World::frame(0));
+    world.push_frame(1, reading_id, World::frame(0));
     assert_eq!(offsets(&batch(next(&world, FIRST))), [0, 1, 2, 3, 4]);
     next(&world, FIRST).expect_err("nothing else is left");
     assert!(matches!(next(&world, FIRST), Ok(Polled::Nothing)), "it is not raised again at once");

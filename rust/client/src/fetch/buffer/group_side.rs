@@ -112,8 +112,8 @@ impl<'b> GroupSide<'b> {
         state.membership.callbacks().forget_repeated(partitions);
         for partition in partitions {
             state.remove(partition);
-            let span = state.partitions.add_owned(partition);
-            state.handed_out.restart(partition, span, None);
+            let reading_id = state.partitions.add_owned(partition);
+            state.handed_out.restart(partition, reading_id, None);
         }
     }
 
@@ -123,9 +123,9 @@ impl<'b> GroupSide<'b> {
         let mut state = self.shared.lock();
         for (partition, committed, is_new) in partitions {
             let buffer = state.partitions.get(&partition).filter(|buffer| buffer.is_owned());
-            let Some(span) = buffer.map(PartitionBuffer::span) else { continue };
+            let Some(reading_id) = buffer.map(PartitionBuffer::reading_id) else { continue };
             let otherwise = if is_new { Start::Earliest } else { Start::Policy };
-            start_at(&mut state, &partition, span, committed, otherwise);
+            start_at(&mut state, &partition, reading_id, committed, otherwise);
         }
         drop(state);
         self.shared.notify_calls();

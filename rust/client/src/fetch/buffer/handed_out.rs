@@ -11,7 +11,7 @@ use std::sync::Arc;
 use monedula_columns::ColumnBatch;
 use monedula_engine::TopicPartition;
 use monedula_engine::group::{CommitError, CommitOffset};
-use monedula_engine::ledger::{BatchId, Holder, Keeper, Ledger, OffsetAndEpoch};
+use monedula_engine::ledger::{BatchId, Finisher, Holder, Ledger, OffsetAndEpoch};
 
 use super::batch_ids::BatchIds;
 use super::leader_epochs::LeaderEpochs;
@@ -135,10 +135,10 @@ impl HandedOut {
         self.forget_unaccepted(partition);
     }
 
-    /// The partition is read as `span` from now on, from `at` if that is known.
-    pub(super) fn restart(&mut self, partition: &TopicPartition, span: u64, at: Option<OffsetAndEpoch>) {
+    /// The partition is read as `reading_id` from now on, from `at` if that is known.
+    pub(super) fn restart(&mut self, partition: &TopicPartition, reading_id: u64, at: Option<OffsetAndEpoch>) {
         if let Some(ledger) = &mut self.ledger {
-            ledger.restart(partition, span, at);
+            ledger.restart(partition, reading_id, at);
         }
         self.forget_commits(partition);
         self.forget_unaccepted(partition);
@@ -186,7 +186,8 @@ impl HandedOut {
         Some(ToCommit::Send(at))
     }
 
-    /// These offsets of a partition were handed out; the leader epochs began among them, each with its first offset.
+    /// Notes that these offsets of a partition were handed out; the leader epochs began among them, each with its first
+    /// offset.
     pub(super) fn note_read(&mut self, partition: &TopicPartition, offsets: Range<i64>, epochs: &[(i64, i32)]) {
         if self.ledger.is_some() {
             self.epochs.read(partition, offsets, epochs);
@@ -243,7 +244,7 @@ impl HandedOut {
         ledger.hand_out(id, holder, &rows);
         if columns.refused.is_some() {
             // Until it is accepted, nothing that its holder does finishes it.
-            ledger.pass_on(id, Keeper::Name);
+            ledger.pass_on(id, Finisher::ById);
         }
         self.count_held(holder, columns.record_batch.num_rows());
         let markers_id = self.new_batch();
@@ -257,7 +258,7 @@ impl HandedOut {
     /// Rows that were given back are handed out to `holder`.
     fn hand_out_again(&mut self, id: BatchId, holder: Holder, rows: usize) {
         if let Some(ledger) = &mut self.ledger {
-            ledger.pass_on(id, Keeper::Holder(holder));
+            ledger.pass_on(id, Finisher::Holder(holder));
         }
         self.count_held(holder, rows);
     }
@@ -267,15 +268,15 @@ impl HandedOut {
         id: BatchId,
         partition: &TopicPartition,
         pieces: &[(BatchId, OffsetAndEpoch)],
-        keeper: Keeper,
+        finisher: Finisher,
     ) -> bool {
-        self.ledger.as_mut().is_some_and(|ledger| ledger.divide(id, partition, pieces, keeper))
+        self.ledger.as_mut().is_some_and(|ledger| ledger.divide(id, partition, pieces, finisher))
     }
 
     /// Makes a batch of each part of a batch, to be finished by its id. `None` if the batch is finished already, or
     /// counts for nothing.
     fn name_parts(&mut self, id: BatchId, parts: &[(TopicPartition, OffsetAndEpoch)]) -> Option<Vec<BatchId>> {
-        self.ledger.as_ref()?.keeper(id)?;
+        self.ledger.as_ref()?.finisher(id)?;
         let named: Vec<(BatchId, &(TopicPartition, OffsetAndEpoch))> =
             parts.iter().map(|part| (self.new_batch(), part)).collect();
         let mut pieces: BTreeMap<&TopicPartition, Vec<(BatchId, OffsetAndEpoch)>> = BTreeMap::new();
@@ -283,7 +284,7 @@ impl HandedOut {
             pieces.entry(partition).or_default().push((*part, *next));
         }
         for (partition, pieces) in pieces {
-            self.divide(id, partition, &pieces, Keeper::Name);
+            self.divide(id, partition, &pieces, Finisher::ById);
         }
         Some(named.into_iter().map(|(part, _)| part).collect())
     }
@@ -329,16 +330,22 @@ impl HandedOut {
     }
 
     /// The place where a partition starts, which is that of a commit or not.
-    pub(super) fn starts(&mut self, partition: &TopicPartition, span: u64, at: OffsetAndEpoch, is_committed: bool) {
+    pub(super) fn starts(
+        &mut self,
+        partition: &TopicPartition,
+        reading_id: u64,
+        at: OffsetAndEpoch,
+        is_committed: bool,
+    ) {
         if let Some(ledger) = &mut self.ledger {
-            ledger.start(partition, span, at, is_committed);
+            ledger.start(partition, reading_id, at, is_committed);
         }
     }
 
-    /// The partition is fetched again, as `span`, from what was handed out on.
-    pub(super) fn goes_on_as(&mut self, partition: &TopicPartition, span: u64) {
+    /// The partition is fetched again, as `reading_id`, from what was handed out on.
+    pub(super) fn goes_on_as(&mut self, partition: &TopicPartition, reading_id: u64) {
         if let Some(ledger) = &mut self.ledger {
-            ledger.goes_on_as(partition, span);
+            ledger.goes_on_as(partition, reading_id);
         }
     }
 
@@ -393,8 +400,8 @@ impl HandedOut {
         if places.is_empty() {
             return Ok(Vec::new());
         }
-        let counts = |partition, span| partitions.get(partition).is_some_and(|buffer| buffer.counts(span));
-        let counts = batch.places.iter().any(|(partition, span, _)| counts(partition, *span));
+        let counts = |partition, reading_id| partitions.get(partition).is_some_and(|buffer| buffer.counts(reading_id));
+        let counts = batch.places.iter().any(|(partition, reading_id, _)| counts(partition, *reading_id));
         let ids = match self.name_parts(batch.id, &places) {
             Some(ids) => ids,
             None if counts => {
@@ -405,13 +412,13 @@ impl HandedOut {
             None => places.iter().map(|_| self.new_batch()).collect(),
         };
         self.uncount_held(holder, batch.columns.record_batch.num_rows());
-        let span_of = |named: &TopicPartition| {
-            batch.places.iter().find(|(partition, ..)| partition == named).map_or(0, |(_, span, _)| *span)
+        let reading_id_of = |named: &TopicPartition| {
+            batch.places.iter().find(|(partition, ..)| partition == named).map_or(0, |(_, reading_id, _)| *reading_id)
         };
         let parts = parts.into_iter().zip(ids).zip(places);
         let parts = parts.map(|((columns, id), (partition, next))| {
-            let span = span_of(&partition);
-            HandedBatch { columns, id, places: vec![(partition, span, next)] }
+            let reading_id = reading_id_of(&partition);
+            HandedBatch { columns, id, places: vec![(partition, reading_id, next)] }
         });
         Ok(parts.collect())
     }
@@ -419,7 +426,7 @@ impl HandedOut {
     /// A batch of so many rows is finished; it is committed with the next commit.
     pub(crate) fn finish_batch(&mut self, id: BatchId, rows: usize) {
         if let Some(ledger) = &mut self.ledger
-            && ledger.keeper(id).is_some()
+            && ledger.finisher(id).is_some()
         {
             ledger.finish(id);
             self.finished_rows += rows as u64;
@@ -435,16 +442,16 @@ impl HandedOut {
 
     pub(crate) fn abandon(&mut self, part: &HandedBatch) {
         if let Some(ledger) = &mut self.ledger
-            && ledger.keeper(part.id) == Some(Keeper::Name)
+            && ledger.finisher(part.id) == Some(Finisher::ById)
         {
-            ledger.pass_on(part.id, Keeper::Ended);
+            ledger.pass_on(part.id, Finisher::Nobody);
         }
     }
 
     pub(super) fn work_gate(&self, partitions: &Partitions, part: &HandedBatch) -> WorkGate {
-        let gate = part.places.first().and_then(|(partition, span, _)| {
+        let gate = part.places.first().and_then(|(partition, reading_id, _)| {
             let buffer = partitions.get(partition)?;
-            buffer.work_gate(*span, &self.clock)
+            buffer.work_gate(*reading_id, &self.clock)
         });
         // The gate of a partition that is gone.
         gate.unwrap_or_else(|| PartitionGate::default().work_gate(&self.clock))
@@ -453,9 +460,9 @@ impl HandedOut {
     /// Nobody can finish this batch any more. Returns the place after it in each partition, unless it is finished.
     pub(crate) fn batch_ended(&mut self, id: BatchId) -> Vec<(TopicPartition, OffsetAndEpoch)> {
         self.forget_refused(id);
-        let ledger = self.ledger.as_mut().filter(|ledger| ledger.keeper(id) == Some(Keeper::Name));
+        let ledger = self.ledger.as_mut().filter(|ledger| ledger.finisher(id) == Some(Finisher::ById));
         let Some(ledger) = ledger else { return Vec::new() };
-        ledger.pass_on(id, Keeper::Ended);
+        ledger.pass_on(id, Finisher::Nobody);
         ledger.unfinished(id)
     }
 
@@ -471,15 +478,15 @@ impl HandedOut {
             ledger.finish(id);
         }
         let (mut send, mut known) = (BTreeMap::new(), CommitOutcome::new());
-        for (partition, span, next) in places {
+        for (partition, reading_id, next) in places {
             match partitions.get(partition) {
-                Some(buffer) if buffer.counts(*span) => match self.offset_to_commit(partition, *next) {
+                Some(buffer) if buffer.counts(*reading_id) => match self.offset_to_commit(partition, *next) {
                     Some(ToCommit::Send(at)) => _ = send.insert(partition.clone(), at),
                     Some(ToCommit::Committed(at)) => _ = known.insert(partition.clone(), (at, Ok(()))),
                     None => {}
                 },
                 // The user sought elsewhere since: what it read before counts for nothing (req S083).
-                Some(buffer) if buffer.is_of_assignment(*span) => {}
+                Some(buffer) if buffer.is_of_assignment(*reading_id) => {}
                 _ => _ = known.insert(partition.clone(), (offset_at(*next), Err(CommitError::NotOwned))),
             }
         }
@@ -532,10 +539,10 @@ impl HandedOut {
             cursor.stop();
         }
         if let Some(ledger) = &mut self.ledger {
-            ledger.pass_on(batch.id, Keeper::Name);
+            ledger.pass_on(batch.id, Finisher::ById);
         }
-        let spans = batch.places.iter().map(|(named, span, _)| (named.clone(), *span)).collect();
-        self.rows.insert(batch.id, RowBatch::new(holder, cursor.clone(), batch.columns.clone(), spans));
+        let reading_ids = batch.places.iter().map(|(named, reading_id, _)| (named.clone(), *reading_id)).collect();
+        self.rows.insert(batch.id, RowBatch::new(holder, cursor.clone(), batch.columns.clone(), reading_ids));
         cursor
     }
 
@@ -544,7 +551,7 @@ impl HandedOut {
     pub(super) fn claim(&mut self, partitions: &Partitions, batch: &HandedBatch, holder: Holder) -> bool {
         self.forget_refused(batch.id);
         if let Some(ledger) = &mut self.ledger {
-            ledger.pass_on(batch.id, Keeper::Holder(holder));
+            ledger.pass_on(batch.id, Finisher::Holder(holder));
         }
         partitions.may_hand_out(batch)
     }
@@ -554,18 +561,18 @@ impl HandedOut {
     pub(super) fn give_back(&mut self, partitions: &Partitions, id: BatchId, holder: Option<Holder>) {
         if let Some(rows) = self.rows.get(&id).filter(|rows| !rows.is_used_up()) {
             let holder = holder.unwrap_or_else(|| rows.taker());
-            self.take_back(partitions, id, Keeper::Holder(holder));
+            self.take_back(partitions, id, Finisher::Holder(holder));
         }
     }
 
-    /// Takes back the rows of a batch that were not taken; `keeper` keeps the others.
-    fn take_back(&mut self, partitions: &Partitions, id: BatchId, keeper: Keeper) {
+    /// Takes back the rows of a batch that were not taken; `finisher` is to finish the others.
+    fn take_back(&mut self, partitions: &Partitions, id: BatchId, finisher: Finisher) {
         let Some(rows) = self.rows.remove(&id) else { return };
         rows.stop();
         if let Some(ledger) = &mut self.ledger {
             // The rows before the one taken last are finished, whatever becomes of that one.
             rows.finish(id, ledger, false);
-            ledger.pass_on(id, keeper);
+            ledger.pass_on(id, finisher);
         }
         let mut pieces: BTreeMap<TopicPartition, Vec<(BatchId, OffsetAndEpoch)>> = BTreeMap::new();
         for (partition, place) in rows.taken_places() {
@@ -584,7 +591,7 @@ impl HandedOut {
             queue.insert(queue.partition_point(before), (rest, back));
         }
         for (partition, pieces) in &pieces {
-            self.divide(id, partition, pieces, Keeper::Queue);
+            self.divide(id, partition, pieces, Finisher::NextHolder);
         }
     }
 
@@ -596,7 +603,7 @@ impl HandedOut {
         holder: Holder,
     ) -> Option<HandedBatch> {
         let partition = self.first_returned(partitions)?.clone();
-        let span = partitions.get(&partition)?.span();
+        let reading_id = partitions.get(&partition)?.reading_id();
         let queue = self.returned.get_mut(&partition)?;
         let (id, rows) = queue.pop_front()?;
         let (front, rest) = rows.cut(limits.max_rows, limits.max_bytes);
@@ -604,12 +611,12 @@ impl HandedOut {
             let rest_id = self.batch_ids.next();
             let pieces = [(id, front.next()), (rest_id, rest.next())];
             queue.push_front((rest_id, rest));
-            self.divide(id, &partition, &pieces, Keeper::Queue);
+            self.divide(id, &partition, &pieces, Finisher::NextHolder);
         } else if queue.is_empty() {
             self.returned.remove(&partition);
         }
         self.hand_out_again(id, holder, front.count());
-        let places = vec![(partition, span, front.next())];
+        let places = vec![(partition, reading_id, front.next())];
         Some(HandedBatch { columns: front.into_columns(), id, places })
     }
 
@@ -666,7 +673,7 @@ impl HandedOut {
     pub(super) fn take_rows_back(&mut self, partitions: &Partitions, partition: &TopicPartition) -> bool {
         let batches = self.rows.iter().filter(|(_, rows)| rows.has_untaken(partition));
         let batches: Vec<_> = batches.map(|(id, rows)| (*id, rows.holder())).collect();
-        batches.into_iter().for_each(|(id, holder)| self.take_back(partitions, id, Keeper::Holder(holder)));
+        batches.into_iter().for_each(|(id, holder)| self.take_back(partitions, id, Finisher::Holder(holder)));
         self.returned.contains_key(partition)
     }
 
@@ -681,12 +688,12 @@ impl HandedOut {
         let held = self.rows.iter().filter(|(_, rows)| rows.holder() == holder);
         let by_rows: Vec<BatchId> = held.map(|(id, _)| *id).collect();
         for id in &by_rows {
-            self.take_back(partitions, *id, Keeper::Ended);
+            self.take_back(partitions, *id, Finisher::Nobody);
         }
         self.askers.remove(&holder);
         let Some(ledger) = &mut self.ledger else { return BTreeSet::new() };
         let held = ledger.held(holder);
-        held.iter().for_each(|id| ledger.pass_on(*id, Keeper::Ended));
+        held.iter().for_each(|id| ledger.pass_on(*id, Finisher::Nobody));
         held.iter().chain(&by_rows).flat_map(|id| ledger.unfinished(*id)).collect()
     }
 }

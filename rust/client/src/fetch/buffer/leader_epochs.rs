@@ -22,7 +22,7 @@ struct Read {
 }
 
 impl LeaderEpochs {
-    /// These offsets were read; `epochs` began among them, each with its first offset.
+    /// Notes that these offsets were read; `epochs` began among them, each with its first offset.
     pub(super) fn read(&mut self, partition: &TopicPartition, offsets: Range<i64>, epochs: &[(i64, i32)]) {
         if offsets.is_empty() {
             return;

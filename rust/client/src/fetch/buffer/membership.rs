@@ -1,6 +1,6 @@
 //! The gate of a group membership: its lease, callbacks and pending revocations, and whether the user polls.
 //!
-//! It is decided here, under the locks that batches are built under, what may be handed out: the group's task may be
+//! Decides what may be handed out, under the locks that batches are built under: the group's task may be
 //! late with what it has to say, since a process that was stopped for a minute first finds its own lease out of date.
 
 use std::collections::{BTreeSet, VecDeque};

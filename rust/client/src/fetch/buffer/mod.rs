@@ -58,7 +58,7 @@ pub use self::row_cursor::RowCursor;
 use self::shared::Shared;
 pub(crate) use self::state::BufferState;
 use self::state::is_unavailable;
-pub use self::work_gate::{Admission, WorkGate};
+pub use self::work_gate::{RowPermission, WorkGate};
 use crate::budget::Budget;
 use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
@@ -76,7 +76,7 @@ pub(crate) struct FetchBuffer {
     metrics: Metrics,
 }
 
-enum Waited {
+enum WaitOutcome {
     Enough,
     Callback(PendingCallback),
     /// Time is up, and there is nothing to hand out.
@@ -162,8 +162,8 @@ impl FetchBuffer {
     /// The next batch or callback, or nothing if `until` passes before one is due: call again then. Errors are raised
     /// once each; that of the whole client, or those of the partitions once none is left that goes on, on every call.
     pub(crate) fn next(&self, limits: &BatchLimits, until: Instant, holder: Holder) -> Result<Polled, ClientError> {
-        // Before the call counts as a poll: a member that left for want of one joins again with the call after the
-        // error.
+        // Errors are raised before the call counts as a poll: a member that left for want of one joins again with the
+        // call after the error.
         if let Some(error) = self.shared.lock().membership.take_single_error() {
             return Err(error);
         }
@@ -171,9 +171,9 @@ impl FetchBuffer {
         let _waiting = WaitingCall::begin(&*self.shared);
         loop {
             match self.wait(limits, until)? {
-                Waited::Enough => {}
-                Waited::Callback(callback) => return Ok(Polled::Callback(callback)),
-                Waited::Nothing => return Ok(Polled::Nothing),
+                WaitOutcome::Enough => {}
+                WaitOutcome::Callback(callback) => return Ok(Polled::Callback(callback)),
+                WaitOutcome::Nothing => return Ok(Polled::Nothing),
             }
             let again = self.shared.lock().next_returned(limits, holder);
             let Some(batch) = again.or_else(|| self.build(limits, holder)) else { continue };
@@ -199,17 +199,17 @@ impl FetchBuffer {
         }
     }
 
-    fn wait(&self, limits: &BatchLimits, until: Instant) -> Result<Waited, ClientError> {
+    fn wait(&self, limits: &BatchLimits, until: Instant) -> Result<WaitOutcome, ClientError> {
         if !self.ready(limits, until) {
-            return Ok(Waited::Nothing);
+            return Ok(WaitOutcome::Nothing);
         }
         let mut state = self.shared.lock();
         self.raise_pending(&mut state)?;
         if let Some(callback) = state.membership.next_callback() {
-            return Ok(Waited::Callback(callback));
+            return Ok(WaitOutcome::Callback(callback));
         }
         state.raise_lasting()?;
-        Ok(Waited::Enough)
+        Ok(WaitOutcome::Enough)
     }
 
     fn raise_pending(&self, state: &mut BufferState) -> Result<(), ClientError> {
@@ -223,7 +223,7 @@ impl FetchBuffer {
 
     fn build(&self, limits: &BatchLimits, holder: Holder) -> Option<HandedBatch> {
         let batch = lock(&self.assembler).assemble(&self.shared, limits, holder);
-        // Without the lock on building, which the driver takes next.
+        // Notified without the lock on building, which the driver takes next.
         if self.shared.lock().partitions.is_flushed() {
             self.shared.drained().notify_one();
         }

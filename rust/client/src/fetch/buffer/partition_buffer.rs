@@ -41,7 +41,7 @@ pub struct PartitionStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum HoldReason {
     Paused,
-    /// It is being revoked: released once the user has finished what it holds of it.
+    /// The partition is being revoked: released once the user has finished what it holds of it.
     Revoked,
     /// The driver does not read it yet: its committed offset, where it starts, is not known.
     StartUnknown,
@@ -49,7 +49,7 @@ pub(super) enum HoldReason {
     OnAssigned,
     /// A loop with `until` has handed out all that it wants of it, or does not know yet where to stop.
     AtBound,
-    /// Its next record waits for something, such as a schema, or for the error that it did not come to be raised.
+    /// The next record waits for something, such as a schema, or for the error that it did not come to be raised.
     Lookup,
 }
 
@@ -64,9 +64,9 @@ impl HoldReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
     None,
-    /// It is being looked up.
+    /// Offset that is being looked up.
     Unknown,
-    /// Before this offset.
+    /// Rows before this offset.
     At(i64),
 }
 
@@ -84,9 +84,9 @@ pub(super) enum Piece {
 pub(super) enum WalkEnd {
     /// All that it had is walked.
     Drained,
-    /// It may have more, or waits before a record.
+    /// The partition may have more rows, or waits before a record.
     Stopped,
-    /// It cannot go on.
+    /// The partition cannot go on.
     Failed(ClientError),
 }
 
@@ -96,11 +96,11 @@ pub(super) struct PartitionBuffer {
     end: Option<i64>,
     bound: Bound,
     holds: BTreeSet<HoldReason>,
-    /// The span of the assignment. Batches of an older one are not this consumer's any more.
-    assigned_span: u64,
-    /// The span of the assignment or the last seek. Batches of an older one count for nothing. A younger span, without
-    /// a seek, only fetches again what was taken back.
-    position_span: u64,
+    /// The reading of the assignment. Batches of an older one are not this consumer's any more.
+    assigned_reading_id: u64,
+    /// The reading of the assignment or the last seek. Batches of an older one count for nothing. A younger reading,
+    /// without a seek, only fetches again what was taken back.
+    position_reading_id: u64,
     /// True if a group assigned it, and not the user by hand.
     is_owned: bool,
     in_ready_queue: bool,
@@ -111,8 +111,8 @@ pub(super) struct PartitionBuffer {
 /// Data that goes when the partition is fetched anew.
 #[derive(Default)]
 struct FetchedData {
-    /// Changes with each assignment and seek: what was fetched for another span is dropped.
-    span: u64,
+    /// The present reading. What was fetched for another one is dropped.
+    reading_id: u64,
     /// `None` while a batch is being built from it.
     walker: Option<PartitionWalker>,
     pieces: VecDeque<Piece>,
@@ -141,40 +141,40 @@ struct LogEnds {
 }
 
 impl PartitionBuffer {
-    /// Of a partition that is assigned by hand.
-    pub(super) fn new(span: u64, end: Option<i64>, bound: Bound) -> Self {
+    /// Makes the buffer of a partition that is assigned by hand.
+    pub(super) fn new(reading_id: u64, end: Option<i64>, bound: Bound) -> Self {
         Self {
-            fetched: FetchedData { span, ..FetchedData::default() },
+            fetched: FetchedData { reading_id, ..FetchedData::default() },
             end,
             bound,
             holds: (bound == Bound::Unknown).then_some(HoldReason::AtBound).into_iter().collect(),
-            assigned_span: span,
-            position_span: span,
+            assigned_reading_id: reading_id,
+            position_reading_id: reading_id,
             is_owned: false,
             in_ready_queue: false,
             gate: PartitionGate::default(),
         }
     }
 
-    /// Of a partition that a group assigned.
-    pub(super) fn owned(span: u64, bound: Bound) -> Self {
-        let mut buffer = Self { is_owned: true, ..Self::new(span, None, bound) };
+    /// Makes the buffer of a partition that a group assigned.
+    pub(super) fn owned(reading_id: u64, bound: Bound) -> Self {
+        let mut buffer = Self { is_owned: true, ..Self::new(reading_id, None, bound) };
         buffer.holds.extend([HoldReason::StartUnknown, HoldReason::OnAssigned]);
         buffer
     }
 
-    pub(super) fn span(&self) -> u64 {
-        self.fetched.span
+    pub(super) fn reading_id(&self) -> u64 {
+        self.fetched.reading_id
     }
 
-    /// True if rows of this span count: the partition was neither sought nor assigned anew since.
-    pub(super) fn counts(&self, span: u64) -> bool {
-        span >= self.position_span
+    /// True if rows of this reading count: the partition was neither sought nor assigned anew since.
+    pub(super) fn counts(&self, reading_id: u64) -> bool {
+        reading_id >= self.position_reading_id
     }
 
-    /// True if rows of this span are of the assignment that there is now.
-    pub(super) fn is_of_assignment(&self, span: u64) -> bool {
-        span >= self.assigned_span
+    /// True if rows of this reading are of the assignment that there is now.
+    pub(super) fn is_of_assignment(&self, reading_id: u64) -> bool {
+        reading_id >= self.assigned_reading_id
     }
 
     pub(super) fn is_owned(&self) -> bool {
@@ -253,22 +253,22 @@ impl PartitionBuffer {
         self.in_ready_queue = false;
     }
 
-    /// Drops everything that was fetched; the partition is read as `span` from now on.
-    fn restart(&mut self, span: u64) {
-        self.fetched = FetchedData { span, ..FetchedData::default() };
+    /// Drops everything that was fetched; the partition is read as `reading_id` from now on.
+    fn restart(&mut self, reading_id: u64) {
+        self.fetched = FetchedData { reading_id, ..FetchedData::default() };
     }
 
-    /// The partition is read elsewhere, as `span`: no batch that was handed out before counts any more.
-    pub(super) fn seek(&mut self, span: u64) {
-        self.restart(span);
-        self.position_span = span;
+    /// The partition is read elsewhere, as `reading_id`: no batch that was handed out before counts any more.
+    pub(super) fn seek(&mut self, reading_id: u64) {
+        self.restart(reading_id);
+        self.position_reading_id = reading_id;
         self.gate = PartitionGate::default();
     }
 
-    /// The partition is fetched again from the next offset to be handed out on, as `span`.
-    pub(super) fn read_again(&mut self, span: u64, from: i64) {
+    /// The partition is fetched again from the next offset to be handed out on, as `reading_id`.
+    pub(super) fn read_again(&mut self, reading_id: u64, from: i64) {
         let log = self.fetched.log;
-        self.restart(span);
+        self.restart(reading_id);
         (self.fetched.log, self.fetched.target) = (log, Some(from));
     }
 
@@ -456,9 +456,9 @@ impl PartitionBuffer {
         self.fetched.walker.as_ref().map(at)
     }
 
-    /// The gate of rows of this span; `None` if they count for nothing any more.
-    pub(super) fn work_gate(&self, span: u64, clock: &Arc<LeaseClock>) -> Option<WorkGate> {
-        self.counts(span).then(|| self.gate.work_gate(clock))
+    /// The gate of rows of this reading; `None` if they count for nothing any more.
+    pub(super) fn work_gate(&self, reading_id: u64, clock: &Arc<LeaseClock>) -> Option<WorkGate> {
+        self.counts(reading_id).then(|| self.gate.work_gate(clock))
     }
 
     pub(super) fn status(&self) -> PartitionStatus {

@@ -44,7 +44,7 @@ pub(crate) struct Partitions {
     /// The last batch was full, though what was queued is less than one by its bytes: typed columns may be larger than
     /// the records. The rest need not wait for more.
     is_cut: bool,
-    next_span: u64,
+    next_reading_id: u64,
     /// The loop with `until`, if one goes on; and the number of the last one.
     until: Option<UntilLoop>,
     last_until: u64,
@@ -62,7 +62,7 @@ impl Partitions {
             queued_bytes: 0,
             flush: false,
             is_cut: false,
-            next_span: 0,
+            next_reading_id: 0,
             until: None,
             last_until: 0,
             options,
@@ -84,9 +84,9 @@ impl Partitions {
         self.buffers.get_mut(partition)
     }
 
-    /// The buffer of a partition, if it still has this span.
-    pub(super) fn current(&mut self, partition: &TopicPartition, span: u64) -> Option<&mut PartitionBuffer> {
-        self.buffers.get_mut(partition).filter(|buffer| buffer.span() == span)
+    /// The buffer of a partition, if this is still its reading.
+    pub(super) fn current(&mut self, partition: &TopicPartition, reading_id: u64) -> Option<&mut PartitionBuffer> {
+        self.buffers.get_mut(partition).filter(|buffer| buffer.reading_id() == reading_id)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&TopicPartition, &PartitionBuffer)> {
@@ -112,8 +112,8 @@ impl Partitions {
     }
 
     /// True if a partition waits for its committed offset.
-    pub(crate) fn waits_for_start(&self, partition: &TopicPartition, span: u64) -> bool {
-        let buffer = self.buffers.get(partition).filter(|buffer| buffer.span() == span);
+    pub(crate) fn waits_for_start(&self, partition: &TopicPartition, reading_id: u64) -> bool {
+        let buffer = self.buffers.get(partition).filter(|buffer| buffer.reading_id() == reading_id);
         buffer.is_some_and(|buffer| buffer.is_held_by(HoldReason::StartUnknown))
     }
 
@@ -124,41 +124,44 @@ impl Partitions {
 
     /// True if every partition of a batch may be handed out as it was then: none was sought, paused or lost since.
     pub(super) fn may_hand_out(&self, batch: &HandedBatch) -> bool {
-        let is_open = |buffer: &PartitionBuffer, span| buffer.counts(span) && !buffer.is_closed_to_rows();
+        let is_open = |buffer: &PartitionBuffer, reading_id| buffer.counts(reading_id) && !buffer.is_closed_to_rows();
         let mut places = batch.places.iter();
-        places.all(|(partition, span, _)| self.buffers.get(partition).is_some_and(|buffer| is_open(buffer, *span)))
+        places.all(|(partition, reading_id, _)| {
+            self.buffers.get(partition).is_some_and(|buffer| is_open(buffer, *reading_id))
+        })
     }
 
     pub(crate) fn revoked_partitions(&self, batch: &HandedBatch) -> Vec<TopicPartition> {
-        let stays = |buffer: &PartitionBuffer, span| buffer.counts(span) && !buffer.is_held_by(HoldReason::Revoked);
-        let is_gone = |partition: &TopicPartition, span: u64| {
-            self.buffers.get(partition).is_none_or(|buffer| !stays(buffer, span))
+        let stays =
+            |buffer: &PartitionBuffer, reading_id| buffer.counts(reading_id) && !buffer.is_held_by(HoldReason::Revoked);
+        let is_gone = |partition: &TopicPartition, reading_id: u64| {
+            self.buffers.get(partition).is_none_or(|buffer| !stays(buffer, reading_id))
         };
-        let places = batch.places.iter().filter(|(partition, span, _)| is_gone(partition, *span));
+        let places = batch.places.iter().filter(|(partition, reading_id, _)| is_gone(partition, *reading_id));
         places.map(|(partition, ..)| partition.clone()).collect()
     }
 
-    fn new_span(&mut self) -> u64 {
-        self.next_span += 1;
-        self.next_span
+    fn new_reading_id(&mut self) -> u64 {
+        self.next_reading_id += 1;
+        self.next_reading_id
     }
 
     fn bound_of(&self, partition: &TopicPartition) -> Bound {
         self.until.as_ref().map_or(Bound::None, |until| until.bound_of(partition))
     }
 
-    /// Adds a partition that is assigned by hand, and returns its span.
+    /// Adds a partition that is assigned by hand, and returns the id of its reading.
     pub(super) fn add(&mut self, partition: &TopicPartition, end: Option<i64>) -> u64 {
-        let (span, bound) = (self.new_span(), self.bound_of(partition));
-        self.buffers.insert(partition.clone(), PartitionBuffer::new(span, end, bound));
-        span
+        let (reading_id, bound) = (self.new_reading_id(), self.bound_of(partition));
+        self.buffers.insert(partition.clone(), PartitionBuffer::new(reading_id, end, bound));
+        reading_id
     }
 
-    /// Adds a partition that the group assigned, and returns its span.
+    /// Adds a partition that the group assigned, and returns the id of its reading.
     pub(super) fn add_owned(&mut self, partition: &TopicPartition) -> u64 {
-        let (span, bound) = (self.new_span(), self.bound_of(partition));
-        self.buffers.insert(partition.clone(), PartitionBuffer::owned(span, bound));
-        span
+        let (reading_id, bound) = (self.new_reading_id(), self.bound_of(partition));
+        self.buffers.insert(partition.clone(), PartitionBuffer::owned(reading_id, bound));
+        reading_id
     }
 
     /// Drops everything of a partition. False if it was not assigned.
@@ -174,19 +177,20 @@ impl Partitions {
         std::mem::take(&mut self.buffers)
     }
 
-    /// Drops what was fetched of a partition and gives it a new span; `None` if it is not assigned.
+    /// Drops what was fetched of a partition and begins a new reading, whose id it returns; `None` if it is
+    /// not assigned.
     pub(super) fn seek(&mut self, partition: &TopicPartition) -> Option<u64> {
         self.forget_queued(partition);
-        let span = self.new_span();
-        self.buffers.get_mut(partition)?.seek(span);
-        Some(span)
+        let reading_id = self.new_reading_id();
+        self.buffers.get_mut(partition)?.seek(reading_id);
+        Some(reading_id)
     }
 
     pub(super) fn read_again(&mut self, partition: &TopicPartition, from: i64) -> Option<u64> {
         self.forget_queued(partition);
-        let span = self.new_span();
-        self.buffers.get_mut(partition)?.read_again(span, from);
-        Some(span)
+        let reading_id = self.new_reading_id();
+        self.buffers.get_mut(partition)?.read_again(reading_id, from);
+        Some(reading_id)
     }
 
     /// Changes what holds a partition back: whether not even rows of batches that were handed out may be taken now.
@@ -281,7 +285,7 @@ impl Partitions {
         false
     }
 
-    /// Takes the walker of the next partition that has something to hand out, with the partition and its span.
+    /// Takes the walker of the next partition that has something to hand out, with the partition and its reading.
     pub(super) fn take_ready(&mut self) -> Option<(TopicPartition, u64, PartitionWalker)> {
         loop {
             let partition = self.ready.pop_front()?;
@@ -291,15 +295,15 @@ impl Partitions {
                 continue;
             }
             let Some(walker) = buffer.take_walker() else { continue };
-            return Some((partition, buffer.span(), walker));
+            return Some((partition, buffer.reading_id(), walker));
         }
     }
 
     /// The driver found where a partition starts, or where it goes on because the log lost the position. `None` if it
-    /// has another span by now; else whether it starts now.
-    pub(super) fn positioned(&mut self, partition: &TopicPartition, span: u64, offset: i64) -> Option<bool> {
+    /// has another reading by now; else whether it starts now.
+    pub(super) fn positioned(&mut self, partition: &TopicPartition, reading_id: u64, offset: i64) -> Option<bool> {
         let options = self.options;
-        let starts = self.current(partition, span)?.positioned(partition, offset, &options);
+        let starts = self.current(partition, reading_id)?.positioned(partition, offset, &options);
         if !starts {
             self.offer(partition);
         }
@@ -314,7 +318,7 @@ impl Partitions {
         segments: &[Arc<Segment>],
         aborted: &Arc<[AbortedTransaction]>,
     ) -> bool {
-        let Some(buffer) = self.current(&fetched.partition, fetched.span) else { return false };
+        let Some(buffer) = self.current(&fetched.partition, fetched.reading_id) else { return false };
         let pieces = segments.iter().map(|segment| Piece::Records(segment.clone(), aborted.clone()));
         if !buffer.push(fetched, bytes, pieces) {
             return false;
@@ -328,15 +332,15 @@ impl Partitions {
     }
 
     /// A partition stopped: the error is due once everything that was fetched is handed out. False if the partition has
-    /// another span by now.
+    /// another reading by now.
     pub(super) fn stop(
         &mut self,
         partition: &TopicPartition,
-        span: u64,
+        reading_id: u64,
         error: ClientError,
         errors: &mut PendingErrors,
     ) -> bool {
-        let Some(buffer) = self.current(partition, span) else { return false };
+        let Some(buffer) = self.current(partition, reading_id) else { return false };
         match buffer.stop(error) {
             Some(error) => errors.push(error),
             None => self.offer(partition),
@@ -344,15 +348,20 @@ impl Partitions {
         true
     }
 
-    pub(super) fn next_piece(&mut self, partition: &TopicPartition, span: u64) -> Option<Piece> {
-        let (piece, bytes) = self.current(partition, span)?.next_piece()?;
+    pub(super) fn next_piece(&mut self, partition: &TopicPartition, reading_id: u64) -> Option<Piece> {
+        let (piece, bytes) = self.current(partition, reading_id)?.next_piece()?;
         self.uncount(0, bytes);
         Some(piece)
     }
 
-    pub(super) fn walker_at(&mut self, partition: &TopicPartition, span: u64, offset: i64) -> Option<PartitionWalker> {
+    pub(super) fn walker_at(
+        &mut self,
+        partition: &TopicPartition,
+        reading_id: u64,
+        offset: i64,
+    ) -> Option<PartitionWalker> {
         let options = self.options;
-        Some(self.current(partition, span)?.walker_at(partition, offset, &options))
+        Some(self.current(partition, reading_id)?.walker_at(partition, offset, &options))
     }
 
     /// So many records and bytes of a partition were walked.
@@ -387,7 +396,7 @@ impl Partitions {
             if buffer.pins_memory()
                 && let Some(position) = buffer.evict(partition, &self.options)
             {
-                evicted.push((partition.clone(), buffer.span(), position));
+                evicted.push((partition.clone(), buffer.reading_id(), position));
             }
         }
         evicted

@@ -14,8 +14,8 @@ pub(super) struct RowBatch {
     holder: Holder,
     cursor: Arc<RowCursor>,
     batch: ColumnBatch,
-    /// Its partitions, with the spans of their assignments.
-    spans: BTreeMap<TopicPartition, u64>,
+    /// The batch's partitions, each with the id of its reading.
+    reading_ids: BTreeMap<TopicPartition, u64>,
 }
 
 impl RowBatch {
@@ -23,9 +23,9 @@ impl RowBatch {
         holder: Holder,
         cursor: Arc<RowCursor>,
         batch: ColumnBatch,
-        spans: BTreeMap<TopicPartition, u64>,
+        reading_ids: BTreeMap<TopicPartition, u64>,
     ) -> Self {
-        Self { holder, cursor, batch, spans }
+        Self { holder, cursor, batch, reading_ids }
     }
 
     pub(super) fn holder(&self) -> Holder {
@@ -42,7 +42,7 @@ impl RowBatch {
     }
 
     pub(super) fn has(&self, partition: &TopicPartition) -> bool {
-        self.spans.contains_key(partition)
+        self.reading_ids.contains_key(partition)
     }
 
     pub(super) fn is_used_up(&self) -> bool {
@@ -70,11 +70,11 @@ impl RowBatch {
         places_after(&self.batch, self.taken()).collect()
     }
 
-    /// Rows that were not taken, by runs of one partition, each with the span of its assignment.
+    /// Rows that were not taken, by runs of one partition, each with the id of its reading.
     pub(super) fn untaken(&self) -> Vec<(TopicPartition, u64, ReturnedRows)> {
         let runs = self.batch.parts(self.taken()).into_iter().filter_map(|rows| {
             let (partition, next) = run_of(&rows)?;
-            let assigned = self.spans.get(&partition).copied().unwrap_or_default();
+            let assigned = self.reading_ids.get(&partition).copied().unwrap_or_default();
             Some((partition, assigned, ReturnedRows { rows, next }))
         });
         runs.collect()

@@ -63,31 +63,31 @@ impl BufferState {
     }
 
     pub(super) fn seek(&mut self, partition: &TopicPartition) -> Option<u64> {
-        self.go_on(partition);
+        self.end_lookup_hold(partition);
         self.errors.forget(partition);
         self.handed_out.forget_returned(partition);
         self.handed_out.stop_rows_of(partition);
-        let span = self.partitions.seek(partition)?;
-        self.handed_out.restart(partition, span, None);
+        let reading_id = self.partitions.seek(partition)?;
+        self.handed_out.restart(partition, reading_id, None);
         self.hold_at_bound(partition);
-        Some(span)
+        Some(reading_id)
     }
 
-    pub(super) fn aim(&mut self, partition: &TopicPartition, span: u64, start: Start) {
+    pub(super) fn aim(&mut self, partition: &TopicPartition, reading_id: u64, start: Start) {
         let Start::Offset(offset, leader_epoch) = start else { return };
-        let Some(buffer) = self.partitions.current(partition, span) else { return };
+        let Some(buffer) = self.partitions.current(partition, reading_id) else { return };
         buffer.aim(offset);
-        self.handed_out.restart(partition, span, Some(OffsetAndEpoch { offset, leader_epoch }));
+        self.handed_out.restart(partition, reading_id, Some(OffsetAndEpoch { offset, leader_epoch }));
     }
 
-    /// Drops what was fetched of a partition, and reads it again, in a new span, from the next offset to be handed out.
+    /// Drops what was fetched of a partition, and begins a new reading from the next offset to be handed out.
     pub(super) fn read_again(&mut self, partition: &TopicPartition, from: OffsetAndEpoch) {
-        self.go_on(partition);
+        self.end_lookup_hold(partition);
         self.errors.forget(partition);
-        let Some(span) = self.partitions.read_again(partition, from.offset) else { return };
-        self.handed_out.goes_on_as(partition, span);
+        let Some(reading_id) = self.partitions.read_again(partition, from.offset) else { return };
+        self.handed_out.goes_on_as(partition, reading_id);
         let start = Start::Offset(from.offset, from.leader_epoch);
-        self.partitions.command(FetchCommand::Seek { partition: partition.clone(), span, start });
+        self.partitions.command(FetchCommand::Seek { partition: partition.clone(), reading_id, start });
         self.hold_at_bound(partition);
     }
 
@@ -105,8 +105,8 @@ impl BufferState {
         self.change(partition, |buffer| buffer.set_held(reason, holds));
     }
 
-    /// A partition waits for nothing any more.
-    pub(super) fn go_on(&mut self, partition: &TopicPartition) {
+    /// Ends the hold of a partition that waited for a lookup, and forgets its retries.
+    pub(super) fn end_lookup_hold(&mut self, partition: &TopicPartition) {
         self.lookup_retries.remove(partition);
         if self.partitions.get(partition).is_some_and(|buffer| buffer.is_held_by(HoldReason::Lookup)) {
             self.set_held(partition, HoldReason::Lookup, false);
@@ -213,7 +213,7 @@ impl BufferState {
     pub(super) fn retry_lookups(&mut self, now: Instant) -> Option<Instant> {
         let due = self.lookup_retries.iter().filter(|(_, at)| **at <= now).map(|(partition, _)| partition.clone());
         for partition in due.collect::<Vec<_>>() {
-            self.go_on(&partition);
+            self.end_lookup_hold(&partition);
         }
         self.lookup_retries.values().min().copied()
     }

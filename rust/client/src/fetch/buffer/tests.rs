@@ -27,7 +27,7 @@ pub(super) fn want(max_rows: usize) -> BatchLimits {
 /// The driver's view of a partition.
 #[derive(Clone, Debug, Default)]
 struct Fetching {
-    span: u64,
+    reading_id: u64,
     offset: i64,
     paused: bool,
     /// The request that is on its way.
@@ -58,40 +58,40 @@ impl World {
         buffer.handed_out(|handed_out| handed_out.keep_ledger(None));
         let mut fetching = Vec::new();
         for index in 0..partitions {
-            let span = buffer.assignment().add(&p(index as i32), None);
-            buffer.driver().positioned(&p(index as i32), span, 0);
-            fetching.push(Fetching { span, ..Fetching::default() });
+            let reading_id = buffer.assignment().add(&p(index as i32), None);
+            buffer.driver().positioned(&p(index as i32), reading_id, 0);
+            fetching.push(Fetching { reading_id, ..Fetching::default() });
         }
         let (waiting, expected) = (VecDeque::new(), vec![0; partitions]);
         Self { buffer, commands, waiting, fetching, expected, until: None, bounds: BTreeMap::new() }
     }
 
-    pub(super) fn span(&self, index: usize) -> u64 {
-        self.fetching[index].span
+    pub(super) fn reading_id(&self, index: usize) -> u64 {
+        self.fetching[index].reading_id
     }
 
     fn ask(&mut self, index: usize) {
         let fetching = &mut self.fetching[index];
         if fetching.asked.is_none() && !fetching.paused && fetching.offset < LOG_END {
-            fetching.asked = Some((fetching.span, fetching.offset));
+            fetching.asked = Some((fetching.reading_id, fetching.offset));
         }
     }
 
     /// Its answer comes: it counts only for what was asked, as in the machine.
     fn answer(&mut self, index: usize) {
         let fetching = &mut self.fetching[index];
-        let Some((span, offset)) = fetching.asked.take() else { return };
-        if (span, offset) != (fetching.span, fetching.offset) {
+        let Some((reading_id, offset)) = fetching.asked.take() else { return };
+        if (reading_id, offset) != (fetching.reading_id, fetching.offset) {
             return;
         }
         // Brokers send the whole batch that the offset is in.
         let base = offset / ANSWER_RECORDS * ANSWER_RECORDS;
         fetching.offset = base + ANSWER_RECORDS;
-        self.push(index, span, base);
+        self.push(index, reading_id, base);
     }
 
-    fn push(&self, index: usize, span: u64, offset: i64) {
-        self.push_frame(index, span, Self::frame(offset));
+    fn push(&self, index: usize, reading_id: u64, offset: i64) {
+        self.push_frame(index, reading_id, Self::frame(offset));
     }
 
     /// Record batches of one answer.
@@ -105,11 +105,11 @@ impl World {
         records
     }
 
-    pub(super) fn push_frame(&self, index: usize, span: u64, frame: Vec<u8>) {
+    pub(super) fn push_frame(&self, index: usize, reading_id: u64, frame: Vec<u8>) {
         let frame = Bytes::from(frame);
         let fetched = Fetched {
             partition: p(index as i32),
-            span,
+            reading_id,
             place: (0, 0),
             record_bytes: frame.len(),
             record_count: ANSWER_RECORDS as u64,
@@ -126,10 +126,10 @@ impl World {
             self.waiting.push_back(command);
         }
         match self.waiting.pop_front() {
-            Some(FetchCommand::Seek { partition, span, start: Start::Offset(offset, _) }) => {
+            Some(FetchCommand::Seek { partition, reading_id, start: Start::Offset(offset, _) }) => {
                 let fetching = &mut self.fetching[partition.partition as usize];
-                (fetching.span, fetching.offset) = (span, offset);
-                self.buffer.driver().positioned(&partition, span, offset);
+                (fetching.reading_id, fetching.offset) = (reading_id, offset);
+                self.buffer.driver().positioned(&partition, reading_id, offset);
             }
             Some(FetchCommand::Pause { partition, paused }) => {
                 self.fetching[partition.partition as usize].paused = paused;
@@ -140,9 +140,9 @@ impl World {
     }
 
     fn starve(&mut self) {
-        for (partition, span, offset) in self.buffer.driver().evict_held_back() {
+        for (partition, reading_id, offset) in self.buffer.driver().evict_held_back() {
             let fetching = &mut self.fetching[partition.partition as usize];
-            if fetching.span == span {
+            if fetching.reading_id == reading_id {
                 fetching.offset = offset;
             }
         }
@@ -302,23 +302,23 @@ fn a_part_counts_up_to_its_first_unfinished_row_and_its_gate_closes_with_the_ass
         .expect("not finished yet");
     let [part] = parts.as_slice() else { panic!("one run of rows") };
     let gate = world.buffer.look(|state| state.work_gate(part));
-    assert_eq!(gate.ask(), Admission::Now);
+    assert_eq!(gate.ask(), RowPermission::Now);
     world.buffer.finishing(|handed_out, _| handed_out.finish_rows(part, 3));
     let finished = |world: &World| {
         world.buffer.handed_out(|handed_out| handed_out.snapshot(None)).values().map(|at| at.offset).collect::<Vec<_>>()
     };
     assert_eq!(finished(&world), [3]);
     world.buffer.group().set_lease(Lease::Expired);
-    assert_eq!(gate.ask(), Admission::Later);
+    assert_eq!(gate.ask(), RowPermission::Later);
     world.buffer.group().set_lease(Lease::Unlimited);
     world.buffer.group().revoke(1, BTreeSet::from([p(0)]), false);
-    assert_eq!(gate.ask(), Admission::Now, "what was begun may be finished");
+    assert_eq!(gate.ask(), RowPermission::Now, "what was begun may be finished");
     assert_eq!(world.buffer.group().take_finished_revocations().len(), 0);
     world.buffer.finishing(|handed_out, _| handed_out.abandon(part));
     assert_eq!(world.buffer.group().take_finished_revocations().len(), 1);
     world.buffer.assignment().remove(&p(0));
-    assert_eq!(gate.ask(), Admission::Never);
-    assert_eq!(world.buffer.look(|state| state.work_gate(part)).ask(), Admission::Never);
+    assert_eq!(gate.ask(), RowPermission::Never);
+    assert_eq!(world.buffer.look(|state| state.work_gate(part)).ask(), RowPermission::Never);
 }
 
 #[test]
@@ -363,29 +363,29 @@ fn a_cut_of_the_log_outlives_the_rows_before_it() {
     world.answer(0);
     world.buffer.assignment().set_paused(&p(0), true);
     // All but the first two records are gone; the position would be beyond the end.
-    let span = world.fetching[0].span;
+    let reading_id = world.fetching[0].reading_id;
     world.build(100, Lease::Unlimited);
-    world.buffer.driver().positioned(&p(0), span, 2);
-    world.push(0, span, 2);
+    world.buffer.driver().positioned(&p(0), reading_id, 2);
+    world.push(0, reading_id, 2);
     let evicted = world.buffer.driver().evict_held_back();
-    assert_eq!(evicted, [(p(0), span, 0)], "what was not handed out begins before the cut");
+    assert_eq!(evicted, [(p(0), reading_id, 0)], "what was not handed out begins before the cut");
 
-    world.push(0, span, 0);
+    world.push(0, reading_id, 0);
     world.buffer.assignment().set_paused(&p(0), false);
     world.build(100, Lease::Unlimited);
     world.buffer.assignment().set_paused(&p(0), true);
-    world.buffer.driver().positioned(&p(0), span, 2);
-    world.push(0, span, 2);
-    assert_eq!(world.buffer.driver().evict_held_back(), [(p(0), span, 2)]);
+    world.buffer.driver().positioned(&p(0), reading_id, 2);
+    world.push(0, reading_id, 2);
+    assert_eq!(world.buffer.driver().evict_held_back(), [(p(0), reading_id, 2)]);
 }
 
 #[test]
 fn a_partition_that_stopped_holds_no_memory_of_what_came_after() {
     let world = World::new(1);
-    let span = world.fetching[0].span;
+    let reading_id = world.fetching[0].reading_id;
     let error = ClientError::Argument("it cannot be read".into());
-    world.buffer.driver().stopped(&p(0), span, error);
-    world.push(0, span, 0);
+    world.buffer.driver().stopped(&p(0), reading_id, error);
+    world.push(0, reading_id, 0);
     assert_eq!(world.buffer.status()[&p(0)].queued_bytes, 0);
 }
 
@@ -394,10 +394,10 @@ fn a_partition_whose_queued_error_is_dropped_is_to_be_fetched_again() {
     let mut world = World::new(1);
     world.ask(0);
     world.answer(0);
-    let span = world.fetching[0].span;
-    world.buffer.driver().stopped(&p(0), span, ClientError::Argument("it cannot be read".into()));
+    let reading_id = world.fetching[0].reading_id;
+    world.buffer.driver().stopped(&p(0), reading_id, ClientError::Argument("it cannot be read".into()));
     world.buffer.assignment().set_paused(&p(0), true);
     // Otherwise the driver takes it for stopped, and nobody is told of the error.
-    assert_eq!(world.buffer.driver().evict_held_back(), [(p(0), span, 0)]);
+    assert_eq!(world.buffer.driver().evict_held_back(), [(p(0), reading_id, 0)]);
     assert!(world.buffer.status()[&p(0)].fault.is_none());
 }

@@ -23,14 +23,14 @@ impl Drop for PartitionGate {
     }
 }
 
-/// True if a row of a part may be begun.
+/// Permission to begin a row of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub enum RowPermission {
     /// Now.
     Now,
-    /// Not now: the lease is over. Ask again.
+    /// The lease is over: ask again.
     Later,
-    /// Never: the partition is not this consumer's any more, or was sought.
+    /// The partition is not this consumer's any more, or was sought.
     Never,
 }
 
@@ -42,14 +42,14 @@ pub struct WorkGate {
 }
 
 impl WorkGate {
-    /// True if a row may be begun.
-    pub fn ask(&self) -> Admission {
+    /// Asks whether a row may be begun.
+    pub fn ask(&self) -> RowPermission {
         if self.closed.load(Ordering::Acquire) {
-            return Admission::Never;
+            return RowPermission::Never;
         }
         match self.clock.holds() {
-            true => Admission::Now,
-            false => Admission::Later,
+            true => RowPermission::Now,
+            false => RowPermission::Later,
         }
     }
 }

@@ -31,9 +31,16 @@ impl Running {
                     self.grow();
                 }
                 let cluster = &self.cluster.clone();
-                for (partition, span, start, end) in partitions {
+                for (partition, reading_id, start, end) in partitions {
                     let waits_for_topic = is_owned;
-                    self.handle(Input::Assign { partition: &partition, span, start, end, waits_for_topic, cluster });
+                    self.handle(Input::Assign {
+                        partition: &partition,
+                        reading_id,
+                        start,
+                        end,
+                        waits_for_topic,
+                        cluster,
+                    });
                 }
             }
             FetchCommand::AssignTopic { topic, start } => {
@@ -51,22 +58,22 @@ impl Running {
                     self.topics.remove(topic);
                     // Some may have been added after the user's call listed the partitions.
                     let of_topic = self.grown.extract_if(.., |partition, _| partition.topic == *topic);
-                    for (partition, span) in of_topic.collect::<Vec<_>>() {
-                        self.driver.buffer.assignment().remove_span(&partition, span);
+                    for (partition, reading_id) in of_topic.collect::<Vec<_>>() {
+                        self.driver.buffer.assignment().remove_reading(&partition, reading_id);
                         self.handle(Input::Unassign { partition: &partition });
                     }
                 }
                 // The user's call has done that too, but an error may have come in between.
                 self.driver.buffer.driver().errors(PendingErrors::forget_topics);
             }
-            FetchCommand::Seek { partition, span, start } => {
+            FetchCommand::Seek { partition, reading_id, start } => {
                 let cluster = &self.cluster.clone();
-                self.handle(Input::Seek { partition: &partition, span, start, cluster });
+                self.handle(Input::Seek { partition: &partition, reading_id, start, cluster });
             }
             FetchCommand::SeekTopic { topic, start } => self.seek_topic(&topic, start),
             FetchCommand::Pause { partition, paused } => self.handle(Input::Pause { partition: &partition, paused }),
-            FetchCommand::Unreadable { partition, span, offset } => {
-                self.handle(Input::Unreadable { partition: &partition, span, offset });
+            FetchCommand::Unreadable { partition, reading_id, offset } => {
+                self.handle(Input::Unreadable { partition: &partition, reading_id, offset });
             }
         }
     }
@@ -82,17 +89,17 @@ impl Running {
         let known = cluster.topics.get(topic).into_iter().flat_map(|topic| topic.partitions.keys());
         for &index in known {
             let partition = TopicPartition::new(topic.clone(), index);
-            let span = match start {
+            let reading_id = match start {
                 Position::At(_) => self.driver.buffer.assignment().restart(&partition),
                 Position::Committed => self.driver.buffer.assignment().wait_for_start(&partition),
             };
-            let Some(span) = span else { continue };
-            self.grown.insert(partition.clone(), span);
+            let Some(reading_id) = reading_id else { continue };
+            self.grown.insert(partition.clone(), reading_id);
             match start {
                 Position::At(start) => {
-                    self.handle(Input::Seek { partition: &partition, span, start, cluster: &cluster });
+                    self.handle(Input::Seek { partition: &partition, reading_id, start, cluster: &cluster });
                 }
-                Position::Committed => self.driver.starts.look_up(vec![(partition, span)]),
+                Position::Committed => self.driver.starts.look_up(vec![(partition, reading_id)]),
             }
         }
     }
@@ -113,7 +120,8 @@ impl Running {
         let Some(topic) = cluster.topics.get(name) else { return };
         let first = TopicPartition::new(name.clone(), 0);
         match crate::offsets::missing(&first, &cluster, self.driver.base.config.propagation) {
-            // It stays of interest: a topic that is created later, or that brokers did not know for too long, is read.
+            // The topic stays of interest: a topic that is created later, or that brokers did not know for too long, is
+            // read.
             Err(error) if !known => {
                 if !self.driver.buffer.driver().errors(|errors| errors.has_failed_topic(name)) {
                     self.driver.buffer.driver().topic_failed(error);
@@ -131,18 +139,18 @@ impl Running {
                 continue;
             }
             let start = if known { Start::Earliest.into() } else { start };
-            let span = match start {
+            let reading_id = match start {
                 Position::At(_) => self.driver.buffer.assignment().add(&partition, None),
                 Position::Committed => self.driver.buffer.assignment().add_waiting(&partition, None),
             };
-            self.grown.insert(partition.clone(), span);
+            self.grown.insert(partition.clone(), reading_id);
             match start {
                 Position::At(start) => {
                     let (partition, cluster) = (&partition, &*cluster);
                     let (end, waits_for_topic) = (None, false);
-                    self.handle(Input::Assign { partition, span, start, end, waits_for_topic, cluster });
+                    self.handle(Input::Assign { partition, reading_id, start, end, waits_for_topic, cluster });
                 }
-                Position::Committed => waiting.push((partition, span)),
+                Position::Committed => waiting.push((partition, reading_id)),
             }
         }
         self.driver.starts.look_up(waiting);

@@ -60,8 +60,8 @@ impl Running {
         if starved {
             self.driver.base.metrics.budget_waits(u64::from(!self.starved));
             // After `set_flush`: from then on the buffer notifies `drained` when nothing is left to hand out.
-            for (partition, span, offset) in self.driver.buffer.driver().evict_held_back() {
-                self.handle(Input::Rewind { partition: &partition, span, offset });
+            for (partition, reading_id, offset) in self.driver.buffer.driver().evict_held_back() {
+                self.handle(Input::Rewind { partition: &partition, reading_id, offset });
             }
         }
         self.starved = starved;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::fetch::{EpochEnd, ListedOffset, Start};
+use monedula_engine::fetch::{EpochEnd, ListOffsetsAnswer, Start};
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{Event, Running};
@@ -22,22 +22,25 @@ impl Running {
             Start::Timestamp(timestamp_ms) => timestamp_ms,
             Start::Latest | Start::Policy | Start::Offset(..) => LATEST,
         };
-        let lookups = lookups.into_iter().map(|(partition, (span, start))| (partition, (span, what(start))));
+        let lookups =
+            lookups.into_iter().map(|(partition, (reading_id, start))| (partition, (reading_id, what(start))));
         self.ask_leaders(lookups.collect(), list_offsets, |answers| Event::ListedOffsets { answers });
     }
 
     /// Finds both ends of logs that do not hold a position.
     pub(super) fn list_log_ranges(&self, ranges: BTreeMap<TopicPartition, u64>) {
-        let lookups = ranges.into_iter().map(|(partition, span)| (partition, (span, EARLIEST)));
+        let lookups = ranges.into_iter().map(|(partition, reading_id)| (partition, (reading_id, EARLIEST)));
         self.ask_leaders(lookups.collect(), list_log_ranges, |answers| Event::ListedOffsets { answers });
     }
 
     pub(super) fn ask_epoch_ends(&self, validations: BTreeMap<TopicPartition, (u64, i32)>) {
-        let lookups = validations.into_iter().map(|(partition, (span, epoch))| (partition, (span, i64::from(epoch))));
+        let lookups =
+            validations.into_iter().map(|(partition, (reading_id, epoch))| (partition, (reading_id, i64::from(epoch))));
         self.ask_leaders(lookups.collect(), epoch_ends, |answers| Event::EpochEnds { answers });
     }
 
-    /// `lookups` has the span of each partition, and the question. The machine waits for exactly one answer of each.
+    /// `lookups` has the question about each partition, and the id of its reading. The machine waits for exactly one
+    /// answer of each.
     fn ask_leaders<X, T>(
         &self,
         lookups: BTreeMap<TopicPartition, (u64, i64)>,
@@ -51,7 +54,7 @@ impl Running {
             lookups.iter().map(|(partition, (_, what))| Question { partition: partition.clone(), what: *what });
         for asked in self.driver.base.offsets.by_leader(questions.collect()) {
             let of_leader = asked.questions.iter().map(|question| &question.partition);
-            let spans: BTreeMap<TopicPartition, u64> =
+            let reading_ids: BTreeMap<TopicPartition, u64> =
                 of_leader.map(|partition| (partition.clone(), lookups[partition].0)).collect();
             let (offsets, events) = (self.driver.base.offsets.clone(), self.events.clone());
             let (reach, due) = (self.driver.reach.clone(), self.driver.base.config.fetch_max_wait);
@@ -60,9 +63,9 @@ impl Running {
                 let answers = caught(ask(offsets.clone(), asked)).await.unwrap_or_default();
                 note(&reach, &offsets, due, &answers);
                 let mut answers: BTreeMap<TopicPartition, Result<X, ErrorCode>> = answers.into_iter().collect();
-                let answers = spans.into_iter().map(|(partition, span)| {
+                let answers = reading_ids.into_iter().map(|(partition, reading_id)| {
                     let answer = answers.remove(&partition).unwrap_or(Err(ErrorCode::NetworkException));
-                    (partition, span, answer)
+                    (partition, reading_id, answer)
                 });
                 let _ = events.send(event(answers.collect()));
             });
@@ -73,7 +76,7 @@ impl Running {
 async fn list_offsets(
     offsets: Offsets,
     asked: OfLeader,
-) -> Vec<(TopicPartition, Result<Option<ListedOffset>, ErrorCode>)> {
+) -> Vec<(TopicPartition, Result<Option<ListOffsetsAnswer>, ErrorCode>)> {
     // All but the names that ListOffsets has for places in the log are times.
     let is_time = |question: &Question| !(MAX_TIMESTAMP..=LATEST).contains(&question.what);
     let times: BTreeSet<TopicPartition> = asked
@@ -93,7 +96,7 @@ async fn list_offsets(
 async fn list_log_ranges(
     offsets: Offsets,
     asked: OfLeader,
-) -> Vec<(TopicPartition, Result<Option<ListedOffset>, ErrorCode>)> {
+) -> Vec<(TopicPartition, Result<Option<ListOffsetsAnswer>, ErrorCode>)> {
     let mut ends = asked.clone();
     ends.questions.iter_mut().for_each(|question| question.what = LATEST);
     let starts: BTreeMap<TopicPartition, LookupResult> = offsets.clone().list_once(asked).await.into_iter().collect();
@@ -131,9 +134,11 @@ fn listed_offset(
     answer: LookupResult,
     by_time: bool,
     log_start: Option<i64>,
-) -> Result<Option<ListedOffset>, ErrorCode> {
+) -> Result<Option<ListOffsetsAnswer>, ErrorCode> {
     match answer? {
-        Some(found) => Ok(Some(ListedOffset { offset: found.offset, leader_epoch: found.leader_epoch, log_start })),
+        Some(found) => {
+            Ok(Some(ListOffsetsAnswer { offset: found.offset, leader_epoch: found.leader_epoch, log_start }))
+        }
         None if by_time => Ok(None),
         None => Err(ErrorCode::UnknownServerError),
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_engine::cluster::Cluster;
-use monedula_engine::fetch::{EpochEnd, Fault, FetchConfig, FetchMachine, Input, ListedOffset, Output, Start};
+use monedula_engine::fetch::{EpochEnd, Fault, FetchConfig, FetchMachine, Input, ListOffsetsAnswer, Output, Start};
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::mpsc;
@@ -31,7 +31,7 @@ use crate::tasks::caught;
 /// Outcome of a task that waits for an answer.
 enum Event {
     Fetched { node: i32, answer: Result<(Frame, i16), RequestError>, charge: Charge },
-    ListedOffsets { answers: Vec<(TopicPartition, u64, Result<Option<ListedOffset>, ErrorCode>)> },
+    ListedOffsets { answers: Vec<(TopicPartition, u64, Result<Option<ListOffsetsAnswer>, ErrorCode>)> },
     EpochEnds { answers: Vec<(TopicPartition, u64, Result<EpochEnd, ErrorCode>)> },
 }
 
@@ -65,7 +65,7 @@ struct Running {
     asked: PendingLookups,
     /// Topics assigned as a whole: their start, and true if their first partitions are assigned.
     topics: BTreeMap<Arc<str>, (Position, bool)>,
-    /// Partitions of such topics that the driver added, with their spans.
+    /// Partitions of such topics that the driver added, with their readings.
     grown: BTreeMap<TopicPartition, u64>,
     /// True if a fetch waits for budget.
     starved: bool,
@@ -168,13 +168,13 @@ impl Running {
         match event {
             Event::Fetched { node, answer, charge } => self.fetched(node, answer, charge),
             Event::ListedOffsets { answers } => {
-                for (partition, span, answer) in answers {
-                    self.handle(Input::ListedOffset { partition: &partition, span, answer });
+                for (partition, reading_id, answer) in answers {
+                    self.handle(Input::ListedOffset { partition: &partition, reading_id, answer });
                 }
             }
             Event::EpochEnds { answers } => {
-                for (partition, span, answer) in answers {
-                    self.handle(Input::EpochEnd { partition: &partition, span, answer });
+                for (partition, reading_id, answer) in answers {
+                    self.handle(Input::EpochEnd { partition: &partition, reading_id, answer });
                 }
             }
         }
@@ -232,22 +232,24 @@ impl Running {
 
     fn act(&mut self, output: Output) {
         match output {
-            Output::ListOffset { partition, span, start } => _ = self.asked.offsets.insert(partition, (span, start)),
-            Output::ListLogRange { partition, span } => _ = self.asked.log_ranges.insert(partition, span),
-            Output::OffsetForLeaderEpoch { partition, span, offset_epoch, .. } => {
-                self.asked.epoch_ends.insert(partition, (span, offset_epoch));
+            Output::ListOffset { partition, reading_id, start } => {
+                _ = self.asked.offsets.insert(partition, (reading_id, start))
+            }
+            Output::ListLogRange { partition, reading_id } => _ = self.asked.log_ranges.insert(partition, reading_id),
+            Output::OffsetForLeaderEpoch { partition, reading_id, offset_epoch, .. } => {
+                self.asked.epoch_ends.insert(partition, (reading_id, offset_epoch));
             }
             Output::RefreshMetadata => self.asked.metadata = true,
-            // It comes back as a metadata update, through the watch on the cluster view.
+            // The hint comes back as a metadata update, through the watch on the cluster view.
             Output::LeaderHint { partition, leader, leader_epoch } => {
                 self.driver.base.metadata.hint(&partition, leader, leader_epoch);
             }
-            Output::Positioned { partition, span, offset, moved_from } => {
-                self.positioned(&partition, span, offset, moved_from);
+            Output::Positioned { partition, reading_id, offset, moved_from } => {
+                self.positioned(&partition, reading_id, offset, moved_from);
             }
             // Only answers bring records, and these are taken in `fetched`, where the answer is.
             Output::Fetched(_) => {}
-            Output::Stopped { span, fault } => self.stopped(span, fault),
+            Output::Stopped { reading_id, fault } => self.stopped(reading_id, fault),
         }
     }
 
@@ -261,7 +263,7 @@ impl Running {
         self.ask_epoch_ends(epoch_ends);
     }
 
-    fn positioned(&self, partition: &TopicPartition, span: u64, offset: i64, moved_from: Option<i64>) {
+    fn positioned(&self, partition: &TopicPartition, reading_id: u64, offset: i64, moved_from: Option<i64>) {
         if let Some(lost) = moved_from {
             self.driver.base.metrics.positions_lost(1);
             self.driver.base.log.record(&kinds::POSITION_RESET, || {
@@ -269,14 +271,14 @@ impl Running {
                 Entry::new(text).partition(partition)
             });
         }
-        self.driver.buffer.driver().positioned(partition, span, offset);
+        self.driver.buffer.driver().positioned(partition, reading_id, offset);
     }
 
-    fn stopped(&self, span: u64, fault: Fault) {
+    fn stopped(&self, reading_id: u64, fault: Fault) {
         self.driver.base.log.record(&kinds::PARTITION_STOPPED, || {
             Entry::new(format!("stopped: {fault}")).partition(fault.partition()).code(fault.code())
         });
         let partition = fault.partition().clone();
-        self.driver.buffer.driver().stopped(&partition, span, fault.into());
+        self.driver.buffer.driver().stopped(&partition, reading_id, fault.into());
     }
 }

@@ -61,7 +61,7 @@ pub(super) struct Times {
     /// End of the time for which the broker wants no request (KIP-219).
     pub(super) throttled_until: Option<Instant>,
     pub(super) ended_at: Option<Instant>,
-    /// Reason that the client closes it, if there is more to say than that it does.
+    /// Reason why the client closes the connection; `None` for an ordinary close.
     pub(super) close_reason: Option<String>,
 }
 

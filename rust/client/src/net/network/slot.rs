@@ -62,7 +62,8 @@ impl Network {
                     _ = closed.wait_for(|&closed| closed) => return Err(self.closed_error(node)),
                     link = self.standing_link(node, purpose) => link?,
                 };
-                // Without the lock on the slot: meanwhile the connection counts as one that stands, and can be closed.
+                // Waits without the lock on the slot: meanwhile the connection counts as one that stands, and can be
+                // closed.
                 match link.connection.throttled_until().filter(|&until| until > Instant::now()) {
                     Some(until) => tokio::time::sleep_until(until.into()).await,
                     None => return Ok(link),

@@ -152,7 +152,8 @@ fn of_certificate(error: &CertificateError) -> String {
              bits, or an uncommon curve"
                 .into()
         }
-        // The names of webpki's errors, such as CaUsedAsEndEntity.
+        // Other errors are recognised by the name in their debug text, such as CaUsedAsEndEntity of webpki: rustls has
+        // no variant for them.
         other => {
             let words = format!("{other:?}");
             match words.contains("CaUsedAsEndEntity") {

@@ -70,8 +70,8 @@ fn a_keystore_of_several_keys_has_each_with_its_own_chain() {
     let mut of_jks = entries("several.jks", "hunter3");
     assert_eq!(of_jks.len(), 2);
     of_jks.insert(1, entries("several.jks", "hunter4").swap_remove(0));
-    // Carla's authority has the name of Anna's. A JKS says which certificates belong together; PKCS#12 does not, and
-    // Java itself has lost hers when it wrote the file.
+    // Carla's authority has the name of Anna's. A JKS has the whole chain of each key. PKCS#12 does not say which
+    // certificates belong together, and keytool keeps one of each name: Carla's authority is not in its file.
     for (owner, (in_p12, in_jks)) in ["anna", "boris", "carla"].iter().zip(of_p12.iter().zip(&of_jks)) {
         assert_eq!((in_p12.0.as_str(), in_jks.0.as_str()), (*owner, *owner));
         let by_java = if *owner == "carla" { 1 } else { 2 };

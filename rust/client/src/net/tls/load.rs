@@ -48,10 +48,10 @@ impl std::fmt::Debug for Loaded {
 /// system's clock, so the content counts too. It is hashed only if the modification is recent, or if time or size
 /// differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen(Vec<(PathBuf, Option<Print>)>);
+pub(super) struct Seen(Vec<(PathBuf, Option<FileFingerprint>)>);
 
 #[derive(Clone, Debug)]
-struct Print {
+struct FileFingerprint {
     changed_at: Option<SystemTime>,
     bytes: u64,
     hash: [u8; 32],
@@ -60,18 +60,18 @@ struct Print {
     is_young: bool,
 }
 
-impl PartialEq for Print {
+impl PartialEq for FileFingerprint {
     fn eq(&self, other: &Self) -> bool {
         self.hash == other.hash
     }
 }
 
-impl Eq for Print {}
+impl Eq for FileFingerprint {}
 
 /// Changes within this time before a check may have the same modification time.
 const YOUNG: std::time::Duration = std::time::Duration::from_secs(3);
 
-impl Print {
+impl FileFingerprint {
     /// The state of the file now; `None` if it cannot be read.
     fn of(path: &Path, known: Option<&Self>) -> Option<Self> {
         let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
@@ -101,12 +101,13 @@ impl TlsSettings {
                 files.extend(files_of(path));
             }
         }
-        let print = |path: PathBuf| {
-            let known = known.0.iter().find(|(before, _)| *before == path).and_then(|(_, print)| print.as_ref());
-            let print = Print::of(&path, known);
-            (path, print)
+        let fingerprint = |path: PathBuf| {
+            let known =
+                known.0.iter().find(|(before, _)| *before == path).and_then(|(_, fingerprint)| fingerprint.as_ref());
+            let fingerprint = FileFingerprint::of(&path, known);
+            (path, fingerprint)
         };
-        Seen(files.into_iter().map(print).collect())
+        Seen(files.into_iter().map(fingerprint).collect())
     }
 
     fn sources(&self) -> impl Iterator<Item = &LocatedMaterial> {

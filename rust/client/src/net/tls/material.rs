@@ -67,9 +67,9 @@ pub(super) struct Entry {
 /// Content of a file or setting.
 #[derive(Default)]
 pub(super) struct Material {
-    /// Of PEM all certificates, of a keystore those that stand alone.
+    /// All certificates of PEM; of a keystore those that stand alone.
     pub(super) certificates: Vec<CertificateDer<'static>>,
-    /// Of PEM the first private key.
+    /// The first private key of PEM.
     pub(super) key: Option<PrivateKeyDer<'static>>,
     /// The private keys of a keystore.
     pub(super) entries: Vec<Entry>,

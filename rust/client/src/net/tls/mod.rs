@@ -33,7 +33,7 @@ use self::settings::TlsSettings;
 use self::stream::Wire;
 pub(crate) use self::stream::{CutRecord, TlsReadHalf, TlsWriteHalf, split};
 use crate::blocking;
-use crate::config_values::{ConfigError, Values};
+use crate::config_values::{ConfigError, ConfigValues};
 use crate::error::RequestError;
 use crate::files;
 use crate::lock::lock;
@@ -57,7 +57,7 @@ pub struct Tls {
 /// # Errors
 /// If they cannot be read or used.
 pub(crate) fn registry_identity(
-    values: &Values,
+    values: &ConfigValues,
 ) -> Result<Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>, ConfigError> {
     settings::identity_for_registry(values)?.map(|sources| load::usable_entry(&sources)).transpose()
 }
@@ -72,7 +72,11 @@ struct TlsState {
 impl Tls {
     /// Reads the files that the settings name. Without TLS it returns `None`, and warns of settings that have no
     /// effect.
-    pub(crate) fn of(values: &Values, is_used: bool, warnings: &mut Vec<String>) -> Result<Option<Self>, ConfigError> {
+    pub(crate) fn of(
+        values: &ConfigValues,
+        is_used: bool,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Self>, ConfigError> {
         if !is_used {
             let given: Vec<&str> = values.given_under("ssl.").chain(values.given_under("enable.ssl.")).collect();
             if !given.is_empty() {

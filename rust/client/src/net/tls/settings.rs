@@ -7,7 +7,7 @@ use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 
 use super::material::Format;
-use crate::config_values::{ConfigError, Values};
+use crate::config_values::{ConfigError, ConfigValues};
 
 /// Place of certificates or of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,9 +52,9 @@ pub(super) struct IdentitySources {
 /// `enable.ssl.certificate.verification`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verification {
-    /// Its chain, its dates and its host name.
+    /// The certificate's chain, its dates and its host name.
     Full,
-    /// Its chain and its dates.
+    /// The certificate's chain and its dates.
     AnyName,
     Off,
 }
@@ -72,7 +72,7 @@ pub(super) struct TlsSettings {
 }
 
 impl TlsSettings {
-    pub(super) fn parse(values: &Values, warnings: &mut Vec<String>) -> Result<Self, ConfigError> {
+    pub(super) fn parse(values: &ConfigValues, warnings: &mut Vec<String>) -> Result<Self, ConfigError> {
         let trust = one_of(values, &["ssl.truststore.location"], &["ssl.truststore.certificates"])?;
         Ok(Self {
             trust: with_format(values, trust, "ssl.truststore.type")?,
@@ -86,14 +86,14 @@ impl TlsSettings {
     }
 }
 
-fn error(values: &Values, key: &str, what: impl std::fmt::Display) -> ConfigError {
+fn error(values: &ConfigValues, key: &str, what: impl std::fmt::Display) -> ConfigError {
     let name = values.name_of(key);
     ConfigError { key: name.into(), message: format!("{name}: {what}") }
 }
 
 /// The one of these settings that is set; an error if several are.
 fn one_of(
-    values: &Values,
+    values: &ConfigValues,
     paths: &[&'static str],
     inline: &[&'static str],
 ) -> Result<Option<LocatedMaterial>, ConfigError> {
@@ -111,7 +111,7 @@ fn one_of(
 }
 
 fn with_format(
-    values: &Values,
+    values: &ConfigValues,
     source: Option<LocatedMaterial>,
     key: &str,
 ) -> Result<Option<LocatedMaterial>, ConfigError> {
@@ -124,7 +124,7 @@ fn with_format(
     Ok(source.map(|source| LocatedMaterial { format, ..source }))
 }
 
-fn identity(values: &Values) -> Result<Option<IdentitySources>, ConfigError> {
+fn identity(values: &ConfigValues) -> Result<Option<IdentitySources>, ConfigError> {
     let store_password = values.secret("ssl.keystore.password");
     let key_password = values.secret("ssl.key.password");
     let chain_keys = ["ssl.keystore.location", "ssl.certificate.location"];
@@ -148,7 +148,7 @@ fn identity(values: &Values) -> Result<Option<IdentitySources>, ConfigError> {
 }
 
 /// The places of the certificate and key that a schema registry is shown.
-pub(super) fn identity_for_registry(values: &Values) -> Result<Option<IdentitySources>, ConfigError> {
+pub(super) fn identity_for_registry(values: &ConfigValues) -> Result<Option<IdentitySources>, ConfigError> {
     let chain_keys = ["schema.registry.ssl.keystore.location", "schema.registry.ssl.certificate.location"];
     let chain = one_of(values, &chain_keys, &[])?;
     let key = one_of(values, &["schema.registry.ssl.key.location"], &[])?;
@@ -166,7 +166,7 @@ pub(super) fn identity_for_registry(values: &Values) -> Result<Option<IdentitySo
     }
 }
 
-fn verification(values: &Values, warnings: &mut Vec<String>) -> Result<Verification, ConfigError> {
+fn verification(values: &ConfigValues, warnings: &mut Vec<String>) -> Result<Verification, ConfigError> {
     let key = "ssl.endpoint.identification.algorithm";
     if !values.bool("enable.ssl.certificate.verification") {
         let name = values.name_of("enable.ssl.certificate.verification");
@@ -183,7 +183,7 @@ fn verification(values: &Values, warnings: &mut Vec<String>) -> Result<Verificat
     }
 }
 
-fn versions(values: &Values) -> Result<Vec<&'static SupportedProtocolVersion>, ConfigError> {
+fn versions(values: &ConfigValues) -> Result<Vec<&'static SupportedProtocolVersion>, ConfigError> {
     let key = "ssl.enabled.protocols";
     let text = match values.text("ssl.protocol").as_str() {
         "TLS" => values.text(key),
@@ -207,7 +207,7 @@ fn versions(values: &Values) -> Result<Vec<&'static SupportedProtocolVersion>, C
     }
 }
 
-fn provider(values: &Values, warnings: &mut Vec<String>) -> Result<CryptoProvider, ConfigError> {
+fn provider(values: &ConfigValues, warnings: &mut Vec<String>) -> Result<CryptoProvider, ConfigError> {
     let mut provider = aws_lc_rs::default_provider();
     if let Some(text) = values.given("ssl.cipher.suites") {
         provider.cipher_suites = chosen(values, "ssl.cipher.suites", &text, &suites(), warnings)?;
@@ -220,7 +220,7 @@ fn provider(values: &Values, warnings: &mut Vec<String>) -> Result<CryptoProvide
 
 /// The known names in a list. Unknown ones are only warned of, because a list says what may be used, not what must.
 fn chosen<T: Copy>(
-    values: &Values,
+    values: &ConfigValues,
     key: &str,
     text: &str,
     known: &[(&[&str], T)],

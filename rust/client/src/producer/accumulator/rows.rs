@@ -8,7 +8,7 @@ use monedula_protocol::records::{Header, NewRecord};
 
 use super::super::receipt::{Receipt, RecordFuture};
 use super::super::record::{Record, Refused};
-use super::super::table::{BatchRows, Chunk, Report, Rows, Stopped, Values};
+use super::super::table::{BatchRows, Chunk, ColumnValues, Report, Rows, Stopped};
 use super::topic::{KnownTopic, Partition, Topic};
 use super::{Accumulator, now_ms};
 use crate::error::ClientError;
@@ -17,7 +17,7 @@ use crate::error::ClientError;
 const MAX_ROWS_AWAITING_METADATA: u64 = 16 << 10;
 
 struct RowSource<'a, 'b> {
-    values: &'a Values<'b>,
+    values: &'a ColumnValues<'b>,
     report: &'a Arc<Report>,
     sent_in: u64,
     now_ms: i64,
@@ -40,7 +40,7 @@ impl Accumulator {
     /// Reason that rows are left.
     pub(in crate::producer) fn send_rows(
         &self,
-        values: &Values<'_>,
+        values: &ColumnValues<'_>,
         chunk: &mut Chunk,
         report: &Arc<Report>,
         sent_in: u64,

@@ -15,7 +15,7 @@ use crate::error::ClientError;
 use crate::lock::lock;
 
 pub(super) enum Topic {
-    /// Its partitions are not known yet.
+    /// The partitions are not known yet.
     Unknown(Mutex<AwaitingMetadata>),
     Known(KnownTopic),
 }

@@ -44,7 +44,7 @@ impl Accumulator {
         topic
     }
 
-    /// There is new metadata for partitions that were not known: the records for them are sent, or fail.
+    /// Takes new metadata for partitions that were not known: the records for them are sent, or fail.
     pub(crate) fn partitions_refreshed(&self, name: &Arc<str>) -> Option<FailedRecords> {
         // With the exclusive lock, so that no sender overtakes these records.
         match self.topics_mut().get(name) {

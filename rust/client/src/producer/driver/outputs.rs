@@ -143,7 +143,7 @@ impl Running {
                 self.open.remove(&batch);
                 self.finish(closed.uncompressed(), &Err(fault));
             }
-            // It became full meanwhile, and arrives as a command.
+            // The batch became full meanwhile, and arrives as a command.
             None => drop(self.failed_while_packing.insert(batch, fault)),
         }
     }
@@ -167,7 +167,7 @@ impl Running {
             let refusal =
                 matches!(fault, SendFault::Fatal { .. }).then(|| self.driver.base.network.refusal()).flatten();
             if let Some(refusal) = &refusal {
-                // Before the outcome is reported: whoever has seen it must not get a further record admitted.
+                // Refused before the outcome is reported: whoever has seen it must not get a further record admitted.
                 self.driver.session.refuse_client(refusal.clone());
             }
             refusal.unwrap_or_else(|| self.explained(fault).into())

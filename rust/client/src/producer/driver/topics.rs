@@ -50,7 +50,7 @@ impl Running {
 
     /// As [`Self::topic_failed`]. A transaction that had records for the topic must not be committed without them.
     pub(super) fn topic_missing(&mut self, topic: &Arc<str>, error: &ClientError) {
-        // Before the outcome is reported: whoever has seen it must not get a further record admitted.
+        // Noted before the outcome is reported: whoever has seen it must not get a further record admitted.
         self.note_refusal();
         if self.topic_failed(topic, error) > 0 {
             self.driver.accumulator.fail_transaction(error);

@@ -41,7 +41,7 @@ impl Columns {
     /// in Spark's sink.
     ///
     /// # Errors
-    /// On an unknown column, two columns of one name, a type that is not supported, and rows without a topic.
+    /// An unknown column, two columns of one name, a type that is not supported, and rows without a topic.
     pub fn of(schema: &Schema, has_topic: bool) -> Result<Self, ClientError> {
         let mut columns = Self::default();
         for (index, field) in schema.fields().iter().enumerate() {
@@ -92,10 +92,10 @@ impl Columns {
         self.partition.is_some()
     }
 
-    pub(crate) fn values<'b>(&'b self, batch: &'b RecordBatch) -> Values<'b> {
+    pub(crate) fn values<'b>(&'b self, batch: &'b RecordBatch) -> ColumnValues<'b> {
         let column = |index: Option<usize>| index.map(|index| batch.column(index));
         let bytes = |index| column(index).map_or(Bytes::Null, Bytes::of);
-        Values {
+        ColumnValues {
             key: bytes(self.key),
             value: bytes(self.value),
             topic: self.topic.map(|index| Bytes::of(batch.column(index))),
@@ -126,7 +126,7 @@ fn unknown(name: &str) -> String {
 /// True if pandas wrote this column for an index without a name that only numbers rows, as that of a filtered frame.
 ///
 /// # Errors
-/// It is one of several levels, or has other labels than whole numbers: these would be lost.
+/// The index is one of several levels, or has other labels than whole numbers: these would be lost.
 pub fn is_row_number(schema: &Schema, field: &Field) -> Result<bool, ClientError> {
     let is_level = |name: &str| name.strip_prefix("__index_level_").is_some_and(|rest| rest.ends_with("__"));
     if !is_level(field.name()) {
@@ -183,7 +183,7 @@ fn is_time(given: &DataType) -> bool {
 }
 
 /// The columns of one record batch, downcast once.
-pub(crate) struct Values<'b> {
+pub(crate) struct ColumnValues<'b> {
     pub(crate) key: Bytes<'b>,
     pub(crate) value: Bytes<'b>,
     /// `None` if all rows go to one topic.
@@ -194,7 +194,7 @@ pub(crate) struct Values<'b> {
     pub(crate) timestamp: Option<Times<'b>>,
 }
 
-impl<'b> Values<'b> {
+impl<'b> ColumnValues<'b> {
     /// Puts a row's headers into `into`, which has those of the row before.
     #[inline(always)]
     pub(crate) fn headers(&self, row: usize, into: &mut Vec<Header<'b>>) {

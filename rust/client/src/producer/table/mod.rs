@@ -4,7 +4,7 @@ mod columns;
 mod progress;
 mod report;
 
-pub(super) use columns::Values;
+pub(super) use columns::ColumnValues;
 pub use columns::{Columns, is_row_number};
 pub(super) use progress::{Chunk, Stopped};
 pub(super) use report::{BatchRows, Rows};

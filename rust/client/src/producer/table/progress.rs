@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::admission::SendPermit;
 use super::super::record::Refused;
-use super::columns::Values;
+use super::columns::ColumnValues;
 use super::report::Report;
 use crate::error::ClientError;
 
@@ -34,7 +34,7 @@ pub(in crate::producer) struct Chunk {
 impl Chunk {
     /// The chunk of `rows` rows from `first_row` on. Rows that are not valid records fail, and are not in it.
     pub(in crate::producer) fn plan(
-        values: &Values<'_>,
+        values: &ColumnValues<'_>,
         default: Option<&Arc<str>>,
         report: &Report,
         first_row: usize,

@@ -59,7 +59,7 @@ impl Report {
         Arc::default()
     }
 
-    /// There are no more rows.
+    /// Ends the report: no more rows come.
     pub fn seal(&self) {
         self.progress().permit = None;
         self.change(|state| state.sealed = true);

@@ -2,7 +2,7 @@
 
 use monedula_gssapi::Cause;
 
-/// For a broker that does not keep to RFC 4752.
+/// Advice about a broker that does not keep to RFC 4752.
 pub(super) const OF_A_STRANGE_BROKER: &str =
     "The broker does not speak GSSAPI as Kafka does; check what is listening there";
 

@@ -58,7 +58,7 @@ const CHOICE: [u8; 4] = [NO_LAYER, 0, 0, 0];
 enum ExchangeState {
     /// The context does not stand yet.
     Initiating,
-    /// It stands; the broker's offer comes next.
+    /// The context stands; the broker's offer comes next.
     Offered,
     /// The choice was sent.
     Chosen,
@@ -74,7 +74,7 @@ impl<C: SecurityContext> Exchange<C> {
     /// Begins; returns the first message with it.
     pub(super) fn start(mut context: C) -> Result<(Self, Vec<u8>), ExchangeError> {
         let Initiated { token, is_complete } = context.initiate(&[])?;
-        // It cannot be: the broker has not proved who it is.
+        // A context cannot be complete yet: the broker has not proved who it is.
         if is_complete {
             return Err(ExchangeError::Broker("the library takes the broker's word for who it is"));
         }

@@ -6,7 +6,7 @@ use monedula_gssapi::Identity;
 
 use super::Kerberos;
 use super::tickets::Renewal;
-use crate::config_values::{ConfigError, Values};
+use crate::config_values::{ConfigError, ConfigValues};
 use crate::sasl::jaas::Jaas;
 use crate::sasl::settings::{error, fraction};
 
@@ -33,7 +33,7 @@ const OPTIONS: [&str; 15] = [
 ];
 
 pub(in crate::sasl) fn kerberos(
-    values: &Values,
+    values: &ConfigValues,
     jaas: Option<&Jaas>,
     warnings: &mut Vec<String>,
 ) -> Result<Kerberos, ConfigError> {
@@ -71,7 +71,7 @@ pub(in crate::sasl) fn kerberos(
     Ok(Kerberos::new(service, identity, renewal))
 }
 
-fn of_settings(values: &Values) -> Identity {
+fn of_settings(values: &ConfigValues) -> Identity {
     Identity {
         principal: values.given("sasl.kerberos.principal"),
         keytab: values.given("sasl.kerberos.keytab").map(|path| PathBuf::from(without_type(&path))),
@@ -85,7 +85,7 @@ fn without_type(keytab: &str) -> &str {
 }
 
 fn of_jaas(
-    values: &Values,
+    values: &ConfigValues,
     jaas: &Jaas,
     warnings: &mut Vec<String>,
 ) -> Result<(Identity, Option<String>), ConfigError> {

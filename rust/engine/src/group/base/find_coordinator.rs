@@ -17,7 +17,7 @@ pub(crate) struct FindCoordinator {
 
 /// The result of the answer to a FindCoordinator for the member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum FoundCoordinator {
     /// Nothing: the call is retried, or it was not the one in flight.
     Nothing,
     /// This broker coordinates the group.
@@ -50,23 +50,25 @@ impl FindCoordinator {
         is_fatal: impl Fn(ErrorCode) -> bool,
         out: &mut Outbox,
         now: Now,
-    ) -> Found {
+    ) -> FoundCoordinator {
         if self.in_flight.take_if(|known| *known == id).is_none() {
-            return Found::Nothing;
+            return FoundCoordinator::Nothing;
         }
         match *outcome {
             Ok(GroupResponse::FindCoordinator { code: ErrorCode::None, node_id, .. }) => {
                 self.node_id = Some(node_id);
                 out.timers.clear(Timer::FindCoordinator);
                 out.event(GroupEvent::CoordinatorFound { node_id });
-                return Found::Coordinator(node_id);
+                return FoundCoordinator::Coordinator(node_id);
             }
-            Ok(GroupResponse::FindCoordinator { code, .. }) if is_fatal(code) => return Found::Refused(code),
+            Ok(GroupResponse::FindCoordinator { code, .. }) if is_fatal(code) => {
+                return FoundCoordinator::Refused(code);
+            }
             Ok(GroupResponse::FindCoordinator { code, .. }) => out.retried(CallKind::FindCoordinator.name(), code),
             _ => {}
         }
         out.back_off_after(self.attempts.saturating_sub(1), Timer::FindCoordinator, now);
-        Found::Nothing
+        FoundCoordinator::Nothing
     }
 
     /// Forgets the coordinator, because the broker `asked` is gone or is not the coordinator; `None` stands for the

@@ -9,7 +9,7 @@ use super::config::MemberConfig;
 use super::find_coordinator::FindCoordinator;
 use super::revocation::{Revocation, RevocationStep};
 use crate::group::error::GroupError;
-use crate::group::liveness::{Heartbeats, Lease, PollInterval};
+use crate::group::liveness::{Heartbeats, Lease, UserPolls};
 use crate::group::messages::{
     Call, CallId, CallKind, GroupEvent, GroupOutcome, GroupResponse, Output, Reaction, Target, Ticket, topic_ids,
 };
@@ -51,7 +51,7 @@ pub(crate) struct MemberBase {
     pub(crate) lease: Lease,
     pub(crate) commits: Commits,
     pub(crate) offset_fetch: OffsetFetch,
-    pub(crate) poll_interval: PollInterval,
+    pub(crate) user_polls: UserPolls,
     pub(crate) leave: Leave,
     pub(crate) fatal: Option<GroupError>,
 }
@@ -68,7 +68,7 @@ impl MemberBase {
             lease: Lease::default(),
             commits: Commits::default(),
             offset_fetch: OffsetFetch::default(),
-            poll_interval: PollInterval::default(),
+            user_polls: UserPolls::default(),
             leave: Leave::default(),
             fatal: None,
             config,
@@ -166,7 +166,7 @@ impl MemberBase {
     /// Watches the user's polls, unless the member leaves: leaving has its own deadline.
     pub(crate) fn watch_polls(&mut self, are_needed: bool) {
         let watched = are_needed && self.leave.exit.is_none();
-        self.out.timers.put(Timer::Poll, watched.then(|| self.poll_interval.due(self.config.max_poll_interval)));
+        self.out.timers.put(Timer::Poll, watched.then(|| self.user_polls.due(self.config.max_poll_interval)));
     }
 
     /// Begins to end the membership.

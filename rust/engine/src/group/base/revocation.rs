@@ -21,7 +21,7 @@ pub(crate) enum RevocationStep {
 /// The step that follows when finished offsets have arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Finished {
-    /// These offsets are not needed, and are collected again.
+    /// The offsets are not needed, and are collected again.
     NotNeeded(Offsets),
     /// Nothing is committed: the Revoked callback runs.
     CallBack,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::member::Member;
+use super::member::ClassicMember;
 use crate::assign::Loss;
 use crate::group::base::Reserved;
 use crate::group::messages::GroupEvent;
@@ -20,7 +20,7 @@ pub(super) struct AssignorDeferrals {
     pub(super) ends_waits: bool,
 }
 
-impl Member {
+impl ClassicMember {
     /// The user requests a rebalance. One that is due at once does not cancel one that is due later.
     pub(super) fn rejoin_at(&mut self, at: Now, reason: String, now: Now) {
         if at <= now {

@@ -1,14 +1,14 @@
 //! FindCoordinator of a classic member, and the loss of its coordinator.
 
 use super::error_codes::reaction;
-use super::member::Member;
+use super::member::ClassicMember;
 use crate::Now;
-use crate::group::base::Found;
+use crate::group::base::FoundCoordinator;
 use crate::group::messages::{CallId, CallKind, GroupOutcome, Reaction};
 use crate::group::outbox::Timer;
 use crate::group::state::ClassicState;
 
-impl Member {
+impl ClassicMember {
     /// Sends FindCoordinator if the coordinator is needed and not known.
     pub(super) fn advance_find_coordinator(&mut self, now: Now) {
         let is_needed = match self.state {
@@ -24,8 +24,8 @@ impl Member {
     pub(super) fn found(&mut self, id: CallId, outcome: &GroupOutcome, now: Now) {
         let is_fatal = |code| reaction(CallKind::FindCoordinator, code) == Reaction::Fail;
         match self.base.coordinator.answered(id, outcome, is_fatal, &mut self.base.out, now) {
-            Found::Nothing => {}
-            Found::Coordinator(node_id) => {
+            FoundCoordinator::Nothing => {}
+            FoundCoordinator::Coordinator(node_id) => {
                 // A JoinGroup or SyncGroup that still waits at another broker will not get a useful answer.
                 let elsewhere = |id: Option<CallId>| {
                     id.and_then(|id| self.base.out.in_flight(id)).is_some_and(|call| call.node_id != Some(node_id))
@@ -34,7 +34,7 @@ impl Member {
                     self.cancel_join();
                 }
             }
-            Found::Refused(code) => self.fail(self.group_error(CallKind::FindCoordinator.name(), code), now),
+            FoundCoordinator::Refused(code) => self.fail(self.group_error(CallKind::FindCoordinator.name(), code), now),
         }
     }
 

@@ -3,13 +3,13 @@
 use monedula_protocol::error_code::ErrorCode;
 
 use super::error_codes::reaction;
-use super::member::Member;
+use super::member::ClassicMember;
 use crate::Now;
 use crate::group::messages::{Call, CallId, CallKind, GroupEvent, GroupOutcome, GroupResponse, Reaction};
 use crate::group::outbox::{InFlight, Timer};
 use crate::group::state::ClassicState;
 
-impl Member {
+impl ClassicMember {
     /// Sends a heartbeat if one is due.
     pub(super) fn advance_heartbeat(&mut self, now: Now) {
         if !self.in_group() || self.base.heartbeats.in_flight.is_some() || self.base.coordinator.node_id().is_none() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::error_codes::reaction;
-use super::member::Member;
+use super::member::ClassicMember;
 use super::revocation::AfterRevocation;
 use crate::assign::{AssignError, Assignor, Protocol, subscription_bytes};
 use crate::group::error::GroupError;
@@ -56,7 +56,7 @@ pub(super) struct Join {
     pub(super) outdated: bool,
 }
 
-impl Member {
+impl ClassicMember {
     /// Sends JoinGroup if the member has to join and all preparations are done.
     pub(super) fn advance_join(&mut self, now: Now) {
         let may = match self.state {

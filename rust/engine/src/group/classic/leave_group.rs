@@ -1,7 +1,7 @@
 //! Leaving the group: on unsubscribe, on close, or because the user does not poll.
 
 use super::error_codes::reaction;
-use super::member::Member;
+use super::member::ClassicMember;
 use super::revocation::AfterRevocation;
 use crate::Now;
 use crate::group::base::{Committing, Exit};
@@ -10,7 +10,7 @@ use crate::group::outbox::{InFlight, Timer};
 use crate::group::state::ClassicState;
 use monedula_protocol::error_code::ErrorCode;
 
-impl Member {
+impl ClassicMember {
     /// Begins to end the membership.
     pub(super) fn leave_for(&mut self, exit: Exit, deadline: Now) {
         self.topics.subscribed = false;

@@ -1,6 +1,6 @@
 //! The state machine of a classic member: its fields, and what each input causes. Its parts are in the other files of
-//! this folder, one for each task. [`Member::advance`] lets each part take a step after every input, so none depends on
-//! a particular input.
+//! this folder, one for each task. [`ClassicMember::advance`] lets each part take a step after every input, so none
+//! depends on a particular input.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::group::state::{ClassicState, MemberState};
 use monedula_protocol::error_code::ErrorCode;
 
 /// A classic member of a group; see the [module](super).
-pub struct Member {
+pub struct ClassicMember {
     pub(in crate::group) base: MemberBase,
     pub(super) assignors: Vec<Arc<dyn Assignor>>,
     pub(super) heartbeat_interval: Duration,
@@ -51,7 +51,7 @@ pub struct Member {
     pub(super) then: AfterRevocation,
 }
 
-impl Member {
+impl ClassicMember {
     /// A member without a subscription. `seed` determines its jitter.
     pub fn new(config: ClassicConfig, seed: u64) -> Self {
         Self {
@@ -136,7 +136,7 @@ impl Member {
         self.advance_find_coordinator(now);
         self.advance_join(now);
         self.advance_heartbeat(now);
-        // Before the commits, which depend on the lease.
+        // The lease comes before the commits, which depend on it.
         self.advance_lease(now);
         self.advance_commits(now);
         self.advance_offset_fetch(now);

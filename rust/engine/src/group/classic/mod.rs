@@ -1,6 +1,6 @@
-//! Membership of a consumer group under the classic protocol. [`Member`] takes every decision of the protocol; the
-//! driver of a [`group::Member`](crate::group::Member) sends its requests, hands out records or holds them back, and
-//! runs the user's callbacks. [`crate::ledger`] knows what the user has finished.
+//! Membership of a consumer group under the classic protocol. [`ClassicMember`] takes every decision of the protocol;
+//! the driver of a [`group::Member`](crate::group::Member) sends its requests, hands out records or holds them back,
+//! and runs the user's callbacks. [`crate::ledger`] knows what the user has finished.
 
 mod assignor_deferrals;
 mod config;
@@ -19,6 +19,6 @@ mod topics;
 
 pub use config::{ClassicConfig, QUICK_HEARTBEATS, TimingProblem};
 pub use error_codes::{known_errors, reaction};
-pub use member::Member;
+pub use member::ClassicMember;
 
 pub use crate::group::state::ClassicState;

@@ -4,7 +4,7 @@
 use monedula_protocol::error_code::ErrorCode;
 
 use super::error_codes::reaction;
-use super::member::Member;
+use super::member::ClassicMember;
 use crate::Now;
 use crate::group::base::Committing;
 use crate::group::error::CommitError;
@@ -13,7 +13,7 @@ use crate::group::offsets::UNKNOWN_TOPIC_ATTEMPTS;
 use crate::group::outbox::InFlight;
 use crate::group::state::{ClassicState, GroupProtocol};
 
-impl Member {
+impl ClassicMember {
     /// Sends the next commit if it may be sent now.
     pub(super) fn advance_commits(&mut self, now: Now) {
         self.refuse_commits_of_others(now);

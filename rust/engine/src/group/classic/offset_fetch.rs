@@ -3,14 +3,14 @@
 use monedula_protocol::error_code::ErrorCode;
 
 use super::error_codes::reaction;
-use super::member::Member;
+use super::member::ClassicMember;
 use crate::group::messages::{CallId, CallKind, GroupOutcome, Output};
 use crate::group::offsets::OffsetsFetched;
 use crate::group::outbox::InFlight;
 use crate::group::state::ClassicState;
 use crate::{Now, TopicPartition};
 
-impl Member {
+impl ClassicMember {
     /// Asks for the committed offsets of assigned partitions.
     pub(super) fn advance_offset_fetch(&mut self, now: Now) {
         self.advance_refresh_metadata(now);

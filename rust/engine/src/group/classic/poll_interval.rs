@@ -1,16 +1,16 @@
 //! `max.poll.interval.ms` of a classic member (contract 6): a member whose user does not poll leaves the group, and
 //! joins again at the next poll.
 
-use super::member::Member;
+use super::member::ClassicMember;
 use crate::Now;
 use crate::group::error::GroupError;
 use crate::group::messages::Output;
 use crate::group::state::ClassicState;
 
-impl Member {
+impl ClassicMember {
     pub(in crate::group) fn polled(&mut self, at: Now) {
-        self.base.poll_interval.polled(at);
-        if self.state == ClassicState::Stale && self.base.poll_interval.is_polled_again() {
+        self.base.user_polls.polled(at);
+        if self.state == ClassicState::Stale && self.base.user_polls.is_polled_again() {
             self.set_state(ClassicState::Unjoined);
             self.want_rejoin("the user polls again".into());
         }
@@ -41,7 +41,7 @@ impl Member {
         self.send_leave(&reason, now);
         self.forget_member();
         (self.join.reason, self.join.rebalance) = (None, None);
-        self.base.poll_interval.expire(now);
+        self.base.user_polls.expire(now);
         self.set_state(ClassicState::Stale);
     }
 }

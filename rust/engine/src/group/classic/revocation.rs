@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::member::Member;
+use super::member::ClassicMember;
 use crate::TopicPartition;
 use crate::group::base::{Committing, MemberBase, Revocation, RevocationStep};
 use crate::group::messages::{Output, Scope};
@@ -19,7 +19,7 @@ pub(super) enum AfterRevocation {
     Leave,
 }
 
-impl Member {
+impl ClassicMember {
     /// The partitions being revoked, if a join follows.
     pub(super) fn revoked_before_join(&self) -> Option<&BTreeSet<TopicPartition>> {
         let partitions =
@@ -49,7 +49,7 @@ impl Member {
     }
 }
 
-impl Committing for Member {
+impl Committing for ClassicMember {
     fn base(&mut self) -> &mut MemberBase {
         &mut self.base
     }

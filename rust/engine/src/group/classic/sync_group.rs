@@ -8,7 +8,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::error_codes::reaction;
 use super::join_group::{PROTOCOL_TYPE, Subscriptions};
-use super::member::Member;
+use super::member::ClassicMember;
 use super::revocation::AfterRevocation;
 use crate::assign::{AssignError, LastAssignment, Protocol, read_assignment, with_user_data};
 use crate::group::error::GroupError;
@@ -24,7 +24,7 @@ use crate::{Now, TopicPartition};
 /// member learns of the next one by its heartbeat, and the slowest delays the others' JoinGroup.
 const NEXT_STEP_WITHIN: Duration = Duration::from_secs(60);
 
-impl Member {
+impl ClassicMember {
     /// Sends SyncGroup. The leader first has the assignment computed.
     pub(super) fn ask_for_assignment(&mut self, skip_assignment: bool, members: Subscriptions, now: Now) {
         self.join.returns_alone = self.leader && skip_assignment && members.len() == 1;
@@ -301,7 +301,7 @@ impl Member {
             // The leader may have treated the owned partitions as outdated, and they may have other owners already: a
             // commit would overwrite those members' offsets.
             false if outcome_was_unknown => self.lose_after_unknown_join(revoked),
-            // These are being revoked already; others are revoked before the next join.
+            // The partitions are being revoked already; others are revoked before the next join.
             false if self.base.revocation.is_some() => {}
             false => self.revoke(revoked, AfterRevocation::Join),
         }

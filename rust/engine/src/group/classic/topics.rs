@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use monedula_protocol::types::Uuid;
 
-use super::member::Member;
+use super::member::ClassicMember;
 use crate::group::base::Committing;
 use crate::group::messages::{Output, TopicIds, TopicInfo};
 use crate::group::offsets::FirstSeen;
@@ -60,7 +60,7 @@ impl SubscribedTopics {
     }
 }
 
-impl Member {
+impl ClassicMember {
     pub(super) fn learn_topics(&mut self, topics: BTreeMap<Arc<str>, TopicInfo>) {
         for topic in &self.topics.names {
             // A topic that does not exist yet is new as a whole once it does; one that exists when it is subscribed to

@@ -7,7 +7,7 @@ use std::time::Duration;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::error_codes::{api, reaction};
-use super::member::Member;
+use super::member::ConsumerMember;
 use crate::Now;
 use crate::group::error::GroupError;
 use crate::group::messages::{
@@ -49,7 +49,7 @@ impl Subscribed {
     }
 }
 
-impl Member {
+impl ConsumerMember {
     /// Sends a heartbeat if one is due, or if there is a change to send. Only one is in flight at a time, so each
     /// answer refers to the state of the member when that heartbeat was sent.
     pub(super) fn advance_heartbeat(&mut self, now: Now) {
@@ -258,7 +258,7 @@ impl Member {
                 self.reconciliation.since.get_or_insert(now);
                 self.base.out.event(GroupEvent::RebalanceStarted { reason: "the coordinator has a new target".into() });
             }
-            // There is no target to reach, and nothing to acknowledge.
+            // A member without a target has nothing to reach, and nothing to acknowledge.
             _ if self.state == ConsumerState::Joining => self.set_state(ConsumerState::Stable),
             _ => {}
         }

@@ -3,7 +3,7 @@
 use monedula_protocol::error_code::ErrorCode;
 
 use super::consumer_group_heartbeat::LastSentSubscription;
-use super::member::{AwaitsEpoch, Member};
+use super::member::{AwaitsEpoch, ConsumerMember};
 use super::reconciliation::Reconciliation;
 use crate::Now;
 use crate::group::error::GroupError;
@@ -11,7 +11,7 @@ use crate::group::messages::{GroupEvent, Output};
 use crate::group::outbox::Timer;
 use crate::group::state::ConsumerState;
 
-impl Member {
+impl ConsumerMember {
     /// The coordinator does not know this member, or not with this epoch: its partitions may have other owners already.
     pub(super) fn fence(&mut self, code: ErrorCode, now: Now) {
         let reason = format!("a heartbeat was answered {}", code.name());
@@ -102,7 +102,7 @@ impl Member {
     pub(super) fn advance_out_of_group(&mut self) {
         let back = match self.state {
             ConsumerState::Fenced => true,
-            ConsumerState::Stale => self.base.poll_interval.is_polled_again(),
+            ConsumerState::Stale => self.base.user_polls.is_polled_again(),
             _ => false,
         };
         if back && self.lost_callback.is_none() {

@@ -3,15 +3,15 @@
 use monedula_protocol::error_code::ErrorCode;
 
 use super::error_codes::reaction;
-use super::member::Member;
+use super::member::ConsumerMember;
 use crate::Now;
-use crate::group::base::Found;
+use crate::group::base::FoundCoordinator;
 use crate::group::error::GroupError;
 use crate::group::messages::{CallId, CallKind, GroupOutcome, Reaction};
 use crate::group::outbox::Timer;
 use crate::group::state::ConsumerState;
 
-impl Member {
+impl ConsumerMember {
     /// Sends FindCoordinator if the coordinator is needed and not known.
     pub(super) fn advance_find_coordinator(&mut self, now: Now) {
         let is_needed = match self.state {
@@ -27,8 +27,8 @@ impl Member {
     pub(super) fn found(&mut self, id: CallId, outcome: &GroupOutcome, now: Now) {
         let is_fatal = |code| reaction(CallKind::FindCoordinator, code) == Reaction::Fail;
         match self.base.coordinator.answered(id, outcome, is_fatal, &mut self.base.out, now) {
-            Found::Nothing | Found::Coordinator(_) => {}
-            Found::Refused(code) => self.fail(self.group_error(CallKind::FindCoordinator.name(), code), now),
+            FoundCoordinator::Nothing | FoundCoordinator::Coordinator(_) => {}
+            FoundCoordinator::Refused(code) => self.fail(self.group_error(CallKind::FindCoordinator.name(), code), now),
         }
     }
 

@@ -1,10 +1,10 @@
 //! The lease of a member under KIP-848: how long its partitions certainly belong to it (contract 7).
 
-use super::member::Member;
+use super::member::ConsumerMember;
 use crate::Now;
 use crate::group::outbox::Timer;
 
-impl Member {
+impl ConsumerMember {
     /// An answer proves that the member was in the group when the coordinator processed the request, so not before
     /// `sent`. Even a late answer shows that the coordinator is alive.
     pub(super) fn confirm(&mut self, sent: Now, now: Now) {

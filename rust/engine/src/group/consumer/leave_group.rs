@@ -4,14 +4,14 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::config::member_id_after;
 use super::error_codes::{api, reaction};
-use super::member::Member;
+use super::member::ConsumerMember;
 use crate::Now;
 use crate::group::base::{Committing, Exit};
 use crate::group::messages::{CallId, CallKind, GroupEvent, GroupOutcome, GroupResponse, Reaction};
 use crate::group::outbox::{InFlight, Timer};
 use crate::group::state::ConsumerState;
 
-impl Member {
+impl ConsumerMember {
     /// Begins to end the membership.
     pub(super) fn leave_for(&mut self, exit: Exit, deadline: Now) {
         self.subscription = None;

@@ -1,6 +1,6 @@
 //! The state machine of a member under KIP-848: its fields, and what each input causes. Its parts are in the other
-//! files of this folder, one for each task. [`Member::advance`] lets each part take a step after every input, so none
-//! depends on a particular input.
+//! files of this folder, one for each task. [`ConsumerMember::advance`] lets each part take a step after every input,
+//! so none depends on a particular input.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::group::state::{ConsumerState, MemberState};
 use monedula_protocol::error_code::ErrorCode;
 
 /// A member of a group under KIP-848; see the [module](super).
-pub struct Member {
+pub struct ConsumerMember {
     pub(in crate::group) base: MemberBase,
     pub(super) assignor: Option<String>,
     pub(super) falls_back: bool,
@@ -71,7 +71,7 @@ pub(super) struct AwaitsEpoch {
     pub(super) offset_fetch: bool,
 }
 
-impl Member {
+impl ConsumerMember {
     /// A member without a subscription. Its id comes from [`super::member_id`]. `seed` determines its jitter.
     pub fn new(config: ConsumerProtocolConfig, member_id: String, seed: u64) -> Self {
         Self {
@@ -159,7 +159,7 @@ impl Member {
         self.advance_heartbeat(now);
         // The heartbeat may have been the acknowledgement, and a newer target may wait.
         self.advance_reconciling(now);
-        // Before the commits, which depend on the lease.
+        // The lease comes before the commits, which depend on it.
         self.advance_lease(now);
         self.advance_commits(now);
         self.advance_offset_fetch(now);

@@ -18,6 +18,6 @@ mod topics;
 
 pub use config::{ConsumerProtocolConfig, member_id};
 pub use error_codes::{api, known_errors, reaction};
-pub use member::Member;
+pub use member::ConsumerMember;
 
 pub use crate::group::state::ConsumerState;

@@ -4,7 +4,7 @@
 use monedula_protocol::error_code::ErrorCode;
 
 use super::error_codes::{api, reaction};
-use super::member::Member;
+use super::member::ConsumerMember;
 use crate::Now;
 use crate::group::base::Committing;
 use crate::group::error::CommitError;
@@ -12,7 +12,7 @@ use crate::group::messages::{CallId, CallKind, GroupOutcome, GroupResponse, Reac
 use crate::group::outbox::{InFlight, Timer};
 use crate::group::state::GroupProtocol;
 
-impl Member {
+impl ConsumerMember {
     /// Sends the next commit if it may be sent now.
     pub(super) fn advance_commits(&mut self, now: Now) {
         self.refuse_commits_of_others(now);

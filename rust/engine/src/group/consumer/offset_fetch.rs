@@ -1,13 +1,13 @@
 //! OffsetFetch of a member under KIP-848. The request carries the member epoch.
 
 use super::error_codes::{api, reaction};
-use super::member::Member;
+use super::member::ConsumerMember;
 use crate::Now;
 use crate::group::messages::{CallId, CallKind, GroupOutcome, Reaction};
 use crate::group::offsets::OffsetsFetched;
 use crate::group::outbox::{InFlight, Timer};
 
-impl Member {
+impl ConsumerMember {
     /// Asks for the committed offsets of assigned partitions.
     pub(super) fn advance_offset_fetch(&mut self, now: Now) {
         if self.awaits_epoch.offset_fetch || !self.in_group() {

@@ -1,16 +1,16 @@
 //! `max.poll.interval.ms` of a member under KIP-848 (contract 6): a member whose user does not poll leaves the group,
 //! and joins again at the next poll.
 
-use super::member::Member;
+use super::member::ConsumerMember;
 use crate::Now;
 use crate::group::error::GroupError;
 use crate::group::messages::Output;
 use crate::group::outbox::Timer;
 use crate::group::state::ConsumerState;
 
-impl Member {
+impl ConsumerMember {
     pub(in crate::group) fn polled(&mut self, at: Now) {
-        self.base.poll_interval.polled(at);
+        self.base.user_polls.polled(at);
         self.keep_poll_timer();
     }
 
@@ -33,7 +33,7 @@ impl Member {
             let error = GroupError::MaxPollExceeded { group, after };
             self.base.out.push(Output::Raise { error, fatal: false });
         }
-        self.base.poll_interval.expire(now);
+        self.base.user_polls.expire(now);
         self.set_state(ConsumerState::PrepareLeaving);
         self.lose(None, "the user did not poll for max.poll.interval.ms");
         self.set_state(ConsumerState::Leaving);

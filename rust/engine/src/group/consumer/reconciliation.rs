@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_protocol::types::Uuid;
 
-use super::member::Member;
+use super::member::ConsumerMember;
 use crate::group::messages::{CallbackKind, GroupEvent, Output, Partitions, Ticket};
 use crate::group::state::ConsumerState;
 use crate::{Now, TopicPartition};
@@ -29,7 +29,7 @@ pub(super) struct Reconciliation {
     pub(super) revoked: usize,
 }
 
-impl Member {
+impl ConsumerMember {
     /// Takes the next step towards the target, if no earlier one is in progress.
     pub(super) fn advance_reconciling(&mut self, now: Now) {
         if self.state != ConsumerState::Reconciling

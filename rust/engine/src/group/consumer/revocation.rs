@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::member::Member;
+use super::member::ConsumerMember;
 use crate::group::base::{Committing, MemberBase, Revocation, RevocationStep};
 use crate::group::messages::Output;
 
-impl Member {
+impl ConsumerMember {
     /// Ends the revocation once the user's own commits, including those of the callback, have ended. They use another
     /// connection than the heartbeat, which might overtake them (req S150). A commit that timed out but is still in
     /// flight has to end too: its epoch may still be valid when it arrives, and it would overwrite what the next owner
@@ -21,7 +21,7 @@ impl Member {
     }
 }
 
-impl Committing for Member {
+impl Committing for ConsumerMember {
     fn base(&mut self) -> &mut MemberBase {
         &mut self.base
     }

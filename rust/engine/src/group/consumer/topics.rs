@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use monedula_protocol::types::Uuid;
 
-use super::member::Member;
+use super::member::ConsumerMember;
 use crate::group::messages::{Output, Partitions, Subscription, TopicInfo};
 use crate::group::offsets::FirstSeen;
 use crate::group::outbox::Timer;
@@ -24,7 +24,7 @@ pub(super) struct TopicNames {
     pub(super) listed: Option<BTreeMap<Arc<str>, usize>>,
 }
 
-impl Member {
+impl ConsumerMember {
     pub(super) fn learn_subscription(&mut self, subscription: &Subscription) {
         let before = match &self.subscription {
             Some(Subscription::Topics(topics) | Subscription::Matched(topics)) => Some(topics),
@@ -97,7 +97,7 @@ impl Member {
         self.base.out.push(Output::ResolveTopicIds { ids });
     }
 
-    /// These partitions by topic name, without those whose topic name is not known.
+    /// The given partitions by topic name, without those whose topic name is not known.
     pub(super) fn resolved(&self, partitions: &Partitions) -> BTreeMap<TopicPartition, Uuid> {
         let mut named: BTreeMap<TopicPartition, Uuid> = BTreeMap::new();
         for &(id, partition) in partitions {

@@ -126,7 +126,7 @@ pub enum Call {
         member_id: String,
         /// Static id.
         instance_id: Option<String>,
-        /// Its generation.
+        /// The generation.
         generation: i32,
     },
     /// Leaves the group. Classic only.
@@ -152,7 +152,7 @@ pub enum Call {
         member_id: String,
         /// Static id.
         instance_id: Option<String>,
-        /// Its generation, or its member epoch.
+        /// The generation, or its member epoch.
         generation_or_epoch: i32,
         /// The offsets.
         offsets: BTreeMap<TopicPartition, CommitOffset>,
@@ -212,11 +212,11 @@ pub enum GroupResponse {
     FindCoordinator {
         /// Error of the group.
         code: ErrorCode,
-        /// Its node id.
+        /// The node id.
         node_id: i32,
-        /// Its advertised host.
+        /// The advertised host.
         host: String,
-        /// Its advertised port.
+        /// The advertised port.
         port: i32,
     },
     /// The new generation.
@@ -235,7 +235,7 @@ pub enum GroupResponse {
         protocol: Option<String>,
         /// Set if the leader must not send an assignment (KIP-814).
         skip_assignment: bool,
-        /// For the leader: id, static id and metadata of each member.
+        /// The id, static id and metadata of each member, for the leader.
         members: Vec<(String, Option<String>, Vec<u8>)>,
     },
     /// The assignment.

@@ -24,7 +24,7 @@ pub enum GroupEvent {
     },
     /// The coordinator is known.
     CoordinatorFound {
-        /// Its node id.
+        /// The node id.
         node_id: i32,
     },
     /// The coordinator is not known any more.

@@ -1,5 +1,5 @@
-//! What goes into a member and what comes out of it: inputs, outputs, events, the requests with their answers, and what
-//! these carry.
+//! The messages that go into a member and come out of it: inputs, outputs, events, the requests with their answers, and
+//! what these carry.
 
 mod call;
 mod event;

@@ -126,7 +126,7 @@ pub enum Output {
     /// KIP-848 only: `group.protocol=auto`, and the broker does not support KIP-848. Continue with a classic member and
     /// the same subscription. This member owns nothing, waits for nothing, and has no further outputs.
     FallBack,
-    /// For the log, metrics and hooks.
+    /// An event for the log, metrics and hooks.
     Event(GroupEvent),
     /// The end of [`Input::Close`](super::Input::Close).
     Closed,

@@ -71,7 +71,7 @@ impl Reaction {
         }
     }
 
-    /// Of the errors of several partitions, the first with the greatest reaction.
+    /// The first of the errors of several partitions with the greatest reaction.
     pub(crate) fn worst(errors: impl IntoIterator<Item = (ErrorCode, Self)>) -> Option<(ErrorCode, Self)> {
         errors.into_iter().reduce(|worst, next| if worst.1 < next.1 { next } else { worst })
     }

@@ -24,7 +24,7 @@ pub enum Target {
     },
     /// The coordinator.
     Coordinator {
-        /// Its node id.
+        /// The node id.
         node_id: i32,
     },
 }
@@ -69,7 +69,7 @@ pub type PartitionCodes = BTreeMap<TopicPartition, ErrorCode>;
 /// A topic as metadata describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicInfo {
-    /// Its topic id; zero from brokers that do not send topic ids.
+    /// The topic id; zero from brokers that do not send topic ids.
     pub id: Uuid,
     /// The number of its partitions.
     pub partitions: usize,

@@ -26,7 +26,7 @@ pub(crate) struct OffsetFetch {
 /// The result of an answer for the member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OffsetsFetched {
-    /// There is nothing more to do.
+    /// Nothing more is to be done.
     Done,
     /// The coordinator did not answer, for this reason.
     Lost(String),
@@ -67,7 +67,7 @@ impl OffsetFetch {
         &self.waiting
     }
 
-    /// Of the waiting partitions, those to ask for now; `None` if there are none, while a call is in flight, and during
+    /// The waiting partitions to ask for now; `None` if there are none, while a call is in flight, and during
     /// a backoff. `may_ask`: whether the partition can be named in a request already.
     pub(crate) fn next(
         &self,

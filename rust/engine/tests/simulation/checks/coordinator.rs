@@ -6,7 +6,7 @@ use std::sync::Arc;
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 
-use super::{Checks, Pid, PositionEpoch, Rule, Stray};
+use super::{Checks, Pid, ReadingId, Rule, Stray};
 use crate::excuses::Excuse;
 use crate::messages::{Answered, Asked, Found};
 use crate::sometimes::Situation;
@@ -67,26 +67,32 @@ impl Checks {
         self.views.get(&pid).and_then(|view| view.owned.get(partition)).is_some_and(|owned| owned.gone)
     }
 
-    /// Whether the coordinator took this offset from that process, in that span.
-    pub(crate) fn was_committed(&self, pid: Pid, partition: &TopicPartition, offset: i64, span: PositionEpoch) -> bool {
-        self.accepted.contains(&(pid, partition.clone(), offset, span))
+    /// Whether the coordinator took this offset from that process, in that reading.
+    pub(crate) fn was_committed(
+        &self,
+        pid: Pid,
+        partition: &TopicPartition,
+        offset: i64,
+        reading_id: ReadingId,
+    ) -> bool {
+        self.accepted.contains(&(pid, partition.clone(), offset, reading_id))
     }
 
     /// `stray`: its sender has given it up, or the coordinator believes the partition to be another's.
     fn commit_accepted(&mut self, request: (Pid, CallId), partition: &TopicPartition, at: &CommitOffset, stray: bool) {
         let pid = request.0;
-        let (offset, span) = (at.offset, at.metadata.parse().unwrap_or_default());
+        let (offset, reading_id) = (at.offset, at.metadata.parse().unwrap_or_default());
         let uncovered = self.uncovered(partition);
         if offset > uncovered {
             let text = format!("{partition}: {offset} is committed, but {uncovered} was not finished");
             self.fail(Rule::CommittedUnfinished, text);
         }
         let before = self.committed.insert(partition.clone(), offset);
-        self.accepted.insert((pid, partition.clone(), offset, span));
+        self.accepted.insert((pid, partition.clone(), offset, reading_id));
         let sought = self.sought.get_mut(&(pid, partition.clone()));
-        let sought = sought.is_some_and(|spans| {
-            let first = spans.contains(&span);
-            spans.retain(|known| *known > span);
+        let sought = sought.is_some_and(|reading_ids| {
+            let first = reading_ids.contains(&reading_id);
+            reading_ids.retain(|known| *known > reading_id);
             first
         });
         let strays = match stray {

@@ -18,8 +18,9 @@ use monedula_engine::group::{CallId, MemberState};
 
 pub(crate) type Pid = u32;
 
-/// The time from one assignment of a partition, or seek in it, to the next. A commit carries it in its metadata.
-pub(crate) type PositionEpoch = u64;
+/// The id of a reading: of the time from one assignment of a partition, or seek in it, to the next. A commit carries it
+/// in its metadata.
+pub(crate) type ReadingId = u64;
 
 /// Which rule was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,10 +147,10 @@ pub(crate) struct Checks {
     pub(crate) met: Sometimes,
     pub(crate) logs: BTreeMap<TopicPartition, Log>,
     pub(crate) committed: BTreeMap<TopicPartition, i64>,
-    /// What was committed by whom, in which span.
-    accepted: BTreeSet<(Pid, TopicPartition, i64, PositionEpoch)>,
-    /// Spans that seeks began, until something is committed of them, or of a later one.
-    sought: BTreeMap<(Pid, TopicPartition), BTreeSet<PositionEpoch>>,
+    /// What was committed by whom, in which reading.
+    accepted: BTreeSet<(Pid, TopicPartition, i64, ReadingId)>,
+    /// Readings that seeks began, until something is committed of them, or of a later one.
+    sought: BTreeMap<(Pid, TopicPartition), BTreeSet<ReadingId>>,
     /// What stray commits replaced since the last one of an owner, that first.
     strays: BTreeMap<TopicPartition, Vec<Stray>>,
     pub(crate) excuses: Excuses,

@@ -2,16 +2,16 @@
 
 use monedula_engine::TopicPartition;
 
-use super::{Checks, Owned, Pid, PositionEpoch, Rule, Stray};
+use super::{Checks, Owned, Pid, ReadingId, Rule, Stray};
 use crate::excuses::Excuse;
 use crate::machine::is_rebalancing;
 use crate::sometimes::Situation;
 
 impl Checks {
-    /// A user's seek to `to` begins a span; what is before that is jumped over.
-    pub(crate) fn sought(&mut self, pid: Pid, partition: &TopicPartition, from: i64, to: i64, span: PositionEpoch) {
+    /// A user's seek to `to` begins a reading; what is before that is jumped over.
+    pub(crate) fn sought(&mut self, pid: Pid, partition: &TopicPartition, from: i64, to: i64, reading_id: ReadingId) {
         self.cover(partition, from, to);
-        self.sought.entry((pid, partition.clone())).or_default().insert(span);
+        self.sought.entry((pid, partition.clone())).or_default().insert(reading_id);
         self.excused.insert((Excuse::BackAfterSeek, None, Some(partition.clone())));
         if let Some(owned) = self.view(pid).owned.get_mut(partition) {
             owned.next = Some(to);

@@ -6,7 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 
-use super::node::{Member, Node, Values};
+use super::node::{Node, ObjectMember, Values};
 use super::scalar;
 use super::shown::Time;
 use crate::avro::{BadSchema, bad};
@@ -109,7 +109,7 @@ impl<'o> Binder<'o> {
             scalar::text(name.as_bytes(), &mut label);
             label.push(b':');
             let node = self.node(field.data_type(), column, Meaning::of(given), &below(path, name))?;
-            Ok(Member { name: name.as_str().into(), label, node })
+            Ok(ObjectMember { name: name.as_str().into(), label, node })
         });
         Ok(Values::Object(members.collect::<Bound<_>>()?, self.options.ignore_null_fields))
     }

@@ -15,7 +15,7 @@ pub(super) struct Node<'a> {
 }
 
 #[derive(Debug)]
-pub(super) struct Member<'a> {
+pub(super) struct ObjectMember<'a> {
     pub(super) name: Box<str>,
     /// Name as JSON, with the colon.
     pub(super) label: Vec<u8>,
@@ -51,7 +51,7 @@ pub(super) enum Values<'a> {
     /// Dates, times and durations for a screen.
     Shown(Time<'a>),
     /// Object, and true if null fields are omitted.
-    Object(Vec<Member<'a>>, bool),
+    Object(Vec<ObjectMember<'a>>, bool),
     List(Bounds<'a>, Box<Node<'a>>),
     Map(Entries<'a>, Box<Node<'a>>),
     /// Dictionary or run-end encoded: the index of each row's value, and the values.

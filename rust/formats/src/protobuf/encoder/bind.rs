@@ -6,7 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::DataType;
 
-use super::node::{Form, Map, Member, Message, Node, Root, Values, tag};
+use super::node::{Form, Map, Message, MessageField, Node, Root, Values, tag};
 use crate::avro::{BadSchema, bad};
 use crate::error::below;
 use crate::protobuf::plan::{wire_type, wrapped};
@@ -65,7 +65,13 @@ impl Binder<'_> {
             let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
             let (form, wire) = self.form(field, column, Meaning::of(given), &path, depth)?;
             oneofs.push(field.oneof);
-            members.push(Member { name: field.name.clone(), tag: tag(field.number, wire), nulls, is_required, form });
+            members.push(MessageField {
+                name: field.name.clone(),
+                tag: tag(field.number, wire),
+                nulls,
+                is_required,
+                form,
+            });
         }
         Ok(Message { oneofs: shared(&oneofs), members })
     }

@@ -21,13 +21,13 @@ pub(super) enum Root<'a> {
 #[derive(Debug)]
 pub(super) struct Message<'a> {
     /// Fields, ascending by number.
-    pub(super) members: Vec<Member<'a>>,
+    pub(super) members: Vec<MessageField<'a>>,
     /// Members of each oneof, at most one of which has a value in a row.
     pub(super) oneofs: Vec<Vec<usize>>,
 }
 
 #[derive(Debug)]
-pub(super) struct Member<'a> {
+pub(super) struct MessageField<'a> {
     pub(super) name: Box<str>,
     pub(super) tag: Vec<u8>,
     pub(super) nulls: Option<NullBuffer>,
@@ -132,7 +132,7 @@ impl Message<'_> {
     }
 }
 
-impl Member<'_> {
+impl MessageField<'_> {
     fn is_null(&self, row: usize) -> bool {
         matches!(self.form, Form::Nothing) || is_null(self.nulls.as_ref(), row)
     }

@@ -49,8 +49,8 @@ impl World {
                 _ if process.inbox.is_some() => Action::Receive(index),
                 Waits::ForJoin | Waits::ForSync => continue,
                 Waits::No if process.is_stable() => Action::Heartbeat(index),
-                Waits::No if process.can_sync() => Action::Sync(index, 0, Way::Arrives),
-                Waits::No => Action::Join(index, Way::Arrives),
+                Waits::No if process.can_sync() => Action::Sync(index, 0, Delivery::Arrives),
+                Waits::No => Action::Join(index, Delivery::Arrives),
             };
             self.step(&action)?;
             moved |= !self.processes[index].is_stable() || !matches!(action, Action::Heartbeat(_));
@@ -71,7 +71,7 @@ impl World {
     /// True if a running process has the id, or will have it with the answer that it awaits.
     fn is_alive(&self, id: &Arc<str>) -> bool {
         let awaited = |ticket: &Ticket| ticket.correlation_id == AWAITED;
-        let waits = |member: &Member| member.joining.iter().chain(&member.syncing).any(awaited);
+        let waits = |member: &ClassicMember| member.joining.iter().chain(&member.syncing).any(awaited);
         self.processes.iter().any(|process| process.running && process.id == *id)
             || self.group.members.get(id).is_some_and(waits)
     }

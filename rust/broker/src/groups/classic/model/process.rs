@@ -128,7 +128,7 @@ impl Process {
             }
             (ErrorCode::None, _) => (self.has_synced, self.owned) = (true, received.owned),
             (ErrorCode::MemberIdRequired, _) => self.begin_again(received.id),
-            // It retries at the new coordinator.
+            // The process retries at the new coordinator.
             (ErrorCode::NotCoordinator, _) => {}
             (error, _) => self.refused(error)?,
         }
@@ -148,14 +148,14 @@ impl Process {
 }
 
 impl World {
-    pub(super) fn send_join(&mut self, index: usize, way: Way) -> Result<(), String> {
+    pub(super) fn send_join(&mut self, index: usize, delivery: Delivery) -> Result<(), String> {
         let process = &mut self.processes[index];
         process.begin_again(Arc::clone(&process.id));
         let request = Request::Join { id: Arc::clone(&process.id) };
-        self.send(index, request, way, Waits::ForJoin)
+        self.send(index, request, delivery, Waits::ForJoin)
     }
 
-    pub(super) fn send_sync(&mut self, index: usize, variant: usize, way: Way) -> Result<(), String> {
+    pub(super) fn send_sync(&mut self, index: usize, variant: usize, delivery: Delivery) -> Result<(), String> {
         let process = &self.processes[index];
         let mut assignments: Vec<_> = process.view.iter().map(|id| (Arc::clone(id), 0_u8)).collect();
         let count = assignments.len();
@@ -163,15 +163,15 @@ impl World {
             assignments[(partition + variant) % count].1 |= 1 << partition;
         }
         let request = Request::Sync { id: Arc::clone(&process.id), generation: process.generation, assignments };
-        self.send(index, request, way, Waits::ForSync)
+        self.send(index, request, delivery, Waits::ForSync)
     }
 
-    fn send(&mut self, index: usize, request: Request, way: Way, waits: Waits) -> Result<(), String> {
-        if way != Way::Late {
+    fn send(&mut self, index: usize, request: Request, delivery: Delivery, waits: Waits) -> Result<(), String> {
+        if delivery != Delivery::Late {
             self.processes[index].waits = waits;
             self.work(index, &request, AWAITED)?;
         }
-        if way != Way::Arrives {
+        if delivery != Delivery::Arrives {
             self.processes[index].late = Some(request);
         }
         Ok(())
@@ -180,7 +180,7 @@ impl World {
     pub(super) fn heartbeat(&mut self, index: usize) -> Result<(), String> {
         let process = &self.processes[index];
         let (id, generation_id) = (Arc::clone(&process.id), process.generation);
-        let who = Identity { member_id: &id, instance_id: self.instance(index), generation_id };
+        let who = MemberIdentity { member_id: &id, instance_id: self.instance(index), generation_id };
         match self.group.heartbeat(0, who) {
             Ok(()) => Ok(()),
             Err(error) => self.processes[index].refused(error),

@@ -66,7 +66,7 @@ pub(crate) struct MemberSpec {
     pub(crate) instance_id: Option<Arc<str>>,
     /// The existing topics that it subscribes to.
     pub(crate) topics: BTreeSet<Uuid>,
-    /// Its previous target.
+    /// The previous target.
     pub(crate) target: Partitions,
 }
 

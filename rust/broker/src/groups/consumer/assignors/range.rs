@@ -16,7 +16,7 @@ struct Rest {
     next: i32,
     partitions: i32,
     quota: i32,
-    /// The number of further members that get one more than the quota. The first ones do.
+    /// The number of members still to come that get one more than the quota.
     extra: i32,
 }
 

@@ -1,4 +1,8 @@
-"""The options of the sink that say how keys and values are written: `value.format=json`, `avro` or `protobuf`."""
+"""The options of the sink that say how keys and values are written: `value.format=json`, `avro` or `protobuf`.
+
+Nothing is encoded here: a task gives the forms of its columns to the core, which writes the rows (`rust/formats/src/`,
+as JSON in `json/encoder/`).
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -46,12 +50,12 @@ class EncodedColumn:
     message: str | None = None
     subject: str | None = None
     number: int | None = None
-    """Of a subject without a schema: the version that is wanted, or `None` for the latest."""
+    """The version that is wanted of a subject without a schema, or `None` for the latest."""
     framing: str | None = None
     id: int | None = None
-    """Of a schema that is registered: its id, which the driver has asked for."""
+    """The id of a schema that is registered, which the driver has asked for."""
     version: tuple[int, str, tuple[tuple[str, str], ...]] | None = None
-    """Of a subject without a schema: the id, the text, and the schemas that it refers to, as a registry has them."""
+    """The id, the text of a subject without a schema, and the schemas that it refers to, as a registry has them."""
     source: Source = b""
     """The schema of Protobuf, once it is read."""
     flatten: bool = False

@@ -16,12 +16,12 @@ type PendingAnswer<'a, T> = (NodeId, Pin<Box<dyn Future<Output = T> + Send + 'a>
 
 /// Nodes of which any may answer. The next is asked when one has failed, or has been silent for [`SLOW`]: none keeps
 /// the caller waiting for its whole time-out while others could answer.
-pub(crate) struct InTurn<'a, T> {
+pub(crate) struct NodeFallback<'a, T> {
     waiting: VecDeque<NodeId>,
     asked: Vec<PendingAnswer<'a, T>>,
 }
 
-impl<'a, T> InTurn<'a, T> {
+impl<'a, T> NodeFallback<'a, T> {
     pub(crate) fn new(nodes: impl IntoIterator<Item = NodeId>) -> Self {
         Self { waiting: nodes.into_iter().collect(), asked: Vec::new() }
     }
@@ -73,7 +73,7 @@ impl Network {
         let mut nodes = self.candidates_from(0);
         let turn = (attempt as usize).checked_rem(nodes.len())?;
         nodes.rotate_left(turn);
-        let mut nodes = InTurn::new(nodes);
+        let mut nodes = NodeFallback::new(nodes);
         let (_, mut outcome) = nodes.next(&ask).await?;
         // Others are in flight because this one was silent, and may still answer.
         while outcome.is_err()
@@ -115,13 +115,13 @@ mod tests {
 
     #[tokio::test]
     async fn silent_nodes_do_not_keep_the_next_from_being_asked() {
-        let mut nodes = InTurn::new([NodeId::Broker(1), NodeId::Broker(3), NodeId::Broker(2)]);
+        let mut nodes = NodeFallback::new([NodeId::Broker(1), NodeId::Broker(3), NodeId::Broker(2)]);
         assert_eq!(nodes.next(outcome).await, Some((NodeId::Broker(2), Ok(()))));
     }
 
     #[tokio::test]
     async fn each_failure_is_told_once() {
-        let mut nodes = InTurn::new([0, 1].map(NodeId::Bootstrap));
+        let mut nodes = NodeFallback::new([0, 1].map(NodeId::Bootstrap));
         assert_eq!(nodes.next(outcome).await, Some((NodeId::Bootstrap(0), Err(()))));
         assert_eq!(nodes.next(outcome).await, Some((NodeId::Bootstrap(1), Err(()))));
         assert_eq!(nodes.next(outcome).await, None);

@@ -9,7 +9,7 @@ use super::{Cleaning, Log};
 
 /// The conditions for a round of compaction.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Dirt {
+pub(crate) struct CompactionConditions {
     /// The dirty part of what may be compacted must be larger than this ratio (min.cleanable.dirty.ratio).
     pub(crate) min_ratio: f64,
     /// After this time in milliseconds a round is due whatever the ratio is (max.compaction.lag.ms).
@@ -21,7 +21,11 @@ impl Log {
     ///
     /// # Errors
     /// KAFKA_STORAGE_ERROR.
-    pub(crate) fn clean_dirt(&mut self, dirt: Dirt, cleaning: Cleaning) -> Result<Option<i64>, ErrorCode> {
+    pub(crate) fn clean_if_due(
+        &mut self,
+        conditions: CompactionConditions,
+        cleaning: Cleaning,
+    ) -> Result<Option<i64>, ErrorCode> {
         let now_ms = cleaning.now_ms;
         let first_dirty = self.first_dirty_segment();
         let stable = self.last_stable_offset();
@@ -37,13 +41,13 @@ impl Log {
         let bytes = |range: std::ops::Range<usize>| self.segments.range(range).map(|one| one.bytes()).sum::<u64>();
         let (clean_bytes, dirty_bytes) = (bytes(0..first_dirty), bytes(first_dirty..end));
         let oldest_ms = dirty.filter_map(|index| self.segments[index].first_timestamp_ms()).filter(|ms| *ms > 0).min();
-        let overdue_ms = oldest_ms.map(|oldest_ms| oldest_ms.saturating_add(dirt.max_lag_ms).saturating_add(1));
+        let overdue_ms = oldest_ms.map(|oldest_ms| oldest_ms.saturating_add(conditions.max_lag_ms).saturating_add(1));
         let is_overdue = overdue_ms.is_some_and(|overdue_ms| overdue_ms <= now_ms);
         let ratio = dirty_bytes as f64 / (clean_bytes + dirty_bytes).max(1) as f64;
-        if dirty_bytes > 0 && (is_overdue || ratio > dirt.min_ratio) {
+        if dirty_bytes > 0 && (is_overdue || ratio > conditions.min_ratio) {
             self.clean(cleaning, end)?;
             // The segments that are left are protected by the lag. Returns when the first of them may be compacted.
-            return self.clean_dirt(dirt, cleaning);
+            return self.clean_if_due(conditions, cleaning);
         }
         let next_ripe_ms = (end < self.closed_segments()).then(|| ripe_ms(end));
         Ok([next_ripe_ms, overdue_ms].into_iter().flatten().filter(|due_ms| *due_ms > now_ms).min())

@@ -9,17 +9,17 @@ use tokio::sync::oneshot;
 
 /// The last request to each coordinator for each purpose.
 #[derive(Default)]
-pub(super) struct Turns(BTreeMap<(i32, ConnectionPurpose), oneshot::Receiver<()>>);
+pub(super) struct RequestOrder(BTreeMap<(i32, ConnectionPurpose), oneshot::Receiver<()>>);
 
 /// The turn of one request: it is over when the request was handed to its connection, or is not sent any more.
 pub(super) struct Turn {
     before: Option<oneshot::Receiver<()>>,
-    over: Over,
+    over: TurnEnd,
 }
 
-pub(super) struct Over(#[expect(dead_code, reason = "it is dropped")] oneshot::Sender<()>);
+pub(super) struct TurnEnd(#[expect(dead_code, reason = "it is dropped")] oneshot::Sender<()>);
 
-impl Turns {
+impl RequestOrder {
     pub(super) fn next(&mut self, target: Target, purpose: ConnectionPurpose) -> Turn {
         let (over, is_over) = oneshot::channel();
         let before = match target {
@@ -27,13 +27,13 @@ impl Turns {
             // Each attempt goes to another broker.
             Target::Any { .. } => None,
         };
-        Turn { before, over: Over(over) }
+        Turn { before, over: TurnEnd(over) }
     }
 }
 
 impl Turn {
     /// Waits until the turns of all earlier requests are over.
-    pub(super) async fn comes(self) -> Over {
+    pub(super) async fn comes(self) -> TurnEnd {
         if let Some(before) = self.before {
             let _ = before.await;
         }
@@ -56,8 +56,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_waits_until_the_one_before_is_handed_over_or_given_up() {
-        let mut turns = Turns::default();
-        let mut next = || turns.next(COORDINATOR, ConnectionPurpose::Heartbeat);
+        let mut order = RequestOrder::default();
+        let mut next = || order.next(COORDINATOR, ConnectionPurpose::Heartbeat);
         let (first, second, third) = (next(), next(), next());
         let mut second = pin!(second.comes());
         let mut third = pin!(third.comes());
@@ -72,11 +72,11 @@ mod tests {
 
     #[tokio::test]
     async fn requests_to_other_nodes_or_for_other_purposes_do_not_wait() {
-        let mut turns = Turns::default();
-        let _first = turns.next(COORDINATOR, ConnectionPurpose::Heartbeat);
-        turns.next(COORDINATOR, ConnectionPurpose::Offsets).comes().await;
-        turns.next(Target::Coordinator { node_id: 2 }, ConnectionPurpose::Heartbeat).comes().await;
-        turns.next(Target::Any { attempt: 0 }, ConnectionPurpose::Any).comes().await;
-        turns.next(Target::Any { attempt: 0 }, ConnectionPurpose::Any).comes().await;
+        let mut order = RequestOrder::default();
+        let _first = order.next(COORDINATOR, ConnectionPurpose::Heartbeat);
+        order.next(COORDINATOR, ConnectionPurpose::Offsets).comes().await;
+        order.next(Target::Coordinator { node_id: 2 }, ConnectionPurpose::Heartbeat).comes().await;
+        order.next(Target::Any { attempt: 0 }, ConnectionPurpose::Any).comes().await;
+        order.next(Target::Any { attempt: 0 }, ConnectionPurpose::Any).comes().await;
     }
 }

@@ -8,12 +8,12 @@ use crate::cluster::NodeId;
 
 /// The topics that nodes do not know yet.
 #[derive(Debug, Default)]
-pub(crate) struct Unseen {
+pub(crate) struct UnpropagatedTopics {
     /// Time, node and topic; the first to become known first.
     until: BTreeSet<(i64, NodeId, Arc<str>)>,
 }
 
-impl Unseen {
+impl UnpropagatedTopics {
     pub(super) fn hide(&mut self, topic: &Arc<str>, node: NodeId, until_ms: i64) {
         self.until.insert((until_ms, node, Arc::clone(topic)));
     }

@@ -8,7 +8,7 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
 use monedula_protocol::messages::offset_fetch::OffsetFetchRequest;
 
-use super::{Committed, Failure, GroupCall, again, fault, refused, unanswered, unreadable};
+use super::{CommittedOffsets, Failure, GroupCall, again, fault, refused, unanswered, unreadable};
 use crate::net::network::{Network, NodeId, Purpose};
 
 /// A lookup of committed offsets, of these partitions or of all.
@@ -20,7 +20,7 @@ pub(super) struct CommittedOffsetsCall {
 }
 
 impl GroupCall for CommittedOffsetsCall {
-    type Outcome = Committed;
+    type Outcome = CommittedOffsets;
 
     fn group(&self) -> &str {
         &self.group
@@ -30,7 +30,7 @@ impl GroupCall for CommittedOffsetsCall {
         format!("the lookup of offsets of group {}", self.group)
     }
 
-    async fn ask(&mut self, network: &Network, node: i32) -> Result<Committed, Failure> {
+    async fn ask(&mut self, network: &Network, node: i32) -> Result<CommittedOffsets, Failure> {
         let (partitions, topic_ids) = (self.partitions.as_deref(), TopicIds::new());
         // `require_stable` came with version 7.
         let build = |version| OffsetFetchRequest {
@@ -49,7 +49,7 @@ impl GroupCall for CommittedOffsetsCall {
             code => return Err(Failure::Final(refused(&self.group, self.what(), code))),
         }
         let asked = self.partitions.iter().flatten();
-        let mut committed: Committed = asked.map(|partition| (partition.clone(), Ok(None))).collect();
+        let mut committed: CommittedOffsets = asked.map(|partition| (partition.clone(), Ok(None))).collect();
         committed.extend(found.into_iter().map(|(partition, outcome)| {
             let outcome = outcome.map_err(|code| fault(partition.clone(), code));
             (partition, outcome)

@@ -1,14 +1,12 @@
-//! Resolving topic ids, by which KIP-848 identifies topics, and subscribing to patterns that the broker matches.
+//! Resolving topic ids, by which KIP-848 identifies topics.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use monedula_engine::cluster::Cluster;
-use monedula_engine::fetch::ResetPolicy;
-use monedula_engine::group::{self, GroupProtocol, Input};
+use monedula_engine::group::{GroupProtocol, Input};
 use monedula_protocol::types::Uuid;
 
-use super::subscription::CompiledSubscription;
 use super::task::{Event, Task};
 use crate::error::ClientError;
 use crate::log::kinds;
@@ -16,42 +14,6 @@ use crate::net::metadata::View;
 use crate::tasks::caught;
 
 impl Task {
-    /// Subscribes to a pattern that the broker matches. Unless `auto.offset.reset=earliest`, all existing topics are
-    /// listed first: topics created later start at their beginning, and the assignment does not say which ones are new.
-    pub(super) fn give_pattern(&mut self, pattern: String) {
-        if self.parts.base.config.reset == ResetPolicy::Earliest {
-            return self.subscribe_to_pattern(pattern);
-        }
-        let (metadata, events) = (self.parts.base.metadata.clone(), self.events.clone());
-        let timeout = self.parts.base.config.default_api_timeout;
-        tokio::spawn(async move {
-            let cluster = caught(metadata.describe(None, timeout)).await.unwrap_or_else(lost).map(Box::new);
-            // The membership's task may have ended; the result is dropped then.
-            let _ = events.send(Event::Listed { pattern, cluster });
-        });
-    }
-
-    pub(super) fn listed(&mut self, pattern: String, cluster: Result<Box<Cluster>, ClientError>) {
-        if !matches!(&self.subscription, Some(CompiledSubscription::ServerPattern(given)) if *given == pattern) {
-            return;
-        }
-        match cluster {
-            Ok(cluster) => {
-                let sizes = cluster.topics.iter().map(|(name, topic)| (name.clone(), topic.partitions.len()));
-                self.handle(Input::Listed { counts: sizes.collect() });
-            }
-            Err(error) => self.parts.base.log.record(&kinds::TOPIC_LOOKUP_FAILED, || {
-                format!("topics that come under the pattern {pattern:?} start where auto.offset.reset says: {error}")
-            }),
-        }
-        self.subscribe_to_pattern(pattern);
-    }
-
-    fn subscribe_to_pattern(&mut self, pattern: String) {
-        let what = group::Subscription::Regex(pattern);
-        self.handle(Input::Subscribe(what));
-    }
-
     /// Looks up the names of these topic ids in Metadata. Does nothing while a lookup is in flight:
     /// the member repeats the request.
     pub(super) fn resolve(&mut self, ids: BTreeSet<Uuid>) {
@@ -111,6 +73,7 @@ impl Task {
     }
 }
 
-fn lost<T>(reason: String) -> Result<T, ClientError> {
+/// The failure of a lookup of topics whose task panicked.
+pub(super) fn lost<T>(reason: String) -> Result<T, ClientError> {
     Err(ClientError::Internal(format!("a lookup of topics ended: {reason}")))
 }

@@ -6,13 +6,13 @@ use crate::Now;
 
 /// The polls of the user.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PollInterval {
+pub(crate) struct UserPolls {
     last_poll: Now,
     /// The time when the member left because its user did not poll.
     stale_since: Now,
 }
 
-impl PollInterval {
+impl UserPolls {
     pub(crate) fn polled(&mut self, at: Now) {
         self.last_poll = self.last_poll.max(at);
     }
