@@ -110,7 +110,7 @@ pub struct BadValue {
     pub path: String,
     /// Description of the fault.
     pub reason: String,
-    /// Advice on what to ask for instead; Python's names are in backticks, since a command line and Spark have others.
+    /// Advice on what to ask for instead; Python's arguments are in backticks, since a command line and Spark have others.
     pub hint: Option<&'static str>,
     /// Position of the fault, in bytes from the start of the value.
     pub position: usize,

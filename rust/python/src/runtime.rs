@@ -94,7 +94,7 @@ static OWNED: Mutex<Option<Owned>> = Mutex::new(None);
 /// `NoThreadError` if the system has no threads for it, `MemoryError` if it has no memory for a client. The next call
 /// tries again.
 pub(crate) fn handle() -> PyResult<Handle> {
-    // The error is made without the lock: to make it is Python's.
+    // The exception is made after OWNED is unlocked: to make it, the thread attaches to the interpreter.
     emergency_allocator::check()
         .and_then(|()| started_once().map_err(Into::into))
         .map_err(|error| Python::attach(|py| to_py(py, error)))

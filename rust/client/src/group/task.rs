@@ -208,7 +208,7 @@ impl Task {
                     led.assigned
                 });
                 self.handle(Input::AssignmentComputed { ticket, outcome });
-                self.give_changes_since_it_was_asked_for();
+                self.give_topics_changed_meanwhile();
             }
         }
     }
@@ -321,10 +321,10 @@ impl Task {
         }
     }
 
-    /// The member compares topics with those of its assignment, and had none to compare with while it was being
-    /// computed: a topic that became known meanwhile would not be assigned before another one changed. Without a change
-    /// nothing is given: brokers that contradict each other must not cause rebalances without end.
-    fn give_changes_since_it_was_asked_for(&mut self) {
+    /// Gives the topics to the member again if they changed while its assignment was being computed: it could not
+    /// compare them with an assignment then, so a new topic would stay unassigned until another one changed. If none
+    /// changed, nothing is given: brokers that contradict each other must not cause rebalances without end.
+    fn give_topics_changed_meanwhile(&mut self) {
         if std::mem::take(&mut self.topics_changed) {
             self.counted = None;
             self.give_topics(&self.parts.base.metadata.view());

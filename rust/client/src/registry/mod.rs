@@ -77,7 +77,8 @@ impl fmt::Display for SchemaKind {
 pub struct RegisteredSchema {
     /// The schema as it was registered.
     pub text: String,
-    /// The schemas that it refers to, with the names that it has for them, each behind those that it refers to itself.
+    /// The schemas that the text refers to, also by way of others, with the names that it has for them; each comes
+    /// behind those that its own text refers to.
     pub references: Vec<(String, String)>,
 }
 

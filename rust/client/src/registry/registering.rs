@@ -56,9 +56,9 @@ pub struct NewSchema {
     pub kind: SchemaKind,
     /// The text.
     pub text: String,
-    /// The names of the schemas that it refers to itself.
+    /// The names of the schemas that its own text refers to.
     pub refers_to: Vec<String>,
-    /// All that it refers to, each behind those that it refers to itself.
+    /// All that the text refers to, also by way of others; each schema comes behind those that its own text refers to.
     pub references: Vec<NewReference>,
 }
 
@@ -69,7 +69,7 @@ pub struct NewReference {
     pub name: String,
     /// The text.
     pub text: String,
-    /// The names of the schemas that it refers to itself.
+    /// The names of the schemas that its own text refers to.
     pub refers_to: Vec<String>,
 }
 

@@ -18,8 +18,8 @@ pub(super) struct Claims {
     pub(super) owners: Owners,
     /// Partitions that a member claims, in any generation.
     pub(super) claimed: Vec<bool>,
-    /// The member that claims the partition in a generation older than the newest; of several, the one with the newest
-    /// of these.
+    /// The member that claims the partition in a generation older than the newest of the whole group; of several, the
+    /// one whose generation is the latest. It may be the owner too.
     pub(super) earlier: Owners,
     /// Partitions that must not be assigned, because they are reserved for a lost member. No member claims them.
     pub(super) reserved: Vec<bool>,

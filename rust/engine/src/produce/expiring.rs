@@ -88,7 +88,7 @@ impl ProduceMachine {
         }
     }
 
-    /// Fails the batches that were never sent. Those that have sequence numbers are delivered, or the broker would
+    /// Fails the batches that were never sent. Those that have sequence numbers are still delivered, or the broker would
     /// refuse the batches behind them.
     pub(super) fn fail_unsent(&mut self, fault: &SendFault) {
         for partition in 0..self.queues.len() {

@@ -1,4 +1,4 @@
-//! Inputs of the user and of the delivery machine.
+//! Inputs of the user and of the delivery machine: what they queue. Which call follows is decided in `session`.
 
 use std::collections::BTreeMap;
 

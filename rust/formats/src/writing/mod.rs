@@ -31,7 +31,7 @@ pub enum Unwritable {
     Row {
         /// First such row.
         row: usize,
-        /// Path of the field with the fault, like `items[3].price`; empty if it is the value as a whole.
+        /// Path of the field with the fault, like `items[3].price`; empty if the value as a whole is bad.
         path: String,
         /// Description of the fault, and what was expected.
         reason: String,

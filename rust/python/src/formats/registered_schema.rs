@@ -52,7 +52,7 @@ impl SubjectLookup<'_> {
     }
 }
 
-/// The schemas of Avro that one refers to, by these names, each behind those that it refers to itself.
+/// The schemas of Avro that one refers to, by these names, each behind those that its own text refers to.
 pub(crate) fn new_references(texts: &[String]) -> Vec<NewReference> {
     let mut references = Vec::new();
     for (index, text) in texts.iter().enumerate() {

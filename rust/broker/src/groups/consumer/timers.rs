@@ -1,4 +1,4 @@
-//! The timers of a consumer group's members.
+//! The timers of a consumer group's members. What follows when one ends is in `leave`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

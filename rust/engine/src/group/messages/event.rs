@@ -103,7 +103,7 @@ pub enum GroupEvent {
         partitions: BTreeSet<TopicPartition>,
         /// The number of members that the group waits for.
         members: usize,
-        /// Their static ids, or else member ids; empty if the leader did not send them.
+        /// The static ids of these members, or else their member ids; empty if the leader did not send them.
         names: BTreeSet<Arc<str>>,
         /// The remaining time of the reservation.
         left: Duration,

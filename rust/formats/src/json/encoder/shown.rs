@@ -56,7 +56,7 @@ impl<'a> Time<'a> {
         let second = tick.div_euclid(self.per_second);
         match self.kind {
             TimeKind::Date if DAYS.contains(&tick) => scalar::quoted(|out| write_date(tick, out), out),
-            // Python has no nanoseconds.
+            // Timestamps in nanoseconds are written as numbers: Python's datetime has none.
             TimeKind::Timestamp(is_zoned) if DAYS.contains(&second.div_euclid(DAY)) && self.per_second < NANOS => {
                 scalar::quoted(
                     |out| {
