@@ -17,7 +17,7 @@ DEVELOP := maturin develop --locked
 # compiled again, by the next `make extension` too.
 LIKE_MATURIN = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-config-*-abi3.txt | head -n 1)"
 
-.PHONY: demo demo-kafka check check-rust check-python test test-python test-all simulate simulate-delivery interop behaviour spark-versions kafka-versions miri extension extension-release docs lint wheel build-wheel sdist bench clean
+.PHONY: demo demo-kafka check check-rust check-python test test-python test-all simulate simulate-delivery interop behaviour spark-versions kafka-versions miri extension extension-release docs lint wheel build-wheel notices release-check sdist bench clean
 
 demo: extension-release  ## the embedded broker, a topic, and monedula reading it
 	python -m benches.demo
@@ -140,6 +140,13 @@ WHEEL_OPTIONS := --compatibility manylinux_2_28 --zig --compression-level 9
 build-wheel: .venv/.locked
 	maturin build --release --locked --out dist $(WHEEL_OPTIONS)
 	python -m tests.wheel.pack dist
+
+# Before it, `cargo install cargo-about --version 0.8.4 --locked`.
+notices:  ## the licences of all crates that are linked into the extension, which are part of a wheel
+	cargo about generate --locked --fail --manifest-path rust/python/Cargo.toml --config rust/about.toml --output-file THIRD-PARTY-NOTICES.txt rust/about.hbs
+
+release-check: wheel sdist  ## all that a tag publishes, built, installed and tried, with each `pip install` of the pages
+	python -m tests.wheel.release dist
 
 sdist: .venv/.locked  ## the source distribution in dist/
 	maturin sdist --out dist

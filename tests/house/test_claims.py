@@ -57,6 +57,15 @@ CLAIMS: Mapping[str, Mapping[str, Callable[[], bool]]] = {
         "Tested on Linux only.": runs_its_tests_on_linux_alone,
         "No stable interface yet": is_in_alpha,
     },
+    "CHANGELOG.md": {
+        "There are no share groups (KIP-932), and no Kafka Streams": lambda: (
+            not has_groups_of("Share") and not has_groups_of("Streams")
+        ),
+        "Message formats 0 and 1, written before Kafka 0.11, are an error": lambda: has_test(
+            "rust/protocol/tests/record_golden.rs", "old_formats_are_refused_by_name"
+        ),
+        "It is tested on Linux alone, and in alpha": lambda: runs_its_tests_on_linux_alone() and is_in_alpha(),
+    },
     "docs/spark.md": {
         "No column pruning": lambda: lacks("prune|columns", *READERS),
         "No metrics of sources": lambda: lacks("metric", *READERS),
@@ -80,6 +89,12 @@ def test_each_such_claim_has_a_check(page: str) -> None:
     claims = re.findall(r"^- \*\*(No [^*]*|[^*]* only\.)\*\*", (ROOT / page).read_text(), flags=re.MULTILINE)
     assert claims
     assert set(claims) <= set(CLAIMS[page])
+
+
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "docs/index.md"])
+@pytest.mark.parametrize("subject", ["share groups", "message formats 0 and 1", "tested on Linux", "in alpha"])
+def test_these_pages_name_the_same_that_there_is_not(page: str, subject: str) -> None:
+    assert subject in " ".join((ROOT / page).read_text().split()).lower().replace("linux", "Linux")
 
 
 def test_the_page_of_crates_lists_each_and_draws_their_arrows() -> None:

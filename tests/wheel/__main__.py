@@ -1,6 +1,7 @@
 """Looks into a wheel, installs it alone into a clean environment, and tries it on both brokers."""
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
@@ -47,14 +48,34 @@ def main() -> None:
             run(python, folder, kafka.bootstrap, TOPIC, str(RECORDS))
 
 
+NOTICES = "/THIRD-PARTY-NOTICES.txt"
+SBOM = ".cyclonedx.json"
+
+
 def look_into(wheel: Path) -> None:
-    """Its size, and that types, licence and what Spark looks for are in it."""
+    """Its size; that types, licences, SBOM, what Spark looks for, and a notice for each crate of the SBOM are in it."""
     size = wheel.stat().st_size
-    names = zipfile.ZipFile(wheel).namelist()
-    wanted = ("/py.typed", "/_monedula.pyi", "/LICENSE", "monedula_pytest/__init__.py", "pyspark_monedula/__init__.py")
+    archive = zipfile.ZipFile(wheel)
+    names = archive.namelist()
+    wanted = (
+        "/py.typed",
+        "/_monedula.pyi",
+        "/LICENSE",
+        NOTICES,
+        SBOM,
+        "monedula_pytest/__init__.py",
+        "pyspark_monedula/__init__.py",
+    )
     missing = [end for end in wanted if not any(name.endswith(end) for name in names)]
     if missing:
         raise SystemExit(f"{wheel.name} lacks {', '.join(missing)}")
+    notices, sbom = (
+        archive.read(next(name for name in names if name.endswith(end))).decode() for end in (NOTICES, SBOM)
+    )
+    crates = {f"{each['name']} {each['version']}" for each in json.loads(sbom)["components"]}
+    without = sorted(crate for crate in crates if not crate.startswith("monedula-") and f"  {crate}\n" not in notices)
+    if without:
+        raise SystemExit(f"{wheel.name} has no notice for {', '.join(without)}: make notices")
     if size > SIZE_MAX_BYTES:
         raise SystemExit(f"{wheel.name} has {size:,} bytes, more than {SIZE_MAX_BYTES:,}")
     print(f"{wheel.name}: {size / 1e6:.1f} MB, {len(names)} files", flush=True)

@@ -1,0 +1,39 @@
+"""What a release has: a section of the changelog, notices for what is linked, commands that can be run, a picture."""
+
+import json
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+from benches.picture import drawn
+from tests.wheel import release
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_changelog_has_a_section_of_the_version() -> None:
+    release.look_at_changelog()
+
+
+def test_commands_of_the_pages_name_extras_that_exist() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert release.IMPORTS.keys() == extras.keys() - {"all"}
+    requirements = release.requirements()
+    assert {".", ".[spark]", "monedula[spark]"} <= set(requirements)
+    assert {extra for each in requirements for extra in release.extras(each)} <= release.IMPORTS.keys()
+
+
+def test_each_linked_crate_has_a_notice() -> None:
+    command = ["cargo", "tree", "--locked", "--package", "monedula-python", "--edges", "normal", "--prefix", "none"]
+    tree = subprocess.run([*command, "--target", "all"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    linked = {line.split()[0] + line.split()[1].replace("v", " ", 1) for line in tree.splitlines() if line}
+    notices = (ROOT / "THIRD-PARTY-NOTICES.txt").read_text()
+    named = set(re.findall(r"^  (\S+ \d\S*)$", notices, re.MULTILINE))
+    assert {each for each in linked if not each.startswith("monedula-")} <= named, "make notices"
+    assert len(named) > 100
+
+
+def test_the_picture_is_that_of_the_results() -> None:
+    results = json.loads((ROOT / "benches/results/reading.json").read_text())
+    assert (ROOT / "docs/reading.svg").read_text() == drawn(results) + "\n"
