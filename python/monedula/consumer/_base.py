@@ -24,6 +24,7 @@ from monedula.consumer._group import EventHook, GroupVerbs, Topics
 from monedula.consumer._read_until import check_topics
 from monedula.errors import ArgumentError
 from monedula.formats._typed import Typed, check_columns, pinned, spec_of
+from monedula.types.json_dict import JsonDict
 from monedula.types.partitions import Assignment, OffsetAndTimestamp, Position, TopicPartition
 from monedula.workers.dead_letters import LetterProducer
 
@@ -189,11 +190,11 @@ class ConsumerBase(GroupVerbs):
 
     def lag(
         self, *partitions: tuple[str, int], of: Literal["position", "finished"] = "position"
-    ) -> dict[TopicPartition, int | None]:
+    ) -> JsonDict[TopicPartition, int | None]:
         """How many offsets each partition is behind the end of its log, as of the last fetch.
 
         Under read_committed the end is the last stable offset. `None` before the first fetch of the partition. No
-        request is sent.
+        request is sent. `lag().to_json()` has keys such as `"orders-0"`.
 
         Args:
             partitions: `(topic, partition)` pairs; all assigned ones if left out.
@@ -206,7 +207,7 @@ class ConsumerBase(GroupVerbs):
         """
         if of not in ("position", "finished"):
             raise ArgumentError.of("of", of, "expected 'position' or 'finished'")
-        lags: dict[TopicPartition, int | None] = {}
+        lags: JsonDict[TopicPartition, int | None] = JsonDict()
         for partition in one_by_one("lag", partitions) or self._core.assignment():
             status = self._core.status(partition)
             end, position = status["log_end_offset"], status[of]
@@ -237,7 +238,7 @@ class ConsumerBase(GroupVerbs):
         if run is not None and run.is_under_way:
             run.report()
 
-    def health(self) -> dict[str, Any]:
+    def health(self) -> JsonDict[str, Any]:
         """The state of the client, of each partition, and of the group membership.
 
         `"ok"` is whether all is well: brokers, the group's coordinator and the schema registry answer, no partition has
@@ -251,8 +252,11 @@ class ConsumerBase(GroupVerbs):
         coordinator, generation, owned partitions, the last heartbeat and rebalance, errors; `None` without a
         `group.id`. `"client_instance_id"` names the client in the metrics that it pushes to brokers (KIP-714).
         `"certificate_expires"` is when the client's own certificate does, in seconds since 1970.
+
+        Keys of `"partitions"` are `(topic, partition)` pairs, and `"failing_since"` is a datetime: `health().to_json()`
+        has texts for them.
         """
-        return {**with_since(self._core.health()), "group": self._member.health()}
+        return with_since({**self._core.health(), "group": self._member.health()})
 
     def wakeup(self) -> None:
         """End the current wait of another thread or task, or else the next wait, with `WakeupError`.

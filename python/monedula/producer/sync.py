@@ -22,6 +22,7 @@ from monedula.errors import (
 from monedula.formats._typed import Typed, spec_of
 from monedula.producer._send_queue import OnDelivery, SendArguments, enqueue, enqueue_behind, refuse_in_partitioner
 from monedula.producer._transactions import Transactions
+from monedula.types.json_dict import JsonDict
 
 if TYPE_CHECKING:
     from monedula._monedula import ColumnSpec
@@ -71,7 +72,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         """Counters since the producer was created: connections, requests, bytes, records sent and failed, and so on."""
         return dict(self._metrics())
 
-    def health(self) -> dict[str, Any]:
+    def health(self) -> JsonDict[str, Any]:
         """The state of the client, and what is in flight.
 
         `ok` is whether brokers answer and the producer is open. If they do not, `failing_for` and `failing_since` say
@@ -80,7 +81,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         `certificate_expires` (the client's own, in seconds since 1970); `memory_used_bytes` of `memory_bytes`,
         `waiting_for_room`; `records_unfinished`, all records without a result; `requests_in_flight`,
         `batches_in_flight` and `batches_in_flight_by_broker`; `topics`, those that records were sent to within
-        `metadata.max.idle.ms`.
+        `metadata.max.idle.ms`. `health().to_json()` has all of them as types of JSON.
         """
         return with_since(self._health())
 
