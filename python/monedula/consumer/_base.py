@@ -14,15 +14,16 @@ from monedula._arguments import (
     timestamp_ms,
     topic_names,
 )
-from monedula._config.client_names import names_in
+from monedula._config.client_names import ClientNames, names_in
 from monedula._health import patience, with_since
 from monedula._monedula import Schema
+from monedula._reprs import counted, of_client, some
 from monedula.config import RawSettings, Settings, raw_columns, raw_settings
 from monedula.consumer._commits import CommitFuture
 from monedula.consumer._dead_letters import RefusedRecords
 from monedula.consumer._group import EventHook, GroupVerbs, Topics
 from monedula.consumer._read_until import check_topics
-from monedula.errors import ArgumentError
+from monedula.errors import ArgumentError, ClosedError, ForkError
 from monedula.formats._typed import Typed, check_columns, pinned, spec_of
 from monedula.types.json_dict import JsonDict
 from monedula.types.partitions import Assignment, OffsetAndTimestamp, Position, TopicPartition
@@ -39,6 +40,8 @@ MAX_BYTES = 32 << 20
 
 class ConsumerBase(GroupVerbs):
     """Base of `Consumer` and `AsyncConsumer`: the methods that do not wait."""
+
+    _names = ClientNames()
 
     def __init__(
         self,
@@ -76,6 +79,22 @@ class ConsumerBase(GroupVerbs):
         except BaseException:
             self._core.close(0.0)
             raise
+
+    def __repr__(self) -> str:
+        """Brokers, group, topics, and how far the consumer is, without a request."""
+        facts = [] if self._names.group is None else [f"group {self._names.group}"]
+        if self._named is None:
+            facts.append("topics by a pattern")
+        elif self._named:
+            facts.append(f"topics {some(self._named)}")
+        try:
+            assigned, delivered = self._core.assignment(), dict(self._core.metrics())["records_delivered"]
+            facts += [counted(len(assigned), "partition"), f"{counted(delivered, 'record')} delivered"]
+        except ClosedError:
+            facts.append("closed")
+        except (AttributeError, ForkError):
+            pass  # its constructor has failed, or it belongs to the parent process
+        return of_client(self, self._names.servers, facts)
 
     @property
     def schema(self) -> Schema:

@@ -10,11 +10,13 @@ from monedula._config.client_names import ClientNames, names_in
 from monedula._health import late_flush, with_since
 from monedula._migration_hints import tells
 from monedula._monedula import BatchFuture, CancellableCall, ProducerCore, QueuedSendsCore, SendFuture
+from monedula._reprs import counted, of_client
 from monedula.config import Settings, Unpicklable, raw_settings
 from monedula.errors import (
     ArgumentError,
     ClosedError,
     DeliveryTimeoutError,
+    ForkError,
     KafkaTimeoutError,
     SchemaRegistryError,
     UndeliveredRecordsError,
@@ -67,6 +69,20 @@ class ProducerBase(Unpicklable, ProducerCore):
         made._of_subjects = {}
         made._tables = set()
         return made
+
+    def __repr__(self) -> str:
+        """Brokers, and how far the producer is, without a request."""
+        facts: list[str] = []
+        try:
+            figures = dict(self._metrics())
+            facts.append(f"{counted(figures['records_acknowledged'], 'record')} acknowledged")
+            if failed := figures["records_failed"]:
+                facts.append(f"{failed:,} failed")
+        except ForkError:
+            pass  # it belongs to the parent process
+        if self._is_closed:
+            facts.append("closed")
+        return of_client(self, self._names.servers, facts)
 
     def metrics(self) -> dict[str, float]:
         """Counters since the producer was created: connections, requests, bytes, records sent and failed, and so on."""

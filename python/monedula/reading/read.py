@@ -14,6 +14,7 @@ from monedula._arguments import (
     whole_number,
 )
 from monedula._monedula import Batch, ReaderCore, Schema
+from monedula._reprs import counted, html_table, some
 from monedula.config import Settings, Unpicklable, raw_columns, raw_settings
 from monedula.consumer._base import MAX_BYTES, MAX_ROWS
 from monedula.errors import ArgumentError
@@ -171,6 +172,23 @@ class RecordStream(Unpicklable):
         self._core = core
         self._on_batch = progress
         self._exported = False
+        self._closed = False
+        # Kept for the repr: asking the core waits while another thread reads.
+        self._ranges = core.ranges()
+        self._passed, self._total = core.progress()
+
+    def __repr__(self) -> str:
+        """Topics, and how far the stream is as of its last batch."""
+        topics = {topic for (topic, _), _ in self._ranges}
+        of = f" of {some(topics)}" if topics else ""
+        far = f"{counted(len(self._ranges), 'partition')}, {self._passed:,} of {counted(self._total, 'offset')}"
+        end = ", closed" if self._closed else ", handed out" if self._exported else ""
+        return f"<monedula.RecordStream{of}: {far}{end}>"
+
+    def _repr_html_(self) -> str:
+        """The offsets of the first partitions, for notebooks: the rows can be read once."""
+        rows = ((*partition, *offsets) for partition, offsets in self._ranges)
+        return html_table(repr(self), ("topic", "partition", "start", "end"), rows, len(self._ranges))
 
     @property
     def schema(self) -> Schema:
@@ -180,7 +198,7 @@ class RecordStream(Unpicklable):
     @property
     def ranges(self) -> dict[TopicPartition, tuple[int, int]]:
         """For each partition the first offset to read, and the offset after the last one."""
-        return {TopicPartition(*partition): offsets for partition, offsets in self._core.ranges()}
+        return {TopicPartition(*partition): offsets for partition, offsets in self._ranges}
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -269,11 +287,13 @@ class RecordStream(Unpicklable):
 
     def close(self) -> None:
         """End the read early. At its end the stream closes itself. A stream that was closed early returns no more."""
+        self._closed = True
         self._core.close()
 
     def _report(self) -> None:
+        self._passed, self._total = self._core.progress()
         if self._on_batch is not None:
-            self._on_batch(*self._core.progress())
+            self._on_batch(self._passed, self._total)
 
 
 _INSTEAD = "read() takes names, or (topic, partition) pairs; list_topics() of an Admin has all names"
