@@ -178,10 +178,25 @@ def test_a_read_that_meets_a_bad_value_says_where_to_go_on(broker: Broker, topic
     broker.append(topic, [document(0), bad(1)])
     settings = {"bootstrap.servers": broker.bootstrap_servers}
     with (
-        pytest.raises(monedula.DecodeError, match="A read that starts at 2 goes on behind it"),
+        pytest.raises(monedula.DecodeError, match="A read that starts at 2 goes on behind it") as raised,
         monedula.read(settings, topic, value=Json(SCHEMA)) as stream,
     ):
         list(stream)
+    modes = 'With mode="null" such records are kept with nulls, with mode="drop" left out'
+    assert raised.value.hint == f"{modes}. A read that starts at 2 goes on behind it"
+    assert str(raised.value).endswith(f". {raised.value.hint}")
+
+
+def test_a_consumer_that_meets_a_bad_value_names_the_modes_before_the_next_record(broker: Broker, topic: str) -> None:
+    broker.append(topic, [bad(0)])
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "auto.offset.reset": "earliest"}
+    with monedula.Consumer(settings, value=Json(SCHEMA)) as consumer:
+        consumer.assign(topic)
+        with pytest.raises(monedula.DecodeError) as raised:
+            consumer.poll(timeout=10)
+    modes = 'With mode="null" such records are kept with nulls, with mode="drop" left out, with dead_letter= '
+    assert raised.value.hint == f"{modes}written to a topic. Seek past it to go on"
+    assert str(raised.value).endswith(f". {raised.value.hint}")
 
 
 def test_a_read_that_has_stopped_at_a_bad_value_says_so_again(broker: Broker, topic: str) -> None:
