@@ -67,7 +67,7 @@ class ConsumerBase(GroupVerbs):
             del config, settings  # no traceback shows passwords as locals
         self._settings = raw  # its repr shows no value
         self._names = names_in(raw)
-        key, value = pinned(raw, key), pinned(raw, value)
+        key, value = pinned(raw, key, "key", topics), pinned(raw, value, "value", topics)
         specs = spec_of("key", key), spec_of("value", value)
         columns = raw_columns(columns)
         check_columns(columns, key, value)

@@ -181,10 +181,11 @@ class ProducerBase(Unpicklable, ProducerCore):
         advice = "ask the futures for their result(), or give send() an on_delivery, to handle failures by yourself"
         raise UndeliveredRecordsError(f"{message}. To go on without this error, {advice}", count=count, first=first)
 
-    def _of_subject(self, given: Typed | None) -> Typed | None:
-        """The form of rows, with the schema of its subject if it names one, which a registry is asked for once."""
+    def _of_subject(self, given: Typed | None, column: str, topic: str | None) -> Typed | None:
+        """The form of rows, with the schema of its subject if it has none, which a registry is asked for once."""
         if not isinstance(given, Typed) or not given.is_of_registry:
             return given
+        given = given.of_topic(column, topic)
         wanted = given.identity
         if wanted not in self._of_subjects:
             self._of_subjects[wanted] = given.of_subject(self._registry())
@@ -228,7 +229,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         _check_no_objects(data)
         specs: tuple[ColumnSpec | None, ColumnSpec | None] = (None, None)
         if key is not None or value is not None:
-            specs = written_as(self._of_subject(key), self._of_subject(value))
+            specs = written_as(self._of_subject(key, "key", topic), self._of_subject(value, "value", topic))
         return self._send_batch(data, topic, self._partitioner is not None, headers, *specs)
 
 

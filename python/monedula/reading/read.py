@@ -107,7 +107,8 @@ def read(
     if progress is not None and not callable(progress):
         raise ArgumentError(f"progress={progress!r} cannot be called")
     check_without_dead_letters(key=key, value=value)
-    key, value = pinned(raw, key), pinned(raw, value)
+    names = list(dict.fromkeys(topic for topic, *_ in ranges))
+    key, value = pinned(raw, key, "key", names), pinned(raw, value, "value", names)
     columns = raw_columns(columns)
     check_columns(columns, key, value)
     reading = (raw, columns, headers, max_rows, max_bytes, spec_of("key", key), spec_of("value", value))
