@@ -305,6 +305,26 @@ def option_text(name: str, value: object) -> str:
     return value
 
 
+def selected(
+    columns: list[str] | None, value: Typed | None
+) -> tuple[list[str] | None, ColumnSpec | None, list[str] | None]:
+    """Choose what a read decodes for columns among which may be fields of a flattened value.
+
+    Returns:
+        The columns of Kafka's to read, what decodes values, and the fields that are shown; `None` for all of them.
+    """
+    spec = spec_of("value", value)
+    if columns is None or value is None or spec is None or not value.flatten:
+        return columns, spec, None
+    known = {field.partition(": ")[0] for field in spec.fields}.difference(KAFKA_COLUMNS)
+    fields = [name for name in columns if name in known]
+    others = [name for name in columns if name not in known]
+    if not fields or "value" in columns:
+        return others, spec, None
+    # Which records are dropped must not depend on the columns.
+    return [*others, "value"], spec if value.drops else spec.only(fields), fields
+
+
 def check_columns(columns: Sequence[str] | None, key: object, value: object) -> None:
     """Refuse fields of keys and values among the names of Kafka's columns, with advice."""
     for name, given in (("key", key), ("value", value)):

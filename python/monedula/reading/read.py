@@ -18,7 +18,7 @@ from monedula._reprs import counted, html_table, some
 from monedula.config import Settings, Unpicklable, raw_columns, raw_settings
 from monedula.consumer._base import MAX_BYTES, MAX_ROWS
 from monedula.errors import ArgumentError
-from monedula.formats._typed import Typed, check_columns, pinned, spec_of
+from monedula.formats._typed import Typed, check_columns, pinned, selected, spec_of
 from monedula.reading._export import installed, no_array, to_polars
 from monedula.types.partitions import TopicPartition
 from monedula.types.times import EXPECTED_TIME, time_of
@@ -75,7 +75,8 @@ def read(
         max_lateness: the most by which a record's timestamp can be before the timestamp of an earlier record in its
             partition, in seconds or as `timedelta`. Only with it, an upper bound on `timestamp` ends the read early;
             records that are later than it says may then be missed.
-        columns: names of the columns of a batch; by default all but `headers`.
+        columns: names of the columns of a batch; by default all but `headers`. They may be fields of a value with
+            `flatten=True`, whose other fields are left out then.
         headers: whether to add the `headers` column.
         max_rows: the most rows of a batch.
         max_bytes: the most bytes of a batch's columns.
@@ -109,17 +110,17 @@ def read(
     check_without_dead_letters(key=key, value=value)
     names = list(dict.fromkeys(topic for topic, *_ in ranges))
     key, value = pinned(raw, key, "key", names), pinned(raw, value, "value", names)
-    columns = raw_columns(columns)
+    columns, values, fields = selected(raw_columns(columns), value)
     check_columns(columns, key, value)
-    reading = (raw, columns, headers, max_rows, max_bytes, spec_of("key", key), spec_of("value", value))
+    reading = (raw, columns, headers, max_rows, max_bytes, spec_of("key", key), values)
     if where is not None:
         # Imported here, so that programs that only consume do not pay for the import.
         from monedula.reading.filters.bounded import reader_of
 
-        return RecordStream(reader_of(where, max_lateness, ranges, *reading), progress)
+        return RecordStream(reader_of(where, max_lateness, ranges, *reading, fields), progress)
     if max_lateness is not None:
         raise ArgumentError("max_lateness says how a condition on timestamp is read; without where it has no effect")
-    core = ReaderCore(*reading)
+    core = ReaderCore(*reading, fields=fields)
     try:
         core.begin(ranges)
     except BaseException:
