@@ -61,7 +61,7 @@ def _text(cell: object) -> str:
 
 
 def _readable(cell: object) -> object:
-    """A cell in which bytes that are a text are a str."""
+    """A cell in which bytes that are a text, times and the like are a str."""
     if isinstance(cell, bytes):
         try:
             text = cell.decode()
@@ -72,4 +72,4 @@ def _readable(cell: object) -> object:
         return {_readable(key): _readable(value) for key, value in cell.items()}
     if isinstance(cell, list | tuple):
         return [_readable(each) for each in cell]
-    return cell
+    return cell if cell is None or isinstance(cell, int | float) else str(cell)

@@ -187,7 +187,8 @@ def test_a_subject_that_cannot_be_had_is_an_error_where_the_consumer_is_made(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "or subject="),
+        ({"framing": "bare"}, "or subject="),
+        ({"schemas": {7: OLD}}, "or subject="),
         ({"subject": ""}, "expected the name of a subject"),
         ({"version": 1}, "version: it is that of a subject"),
         ({"subject": "s", "version": 1, "schema": OLD}, "version: schema says another thing"),
