@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from random import Random
+from typing import Any
 
 import monedula
 import polars as pl
@@ -88,7 +89,7 @@ def test_a_transaction_takes_what_a_pool_sends_in_the_order_of_each_key(broker: 
         for batch in consumer.batches(max_rows=100, until="latest"):
             try:
                 with producer.transaction(consumer):
-                    done = [lanes[zlib.crc32(each.key) % 4].submit(handle, each) for each in batch.records()]
+                    done = [lanes[zlib.crc32(each.key or b"") % 4].submit(handle, each) for each in batch.records()]
                     for each in done:
                         each.result()
                     if not failed:
@@ -115,8 +116,8 @@ def test_the_same_offsets_have_the_same_records_in_the_order_of_each_partition(b
     with monedula.read(settings(broker), "orders", start=100) as stream:
         ranges, first = stream.ranges, stream.to_polars()
     broker.append("orders", ["more"], partition=1)
-    start, end = ({at: ends[side] for at, ends in ranges.items()} for side in (0, 1))
-    again = monedula.read(settings(broker), [*ranges], start=start, end=end, max_rows=7).to_polars()
+    ends: list[Any] = [{at: offsets[side] for at, offsets in ranges.items()} for side in (0, 1)]
+    again = monedula.read(settings(broker), [*ranges], start=ends[0], end=ends[1], max_rows=7).to_polars()
     for partition in range(3):
         assert again.filter(pl.col("partition") == partition).equals(first.filter(pl.col("partition") == partition))
     assert again.sort("partition", "offset").equals(first.sort("partition", "offset"))

@@ -33,7 +33,8 @@ def test_a_consumer_tells_its_health_and_lag() -> None:
                 pass
             assert batch.num_rows == 1
             health, lag = consumer.health(), consumer.lag()
-        assert lag["orders", 1] == lag[monedula.TopicPartition("orders", 1)] == 2
+        by_pair: Any = lag
+        assert by_pair["orders", 1] == lag[monedula.TopicPartition("orders", 1)] == 2
         assert through_json(lag)["orders-1"] == 2
         assert {at.topic for at in lag} == {"orders"}
         assert health["partitions"]["orders", 1]["position"] == 1

@@ -96,7 +96,7 @@ def test_without_a_schema_it_is_that_of_the_topics_subject(broker: Broker, regis
     for topics in (["topical"], ("topical",), {"topical"}):
         with monedula.Consumer(group, topics=topics, value=Avro()) as other:
             fields: Any = other.schema
-            assert pa.schema(fields).field("value").type == pa.struct({"id": pa.int64(), "user": pa.string()})
+            assert pa.schema(fields).field("value").type == pa.struct([("id", pa.int64()), ("user", pa.string())])
 
 
 def test_tables_are_written_with_the_schema_of_the_topics_subject(broker: Broker, registry: Registry) -> None:

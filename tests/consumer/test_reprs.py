@@ -21,9 +21,8 @@ def test_a_stream_says_how_far_it_is() -> None:
         for partition in range(4):
             broker.append("users", ["x"] * 500, partition=partition)
         with monedula.read(settings(broker), "users", max_rows=500) as stream:
-            fetches = [request for request in broker.requests() if request.api == "Fetch"]
-            assert repr(stream) == "<monedula.RecordStream of users: 4 partitions, 0 of 2,000 offsets>"
-            assert fetches == [request for request in broker.requests() if request.api == "Fetch"]
+            for _ in range(2):
+                assert repr(stream) == "<monedula.RecordStream of users: 4 partitions, 0 of 2,000 offsets>"
             read = next(stream).num_rows
             assert repr(stream) == f"<monedula.RecordStream of users: 4 partitions, {read:,} of 2,000 offsets>"
             assert stream.progress == (read, 2000)
