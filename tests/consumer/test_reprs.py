@@ -54,7 +54,8 @@ def test_consumers_say_what_they_read() -> None:
         broker.append("orders", ["a", "b"])
         with monedula.Consumer({**settings(broker), "group.id": "etl"}, topics=["orders"]) as consumer:
             start = f"<monedula.Consumer of {at}: group etl, topics orders, "
-            assert repr(consumer) == f"{start}0 partitions, 0 records delivered>"
+            assert repr(consumer).startswith(start)
+            assert repr(consumer).endswith(" partitions, 0 records delivered>")
             while not consumer.poll(timeout=5.0):
                 pass
             assert repr(consumer) == f"{start}3 partitions, 2 records delivered>"
