@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from monedula.types.json_dict import JsonDict
+
 _BLIP = 15.0
 """Seconds: longer than the election of a new leader takes (`broker.session.timeout.ms` is 9 s by default)."""
 
@@ -30,8 +32,8 @@ def late_flush(timeout: float | None, last_error: str | None) -> dict[str, Any]:
     return {"message": message, "retriable": True, "last_error": last_error}
 
 
-def with_since(health: dict[str, Any]) -> dict[str, Any]:
+def with_since(health: dict[str, Any]) -> JsonDict[str, Any]:
     """Add `failing_since`, in UTC, to what a client says of its health."""
     seconds = health["failing_for"]
     since = None if seconds is None else datetime.now(UTC) - timedelta(seconds=seconds)
-    return {**health, "failing_since": since}
+    return JsonDict({**health, "failing_since": since})

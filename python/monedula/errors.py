@@ -456,8 +456,9 @@ class CorruptRecordError(PartitionError):
 class DecodeError(PartitionError, ValueError):
     """The key or value of a record cannot be decoded as `key=` or `value=` of the consumer says.
 
-    Nothing is skipped: `offset` is the record. To skip it, seek to `next_offset`. `Json` has modes that leave such
-    records out.
+    Nothing is skipped: `offset` is the record. With `mode="null"` of `Json`, `Avro` or `Protobuf` such records are kept
+    with nulls, with `mode="drop"` they are left out, and with `dead_letter=` a consumer writes them to a topic. To skip
+    this one alone, seek to `next_offset`.
 
     Attributes:
         column: `"key"` or `"value"`.

@@ -92,6 +92,44 @@ def test_a_package_that_is_missing_is_named_with_what_installs_it(
             hidden.setitem(sys.modules, package, None)
             with pytest.raises(ModuleNotFoundError, match=rf"pip install 'monedula\[{extra}\]'"):
                 getattr(batch, f"to_{package}")()
+    with monkeypatch.context() as hidden:
+        hidden.setitem(sys.modules, "pyarrow", None)
+        with pytest.raises(ModuleNotFoundError, match=r"pip install 'monedula\[arrow\]'"):
+            batch["value"]
+
+
+def test_a_column_is_taken_by_its_name(settings: dict[str, str]) -> None:
+    (batch,) = monedula.read(settings, "orders")
+    for name in COLUMNS:
+        assert batch[name].equals(batch.to_pyarrow()[name])
+    assert batch["value"].to_pylist() == [b"value %d" % number for number in range(5)]
+    wrong: Any = batch
+    with pytest.raises(KeyError, match="there is no column 'values'; the columns are key, value, topic"):
+        wrong["values"]
+    for index in (0, slice(2), ["key"], b"key"):
+        with pytest.raises(TypeError, match=r"has columns by name, such as batch\['value'\].*records\(\).*head\(n\)"):
+            wrong[index]
+
+
+def test_a_column_of_fields_is_taken_by_its_name() -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        broker.append("orders", ['{"id": 1, "tags": ["a"]}', '{"id": 2}'])
+        value = monedula.Json("id INT, tags ARRAY<STRING>", flatten=True)
+        (batch,) = monedula.read({"bootstrap.servers": broker.bootstrap_servers}, "orders", value=value)
+    assert batch["id"].to_pylist() == [1, 2]
+    assert batch["tags"].to_pylist() == [["a"], None]
+
+
+def test_head_has_the_first_rows(settings: dict[str, str], batch: monedula.Batch) -> None:
+    (full,) = monedula.read(settings, "orders")
+    assert full.head(2).to_pyarrow() == pyarrow.table(full).slice(0, 2)
+    assert full.head(2).to_polars()["offset"].to_list() == [0, 1]
+    assert full.head().num_rows == full.head(5).num_rows == full.head(2**40).num_rows == 5
+    assert full.head(0).num_rows == batch.head(3).num_rows == 0
+    assert full.head(3).schema == full.schema
+    assert len(full) == 5
+    with pytest.raises(monedula.ArgumentError, match="n=-1: expected a number of rows, 0 or more"):
+        full.head(-1)
 
 
 def test_a_batch_is_not_pickled_and_says_what_is(settings: dict[str, str]) -> None:

@@ -66,6 +66,16 @@ def test_writers_schemas_are_asked_for_by_their_ids_and_say_which_message_it_is(
     assert sorted(registry.asked) == sorted(f"/schemas/ids/{number}" for number in numbers)
 
 
+def test_without_a_schema_it_is_that_of_the_topics_subject(broker: Broker, registry: Registry, topic: str) -> None:
+    number = register(registry, f"{topic}-value", OLD)
+    broker.append(topic, [framed(number, b"\x00", written(n)) for n in range(3)], partition=0)
+    assert values(broker, registry, topic, Protobuf()) == [order(n) for n in range(3)]
+    value = Protobuf(message="t.Order", fields=["user", "id"], flatten=True)
+    with monedula.read(settings(broker, registry), topic, value=pickle.loads(pickle.dumps(value))) as stream:
+        rows = stream.to_pyarrow().select(["user", "id"]).to_pylist()
+    assert rows == [{"user": order(n)["user"], "id": n} for n in range(3)]
+
+
 def test_a_partition_that_waits_stops_no_other(broker: Broker, registry: Registry, topic: str) -> None:
     known, slow = register(registry, "s", OLD), register(registry, "s", MOVED)
     is_asked, may_answer = threading.Event(), threading.Event()
@@ -177,7 +187,8 @@ def test_a_subject_that_cannot_be_had_is_an_error_where_the_consumer_is_made(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "or subject="),
+        ({"framing": "bare"}, "or subject="),
+        ({"schemas": {7: OLD}}, "or subject="),
         ({"subject": ""}, "expected the name of a subject"),
         ({"version": 1}, "version: it is that of a subject"),
         ({"subject": "s", "version": 1, "schema": OLD}, "version: schema says another thing"),

@@ -1,6 +1,7 @@
 """The reader's schema of Avro as a version of a subject, and `SchemaRegistry`."""
 
 import pickle
+import re
 import socket
 from typing import Any
 
@@ -74,6 +75,59 @@ def test_a_subject_that_cannot_be_had_is_an_error_where_the_consumer_is_made(
         monedula.Consumer(settings(broker, registry), value=value)
     with pytest.raises(monedula.ArgumentError, match=r"name no registry; give the setting schema\.registry\.url"):
         monedula.Consumer({"bootstrap.servers": broker.bootstrap_servers}, value=value)
+
+
+def test_without_a_schema_it_is_that_of_the_topics_subject(broker: Broker, registry: Registry) -> None:
+    key, number = registry.avro("topical-key", "string"), registry.avro("topical-value", ORDER)
+    broker.create_topic("topical", 1)
+    broker.append("topical", [(framed(key, "string", "k"), framed(number, ORDER, order(1)))])
+    found = settings(broker, registry)
+    assert repr(pickle.loads(pickle.dumps(Avro(mode="null")))) == "Avro(framing='confluent', mode='null')"
+    with monedula.read(found, "topical", key=Avro(), value=Avro()) as stream:
+        assert pa.table(stream).select(["key", "value"]).to_pylist() == [{"key": "k", "value": order(1)}]
+    with monedula.read(found, [("topical", 0)], value=Avro(mode="drop")) as stream:
+        assert pa.table(stream)["value"].to_pylist() == [order(1)]
+    frame = monedula.scan(found, "topical", value=Avro(flatten=True))
+    assert frame.select("id", "user").collect().to_dicts() == [order(1)]
+    group = {**found, "group.id": "topical", "auto.offset.reset": "earliest"}
+    with monedula.Consumer(group, topics="topical", key=Avro(), value=Avro()) as consumer:
+        (record,) = consumer.records(until="latest")
+    assert (record.key, record.value) == ("k", order(1))
+    for topics in (["topical"], ("topical",), {"topical"}):
+        with monedula.Consumer(group, topics=topics, value=Avro()) as other:
+            fields: Any = other.schema
+            assert pa.schema(fields).field("value").type == pa.struct([("id", pa.int64()), ("user", pa.string())])
+
+
+def test_tables_are_written_with_the_schema_of_the_topics_subject(broker: Broker, registry: Registry) -> None:
+    number = registry.avro("written-value", ORDER)
+    broker.create_topic("written", 1)
+    found = settings(broker, registry)
+    with monedula.Producer(found) as producer:
+        producer.send_batch(pa.table({"id": [1], "user": ["u1"]}), "written", value=Avro())
+        with pytest.raises(
+            monedula.ArgumentError, match=r"value: Avro\(\) without a schema .* no one topic is named here"
+        ):
+            producer.send_batch(pa.table({"id": [1], "topic": ["written"]}), value=Avro())
+    with monedula.read(found, "written") as stream:
+        assert pa.table(stream)["value"].to_pylist() == [framed(number, ORDER, {"id": 1, "user": "u1"})]
+
+
+def test_what_names_no_one_topic_has_no_topics_subject(broker: Broker, registry: Registry) -> None:
+    found = settings(broker, registry, **{"group.id": "g"})
+    message = r"value: \w+\(\) without a schema .* no one topic is named here; name one topic, or give the schema"
+    for form in (Avro(), monedula.Protobuf()):
+        for make in (
+            lambda form: monedula.Consumer(found, value=form),
+            lambda form: monedula.Consumer(found, topics=["a", "b"], value=form),
+            lambda form: monedula.Consumer(found, topics=re.compile("a.*"), value=form),
+            lambda form: monedula.read(found, ["a", "b"], value=form),
+            lambda form: monedula.dataset(found, [("a", 0), ("b", 0)], value=form),
+        ):
+            with pytest.raises(monedula.ArgumentError, match=message):
+                make(form)
+    with pytest.raises(monedula.errors.SchemaRegistryError, match=r"latest version of subject none-value: .*40401"):
+        monedula.read(found, "none", value=Avro())
 
 
 @pytest.mark.parametrize(

@@ -340,7 +340,17 @@ def test_what_needs_a_registry_says_so(broker: Broker) -> None:
     with pytest.raises(monedula.ArgumentError, match=r"schema\.registry\.url"):
         monedula.Consumer(without, value=Avro(ORDER, framing="confluent"))
     with pytest.raises(monedula.ArgumentError, match="also where a registry is asked"):
-        Avro()
+        Avro(framing="bare")
+    for form in (Avro(), monedula.Protobuf(), Avro(framing="apicurio")):
+        for make in (
+            lambda form: monedula.Consumer({**without, "group.id": "g"}, topics=["orders"], value=form),
+            lambda form: monedula.read(without, "orders", value=form),
+            lambda form: monedula.scan(without, "orders", key=form),
+        ):
+            with pytest.raises(
+                monedula.ArgumentError, match=r"no registry; give the schema, or the setting schema\.reg"
+            ):
+                make(form)
 
 
 def test_bare_values_stay_bare_beside_a_registry(broker: Broker, registry: Registry, topic: str) -> None:

@@ -4,6 +4,7 @@ import copy
 import datetime
 import json
 import pickle
+import struct
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -174,14 +175,86 @@ def test_read_decodes_and_ends(broker: Broker, topic: str) -> None:
         assert [value_of(record)["id"] for batch in stream for record in batch.records()] == [5, 6]
 
 
+AVRO = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "user", "type": "string"},
+        {"name": "amount", "type": "double"},
+    ],
+}
+PROTO = 'syntax = "proto3"; message Order { int64 id = 1; string user = 2; double amount = 3; }'
+
+
+@pytest.mark.parametrize(
+    ("form", "encoded"),
+    [
+        (Json("id bigint, user string, amount double", flatten=True), b'{"id": 7, "user": "u", "amount": 1.5}'),
+        (monedula.Avro(AVRO, flatten=True), b"\x0e\x02u" + struct.pack("<d", 1.5)),
+        (monedula.Protobuf(PROTO, flatten=True), b"\x08\x07\x12\x01u\x19" + struct.pack("<d", 1.5)),
+    ],
+    ids=["json", "avro", "protobuf"],
+)
+def test_a_read_selects_fields_of_flattened_values(broker: Broker, topic: str, form: Any, encoded: bytes) -> None:
+    broker.append(topic, [encoded] * 3)
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    for columns, names in (
+        (["amount"], ["amount"]),
+        (["offset", "amount", "id"], ["id", "amount", "offset"]),
+        (["amount", "value"], ["id", "user", "amount"]),
+    ):
+        with monedula.read(settings, topic, columns=columns, value=form) as stream:
+            assert stream.schema.names == names
+            table = pa.table(stream)
+        assert table.column_names == names
+        assert table["amount"].to_pylist() == [1.5] * 3
+    frame = monedula.scan(settings, topic, value=form).select("amount").collect()
+    with monedula.read(settings, topic, columns=["amount"], value=form) as stream:
+        assert stream.to_polars().equals(frame)
+    with monedula.read(settings, topic, columns=["amount"], value=form, where=("offset", ">=", 1)) as stream:
+        (batch,) = stream
+        assert [value_of(record) for record in batch.records()] == [{"amount": 1.5}] * 2
+    with monedula.read_range(settings, topic, 0, 0, 1, columns=["user"], value=form) as stream:
+        assert pa.table(stream).to_pydict() == {"user": ["u"]}
+    with pytest.raises(monedula.ArgumentError, match="amounts"):
+        monedula.read(settings, topic, columns=["amount", "amounts"], value=form)
+
+
+@pytest.mark.parametrize(("mode", "amounts"), [("null", [1.5, 2.5, None]), ("drop", [1.5])])
+def test_which_records_are_dropped_does_not_depend_on_the_fields_that_are_selected(
+    broker: Broker, topic: str, mode: Any, amounts: list[float | None]
+) -> None:
+    broker.append(topic, ['{"id": 1, "amount": 1.5}', '{"id": "x", "amount": 2.5}', "no json"])
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    form = Json("id bigint, amount double", flatten=True, mode=mode)
+    with monedula.read(settings, topic, columns=["amount"], value=form) as stream:
+        assert pa.table(stream).to_pydict() == {"amount": amounts}
+
+
 def test_a_read_that_meets_a_bad_value_says_where_to_go_on(broker: Broker, topic: str) -> None:
     broker.append(topic, [document(0), bad(1)])
     settings = {"bootstrap.servers": broker.bootstrap_servers}
     with (
-        pytest.raises(monedula.DecodeError, match="A read that starts at 2 goes on behind it"),
+        pytest.raises(monedula.DecodeError, match="A read that starts at 2 goes on behind it") as raised,
         monedula.read(settings, topic, value=Json(SCHEMA)) as stream,
     ):
         list(stream)
+    modes = 'With mode="null" such records are kept with nulls, with mode="drop" left out'
+    assert raised.value.hint == f"{modes}. A read that starts at 2 goes on behind it"
+    assert str(raised.value).endswith(f". {raised.value.hint}")
+
+
+def test_a_consumer_that_meets_a_bad_value_names_the_modes_before_the_next_record(broker: Broker, topic: str) -> None:
+    broker.append(topic, [bad(0)])
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "auto.offset.reset": "earliest"}
+    with monedula.Consumer(settings, value=Json(SCHEMA)) as consumer:
+        consumer.assign(topic)
+        with pytest.raises(monedula.DecodeError) as raised:
+            consumer.poll(timeout=10)
+    modes = 'With mode="null" such records are kept with nulls, with mode="drop" left out, with dead_letter= '
+    assert raised.value.hint == f"{modes}written to a topic. Seek past it to go on"
+    assert str(raised.value).endswith(f". {raised.value.hint}")
 
 
 def test_a_read_that_has_stopped_at_a_bad_value_says_so_again(broker: Broker, topic: str) -> None:

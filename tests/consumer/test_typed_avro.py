@@ -247,7 +247,8 @@ def _nothing() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Avro(), "give the reader's schema, those of the writers, or subject="),
+        (lambda: Avro(framing="bare"), "give the reader's schema, those of the writers, or subject="),
+        (lambda: Avro(framing="single_object"), "give the reader's schema, those of the writers, or subject="),
         (lambda: Avro("{"), "schema: is not JSON"),
         (lambda: Avro(5), "schema: expected an Avro schema as text, dict or list, and not int"),
         (lambda: Avro(Path("order.avsc")), r"not pathlib\..*Path; its read_text\(\) is the schema's text"),

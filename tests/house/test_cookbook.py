@@ -1,12 +1,15 @@
 """docs/cookbook.md: each recipe runs as it stands, and does what its text says."""
 
+import json
 import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import monedula
@@ -159,6 +162,63 @@ def test_the_health_endpoint_answers(broker: Broker) -> None:
             assert b'"unknown_topics": ["ordres"]' in refused.read()
         server.shutdown()  # type: ignore[attr-defined]
         server.server_close()  # type: ignore[attr-defined]
+
+
+@contextmanager
+def fastapi_service(broker: Broker) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """The recipe as a process, and the URL of its endpoints. Of FastAPI it has a stand-in."""
+    prelude = f"""
+import asyncio, sys
+from tests.house import lifespan_server
+sys.modules.update({{"fastapi": lifespan_server, "fastapi.responses": lifespan_server}})
+settings = {settings(broker)}
+async def handle(record):
+    print("handles", record.value.decode(), flush=True)
+    if record.value == b"hangs":
+        await asyncio.sleep(600)
+"""
+    (source,) = recipes("FastAPI")
+    command = [sys.executable, "-c", f"{prelude}\n{source}\nasyncio.run(app.serve())"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=GUIDE.parents[1]
+    ) as service:
+        assert service.stdout is not None
+        try:
+            yield service, f"http://127.0.0.1:{int(service.stdout.readline())}"
+        finally:
+            service.kill()
+
+
+@pytest.mark.parametrize("trouble", ["nothing", "a handler that hangs", "a broker that is silent"])
+def test_a_service_with_fastapi_answers_and_ends_within_ten_seconds(broker: Broker, trouble: str) -> None:
+    with fastapi_service(broker) as (service, url):
+        assert service.stdout is not None
+        broker.append("orders", ["a"])
+        assert service.stdout.readline() == "handles a\n"
+        with urllib.request.urlopen(f"{url}/live", timeout=10) as answer:
+            assert json.load(answer) == {"ok": True}
+        with urllib.request.urlopen(f"{url}/ready", timeout=10) as answer:
+            told = json.load(answer)
+        assert told["ok"]
+        assert told["lag"].keys() == told["health"]["partitions"].keys() == {"orders-0", "orders-1"}
+        if trouble == "a handler that hangs":
+            broker.append("orders", ["hangs"])
+            assert service.stdout.readline() == "handles hangs\n"
+        elif trouble == "a broker that is silent":
+            broker.fault(black_hole="requests")
+        began = time.monotonic()
+        service.send_signal(signal.SIGTERM)
+        assert service.stdout.read() == ("" if trouble == "a broker that is silent" else "left the group\n")
+        assert service.stderr is not None
+        # What cannot be committed is an error at the end of the lifespan.
+        assert ("CommitFailedError" in service.stderr.read()) == (trouble == "a broker that is silent")
+        service.wait(timeout=30)
+        # The server has had no requests to wait for.
+        assert time.monotonic() - began < 9.5
+    if trouble != "a broker that is silent":
+        assert service.returncode == 0
+        assert not broker.group("service").members
+        assert broker.group("service").offsets["orders", 0] == 1
 
 
 def test_the_tests_pass(tmp_path: Path) -> None:

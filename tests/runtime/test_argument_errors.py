@@ -178,6 +178,27 @@ NEXT: dict[str, Any] = {"topic": "t", "partition": 0, "offset": 7, "next_offset"
             ),
             "t-0: no; give --framing bare",
         ),
+        (
+            DecodeError(
+                'the value is no JSON. With mode="null" such records are kept with nulls, with mode="drop" left out. '
+                "A read that starts at 8 goes on behind it",
+                hint='`With mode="null" such records are kept with nulls, with mode="drop" left out. `'
+                "`A read that starts at {next_offset} goes on behind it`",
+                **NEXT,
+            ),
+            "the value is no JSON. --from 8 goes on behind it",
+        ),
+        (
+            DecodeError(
+                "t-0: no; give framing='bare'. With mode=\"null\" such records are kept with nulls, with "
+                'mode="drop" left out, with dead_letter= written to a topic. Seek past it to go on',
+                hint="give `framing='bare'`. "
+                '`With mode="null" such records are kept with nulls, with mode="drop" left out, with dead_letter= '
+                "written to a topic. ``Seek past it to go on`",
+                **NEXT,
+            ),
+            "t-0: no; give --framing bare",
+        ),
         (CorruptRecordError("t-0: no. Seek past it to go on", hint="`Seek past it to go on`"), "t-0: no"),
         (
             LogTruncatedError(
@@ -194,3 +215,5 @@ def test_ways_to_go_on_are_those_of_the_front_end(error: monedula.KafkaError, of
         assert str(each).endswith(each.hint)
         assert CommandWording().told(each) == of_command
     assert "A read" not in OptionWording("value").told(error)
+    if "dead_letter" not in str(error):  # tasks of Spark read, and do not consume
+        assert "With mode" not in OptionWording("value").told(error)

@@ -1,4 +1,4 @@
-"""Names of a client in telemetry: its `client.id`, its group, and its bootstrap server."""
+"""Names of a client in telemetry and in its repr: its `client.id`, its group, and its bootstrap servers."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -11,15 +11,19 @@ class ClientNames(NamedTuple):
     group: str | None = None
     server: tuple[str, int | None] | None = None
     """Host and port of the bootstrap server, if it is the only one."""
+    servers: str = ""
+    """All bootstrap servers as they were given."""
 
 
 def names_in(raw: Iterable[tuple[str, str]]) -> ClientNames:
     settings = {key.strip().replace("_", "."): value for key, value in raw}
-    servers = settings.get("bootstrap.servers", settings.get("metadata.broker.list", "")).split(",")
+    given = settings.get("bootstrap.servers", settings.get("metadata.broker.list", ""))
+    servers = given.split(",")
     return ClientNames(
         settings.get("client.id", ClientNames().client_id),
         settings.get("group.id"),
         _address(servers[0]) if len(servers) == 1 else None,
+        given,
     )
 
 

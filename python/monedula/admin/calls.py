@@ -4,8 +4,9 @@ from collections.abc import Callable, Coroutine
 from inspect import signature
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, get_args, overload
 
-from monedula._config.client_names import names_in
+from monedula._config.client_names import ClientNames, names_in
 from monedula._monedula import AdminCore, Operation
+from monedula._reprs import of_client
 from monedula.config import Settings, Unpicklable, raw_settings
 from monedula.errors import ClosedError
 
@@ -78,6 +79,7 @@ class AdminBase(Unpicklable):
     """Base of `Admin` and `AsyncAdmin`."""
 
     _is_closed = False
+    _names = ClientNames()
 
     def __init__(self, config: Settings | None = None, /, **settings: Any) -> None:
         try:
@@ -87,6 +89,10 @@ class AdminBase(Unpicklable):
         self._names = names_in(raw)
         self._core = AdminCore(raw)
         self._security = self._core.security()
+
+    def __repr__(self) -> str:
+        """Brokers, and whether it is closed."""
+        return of_client(self, self._names.servers, ["closed"] if self._is_closed else [])
 
     def metrics(self) -> dict[str, int]:
         """Return counters since the client was created, such as connections, requests and bytes."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from monedula._monedula import Operation, Table
+from monedula._reprs import counted, html_table
 from monedula.admin.calls import Call
 from monedula.admin.values import Items, items
 from monedula.errors import AdminErrors, ArgumentError, KafkaError
@@ -54,6 +55,14 @@ class Tabular:
         rows = list(self._rows())
         values = list(zip(*rows, strict=True)) if rows else [()] * len(self._columns)
         return Table([(name, kind, list(column)) for (name, kind), column in zip(self._columns, values, strict=True)])
+
+    def _repr_html_(self) -> str:
+        """The first rows, for notebooks."""
+        rows = list(self._rows())
+        caption = f"{type(self).__name__}: {counted(len(rows), 'row')}"
+        if errors := getattr(self, "errors", None):
+            caption += f", {counted(len(errors), 'error')}"
+        return html_table(caption, [name for name, _ in self._columns], rows, len(rows))
 
 
 class TableResults(Results[K, V], Tabular, Generic[K, V]):

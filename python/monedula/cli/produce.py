@@ -127,7 +127,7 @@ def _key(key: str | None, is_typed: bool) -> Any:
 def _pinned(producer: Producer, name: str, form: Typed) -> Typed:
     """The form of keys or values, with the schema of their subject if none is given."""
     try:
-        pinned = producer._of_subject(form)
+        pinned = producer._of_subject(form, name, None)  # the command names the subject
     except ArgumentError as error:
         raise Failure(f"the schema of subject {form.subject}: {CommandWording(name).reason(error)}") from None
     except SchemaRegistryError as error:

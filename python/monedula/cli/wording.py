@@ -25,6 +25,10 @@ _PHRASES = {
     "Read again to ask again": _REPEAT,
     "A poll a second later asks again; the position stays at the record": _REPEAT,
     "Seek past it to go on": "",
+    # The command names --bad itself.
+    'With mode="null" such records are kept with nulls, with mode="drop" left out. ': "",
+    'With mode="null" such records are kept with nulls, with mode="drop" left out, with dead_letter= written to a '
+    "topic. ": "",
     ", or seek past the batch": "",
     "no row was sent": "",
 }

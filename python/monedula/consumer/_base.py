@@ -14,16 +14,18 @@ from monedula._arguments import (
     timestamp_ms,
     topic_names,
 )
-from monedula._config.client_names import names_in
+from monedula._config.client_names import ClientNames, names_in
 from monedula._health import patience, with_since
 from monedula._monedula import Schema
+from monedula._reprs import counted, of_client, some
 from monedula.config import RawSettings, Settings, raw_columns, raw_settings
 from monedula.consumer._commits import CommitFuture
 from monedula.consumer._dead_letters import RefusedRecords
 from monedula.consumer._group import EventHook, GroupVerbs, Topics
 from monedula.consumer._read_until import check_topics
-from monedula.errors import ArgumentError
+from monedula.errors import ArgumentError, ClosedError, ForkError
 from monedula.formats._typed import Typed, check_columns, pinned, spec_of
+from monedula.types.json_dict import JsonDict
 from monedula.types.partitions import Assignment, OffsetAndTimestamp, Position, TopicPartition
 from monedula.workers.dead_letters import LetterProducer
 
@@ -38,6 +40,8 @@ MAX_BYTES = 32 << 20
 
 class ConsumerBase(GroupVerbs):
     """Base of `Consumer` and `AsyncConsumer`: the methods that do not wait."""
+
+    _names = ClientNames()
 
     def __init__(
         self,
@@ -63,7 +67,7 @@ class ConsumerBase(GroupVerbs):
             del config, settings  # no traceback shows passwords as locals
         self._settings = raw  # its repr shows no value
         self._names = names_in(raw)
-        key, value = pinned(raw, key), pinned(raw, value)
+        key, value = pinned(raw, key, "key", topics), pinned(raw, value, "value", topics)
         specs = spec_of("key", key), spec_of("value", value)
         columns = raw_columns(columns)
         check_columns(columns, key, value)
@@ -75,6 +79,22 @@ class ConsumerBase(GroupVerbs):
         except BaseException:
             self._core.close(0.0)
             raise
+
+    def __repr__(self) -> str:
+        """Brokers, group, topics, and how far the consumer is, without a request."""
+        facts = [] if self._names.group is None else [f"group {self._names.group}"]
+        if self._named is None:
+            facts.append("topics by a pattern")
+        elif self._named:
+            facts.append(f"topics {some(self._named)}")
+        try:
+            assigned, delivered = self._core.assignment(), dict(self._core.metrics())["records_delivered"]
+            facts += [counted(len(assigned), "partition"), f"{counted(delivered, 'record')} delivered"]
+        except ClosedError:
+            facts.append("closed")
+        except (AttributeError, ForkError):
+            pass  # its constructor has failed, or it belongs to the parent process
+        return of_client(self, self._names.servers, facts)
 
     @property
     def schema(self) -> Schema:
@@ -189,11 +209,11 @@ class ConsumerBase(GroupVerbs):
 
     def lag(
         self, *partitions: tuple[str, int], of: Literal["position", "finished"] = "position"
-    ) -> dict[TopicPartition, int | None]:
+    ) -> JsonDict[TopicPartition, int | None]:
         """How many offsets each partition is behind the end of its log, as of the last fetch.
 
         Under read_committed the end is the last stable offset. `None` before the first fetch of the partition. No
-        request is sent.
+        request is sent. `lag().to_json()` has keys such as `"orders-0"`.
 
         Args:
             partitions: `(topic, partition)` pairs; all assigned ones if left out.
@@ -206,7 +226,7 @@ class ConsumerBase(GroupVerbs):
         """
         if of not in ("position", "finished"):
             raise ArgumentError.of("of", of, "expected 'position' or 'finished'")
-        lags: dict[TopicPartition, int | None] = {}
+        lags: JsonDict[TopicPartition, int | None] = JsonDict()
         for partition in one_by_one("lag", partitions) or self._core.assignment():
             status = self._core.status(partition)
             end, position = status["log_end_offset"], status[of]
@@ -237,7 +257,7 @@ class ConsumerBase(GroupVerbs):
         if run is not None and run.is_under_way:
             run.report()
 
-    def health(self) -> dict[str, Any]:
+    def health(self) -> JsonDict[str, Any]:
         """The state of the client, of each partition, and of the group membership.
 
         `"ok"` is whether all is well: brokers, the group's coordinator and the schema registry answer, no partition has
@@ -251,8 +271,11 @@ class ConsumerBase(GroupVerbs):
         coordinator, generation, owned partitions, the last heartbeat and rebalance, errors; `None` without a
         `group.id`. `"client_instance_id"` names the client in the metrics that it pushes to brokers (KIP-714).
         `"certificate_expires"` is when the client's own certificate does, in seconds since 1970.
+
+        Keys of `"partitions"` are `(topic, partition)` pairs, and `"failing_since"` is a datetime: `health().to_json()`
+        has texts for them.
         """
-        return {**with_since(self._core.health()), "group": self._member.health()}
+        return with_since({**self._core.health(), "group": self._member.health()})
 
     def wakeup(self) -> None:
         """End the current wait of another thread or task, or else the next wait, with `WakeupError`.

@@ -1,10 +1,11 @@
 """`Typed`, the base of `Json`, `Avro` and `Protobuf`, and their common checks of arguments."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from monedula._arguments import topic_names
+from monedula._config.texts import dotted
 from monedula._monedula import ColumnSpec, RegistryCore
 from monedula.config import RawSettings
 from monedula.errors import ArgumentError
@@ -79,6 +80,31 @@ class Typed:
     def is_of_registry(self) -> bool:
         """True if the reader's schema has yet to be requested from the registry."""
         return self._is_of_registry
+
+    def of_topic(self, column: str, topics: object) -> Self:
+        """Return a copy whose subject is the topic's, if neither a schema nor a subject was given.
+
+        Args:
+            column: `"key"` or `"value"`.
+            topics: what is read or written, as the caller has it.
+
+        Raises:
+            ArgumentError: if that is not the name of one topic.
+        """
+        if not self._is_of_registry or self.subject is not None:
+            return self
+        names: Collection[object] = [topics] if isinstance(topics, str) else ()
+        if isinstance(topics, Collection) and not names:
+            names = topics
+        topic = next(iter(names), None)
+        if len(names) != 1 or not isinstance(topic, str):
+            raise ArgumentError(
+                f"{type(self).__name__}() without a schema has that of the topic's subject, and no one topic is named "
+                "here",
+                argument=column,
+                hint="name one topic, or give the schema or subject=",
+            )
+        return type(self)(**{**self._arguments, "subject": f"{topic}-{column}"})
 
     def pinned(self, settings: RawSettings) -> Self:
         """Return a copy with the schema of its subject, requested from the registry of the settings; waits for it.
@@ -177,8 +203,24 @@ def registry_core(settings: RawSettings) -> RegistryCore:
     return RegistryCore(settings)
 
 
-def pinned(settings: RawSettings, given: Typed | None) -> Typed | None:
-    return given.pinned(settings) if isinstance(given, Typed) else given
+def pinned(settings: RawSettings, given: Typed | None, column: str, topics: object) -> Typed | None:
+    """Return what decodes a column of these topics, with the schema of its subject if it has none of its own."""
+    if not isinstance(given, Typed):
+        return given
+    of_topic = given.of_topic(column, topics)
+    if of_topic is not given and not any(dotted(key) == "schema.registry.url" for key, _ in settings):
+        raise ArgumentError(
+            f"{type(given).__name__}() without a schema has that of the topic's subject, and the settings name no "
+            "registry",
+            argument=column,
+            hint="give the schema, or `the setting schema.registry.url`",
+        )
+    return of_topic.pinned(settings)
+
+
+def is_of_topic(framing: object, *given: object) -> bool:
+    """True if nothing was given that says what values are, so that the topic's subject does."""
+    return framing in (None, "confluent", "apicurio") and all(each is None for each in given)
 
 
 def check_framing(framing: object) -> None:
@@ -261,6 +303,26 @@ def option_text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise ArgumentError("expected a text, True or False", argument="options", key=name, value=repr(value))
     return value
+
+
+def selected(
+    columns: list[str] | None, value: Typed | None
+) -> tuple[list[str] | None, ColumnSpec | None, list[str] | None]:
+    """Choose what a read decodes for columns among which may be fields of a flattened value.
+
+    Returns:
+        The columns of Kafka's to read, what decodes values, and the fields that are shown; `None` for all of them.
+    """
+    spec = spec_of("value", value)
+    if columns is None or value is None or spec is None or not value.flatten:
+        return columns, spec, None
+    known = {field.partition(": ")[0] for field in spec.fields}.difference(KAFKA_COLUMNS)
+    fields = [name for name in columns if name in known]
+    others = [name for name in columns if name not in known]
+    if not fields or "value" in columns:
+        return others, spec, None
+    # Which records are dropped must not depend on the columns.
+    return [*others, "value"], spec if value.drops else spec.only(fields), fields
 
 
 def check_columns(columns: Sequence[str] | None, key: object, value: object) -> None:

@@ -12,6 +12,7 @@ from monedula.formats._typed import (
     behaviour_of,
     check_subject,
     framing_of_subject,
+    is_of_topic,
     option_texts,
     schema_key,
 )
@@ -38,7 +39,8 @@ class Avro(Typed):
 
     Args:
         schema: the reader's schema. By default `writer`, or from `schemas` the one with the highest id, or the last if
-            they have no ids. One of these or `subject` is needed even with a registry.
+            they have no ids. Without any of these and `subject`, it is that of the topic's subject, as
+            `subject="orders-value"` for values of the topic `orders`.
         writer: the schema that all values were written with, if it is not `schema`; only for `framing="bare"`.
         schemas: the schemas that values were written with: for Confluent's framing by their ids or GUIDs in a registry,
             as `{7: schema, "89791762-2336-4186-9674-299b90a802e2": schema}`; for single-object encoding a list, since
@@ -95,6 +97,9 @@ class Avro(Typed):
         if subject is not None or version is not None:
             check_subject(subject, version, schema)
             framing = _of_registry(writer, schemas, framing)
+        of_topic = is_of_topic(framing, schema, subject, writer, schemas)
+        if of_topic:
+            framing = framing_of_subject(framing)
         given_framing = framing
         framing, writers = _writers(writer, schemas, framing)
         # Ask a registry for Confluent's framing, and for Apicurio's, whose registry has the same API.
@@ -113,7 +118,7 @@ class Avro(Typed):
             "references": tuple(beside),
         }
         self._given = None
-        self._is_of_registry = schema is None and subject is not None
+        self._is_of_registry = of_topic or (schema is None and subject is not None)
         if self._is_of_registry:
             return
         if schema is None:

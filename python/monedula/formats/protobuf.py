@@ -14,6 +14,7 @@ from monedula.formats._typed import (
     check_framing,
     check_subject,
     framing_of_subject,
+    is_of_topic,
     option_texts,
     schema_key,
 )
@@ -49,7 +50,8 @@ class Protobuf(Typed):
     they have the same encoding, such as int64 and int32.
 
     Args:
-        schema: the schema, in one of these forms; or `subject`.
+        schema: the schema, in one of these forms; or `subject`. Without both it is that of the topic's subject, as
+            `subject="orders-value"` for values of the topic `orders`.
         message: the full name of the message, as `"shop.Order"`. Not needed for a class, or if the last file of the
             schema declares one message only.
         schemas: for values with a frame, the schemas that they were written with, by their ids or GUIDs in a registry.
@@ -112,9 +114,12 @@ class Protobuf(Typed):
         if subject is not None or version is not None:
             check_subject(subject, version, schema)
             framing = framing_of_subject(framing)
+        of_topic = is_of_topic(framing, schema, subject, schemas)
+        if of_topic:
+            framing = framing_of_subject(framing)
         writers = _writers(schemas, framing)
         framing = framing or ("confluent" if writers else None)
-        self._is_of_registry = schema is None and subject is not None
+        self._is_of_registry = of_topic or (schema is None and subject is not None)
         descriptors, own = (b"", None) if self._is_of_registry else _source("schema", schema)
         self._arguments: dict[str, Any] = {
             "message": message or own,

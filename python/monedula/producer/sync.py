@@ -10,11 +10,13 @@ from monedula._config.client_names import ClientNames, names_in
 from monedula._health import late_flush, with_since
 from monedula._migration_hints import tells
 from monedula._monedula import BatchFuture, CancellableCall, ProducerCore, QueuedSendsCore, SendFuture
+from monedula._reprs import counted, of_client
 from monedula.config import Settings, Unpicklable, raw_settings
 from monedula.errors import (
     ArgumentError,
     ClosedError,
     DeliveryTimeoutError,
+    ForkError,
     KafkaTimeoutError,
     SchemaRegistryError,
     UndeliveredRecordsError,
@@ -22,6 +24,7 @@ from monedula.errors import (
 from monedula.formats._typed import Typed, spec_of
 from monedula.producer._send_queue import OnDelivery, SendArguments, enqueue, enqueue_behind, refuse_in_partitioner
 from monedula.producer._transactions import Transactions
+from monedula.types.json_dict import JsonDict
 
 if TYPE_CHECKING:
     from monedula._monedula import ColumnSpec
@@ -67,11 +70,25 @@ class ProducerBase(Unpicklable, ProducerCore):
         made._tables = set()
         return made
 
+    def __repr__(self) -> str:
+        """Brokers, and how far the producer is, without a request."""
+        facts: list[str] = []
+        try:
+            figures = dict(self._metrics())
+            facts.append(f"{counted(figures['records_acknowledged'], 'record')} acknowledged")
+            if failed := figures["records_failed"]:
+                facts.append(f"{failed:,} failed")
+        except ForkError:
+            pass  # it belongs to the parent process
+        if self._is_closed:
+            facts.append("closed")
+        return of_client(self, self._names.servers, facts)
+
     def metrics(self) -> dict[str, float]:
         """Counters since the producer was created: connections, requests, bytes, records sent and failed, and so on."""
         return dict(self._metrics())
 
-    def health(self) -> dict[str, Any]:
+    def health(self) -> JsonDict[str, Any]:
         """The state of the client, and what is in flight.
 
         `ok` is whether brokers answer and the producer is open. If they do not, `failing_for` and `failing_since` say
@@ -80,7 +97,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         `certificate_expires` (the client's own, in seconds since 1970); `memory_used_bytes` of `memory_bytes`,
         `waiting_for_room`; `records_unfinished`, all records without a result; `requests_in_flight`,
         `batches_in_flight` and `batches_in_flight_by_broker`; `topics`, those that records were sent to within
-        `metadata.max.idle.ms`.
+        `metadata.max.idle.ms`. `health().to_json()` has all of them as types of JSON.
         """
         return with_since(self._health())
 
@@ -164,10 +181,11 @@ class ProducerBase(Unpicklable, ProducerCore):
         advice = "ask the futures for their result(), or give send() an on_delivery, to handle failures by yourself"
         raise UndeliveredRecordsError(f"{message}. To go on without this error, {advice}", count=count, first=first)
 
-    def _of_subject(self, given: Typed | None) -> Typed | None:
-        """The form of rows, with the schema of its subject if it names one, which a registry is asked for once."""
+    def _of_subject(self, given: Typed | None, column: str, topic: str | None) -> Typed | None:
+        """The form of rows, with the schema of its subject if it has none, which a registry is asked for once."""
         if not isinstance(given, Typed) or not given.is_of_registry:
             return given
+        given = given.of_topic(column, topic)
         wanted = given.identity
         if wanted not in self._of_subjects:
             self._of_subjects[wanted] = given.of_subject(self._registry())
@@ -211,7 +229,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         _check_no_objects(data)
         specs: tuple[ColumnSpec | None, ColumnSpec | None] = (None, None)
         if key is not None or value is not None:
-            specs = written_as(self._of_subject(key), self._of_subject(value))
+            specs = written_as(self._of_subject(key, "key", topic), self._of_subject(value, "value", topic))
         return self._send_batch(data, topic, self._partitioner is not None, headers, *specs)
 
 

@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 
 from monedula._monedula import Batch
+from monedula._reprs import some
 from monedula.consumer._base import MAX_ROWS
 from monedula.errors import ArgumentError
 from monedula.reading._topic_scan import TopicScan
@@ -95,7 +96,8 @@ class TopicDataset(ds.FileSystemDataset):
         raise TypeError("a dataset of topics cannot be pickled: make one where it is used, from the same settings")
 
     def __repr__(self) -> str:
-        return f"<monedula dataset of {', '.join(self._source.topics)}>"
+        filtered = "" if self._filter is None else f", rows with {self._filter}"
+        return f"<monedula.TopicDataset of {some(self._source.topics)}: {', '.join(self._source.names)}{filtered}>"
 
     def _columns(self, columns: Any, compared: "set[str] | None") -> list[str]:
         """Choose the columns to read: all, if expressions are computed from them, or the filter is not understood."""

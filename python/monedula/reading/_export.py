@@ -22,6 +22,19 @@ def to_polars(data: Any) -> Any:
     return installed("polars", "polars").DataFrame(data)
 
 
+def column(data: Any, name: object) -> Any:
+    """A column of a batch by its name, as a `pyarrow.Array`."""
+    if not isinstance(name, str):
+        raise TypeError(
+            f"a {type(data).__name__} has columns by name, such as batch['value'], not {name!r}; records() yields its "
+            "rows, and head(n) has the first ones"
+        )
+    names: list[str] = data.schema.names
+    if name not in names:
+        raise KeyError(f"there is no column {name!r}; the columns are {', '.join(names)}")
+    return to_pyarrow(data).column(names.index(name))
+
+
 def no_array(data: object) -> TypeError:
     """Make the error of `__array__`, without which `pandas.DataFrame(data)` would make one column of batches."""
     kind = type(data).__name__

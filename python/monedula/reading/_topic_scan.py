@@ -58,7 +58,7 @@ class TopicScan:
             self._ranges.append((topic, partition, first, bound_of(end, topic, partition, "end")))
         self.topics = sorted({topic for topic, *_ in self._ranges})
         check_without_dead_letters(key=key, value=value)
-        key, value = pinned(self._raw, key), pinned(self._raw, value)
+        key, value = pinned(self._raw, key, "key", self.topics), pinned(self._raw, value, "value", self.topics)
         self._specs = {"key": spec_of("key", key), "value": spec_of("value", value)}
         self._decoded = {name: spec for name, spec in (("key", key), ("value", value)) if spec is not None}
         # Bad settings must fail here, not when the query runs; this connects to nothing.

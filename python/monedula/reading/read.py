@@ -14,10 +14,11 @@ from monedula._arguments import (
     whole_number,
 )
 from monedula._monedula import Batch, ReaderCore, Schema
+from monedula._reprs import counted, html_table, some
 from monedula.config import Settings, Unpicklable, raw_columns, raw_settings
 from monedula.consumer._base import MAX_BYTES, MAX_ROWS
 from monedula.errors import ArgumentError
-from monedula.formats._typed import Typed, check_columns, pinned, spec_of
+from monedula.formats._typed import Typed, check_columns, pinned, selected, spec_of
 from monedula.reading._export import installed, no_array, to_polars
 from monedula.types.partitions import TopicPartition
 from monedula.types.times import EXPECTED_TIME, time_of
@@ -74,7 +75,8 @@ def read(
         max_lateness: the most by which a record's timestamp can be before the timestamp of an earlier record in its
             partition, in seconds or as `timedelta`. Only with it, an upper bound on `timestamp` ends the read early;
             records that are later than it says may then be missed.
-        columns: names of the columns of a batch; by default all but `headers`.
+        columns: names of the columns of a batch; by default all but `headers`. They may be fields of a value with
+            `flatten=True`, whose other fields are left out then.
         headers: whether to add the `headers` column.
         max_rows: the most rows of a batch.
         max_bytes: the most bytes of a batch's columns.
@@ -106,18 +108,19 @@ def read(
     if progress is not None and not callable(progress):
         raise ArgumentError(f"progress={progress!r} cannot be called")
     check_without_dead_letters(key=key, value=value)
-    key, value = pinned(raw, key), pinned(raw, value)
-    columns = raw_columns(columns)
+    names = list(dict.fromkeys(topic for topic, *_ in ranges))
+    key, value = pinned(raw, key, "key", names), pinned(raw, value, "value", names)
+    columns, values, fields = selected(raw_columns(columns), value)
     check_columns(columns, key, value)
-    reading = (raw, columns, headers, max_rows, max_bytes, spec_of("key", key), spec_of("value", value))
+    reading = (raw, columns, headers, max_rows, max_bytes, spec_of("key", key), values)
     if where is not None:
         # Imported here, so that programs that only consume do not pay for the import.
         from monedula.reading.filters.bounded import reader_of
 
-        return RecordStream(reader_of(where, max_lateness, ranges, *reading), progress)
+        return RecordStream(reader_of(where, max_lateness, ranges, *reading, fields), progress)
     if max_lateness is not None:
         raise ArgumentError("max_lateness says how a condition on timestamp is read; without where it has no effect")
-    core = ReaderCore(*reading)
+    core = ReaderCore(*reading, fields=fields)
     try:
         core.begin(ranges)
     except BaseException:
@@ -171,6 +174,23 @@ class RecordStream(Unpicklable):
         self._core = core
         self._on_batch = progress
         self._exported = False
+        self._closed = False
+        # Kept for the repr: asking the core waits while another thread reads.
+        self._ranges = core.ranges()
+        self._passed, self._total = core.progress()
+
+    def __repr__(self) -> str:
+        """Topics, and how far the stream is as of its last batch."""
+        topics = {topic for (topic, _), _ in self._ranges}
+        of = f" of {some(topics)}" if topics else ""
+        far = f"{counted(len(self._ranges), 'partition')}, {self._passed:,} of {counted(self._total, 'offset')}"
+        end = ", closed" if self._closed else ", handed out" if self._exported else ""
+        return f"<monedula.RecordStream{of}: {far}{end}>"
+
+    def _repr_html_(self) -> str:
+        """The offsets of the first partitions, for notebooks: the rows can be read once."""
+        rows = ((*partition, *offsets) for partition, offsets in self._ranges)
+        return html_table(repr(self), ("topic", "partition", "start", "end"), rows, len(self._ranges))
 
     @property
     def schema(self) -> Schema:
@@ -180,7 +200,7 @@ class RecordStream(Unpicklable):
     @property
     def ranges(self) -> dict[TopicPartition, tuple[int, int]]:
         """The first offset to read of each partition, and the offset after the last one."""
-        return {TopicPartition(*partition): offsets for partition, offsets in self._core.ranges()}
+        return {TopicPartition(*partition): offsets for partition, offsets in self._ranges}
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -269,11 +289,13 @@ class RecordStream(Unpicklable):
 
     def close(self) -> None:
         """End the read early. At its end the stream closes itself. A stream that was closed early returns no more."""
+        self._closed = True
         self._core.close()
 
     def _report(self) -> None:
+        self._passed, self._total = self._core.progress()
         if self._on_batch is not None:
-            self._on_batch(*self._core.progress())
+            self._on_batch(self._passed, self._total)
 
 
 _INSTEAD = "read() takes names, or (topic, partition) pairs; list_topics() of an Admin has all names"

@@ -272,7 +272,7 @@ impl ClientError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Partition(fault) => fault.hint(),
-            Self::Decode { error, .. } => decode_hint(error, Some(advice(error).to_owned())),
+            Self::Decode { error, .. } => decode_hint(error, MODES_OF_CONSUMER, Some(advice(error).to_owned())),
             Self::Read(error) => hint_of_read(error),
             Self::AnswerTooLarge { api, .. } => {
                 let advice = too_large_advice(api).replace(", or seek past the batch", "`, or seek past the batch`");
@@ -427,12 +427,20 @@ fn advice(error: &WalkError) -> &'static str {
     }
 }
 
-/// Advice about a value that cannot be decoded, followed by the way on.
-fn decode_hint(error: &WalkError, way_on: Option<String>) -> Option<String> {
+/// Ways of a read to let values pass that cannot be decoded.
+const MODES: &str = "`With mode=\"null\" such records are kept with nulls, with mode=\"drop\" left out. `";
+
+/// The same of a consumer, which commits.
+const MODES_OF_CONSUMER: &str = "`With mode=\"null\" such records are kept with nulls, with mode=\"drop\" left out, \
+                                 with dead_letter= written to a topic. `";
+
+/// Advice about a value that cannot be decoded: its own, the modes that let such values pass, and the way on.
+fn decode_hint(error: &WalkError, modes: &str, way_on: Option<String>) -> Option<String> {
     let WalkErrorKind::BadValue { bad, .. } = &error.kind else { return way_on };
     match (bad.hint, way_on) {
-        (Some(hint), Some(way_on)) => Some(format!("{hint}. {way_on}")),
-        (hint, way_on) => hint.map(ToOwned::to_owned).or(way_on),
+        (Some(hint), Some(way_on)) => Some(format!("{hint}. {modes}{way_on}")),
+        (None, Some(way_on)) => Some(format!("{modes}{way_on}")),
+        (hint, None) => hint.map(ToOwned::to_owned),
     }
 }
 
@@ -458,7 +466,7 @@ fn hint_of_read(error: &ClientError) -> Option<String> {
                 Some(_) => Some("`A read that starts at {next_offset} goes on behind it`".to_owned()),
                 None => None,
             };
-            return decode_hint(error, way_on);
+            return decode_hint(error, MODES, way_on);
         }
         ClientError::Partition(Fault::OffsetOutOfRange { .. }) => "Give `the read a start and an end` in it".to_owned(),
         ClientError::Partition(Fault::TopicRecreated { .. }) => "Read the new one from its beginning".to_owned(),

@@ -15,7 +15,9 @@ use pyo3::types::{PyBytes, PyCapsule, PyDict, PyString, PyTuple, PyType};
 
 use crate::arrow::capsule;
 use crate::arrow::schema::Schema;
+use crate::arrow::table::Table;
 use crate::convert;
+use crate::error::argument_error;
 use crate::interpreter::thread_ids::this_thread;
 use crate::record::Record;
 use crate::runtime::Own;
@@ -24,8 +26,8 @@ use crate::runtime::Own;
 ///
 /// Any library with Arrow's PyCapsule interface accepts a batch: `polars.DataFrame(batch)`,
 /// `pyarrow.record_batch(batch)`, `pandas.DataFrame.from_arrow(batch)`, DuckDB. The data is not copied; the memory
-/// lives as long as any object that uses it.
-#[pyclass(frozen, module = "monedula")]
+/// lives as long as any object that uses it. `batch["value"]` is one column, as a `pyarrow.Array`.
+#[pyclass(frozen, mapping, module = "monedula")]
 pub(crate) struct Batch(
     pub(crate) HandedBatch,
     /// The end of this guard says that nobody can finish the batch any more.
@@ -139,6 +141,24 @@ impl Batch {
     /// The rows as `Record` objects, one by one. For services; analysis is faster on the columns.
     fn records(&self) -> PyResult<Records> {
         Ok(Records::of(&self.0.columns.record_batch))
+    }
+
+    /// The first rows, as a table that shares the batch's memory.
+    ///
+    /// Args:
+    ///     n: the number of rows; fewer if the batch has no more.
+    #[pyo3(signature = (n=10))]
+    fn head(&self, py: Python<'_>, n: i64) -> PyResult<Table> {
+        let Ok(wanted) = usize::try_from(n) else {
+            return Err(argument_error(py, format!("n={n}: expected a number of rows, 0 or more")));
+        };
+        let rows = &self.0.columns.record_batch;
+        Ok(Table(rows.slice(0, wanted.min(rows.num_rows()))))
+    }
+
+    /// A column by its name, as a `pyarrow.Array`, without a copy. Needs pyarrow (`pip install 'monedula[arrow]'`).
+    fn __getitem__<'py>(slf: &Bound<'py, Self>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        convert::column(slf, name)
     }
 
     /// Records that have no row since their key or value cannot be decoded, as they are in Kafka, and for each of them
@@ -256,6 +276,11 @@ impl Batch {
             parts.push(format!("{} more", self.0.columns.spans.len() - parts.len()));
         }
         format!("<monedula.Batch of {} rows: {}>", self.num_rows(), parts.join(", "))
+    }
+
+    /// The first rows, for notebooks.
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        convert::to_html(slf, &slf.get().0.columns.record_batch)
     }
 }
 

@@ -63,8 +63,10 @@ pub(crate) struct ReaderCore {
 #[pymethods]
 impl ReaderCore {
     /// `compared` names the columns that a condition needs; those that are not among `columns` are read, and left out.
+    /// `fields` are those of a flattened value that are not left out; all if it is `None`.
     #[new]
-    #[pyo3(signature = (settings, columns, headers, max_rows, max_bytes, key=None, value=None, compared=vec![]))]
+    #[pyo3(signature = (settings, columns, headers, max_rows, max_bytes, key=None, value=None, compared=vec![],
+                        fields=None))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn new(
         py: Python<'_>,
@@ -76,6 +78,7 @@ impl ReaderCore {
         key: PySpec<'_>,
         value: PySpec<'_>,
         compared: Vec<String>,
+        fields: Option<Vec<String>>,
     ) -> PyResult<Self> {
         let settings = config::parse(py, settings)?;
         let asked = config::columns(py, columns, headers)?;
@@ -92,7 +95,8 @@ impl ReaderCore {
             BatchLimits { max_wait: std::time::Duration::from_secs(1), ..want(py, max_rows, max_bytes, 0.0, None)? };
         let reader = Reader::new(settings, columns, &runtime::handle()?, config::seed());
         let schema = reader.inner().empty_batch().record_batch.schema();
-        let shown = (read != asked).then(|| shown(&schema, read, asked));
+        let leaves_out = read != asked || fields.is_some();
+        let shown = leaves_out.then(|| shown(&schema, read, asked, fields.as_deref()));
         let schema = match &shown {
             Some(shown) => Arc::new(schema.project(shown).map_err(|error| argument_error(py, error.to_string()))?),
             None => schema,
@@ -367,11 +371,16 @@ fn of_found((partition, found): (TopicPartition, Option<FoundOffset>)) -> PyFoun
     (py_partition(partition), found.map(|found| (found.offset, found.timestamp)))
 }
 
-/// Places of the columns of `asked` among those of the schema; a column that is in neither set is shown.
-fn shown(schema: &SchemaRef, columns: ColumnSet, asked: ColumnSet) -> Arc<[usize]> {
+/// Places of the columns of `asked`, and of these `fields` of a flattened value or all of them, among those of the
+/// schema.
+fn shown(schema: &SchemaRef, columns: ColumnSet, asked: ColumnSet, fields: Option<&[String]>) -> Arc<[usize]> {
     let hidden: Vec<&str> = columns.names().filter(|name| !asked.names().any(|other| other == *name)).collect();
-    let fields = schema.fields().iter().enumerate();
-    fields.filter(|(_, field)| !hidden.contains(&field.name().as_str())).map(|(index, _)| index).collect()
+    let is_shown = |name: &String| match ColumnSet::NAMES.contains(&name.as_str()) {
+        true => !hidden.contains(&name.as_str()),
+        false => fields.is_none_or(|fields| fields.contains(name)),
+    };
+    let places = schema.fields().iter().enumerate();
+    places.filter(|(_, field)| is_shown(field.name())).map(|(index, _)| index).collect()
 }
 
 fn project(batch: ColumnBatch, shown: Option<&[usize]>) -> ColumnBatch {

@@ -39,11 +39,12 @@ def reader_of(
     max_bytes: int,
     key: ColumnSpec | None,
     value: ColumnSpec | None,
+    fields: list[str] | None,
 ) -> ReaderCore:
     """Start a read of the records that the user's condition `where` selects."""
     condition, late_ms = condition_of(where), lateness_ms(max_lateness)
     compared = sorted(columns_of(condition))
-    core = ReaderCore(settings, columns, headers, max_rows, max_bytes, key, value, compared)
+    core = ReaderCore(settings, columns, headers, max_rows, max_bytes, key, value, compared, fields)
     try:
         begin(core, plan_of(core, ranges, condition, late_ms))
     except BaseException:

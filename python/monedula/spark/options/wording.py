@@ -17,6 +17,7 @@ _PHRASES = {
     ": Json(schema)": " by {column}.schema",
     "no row was sent": "",
     # The option of the mode says how to go on, and a task has no other offsets.
+    'With mode="null" such records are kept with nulls, with mode="drop" left out. ': "",
     "A read that starts at {next_offset} goes on behind it": "",
 }
 

@@ -95,6 +95,11 @@ impl Table {
         let names: Vec<&str> = self.0.schema_ref().fields().iter().map(|field| field.name().as_str()).collect();
         format!("<monedula.Table of {} rows: {}>", self.num_rows(), names.join(", "))
     }
+
+    /// The first rows, for notebooks.
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        convert::to_html(slf, &slf.get().0)
+    }
 }
 
 fn array(py: Python<'_>, kind: &str, values: &[Bound<'_, PyAny>]) -> PyResult<ArrayRef> {
