@@ -30,7 +30,9 @@ def of_client(client: object, servers: str, facts: Sequence[str]) -> str:
         facts: what there is to say of it.
     """
     kind = type(client)
-    at = f" of {some(servers.split(','))}" if servers else ""
+    # A password may stand before the host by mistake.
+    hosts = (server.rpartition("@")[2] for server in servers.split(","))
+    at = f" of {some(hosts)}" if servers else ""
     told = f": {', '.join(facts)}" if facts else ""
     return f"<{kind.__module__.partition('.')[0]}.{kind.__name__}{at}{told}>"
 
