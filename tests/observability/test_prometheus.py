@@ -175,6 +175,26 @@ def test_lag_is_told_for_each_partition_only_if_asked(
         assert bool(samples(registry, "monedula_consumer_position")) == (detail == "partition")
 
 
+def test_lag_of_finished_records_is_that_of_the_group(broker: Broker, registry: CollectorRegistry) -> None:
+    """Under `run` all that is read waits for its handler: the lag of the position is 0."""
+    seen: list[tuple[float, float]] = []
+
+    def lags() -> tuple[float, float]:
+        lag, finished = (samples(registry, f"monedula_consumer_{name}lag_records") for name in ("", "finished_"))
+        return sum(lag.values()), sum(finished.values())
+
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "handled", "auto.offset.reset": "earliest"}
+    with monedula.Consumer(settings, topics=["orders"]) as consumer:
+        metrics.watch(consumer, registry=registry)
+
+        consumer.run(lambda _: seen.append(lags()), concurrency=1, until="latest")
+        with monedula.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            told = sum(each.lag or 0 for each in admin.group_lag("handled").values())
+        assert lags() == (0, told) == (0, 0)
+    assert seen[-1][0] == 0
+    assert all(position < finished for position, finished in seen)
+
+
 def test_watching_again_shows_nothing_twice(broker: Broker, registry: CollectorRegistry) -> None:
     with monedula.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         first = metrics.watch(producer, registry=registry)

@@ -162,13 +162,14 @@ class _Figures:
             self._add_partition(self.labels + further, status, detail)
 
     def _add_partition(self, labels: Labels, status: Mapping[str, Any], detail: Detail) -> None:
-        position, end = status["position"], status["log_end_offset"]
+        position, finished, end = status["position"], status["finished"], status["log_end_offset"]
         figures = {
             families.STOPPED_PARTITIONS: status["error"] is not None,
             families.PAUSED_PARTITIONS: status["paused"],
             families.QUEUED_RECORDS: status["queued_records"],
             families.QUEUED_BYTES: status["queued_bytes"],
             families.LAG: None if position is None or end is None else max(end - position, 0),
+            families.FINISHED_LAG: None if finished is None or end is None else max(end - finished, 0),
         }
         if detail == "partition":
             figures |= {families.POSITION: position, families.LOG_END_OFFSET: end}

@@ -136,6 +136,7 @@ GROUP_STATE = "monedula_group_state"
 STOPPED_PARTITIONS = "monedula_consumer_stopped_partitions"
 PAUSED_PARTITIONS = "monedula_consumer_paused_partitions"
 LAG = "monedula_consumer_lag_records"
+FINISHED_LAG = "monedula_consumer_finished_lag_records"
 POSITION = "monedula_consumer_position"
 LOG_END_OFFSET = "monedula_consumer_log_end_offset"
 QUEUED_RECORDS = "monedula_consumer_queued_records"
@@ -147,6 +148,7 @@ OTHER_HELP: Mapping[str, str] = {
     STOPPED_PARTITIONS: "Assigned partitions that stopped with an error.",
     PAUSED_PARTITIONS: "Assigned partitions that are paused.",
     LAG: "Offsets between the position and the end of the log, as of the last fetch.",
+    FINISHED_LAG: "Offsets between the first record that is not finished and the end of the log; only in a group.",
     POSITION: "The offset of the next record to hand out.",
     LOG_END_OFFSET: "The end of the log, as of the last fetch.",
     QUEUED_RECORDS: "Records fetched and not handed out.",
