@@ -42,6 +42,15 @@ def test_every_page_with_examples_has_a_test_that_runs_them() -> None:
     assert sorted(set(pages) - {*named, "docs/index.md"}) == []
 
 
+def test_the_picture_of_a_terminal_can_be_drawn_again(tmp_path: Path) -> None:
+    drawn = tmp_path / "terminal.svg"
+    subprocess.run([sys.executable, DOCS / "_ext/terminal.py", drawn], check=True, timeout=120)
+    for picture in (drawn, DOCS / "terminal.svg"):
+        text = picture.read_text()
+        assert "billing" in text
+        assert "font-face" not in text
+
+
 def test_the_first_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (source,) = re.findall(r"```python\n(.*?)```", (DOCS / "index.md").read_text(), flags=re.DOTALL)
     with Broker(topics=["orders:1"]) as broker:
