@@ -17,7 +17,7 @@ def test_no_relative_link_is_left_for_pypi(tmp_path: Path) -> None:
 
 
 def test_an_absolute_link_names_the_same_file() -> None:
-    made = re.findall(rf"{REPOSITORY}/blob/v1/([^()\s]+)\)", absolute(README.read_text(), REPOSITORY, "v1"))
+    made = re.findall(rf"{REPOSITORY}/(?:blob|raw)/v1/([^()\s]+)\)", absolute(README.read_text(), REPOSITORY, "v1"))
     assert made == links(README)
     assert [target for target in made if not is_there(README, target)] == []
 
