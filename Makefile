@@ -141,9 +141,10 @@ build-wheel: .venv/.locked
 	maturin build --release --locked --out dist $(WHEEL_OPTIONS)
 	python -m tests.wheel.pack dist
 
-# Before it, `cargo install cargo-about --version 0.8.4 --locked`.
+# Before it, `cargo install cargo-about --version 0.9.3 --features cli --locked`. The texts are those that the crates bring.
 notices:  ## the licences of all crates that are linked into the extension, which are part of a wheel
-	cargo about generate --locked --fail --manifest-path rust/python/Cargo.toml --config rust/about.toml --output-file THIRD-PARTY-NOTICES.txt rust/about.hbs
+	cargo fetch --locked
+	cargo about generate --frozen --fail --manifest-path rust/python/Cargo.toml --config rust/about.toml --output-file THIRD-PARTY-NOTICES.txt rust/about.hbs
 
 release-check: wheel sdist  ## all that a tag publishes, built, installed and tried, with each `pip install` of the pages
 	python -m tests.wheel.release dist

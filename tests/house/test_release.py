@@ -26,7 +26,9 @@ def test_commands_of_the_pages_name_extras_that_exist() -> None:
 
 def test_each_linked_crate_has_a_notice() -> None:
     command = ["cargo", "tree", "--locked", "--package", "monedula-python", "--edges", "normal", "--prefix", "none"]
-    tree = subprocess.run([*command, "--target", "all"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    targets = tomllib.loads((ROOT / "rust/about.toml").read_text())["targets"]
+    command += [option for target in targets for option in ("--target", target)]
+    tree = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     linked = {line.split()[0] + line.split()[1].replace("v", " ", 1) for line in tree.splitlines() if line}
     notices = (ROOT / "THIRD-PARTY-NOTICES.txt").read_text()
     named = set(re.findall(r"^  (\S+ \d\S*)$", notices, re.MULTILINE))
