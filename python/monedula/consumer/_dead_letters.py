@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Self, cast
 
-from monedula._monedula import Batch, ConsumerCore, MemberCore, PendingCallback, Record, SendFuture
+from monedula._monedula import Batch, ConsumerCore, MemberCore, PendingCallback, Record, SendFuture, Span
 from monedula.config import RawSettings
 from monedula.errors import BufferFullError, DecodeError, KafkaError, KafkaTimeoutError
 from monedula.formats._typed import Typed
@@ -22,12 +22,16 @@ class Letter:
     Attributes:
         record: the record, with its bytes.
         error: why it cannot be decoded.
+        first_offset: the first row of its partition in its batch, or its own offset.
         future: what becomes of its dead letter; `None` if it is not sent, or failed and is to be sent again.
     """
 
-    def __init__(self, record: Record, error: DecodeError) -> None:
+    def __init__(self, record: Record, error: DecodeError, spans: Iterable[Span]) -> None:
         self.record = record
         self.error = error
+        own = cast("int", record.offset)
+        firsts = (span.first_offset for span in spans if span.rows and (span.topic, span.partition) == self.partition)
+        self.first_offset = min(own, *firsts)
         self.future: SendFuture | None = None
 
     @property
@@ -35,11 +39,20 @@ class Letter:
         return TopicPartition(cast("str", self.record.topic), cast("int", self.record.partition))
 
     def advice(self) -> str:
-        next_offset = cast("int", self.record.offset) + 1
         return (
             f"this is about the dead letter of {self.record.topic} [{self.record.partition}] at offset "
-            f"{self.record.offset}, which the next call writes again; to go on without it, seek() that partition to "
-            f"{next_offset}"
+            f"{self.record.offset}, which the next call writes again; {self.way_on()}"
+        )
+
+    def way_on(self) -> str:
+        """How to go on without the record, and which rows that leaves out: its batch is never returned."""
+        own = cast("int", self.record.offset)
+        advice = f"to go on without it, seek() that partition to {own + 1}"
+        if self.first_offset == own:
+            return advice
+        return (
+            f"{advice}, and read offsets {self.first_offset} to {own - 1} by read_range(): they are in the same batch, "
+            "which is not returned then"
         )
 
 
@@ -57,7 +70,8 @@ class WaitingBatch:
         rows, causes = refused
         self.batch = batch
         self.letters = deque(
-            Letter(record, _decode_error(record, *cause)) for record, cause in zip(rows.records(), causes, strict=True)
+            Letter(record, _decode_error(record, *cause), batch.spans)
+            for record, cause in zip(rows.records(), causes, strict=True)
         )
 
     def forget(self, partitions: Iterable[tuple[str, int]]) -> None:
@@ -228,7 +242,9 @@ class RefusedRecords:
                 continue
             topic = self._topics[letter.error.column]
             if topic == letter.record.topic:
-                note = f"{topic} is the topic of dead letters, so the record is not written there again"
+                note = (
+                    f"{topic} is the topic of dead letters, so the record is not written there again; {letter.way_on()}"
+                )
                 letter.error.__notes__ = [note]
                 raise letter.error
             letters = DeadLetters(self._open(), topic, self._group, is_own=True)
