@@ -31,7 +31,7 @@ class Letter:
         self.error = error
         own = cast("int", record.offset)
         firsts = (span.first_offset for span in spans if span.rows and (span.topic, span.partition) == self.partition)
-        self.first_offset = min(own, *firsts)
+        self.first_offset = min([own, *firsts])
         self.future: SendFuture | None = None
 
     @property
