@@ -300,6 +300,10 @@ def _nothing() -> dict[str, Any]:
     return {"bootstrap_servers": "localhost:1"}
 
 
+def _settings() -> dict[str, str]:
+    return {"bootstrap.servers": "localhost:1"}
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -315,6 +319,15 @@ def _nothing() -> dict[str, Any]:
         (lambda: monedula.Avro('"string"', options=anything(5)), "options=5: expected names and values"),
         (lambda: Json(SCHEMA, mode=anything("nul")), "expected 'fail', 'null' or 'drop'"),
         (lambda: Json(SCHEMA, mode="drop", dead_letter="t"), "give one of them"),
+        (lambda: Json(SCHEMA, flatten=anything(1)), "flatten=1: expected True or False"),
+        (lambda: monedula.Avro('"string"', flatten=anything("no")), "flatten='no': expected True or False"),
+        (lambda: monedula.Avro(flatten=anything(None)), "flatten=None: expected True or False"),
+        (lambda: monedula.Protobuf(flatten=anything(1)), "flatten=1: expected True or False"),
+        (lambda: monedula.Avro('"string"', references=anything(5)), "references=5: expected a list of schemas"),
+        (lambda: monedula.Consumer(headers=anything(1), **_nothing()), "headers=1: expected True or False"),
+        (lambda: monedula.AsyncConsumer(headers=anything(1), **_nothing()), "headers=1: expected True or False"),
+        (lambda: monedula.read(_settings(), "t", headers=anything(1)), "headers=1: expected True or False"),
+        (lambda: monedula.dataset(_settings(), "t", headers=anything(1)), "headers=1: expected True or False"),
         (lambda: Json(SCHEMA, dead_letter="no topic"), "no topic"),
         (lambda: Json(SCHEMA, corrupt_record="x"), "corrupt_record='x': it is for mode='null'"),
         (lambda: Json(SCHEMA, mode="null", corrupt_record="x"), "corrupt_record='x': the schema has no such field"),

@@ -13,6 +13,7 @@ from monedula._arguments import (
     split_assignment,
     timestamp_ms,
     topic_names,
+    truth,
 )
 from monedula._config.client_names import ClientNames, names_in
 from monedula._health import patience, with_since
@@ -71,7 +72,7 @@ class ConsumerBase(GroupVerbs):
         specs = spec_of("key", key), spec_of("value", value)
         columns = raw_columns(columns)
         check_columns(columns, key, value)
-        self._open(raw, columns, headers, assignors, on_event, *specs)
+        self._open(raw, columns, truth("headers", headers), assignors, on_event, *specs)
         self._refused = RefusedRecords(self._core, self._member, raw, self._open_producer, key, value)
         try:
             if topics is not None:
