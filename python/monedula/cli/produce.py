@@ -144,7 +144,7 @@ def _shaped(batch: Any, key_column: str | None, value_column: str | None, form: 
     has_values = value_column is not None or "value" in batch.schema.names
     if form is None or (has_values and not form.flatten):
         return sources.named(batch, key_column, value_column)
-    fields = {each.partition(": ")[0] for each in form.spec.fields}
+    fields = set(form.field_names())
     return sources.with_fields(batch, key_column, fields or None)
 
 
