@@ -81,6 +81,11 @@ class Typed:
         """True if the reader's schema has yet to be requested from the registry."""
         return self._is_of_registry
 
+    @property
+    def is_of_topics_subject(self) -> bool:
+        """True if the reader's schema is that of the topic's subject, as neither a schema nor a subject was given."""
+        return self._is_of_registry and self.subject is None
+
     def field_names(self) -> list[str]:
         """Names of the fields, none if keys or values are no structs."""
         # Most programs need them not, and ctypes takes time to import.
@@ -98,7 +103,7 @@ class Typed:
         Raises:
             ArgumentError: if that is not the name of one topic.
         """
-        if not self._is_of_registry or self.subject is not None:
+        if not self.is_of_topics_subject:
             return self
         names: Collection[object] = [topics] if isinstance(topics, str) else ()
         if isinstance(topics, Collection) and not names:
