@@ -248,7 +248,7 @@ def test_the_name_of_a_field_may_have_any_characters(broker: Broker, topic: str,
 )
 def test_a_column_that_is_misspelt_is_told_with_the_nearest_one(of: str, wrong: str, meant: str | None) -> None:
     form = Json("id bigint, user string, amount double", flatten=True)
-    reads = {
+    reads: dict[str, Callable[[], object]] = {
         "read": lambda: monedula.read(_settings(), "t", columns=["offset", wrong], value=form),
         "dataset": lambda: monedula.dataset(_settings(), "t", value=form).to_table(columns=[wrong]),
     }
