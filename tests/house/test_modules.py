@@ -19,6 +19,7 @@ LATER: Mapping[str, str] = {
     "consumer._run": "with workers, for programs that call run",
     "errors": "for names that do not exist",
     "events": "it imports dataclasses, for hooks",
+    "formats._field_names": "it imports ctypes, for programs that choose columns",
     "formats.schemas": "it needs pyarrow",
     "reading": "it needs pyarrow or polars, or is for conditions alone",
     "spark": "it needs pyspark",

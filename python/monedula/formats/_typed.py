@@ -87,8 +87,7 @@ class Typed:
         return self._is_of_registry and self.subject is None
 
     def field_names(self) -> list[str]:
-        """Names of the fields, none if keys or values are no structs."""
-        # Most programs need them not, and ctypes takes time to import.
+        """Return the names of the fields, none if keys or values are no structs."""
         from monedula.formats._field_names import field_names
 
         return field_names(self.spec)
