@@ -181,6 +181,14 @@ def whole_number(value: object) -> int | None:
     return number if -(1 << 63) <= number < 1 << 63 else None
 
 
+def truth(name: str, value: object) -> bool:
+    """`value` as a `bool`, also of numpy; no number and no text is one."""
+    kind = type(value)
+    if kind is bool or (kind.__module__ == "numpy" and kind.__name__ in ("bool", "bool_")):
+        return bool(value)
+    raise ArgumentError.of(name, value, "expected True or False")
+
+
 def check_callable(name: str, function: object, awaits: bool) -> None:
     """Refuse a callback that cannot be called, and a coroutine function where its coroutine would not be awaited."""
     if function is None:

@@ -41,7 +41,9 @@ class Wording:
     def _spelled(self, part: str, error: KafkaError) -> str:
         phrase = self._phrases.get(part)
         if phrase is not None:
-            return phrase.replace("{next_offset}", str(error.next_offset))
+            for fact in ("topic", "partition", "next_offset"):
+                phrase = phrase.replace(f"{{{fact}}}", str(getattr(error, fact, "")))
+            return phrase
         name, sign, value = part.partition("=")
         return self.argument(name, value or None) if sign else part
 

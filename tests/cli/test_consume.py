@@ -14,6 +14,7 @@ import pyarrow.feather
 import pyarrow.ipc
 import pyarrow.parquet
 import pytest
+from monedula.cli.settings import settings_of
 from monedula.testing import Broker
 
 from tests.cli.processes import COMMAND, Terminal, output, problem, run, running
@@ -341,6 +342,44 @@ def test_settings_come_from_a_file_and_options_go_before_it(servers: str, tmp_pa
     assert "127.0.0.1:1" in problem(*options, "-b", "127.0.0.1:1", "-X", "bootstrap.timeout.ms=300")
     file.write_text("bootstrap.servers\n")
     assert "line 1: expected key=value" in problem(*options, code=2)
+
+
+@pytest.mark.parametrize(
+    ("in_file", "options", "kept"),
+    [
+        ("request.timeout.ms=5000", ["socket.timeout.ms=6000"], {"socket.timeout.ms": "6000"}),
+        ("socket.timeout.ms=5000", ["request.timeout.ms=6000"], {"request.timeout.ms": "6000"}),
+        ("isolation.level=none", ["isolation_level=read_committed"], {"isolation_level": "read_committed"}),
+        ("topic_metadata_propagation_max_ms=7", [], {"topic_metadata_propagation_max_ms": "7"}),
+        ("fetch.min.bytes=1", ["fetch.min.bytes=2", "fetch.min.bytes=3"], {"fetch.min.bytes": "3"}),
+    ],
+)
+def test_options_go_before_the_file_by_whatever_name(
+    tmp_path: Path, in_file: str, options: list[str], kept: dict[str, str]
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f"bootstrap_servers=of-file:1\n{in_file}\n")
+    found = settings_of(None, options, file)
+    propagation = {"topic.metadata.propagation.max.ms": "2000"} if options else {}
+    assert found == {"bootstrap_servers": "of-file:1", **kept, **propagation}
+    assert settings_of("b:1", ["metadata.broker.list=x:1"], file)["bootstrap.servers"] == "b:1"
+    assert (
+        not {"metadata.broker.list", "bootstrap_servers"}
+        & settings_of("b:1", ["metadata.broker.list=x:1"], file).keys()
+    )
+
+
+def test_the_same_setting_twice_on_the_command_line_is_told(servers: str) -> None:
+    twice = ("-X", "request.timeout.ms=5000", "-X", "socket.timeout.ms=6000")
+    assert "are the same setting" in problem("consume", "orders", *twice, servers=servers, code=2)
+
+
+def test_an_option_of_its_own_goes_before_a_setting_by_whatever_name(servers: str) -> None:
+    options = ("-z", "gzip", "-X", "compression.codec=none")
+    output("produce", "orders", *options, servers=servers, stdin=b"more\n")
+    for reading in (("--follow",), ("--group", "etl")):
+        others = ("-X", "group_id=other", "-X", "auto_offset_reset=latest")
+        assert run("consume", "orders", *reading, "--timeout", "5", "-n", "1", *others, servers=servers).returncode == 0
 
 
 def test_without_pyarrow_it_says_what_to_install(servers: str) -> None:

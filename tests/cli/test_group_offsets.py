@@ -65,7 +65,7 @@ def test_offsets_are_exported_as_kafkas_own_tool_does(servers: str, tmp_path: Pa
         "offset": 3,
         "metadata": "",
     }
-    assert "has committed nothing" in problem("groups", "export", "none", servers=servers)
+    assert "etl has committed nothing of these" in problem("groups", "export", "etl", "-t", "orders2", servers=servers)
     assert "name the format" in problem("groups", "export", "etl", "-o", "etl.txt", servers=servers, code=2)
 
 
@@ -148,6 +148,47 @@ def test_a_file_that_is_no_text_is_told(servers: str, tmp_path: Path) -> None:
 def test_a_group_is_moved_to_what_it_has_and_to_the_end_elsewhere(servers: str) -> None:
     output("groups", "reset", "nightly", "--to-current", "--topic", "orders", "--yes", servers=servers)
     assert offsets(servers, "nightly") == {0: 4, 1: 10}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "offsets et1",
+        "reset et1 --to 1 --yes",
+        "reset et1 --to 5",
+        "reset et1 --to-current --yes",
+        "reset et1 --to-current --dry-run",
+        "reset et1 --to earliest --yes",
+        "export et1",
+        "export etl et1",
+        "delete-offsets et1 --topic orders --yes",
+    ],
+)
+def test_a_group_that_does_not_exist_is_told_with_those_that_are_like_it(servers: str, line: str) -> None:
+    told = problem("groups", *line.split(), servers=servers)
+    assert "GROUP_ID_NOT_FOUND" in told
+    assert told.endswith("; did you mean etl?\n")
+    assert "et1" in told
+
+
+@pytest.mark.parametrize("where", ["--to 4", "--to-current", "--to latest"])
+def test_a_group_that_is_new_gets_offsets_of_a_topic(servers: str, where: str) -> None:
+    output("groups", "reset", "fresh", *where.split(), "--topic", "orders", "-p", "1", "--yes", servers=servers)
+    assert offsets(servers, "fresh") == {1: 4 if where == "--to 4" else 10}
+
+
+def test_a_group_that_has_committed_nothing_cannot_be_reset_as_a_whole(servers: str) -> None:
+    # It exists with neither offsets nor members for a moment: once its only member has left.
+    settings = {"bootstrap.servers": servers, "group.id": "idle", "enable.auto.commit": False}
+    with monedula.Consumer(settings, ["orders"]) as consumer:
+        while not consumer.assignment():
+            consumer.poll(1)
+    assert output("groups", "offsets", "idle", servers=servers) == ""
+    for where in (("--to", "1"), ("--to-current",)):
+        told = problem("groups", "reset", "idle", *where, "--yes", servers=servers)
+        assert told.endswith("idle has committed nothing; --topic TOPIC sets its offsets of a topic\n")
+    told = problem("groups", "export", "idle", servers=servers)
+    assert told.endswith("idle has committed nothing\n")
 
 
 def test_a_group_is_moved_by_a_duration(broker: Broker) -> None:

@@ -99,6 +99,54 @@ def test_without_a_schema_it_is_that_of_the_topics_subject(broker: Broker, regis
             assert pa.schema(fields).field("value").type == pa.struct([("id", pa.int64()), ("user", pa.string())])
 
 
+@pytest.mark.parametrize("kind", [monedula.Consumer, monedula.AsyncConsumer])
+@pytest.mark.parametrize("column", ["key", "value"])
+def test_another_topic_is_not_read_with_the_schema_of_the_topics_subject(
+    broker: Broker, registry: Registry, kind: Any, column: str
+) -> None:
+    registry.avro(f"topical-{column}", ORDER)
+    group = settings(broker, registry, **{"group.id": "topical"})
+    consumer = kind(group, topics=["topical"], **{column: Avro()})
+    message = (
+        rf"{column}: Avro\(\) without a schema has that of the topic's subject, here of 'topical', and not of "
+        r"({}); make a consumer for each topic, or give the schema or subject="
+    )
+    other, pattern = message.format("'other'"), message.format("a pattern")
+    for wrong in ("other", ["topical", "other"]):
+        with pytest.raises(monedula.ArgumentError, match=other):
+            consumer.subscribe(wrong)
+    for patterns in ({"topics": re.compile("t.*")}, {"pattern": "topical"}, {"server_pattern": "t.*"}):
+        with pytest.raises(monedula.ArgumentError, match=pattern):
+            consumer.subscribe(**patterns)
+    assert consumer.subscription() == {"topical"}
+    consumer.subscribe("topical")
+    consumer.close() if kind is monedula.Consumer else consumer._core.close(0.0)
+
+
+def test_another_topic_is_not_assigned_for_the_schema_of_the_topics_subject(broker: Broker, registry: Registry) -> None:
+    registry.avro("placed-value", ORDER)
+    broker.create_topic("placed", 1)
+    group = settings(broker, registry, **{"group.id": "placed"})
+    with monedula.Consumer(group, topics=["placed"], value=Avro()) as consumer:
+        consumer.unsubscribe()
+        wrong: tuple[Any, ...] = (
+            "other",
+            ["placed", "other"],
+            [("other", 0)],
+            ("other", 0),
+            {("other", 0): "earliest"},
+        )
+        for each in wrong:
+            with pytest.raises(monedula.ArgumentError, match="here of 'placed', and not of 'other'"):
+                consumer.assign(each)
+        consumer.assign([("placed", 0)])
+        consumer.assign("placed")
+        consumer.assign([])
+    with monedula.Consumer(group, topics=["placed"], value=Avro(subject="placed-value")) as consumer:
+        consumer.subscribe(pattern="p.*")
+        consumer.subscribe(["placed", "other"])
+
+
 def test_tables_are_written_with_the_schema_of_the_topics_subject(broker: Broker, registry: Registry) -> None:
     number = registry.avro("written-value", ORDER)
     broker.create_topic("written", 1)

@@ -221,6 +221,53 @@ def test_a_read_selects_fields_of_flattened_values(broker: Broker, topic: str, f
         monedula.read(settings, topic, columns=["amount", "amounts"], value=form)
 
 
+ODD_AVRO = {"type": "record", "name": "R", "fields": [{"name": "a: b", "type": "int"}, {"name": "b", "type": "int"}]}
+
+
+@pytest.mark.parametrize(
+    ("form", "encoded"),
+    [
+        (Json(pa.schema({"a: b": pa.int32(), "b": pa.int32()}), flatten=True), b'{"a: b": 7, "b": 8}'),
+        (monedula.Avro(ODD_AVRO, flatten=True), b"\x0e\x10"),
+    ],
+    ids=["json", "avro"],
+)
+def test_the_name_of_a_field_may_have_any_characters(broker: Broker, topic: str, form: Any, encoded: bytes) -> None:
+    broker.append(topic, [encoded])
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    with monedula.read(settings, topic, columns=["a: b"], value=form) as stream:
+        assert pa.table(stream).to_pydict() == {"a: b": [7]}
+    with pytest.raises(monedula.ArgumentError, match=r"there is no column 'a'; the columns are .*headers, a: b, b"):
+        monedula.read(settings, topic, columns=["a"], value=form)
+
+
+@pytest.mark.parametrize("of", ["read", "dataset"])
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [("amoun", "amount"), ("Amount", "amount"), ("USER", "user"), ("offst", "offset"), ("xyz", None)],
+)
+def test_a_column_that_is_misspelt_is_told_with_the_nearest_one(of: str, wrong: str, meant: str | None) -> None:
+    form = Json("id bigint, user string, amount double", flatten=True)
+    reads: dict[str, Callable[[], object]] = {
+        "read": lambda: monedula.read(_settings(), "t", columns=["offset", wrong], value=form),
+        "dataset": lambda: monedula.dataset(_settings(), "t", value=form).to_table(columns=[wrong]),
+    }
+    with pytest.raises(monedula.ArgumentError) as raised:
+        reads[of]()
+    told = str(raised.value)
+    assert f"there is no column {wrong!r}; the columns are key, " in told
+    assert "id, user, amount" in told
+    assert told.endswith(f"did you mean {meant!r}?") if meant else "did you mean" not in told
+
+
+def test_a_field_of_a_struct_is_known_whatever_its_name() -> None:
+    form = Json(pa.schema({"a: b": pa.int32()}))
+    with pytest.raises(monedula.ArgumentError, match="'a: b' is a field of value"):
+        monedula.Consumer(_settings(), columns=["a: b"], value=form)
+    with pytest.raises(monedula.ArgumentError, match='unknown column "int32"'):
+        monedula.Consumer(_settings(), columns=["int32"], value=monedula.Avro('"int"'))
+
+
 @pytest.mark.parametrize(("mode", "amounts"), [("null", [1.5, 2.5, None]), ("drop", [1.5])])
 def test_which_records_are_dropped_does_not_depend_on_the_fields_that_are_selected(
     broker: Broker, topic: str, mode: Any, amounts: list[float | None]
@@ -300,6 +347,10 @@ def _nothing() -> dict[str, Any]:
     return {"bootstrap_servers": "localhost:1"}
 
 
+def _settings() -> dict[str, str]:
+    return {"bootstrap.servers": "localhost:1"}
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -315,6 +366,15 @@ def _nothing() -> dict[str, Any]:
         (lambda: monedula.Avro('"string"', options=anything(5)), "options=5: expected names and values"),
         (lambda: Json(SCHEMA, mode=anything("nul")), "expected 'fail', 'null' or 'drop'"),
         (lambda: Json(SCHEMA, mode="drop", dead_letter="t"), "give one of them"),
+        (lambda: Json(SCHEMA, flatten=anything(1)), "flatten=1: expected True or False"),
+        (lambda: monedula.Avro('"string"', flatten=anything("no")), "flatten='no': expected True or False"),
+        (lambda: monedula.Avro(flatten=anything(None)), "flatten=None: expected True or False"),
+        (lambda: monedula.Protobuf(flatten=anything(1)), "flatten=1: expected True or False"),
+        (lambda: monedula.Avro('"string"', references=anything(5)), "references=5: expected a list of schemas"),
+        (lambda: monedula.Consumer(headers=anything(1), **_nothing()), "headers=1: expected True or False"),
+        (lambda: monedula.AsyncConsumer(headers=anything(1), **_nothing()), "headers=1: expected True or False"),
+        (lambda: monedula.read(_settings(), "t", headers=anything(1)), "headers=1: expected True or False"),
+        (lambda: monedula.dataset(_settings(), "t", headers=anything(1)), "headers=1: expected True or False"),
         (lambda: Json(SCHEMA, dead_letter="no topic"), "no topic"),
         (lambda: Json(SCHEMA, corrupt_record="x"), "corrupt_record='x': it is for mode='null'"),
         (lambda: Json(SCHEMA, mode="null", corrupt_record="x"), "corrupt_record='x': the schema has no such field"),

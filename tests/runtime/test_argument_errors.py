@@ -168,7 +168,7 @@ NEXT: dict[str, Any] = {"topic": "t", "partition": 0, "offset": 7, "next_offset"
                 hint="`A read that starts at {next_offset} goes on behind it`",
                 **NEXT,
             ),
-            "t-0: no. --from 8 goes on behind it",
+            "t-0: no. consume t -p 0 --from 8 goes on behind it",
         ),
         (
             DecodeError(
@@ -186,7 +186,7 @@ NEXT: dict[str, Any] = {"topic": "t", "partition": 0, "offset": 7, "next_offset"
                 "`A read that starts at {next_offset} goes on behind it`",
                 **NEXT,
             ),
-            "the value is no JSON. --from 8 goes on behind it",
+            "the value is no JSON. consume t -p 0 --from 8 goes on behind it",
         ),
         (
             DecodeError(
@@ -204,8 +204,10 @@ NEXT: dict[str, Any] = {"topic": "t", "partition": 0, "offset": 7, "next_offset"
             LogTruncatedError(
                 "t-0: gone. Seek to 5 to read what stands there now",
                 hint="`Seek to` 5 `to read what` stands there now",
+                topic="t",
+                partition=0,
             ),
-            "t-0: gone. --from 5 reads what stands there now",
+            "t-0: gone. consume t -p 0 --from 5 reads what stands there now",
         ),
     ],
 )

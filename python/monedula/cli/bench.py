@@ -14,7 +14,7 @@ from monedula.admin import Admin
 from monedula.cli.failures import Failure, UsageError
 from monedula.cli.progress import Bar
 from monedula.cli.running import command
-from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, settings_of
+from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, overruled, settings_of
 from monedula.cli.tables import AsJson, Headings, headings, show
 from monedula.producer.sync import Producer
 from monedula.testing import Broker
@@ -59,11 +59,11 @@ def bench(
         raise UsageError("--embedded and --bootstrap-servers contradict each other")
     with ExitStack() as stack:
         if embedded:
-            settings["bootstrap.servers"] = stack.enter_context(Broker()).bootstrap_servers
+            settings = overruled(settings, {"bootstrap.servers": stack.enter_context(Broker()).bootstrap_servers})
         admin = stack.enter_context(Admin(settings))
         topic = stack.enter_context(_topic(admin, partitions, replication_factor))
         values = [os.urandom(size // 2).hex().encode().ljust(size, b".") for _ in range(_VARIANTS)]
-        sending = {**settings, "compression.type": compression}
+        sending = overruled(settings, {"compression.type": compression})
 
         def one_by_one(producer: Producer, count: int) -> list[Any]:
             return [producer.send(topic, values[number % _VARIANTS]) for number in range(count)]
@@ -127,7 +127,7 @@ def _send(settings: dict[str, str], records: int, size: int, bar: Bar, send: Cal
 def _latency(settings: dict[str, str], topic: str, singles: int, values: list[bytes]) -> Row:
     """Measure the time until a single record is acknowledged, with no other record in flight."""
     took: list[float] = []
-    with Producer({"linger.ms": "0", **settings}) as producer:
+    with Producer(overruled({"linger.ms": "0"}, settings)) as producer:
         producer.send(topic, values[0]).result()
         begun = time.perf_counter()
         for number in range(singles):

@@ -13,6 +13,7 @@ from typing import Any
 
 import monedula
 from monedula import Admin, Batch, TopicPartition
+from monedula._config.texts import dotted
 from monedula.cli import consume_options
 from monedula.cli.administration import Partitions
 from monedula.cli.decoding import Schema, decoder
@@ -25,7 +26,7 @@ from monedula.cli.positions import Place, partitions_of, place_of
 from monedula.cli.progress import Bar
 from monedula.cli.rendering import Form
 from monedula.cli.running import Interrupts, command, say
-from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, names_registry, settings_of
+from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, names_registry, overruled, settings_of
 from monedula.cli.silence import Silence
 from monedula.cli.sinks import Look, Sink
 from monedula.cli.templates import Template
@@ -116,7 +117,7 @@ def consume(
     partitions = partitions_of(partition)
     _check_together(follow, group, end, timeout, bool(partitions))
     if group is not None:
-        _as_member(target, {**settings, "group.id": group}, topics, start, timeout)
+        _as_member(target, overruled(settings, {"group.id": group}), topics, start, timeout)
         return
     topics = _named(settings, topics)
     pairs = [(topic, index) for topic in topics for index in partitions]
@@ -272,10 +273,10 @@ def _following(
 ) -> None:
     reset = start if isinstance(start, str) else "earliest"
     # The group is left out: `--from` sets the start, not the group's committed offsets.
-    settings = {name: value for name, value in settings.items() if name != "group.id"}
+    settings = {name: value for name, value in settings.items() if dotted(name) != "group.id"}
     with (
         Interrupts() as interrupts,
-        monedula.Consumer({**settings, "auto.offset.reset": reset}, **target.shape) as consumer,
+        monedula.Consumer(overruled(settings, {"auto.offset.reset": reset}), **target.shape) as consumer,
     ):
         _look_up(consumer, topics, timeout, pairs)
         with target.opened(consumer.schema, goes_on=True) as sink:
@@ -294,14 +295,16 @@ def _as_member(target: _Target, settings: dict[str, str], topics: list[str], sta
         raise UsageError(
             f"--from {start}: a group goes on where it committed; use earliest or latest, or reset its offsets"
         )
-    commits = settings.get("enable.auto.commit", "true").lower() != "false"
-    # Parquet and Arrow files are only readable after they are closed: no offset may be committed before that.
-    kept = {"enable.auto.commit": "false"} if target.format in WHOLE else {}
+    commits = all(value.lower() != "false" for name, value in settings.items() if dotted(name) == "enable.auto.commit")
+    settings = overruled({"auto.offset.reset": place}, settings)
+    if target.format in WHOLE:
+        # Parquet and Arrow files are only readable after they are closed: no offset may be committed before that.
+        settings = overruled(settings, {"enable.auto.commit": "false"})
     stopped: KeyboardInterrupt | None = None
     what = _subscription(topics)
     with (
         Interrupts() as interrupts,
-        monedula.Consumer({"auto.offset.reset": place, **settings, **kept}, **target.shape) as consumer,
+        monedula.Consumer(settings, **target.shape) as consumer,
     ):
         # Topics are looked up before the consumer joins: a member that leaves at once would have the group assign
         # partitions twice.

@@ -37,6 +37,8 @@ def offsets(group: Group, connection: Connection, as_json: AsJson = False) -> No
     """
     with connection.admin() as admin:
         found = admin.list_group_offsets(group)
+        if not found:
+            _check_exists(admin, group)
     rows = [
         (*partition, at.offset, at.leader_epoch if at.leader_epoch >= 0 else None, at.metadata)
         for partition, at in sorted(found.items())
@@ -97,14 +99,22 @@ def reset(
             target: Any = {"shift": shift} if place is None else place
             where: dict[str, Any] = {"partitions": chosen} if chosen else {"topics": topics or None}
             plan = admin.reset_group_offsets(group, target, dry_run=True, **where)
+        if not plan:
+            _check_exists(admin, group)
+            raise Failure(f"{group} has committed nothing; --topic TOPIC sets its offsets of a topic")
         rows = [(*at.partition, at.before, at.after) for at in sorted(plan.values(), key=lambda at: at.partition)]
         show(("topic", "partition", "before", "after"), rows, as_json)
-        if dry_run or not rows:
+        if dry_run:
             return
         confirm(f"Set the offsets of {group}?", yes)
         # Commit the offsets that were shown: those of the ends of the logs may have changed meanwhile.
         admin.alter_group_offsets(group, {at.partition: at.after for at in plan.values()})
     say(f"reset {group}")
+
+
+def _check_exists(admin: Admin, group: str) -> None:
+    """Raise if the group does not exist: brokers answer for it as for one that has committed nothing."""
+    admin.describe_groups(group)
 
 
 def _at_offset(
@@ -145,6 +155,8 @@ def delete_offsets(
         committed = [at for at, offset in admin.list_group_offsets(group).items() if offset is not None]
         topics = topics_of(topic, {at.topic for at in committed})
         chosen = sorted(at for at in committed if at.topic in topics and (not indexes or at.partition in indexes))
+        if not committed:
+            _check_exists(admin, group)
         if not chosen:
             others = ", ".join(sorted({at.topic for at in committed})) or "nothing at all"
             raise Failure(f"{group} has committed nothing there; it has of: {others}")
@@ -177,10 +189,14 @@ def export(
     kind = offsets_format(format_, output)
     with connection.admin() as admin:
         topics = expanded(admin, topic)
+        committed = {group: admin.list_group_offsets(group) for group in dict.fromkeys(groups)}
+        for group, offsets in committed.items():
+            if not offsets:
+                _check_exists(admin, group)
         rows = [
             (group, *partition, found.offset, found.metadata)
-            for group in dict.fromkeys(groups)
-            for partition, found in sorted(admin.list_group_offsets(group).items())
+            for group, offsets in committed.items()
+            for partition, found in sorted(offsets.items())
             if found is not None and (not topics or partition.topic in topics)
         ]
     if not rows:

@@ -20,6 +20,7 @@ from monedula.cli.settings import (
     SettingsFile,
     admin_settings,
     names_registry,
+    overruled,
     pair,
     settings_of,
 )
@@ -79,7 +80,7 @@ def produce(
         raise UsageError(f"--partition {partition}: a record goes to one partition")
     settings = settings_of(bootstrap_servers, setting, settings_file)
     if compression is not None:
-        settings["compression.type"] = compression
+        settings = overruled(settings, {"compression.type": compression})
     tabular = kind in (sources.Input.arrow, sources.Input.parquet)
     is_typed = encode is not None or key_encode is not None
     where = Where(topic, names_registry(settings, is_typed), tabular)
@@ -143,7 +144,7 @@ def _shaped(batch: Any, key_column: str | None, value_column: str | None, form: 
     has_values = value_column is not None or "value" in batch.schema.names
     if form is None or (has_values and not form.flatten):
         return sources.named(batch, key_column, value_column)
-    fields = {each.partition(": ")[0] for each in form.spec.fields}
+    fields = set(form.field_names())
     return sources.with_fields(batch, key_column, fields or None)
 
 

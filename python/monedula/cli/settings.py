@@ -2,6 +2,8 @@
 
 import os
 import re
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +11,7 @@ from typer import Option
 
 from monedula._config.properties import properties
 from monedula._config.providers import PROVIDERS, has_variables
+from monedula._config.texts import dotted
 from monedula.cli.failures import Failure, UsageError
 from monedula.config import config_keys, is_secret
 
@@ -35,6 +38,7 @@ SettingsFile = Annotated[
 _PASSWORD_IN_URL = re.compile(r"https?://[^/?#,]*:[^/?#,]*@")
 
 
+_SERVERS = "bootstrap.servers"
 _PROPAGATION = "topic.metadata.propagation.max.ms"
 _PROPAGATION_MS = "2000"
 """Somebody who misspelt a topic waits for the error; programs wait longer for a topic that is new."""
@@ -43,22 +47,39 @@ _PROPAGATION_MS = "2000"
 def settings_of(servers: str | None, pairs: list[str] | None, file: Path | None) -> dict[str, str]:
     """The settings from the options: `-b` overrides `-X`, `-X` the file, and the file the environment."""
     settings = {} if file is None else read_properties(file)
+    given: dict[str, str] = {}
     for key, value in (pair(text, "-X") for text in pairs or ()):
         if (is_secret(key) or _PASSWORD_IN_URL.search(value)) and not has_variables(value):
             raise UsageError(
                 f"-X {key}: everyone on this machine can read the arguments of a command. Put it into a file for -F, "
                 f"or give -X config.providers=env and -X '{key}=${{env:NAME}}' for an environment variable NAME"
             )
-        settings[key] = value
-    names = next({key.name, *key.aliases} for key in config_keys() if key.name == "bootstrap.servers")
+        given[key] = value
+    settings = overruled(settings, given)
     if servers is not None:
-        settings = {key: value for key, value in settings.items() if key not in names}
-        settings["bootstrap.servers"] = servers
-    elif not names & settings.keys():
-        settings["bootstrap.servers"] = os.environ.get(SERVERS_VARIABLE) or _DEFAULT_SERVERS
-    if _PROPAGATION not in {key.replace("_", ".") for key in settings}:
+        settings = overruled(settings, {_SERVERS: servers})
+    elif _SERVERS not in map(_canonical, settings):
+        settings[_SERVERS] = os.environ.get(SERVERS_VARIABLE) or _DEFAULT_SERVERS
+    if _PROPAGATION not in map(_canonical, settings):
         settings[_PROPAGATION] = _PROPAGATION_MS
     return settings
+
+
+def overruled(settings: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """The settings with those given, in place of the same ones under another name: an alias, or with underscores."""
+    meant = {_canonical(key) for key in given}
+    return {**{key: value for key, value in settings.items() if _canonical(key) not in meant}, **given}
+
+
+def _canonical(key: str) -> str:
+    """Kafka's name of a setting; one that is not known is as it is, with dots."""
+    name = dotted(key)
+    return _names_by_alias().get(name, name)
+
+
+@cache
+def _names_by_alias() -> dict[str, str]:
+    return {alias: key.name for key in config_keys() for alias in key.aliases}
 
 
 def admin_settings(settings: dict[str, str]) -> dict[str, str]:
@@ -67,8 +88,8 @@ def admin_settings(settings: dict[str, str]) -> dict[str, str]:
     known = {name for key in keys for name in (key.name, *key.aliases)}
 
     def is_known(name: str) -> bool:
-        dotted = name.replace("_", ".")
-        return dotted in known or dotted.startswith(PROVIDERS)
+        given = dotted(name)
+        return given in known or given.startswith(PROVIDERS)
 
     return {name: value for name, value in settings.items() if is_known(name)}
 
@@ -79,7 +100,7 @@ def names_registry(settings: dict[str, str], is_typed: bool) -> bool:
     Raises:
         UsageError: if its URL is empty, and keys or values are typed: they would be without a frame.
     """
-    urls = [value for name, value in settings.items() if name.replace("_", ".") == "schema.registry.url"]
+    urls = [value for name, value in settings.items() if dotted(name) == "schema.registry.url"]
     if is_typed and not all(url.strip() for url in urls):
         raise UsageError(
             "schema.registry.url is empty, as of a variable that is not set; without a registry leave it out"

@@ -17,9 +17,10 @@ _PHRASES = {
     "columns=['value', ...]": "--columns value",
     ": Json(schema)": " by --schema",
     "the read a start and an end": "a --from and a --to",
-    "A read that starts at {next_offset} goes on behind it": "--from {next_offset} goes on behind it",
+    "A read that starts at {next_offset} goes on behind it": "consume {topic} -p {partition} --from {next_offset} goes "
+    "on behind it",
     "Seek to where the new topic is to be read from, for example its beginning": "Read the new one from its beginning",
-    "Seek to": "--from",
+    "Seek to": "consume {topic} -p {partition} --from",
     "to read what": "reads what",
     "Seek to an offset in it": "Reset the group's offsets",
     "Read again to ask again": _REPEAT,

@@ -13,6 +13,7 @@ from monedula._arguments import (
     split_assignment,
     timestamp_ms,
     topic_names,
+    truth,
 )
 from monedula._config.client_names import ClientNames, names_in
 from monedula._health import patience, with_since
@@ -67,11 +68,16 @@ class ConsumerBase(GroupVerbs):
             del config, settings  # no traceback shows passwords as locals
         self._settings = raw  # its repr shows no value
         self._names = names_in(raw)
+        given = {"key": key, "value": value}
         key, value = pinned(raw, key, "key", topics), pinned(raw, value, "value", topics)
+        for column, found in (("key", key), ("value", value)):
+            form = given[column]
+            if isinstance(form, Typed) and form.is_of_topics_subject and found is not None:
+                self._of_topic = (column, type(form).__name__, str(found.subject).removesuffix(f"-{column}"))
         specs = spec_of("key", key), spec_of("value", value)
         columns = raw_columns(columns)
         check_columns(columns, key, value)
-        self._open(raw, columns, headers, assignors, on_event, *specs)
+        self._open(raw, columns, truth("headers", headers), assignors, on_event, *specs)
         self._refused = RefusedRecords(self._core, self._member, raw, self._open_producer, key, value)
         try:
             if topics is not None:
@@ -130,10 +136,12 @@ class ConsumerBase(GroupVerbs):
 
         Raises:
             ArgumentError: if `partitions` is none of these or has a name that no topic can have, while topics are
-                subscribed to with `subscribe()`, or if a position is `"committed"` and there is no `group.id`.
+                subscribed to with `subscribe()`, if a position is `"committed"` and there is no `group.id`, or if
+                values are read with the schema of another topic's subject (`Avro()` and `Protobuf()` without a schema).
             ClosedError: if the consumer is closed.
         """
         topics, pairs = split_assignment(partitions, ("default", 0))
+        self._check_schema(topics or [topic for (topic, _), _ in pairs])
         if topics:
             self._core.assign_topics(topics, ("default", 0))
         else:

@@ -71,6 +71,8 @@ class GroupVerbs(Unpicklable):
     _listeners = Listeners()
     _on_event: EventHook | None = None
     _named: set[str] | None = set()  # noqa: RUF012 - replaced, never changed
+    _of_topic: tuple[str, str, str] | None = None
+    """The column, the kind of values and the topic of a schema that is of the topic's subject."""
     _awaits = False
     """True if listeners may be coroutine functions."""
 
@@ -136,8 +138,9 @@ class GroupVerbs(Unpicklable):
                 more. If it is left out, `on_revoked` is called for them.
 
         Raises:
-            ArgumentError: on invalid arguments, such as a name that no topic can have; without `group.id`, or while
-                partitions are assigned with `assign()`.
+            ArgumentError: on invalid arguments, such as a name that no topic can have; without `group.id`, while
+                partitions are assigned with `assign()`, or if values are read with the schema of another topic's
+                subject (`Avro()` and `Protobuf()` without a schema).
             ClosedError: if the consumer is closed.
         """
         if sum(given is not None for given in (topics, pattern, server_pattern)) != 1:
@@ -150,9 +153,11 @@ class GroupVerbs(Unpicklable):
         before, self._listeners = self._listeners, listeners
         try:
             if server_pattern is not None and exclude is None:
+                self._check_schema(None)
                 self._member.subscribe_server_pattern(_text_for_broker(server_pattern), listeners.kinds())
                 self._named = None
             elif pattern is not None:
+                self._check_schema(None)
                 left_out = None if exclude is None else regular_expression(exclude)
                 self._member.subscribe_pattern(regular_expression(pattern), left_out, listeners.kinds())
                 self._named = None
@@ -160,11 +165,27 @@ class GroupVerbs(Unpicklable):
                 raise ArgumentError("exclude goes with pattern; leave topics out that are not wanted")
             else:
                 names = _topic_names(topics)
+                self._check_schema(names)
                 self._member.subscribe(names, listeners.kinds())
                 self._named = set(names)
         except BaseException:
             self._listeners = before
             raise
+
+    def _check_schema(self, topics: Iterable[str] | None) -> None:
+        """Refuse topics, or a pattern if `None`, that would be read with the schema of another one's subject."""
+        if self._of_topic is None:
+            return
+        column, kind, topic = self._of_topic
+        others = None if topics is None else sorted(set(topics) - {topic})
+        if others == []:
+            return
+        what = "a pattern" if others is None else repr(others[0])
+        raise ArgumentError(
+            f"{kind}() without a schema has that of the topic's subject, here of {topic!r}, and not of {what}",
+            argument=column,
+            hint="make a consumer for each topic, or give the schema or subject=",
+        )
 
     def subscription(self) -> set[str]:
         """The subscribed topics: the given names, or the known topics that match the pattern."""

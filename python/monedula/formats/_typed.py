@@ -81,6 +81,15 @@ class Typed:
         """True if the reader's schema has yet to be requested from the registry."""
         return self._is_of_registry
 
+    @property
+    def is_of_topics_subject(self) -> bool:
+        """True if the reader's schema is that of the topic's subject, as neither a schema nor a subject was given."""
+        return self._is_of_registry and self.subject is None
+
+    def field_names(self) -> list[str]:
+        """Return the names of the fields, none if keys or values are no structs."""
+        return self.spec.field_names
+
     def of_topic(self, column: str, topics: object) -> Self:
         """Return a copy whose subject is the topic's, if neither a schema nor a subject was given.
 
@@ -91,7 +100,7 @@ class Typed:
         Raises:
             ArgumentError: if that is not the name of one topic.
         """
-        if not self._is_of_registry or self.subject is not None:
+        if not self.is_of_topics_subject:
             return self
         names: Collection[object] = [topics] if isinstance(topics, str) else ()
         if isinstance(topics, Collection) and not names:
@@ -316,20 +325,36 @@ def selected(
     spec = spec_of("value", value)
     if columns is None or value is None or spec is None or not value.flatten:
         return columns, spec, None
-    known = {field.partition(": ")[0] for field in spec.fields}.difference(KAFKA_COLUMNS)
+    known = [name for name in value.field_names() if name not in KAFKA_COLUMNS]
     fields = [name for name in columns if name in known]
     others = [name for name in columns if name not in known]
+    for name in others:
+        check_column(name, [*KAFKA_COLUMNS, *known])
     if not fields or "value" in columns:
         return others, spec, None
     # Which records are dropped must not depend on the columns.
     return [*others, "value"], spec if value.drops else spec.only(fields), fields
 
 
+def check_column(name: str, names: Collection[str]) -> None:
+    """Refuse a column that is not among `names`, with the one that is most like it."""
+    if name in names:
+        return
+    from difflib import get_close_matches
+
+    by_lower = {each.lower(): each for each in reversed(list(names))}
+    near = get_close_matches(name.lower(), by_lower, 1)
+    hint = f"did you mean {by_lower[near[0]]!r}?" if near else None
+    raise ArgumentError(
+        f"there is no column {name!r}; the columns are {', '.join(names)}", argument="columns", hint=hint
+    )
+
+
 def check_columns(columns: Sequence[str] | None, key: object, value: object) -> None:
     """Refuse fields of keys and values among the names of Kafka's columns, with advice."""
     for name, given in (("key", key), ("value", value)):
         if isinstance(given, Typed) and columns is not None:
-            fields = {field.partition(": ")[0] for field in given.spec.fields}
+            fields = given.field_names()
             for column in columns:
                 field = column.removeprefix(f"{name}.")
                 if column not in KAFKA_COLUMNS and field in fields:

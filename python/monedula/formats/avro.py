@@ -1,9 +1,10 @@
 """`Avro`: keys or values of Avro that are decoded into typed columns while they are read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, Self, get_args
 
+from monedula._arguments import truth
 from monedula._monedula import ColumnSpec
 from monedula.errors import ArgumentError
 from monedula.formats._typed import (
@@ -104,6 +105,8 @@ class Avro(Typed):
         framing, writers = _writers(writer, schemas, framing)
         # Ask a registry for Confluent's framing, and for Apicurio's, whose registry has the same API.
         may_ask = framing in ("confluent", "apicurio") or (given_framing is None and writer is None and schemas is None)
+        if not isinstance(references, Iterable) or isinstance(references, str | Mapping):
+            raise ArgumentError.of("references", references, "expected a list of schemas")
         beside = [_schema_text(f"references[{index}]", each) for index, each in enumerate(references)]
         self._arguments: dict[str, Any] = {
             "writer": writer,
@@ -111,7 +114,7 @@ class Avro(Typed):
             "framing": given_framing if framing == "bare" else framing,
             "mode": mode,
             "dead_letter": dead_letter,
-            "flatten": flatten,
+            "flatten": truth("flatten", flatten),
             "options": texts,
             "subject": subject,
             "version": version,
@@ -136,7 +139,7 @@ class Avro(Typed):
             writers = [*writers, (0, None, reader)]
         self._given = reader
         self.spec = ColumnSpec.avro(
-            reader, writers, framing, behaviour, flatten, list(texts.items()), may_ask, beside, subject
+            reader, writers, framing, behaviour, self.flatten, list(texts.items()), may_ask, beside, subject
         )
 
     @property

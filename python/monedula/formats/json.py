@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any, ClassVar, Self
 
+from monedula._arguments import truth
 from monedula._monedula import ColumnSpec
 from monedula.errors import ArgumentError
 from monedula.formats._typed import (
@@ -93,7 +94,7 @@ class Json(Typed):
         self._arguments: dict[str, Any] = {
             "mode": mode,
             "dead_letter": dead_letter,
-            "flatten": flatten,
+            "flatten": truth("flatten", flatten),
             "corrupt_record": corrupt_record,
             "framing": framing,
             "subject": subject,
@@ -113,7 +114,7 @@ class Json(Typed):
                 text = self._given = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
                 registered |= {"text": text, "title": document.get("title")}
         self.spec = ColumnSpec.json(
-            schema, behaviour, flatten, corrupt_record, list(texts.items()), framing or "bare", registered
+            schema, behaviour, self.flatten, corrupt_record, list(texts.items()), framing or "bare", registered
         )
 
     def of_id(self, number: int) -> Self:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, Self
 
+from monedula._arguments import truth
 from monedula._monedula import ColumnSpec
 from monedula.errors import ArgumentError
 from monedula.formats._typed import (
@@ -127,7 +128,7 @@ class Protobuf(Typed):
             "framing": framing,
             "mode": mode,
             "dead_letter": dead_letter,
-            "flatten": flatten,
+            "flatten": truth("flatten", flatten),
             "options": texts,
             "fields": _fields(fields),
             "subject": subject,
@@ -143,7 +144,7 @@ class Protobuf(Typed):
             writers,
             framing or "bare",
             behaviour,
-            flatten,
+            self.flatten,
             list(texts.items()),
             framing not in ("bare", "glue"),
             subject,

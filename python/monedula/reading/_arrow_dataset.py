@@ -16,6 +16,7 @@ from monedula._monedula import Batch
 from monedula._reprs import some
 from monedula.consumer._base import MAX_ROWS
 from monedula.errors import ArgumentError
+from monedula.formats._typed import check_column
 from monedula.reading._topic_scan import TopicScan
 from monedula.reading.filters.conditions import Condition, Unknown
 from monedula.reading.filters.substrait import of_pyarrow
@@ -104,8 +105,7 @@ class TopicDataset(ds.FileSystemDataset):
         if columns is None or isinstance(columns, dict) or compared is None:
             return list(self.schema.names)
         for name in columns:
-            if name not in self.schema.names:
-                raise ArgumentError(f"there is no column {name!r}; the columns are {', '.join(self.schema.names)}")
+            check_column(name, self.schema.names)
         return [name for name in self.schema.names if name in columns or name in compared] or ["partition"]
 
     def _batches(self, condition: Condition, names: list[str], size: int) -> Iterator[pa.RecordBatch]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypedDict
 
+from monedula._arguments import truth
 from monedula._migration_hints import no_argument
 from monedula._monedula import Batch, ColumnSpec, ReaderCore
 from monedula.config import RawSettings, Settings, raw_settings
@@ -50,7 +51,7 @@ class TopicScan:
             self._raw = raw_settings(config, {}, in_place_of_text=TOPICS_SECOND)
         finally:
             del config  # keeps passwords out of tracebacks that show locals
-        self._headers = headers
+        self._headers = truth("headers", headers)
         self._late_ms = lateness_ms(max_lateness)
         self._ranges: list[Range] = []
         for topic, partition in targets(topics, start, end):

@@ -11,6 +11,7 @@ from monedula._arguments import (
     raw_partition,
     timestamp_ms,
     topic_names,
+    truth,
     whole_number,
 )
 from monedula._monedula import Batch, ReaderCore, Schema
@@ -112,7 +113,7 @@ def read(
     key, value = pinned(raw, key, "key", names), pinned(raw, value, "value", names)
     columns, values, fields = selected(raw_columns(columns), value)
     check_columns(columns, key, value)
-    reading = (raw, columns, headers, max_rows, max_bytes, spec_of("key", key), values)
+    reading = (raw, columns, truth("headers", headers), max_rows, max_bytes, spec_of("key", key), values)
     if where is not None:
         # Imported here, so that programs that only consume do not pay for the import.
         from monedula.reading.filters.bounded import reader_of

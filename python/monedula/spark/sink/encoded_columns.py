@@ -158,7 +158,7 @@ class EncodedColumn:
             ]
         else:
             try:
-                known = {each.partition(": ")[0] for each in self.form().spec.fields}
+                known = self.form().field_names()
             except ArgumentError as error:
                 raise self._refused(error) from None
             unclear = [name for name in names if name in known]

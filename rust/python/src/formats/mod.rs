@@ -254,6 +254,15 @@ impl ColumnSpec {
         }))
     }
 
+    /// The names of the fields; none if keys or values are no structs.
+    #[getter]
+    fn field_names(&self) -> Vec<&str> {
+        match &self.data_type {
+            DataType::Struct(fields) => fields.iter().map(|field| field.name().as_str()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Each field as `name: type`, or the type if there are none.
     #[getter]
     fn fields(&self) -> Vec<String> {
