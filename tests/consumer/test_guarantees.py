@@ -83,7 +83,7 @@ def test_a_transaction_takes_what_a_pool_sends_in_the_order_of_each_key(broker: 
     ):
 
         def handle(record: monedula.Record) -> None:
-            time.sleep(random.random() / 1000)
+            time.sleep(random.random() / 1000)  # work of different length: the lanes overtake each other
             producer.send("output", record.value, record.key)
 
         for batch in consumer.batches(max_rows=100, until="latest"):

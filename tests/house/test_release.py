@@ -4,7 +4,10 @@ import json
 import re
 import subprocess
 import tomllib
+from importlib.metadata import distribution
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 from benches.picture import drawn
 from tests.wheel import release
@@ -22,6 +25,27 @@ def test_commands_of_the_pages_name_extras_that_exist() -> None:
     requirements = release.requirements()
     assert {".", ".[spark]", "monedula[spark]"} <= set(requirements)
     assert {extra for each in requirements for extra in release.extras(each)} <= release.IMPORTS.keys()
+
+
+def test_sizes_of_extras_are_those_that_are_installed() -> None:
+    """Of what the tests have installed, to a tenth, and to 1 MB."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    rows = re.findall(r"^\| `(\w+)` \|.*\| (\d+) \|$", (ROOT / "docs/installing.md").read_text(), re.MULTILINE)
+    assert {extra for extra, _ in rows} == extras.keys() - {"all"}
+    for extra, told in rows:
+        size = sum(installed_bytes(extras[extra], {}).values()) / 1e6
+        assert abs(size - int(told)) <= max(1.0, size / 10), f"{extra}: {size:.0f} MB"
+
+
+def installed_bytes(wanted: list[str], found: dict[str, int]) -> dict[str, int]:
+    """The size of each distribution that is installed for these requirements, without bytecode."""
+    for requirement in map(Requirement, wanted):
+        if requirement.name in found or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
+            continue
+        files = [Path(str(file.locate())) for file in distribution(requirement.name).files or ()]
+        found[requirement.name] = sum(file.stat().st_size for file in files if file.suffix != ".pyc" and file.is_file())
+        installed_bytes(distribution(requirement.name).requires or [], found)
+    return found
 
 
 def test_each_linked_crate_has_a_notice() -> None:
