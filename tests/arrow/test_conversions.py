@@ -124,12 +124,14 @@ def test_head_has_the_first_rows(settings: dict[str, str], batch: monedula.Batch
     (full,) = monedula.read(settings, "orders")
     assert full.head(2).to_pyarrow() == pyarrow.table(full).slice(0, 2)
     assert full.head(2).to_polars()["offset"].to_list() == [0, 1]
-    assert full.head().num_rows == full.head(5).num_rows == full.head(2**40).num_rows == 5
+    assert full.head().num_rows == full.head(5).num_rows == full.head(2**63).num_rows == 5
     assert full.head(0).num_rows == batch.head(3).num_rows == 0
     assert full.head(3).schema == full.schema
     assert len(full) == 5
-    with pytest.raises(monedula.ArgumentError, match="n=-1: expected a number of rows, 0 or more"):
-        full.head(-1)
+    wrong: list[Any] = [-1, 2**64, 2.0, "3"]
+    for n in wrong:
+        with pytest.raises(monedula.ArgumentError, match=rf"^n={n!r}: expected a number of rows, 0 to 2\*\*64 - 1"):
+            full.head(n)
 
 
 def test_a_batch_is_not_pickled_and_says_what_is(settings: dict[str, str]) -> None:

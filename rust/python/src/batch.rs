@@ -147,10 +147,17 @@ impl Batch {
     ///
     /// Args:
     ///     n: the number of rows; fewer if the batch has no more.
-    #[pyo3(signature = (n=10))]
-    fn head(&self, py: Python<'_>, n: i64) -> PyResult<Table> {
-        let Ok(wanted) = usize::try_from(n) else {
-            return Err(argument_error(py, format!("n={n}: expected a number of rows, 0 or more")));
+    #[pyo3(signature = (n=None), text_signature = "($self, n=10)")]
+    fn head(&self, py: Python<'_>, n: Option<&Bound<'_, PyAny>>) -> PyResult<Table> {
+        let wanted = match n {
+            None => HEAD_ROWS,
+            Some(n) => match n.extract() {
+                Ok(wanted) => wanted,
+                Err(_) => {
+                    let reason = format!("n={}: expected a number of rows, 0 to 2**64 - 1", n.repr()?);
+                    return Err(argument_error(py, reason));
+                }
+            },
         };
         let rows = &self.0.columns.record_batch;
         Ok(Table(rows.slice(0, wanted.min(rows.num_rows()))))
@@ -354,6 +361,9 @@ impl Records {
 }
 
 /// The values of a row in the headers of some names; the first one of those with the same name.
+/// Number of rows that `head()` has by default.
+const HEAD_ROWS: usize = 10;
+
 type HeaderValues<'b> = Vec<Option<&'b [u8]>>;
 
 /// The distinct values of rows in the headers of these names, in the order of the rows, and at most `limit` of them.
