@@ -111,22 +111,23 @@ def test_a_dead_letter_that_cannot_be_written_is_raised_and_tried_again(orders: 
     refused = orders.fault(api="Produce", topic="failed", error="MESSAGE_TOO_LARGE")
     if face == "sync":
         with monedula.Consumer(settings, ["orders"], value=value) as consumer:
+            assert [record.offset for record in consumer.poll(timeout=30).records()] == [0]
             with pytest.raises(monedula.KafkaError):
                 consumer.poll(timeout=30)
-            # A commit finishes what this thread holds; the batch is not held yet, so this is where reading began.
-            assert consumer.commit() == {("orders", 0): 0}
+            assert consumer.commit() == {("orders", 0): 1}
             refused.remove()
-            assert [record.offset for record in consumer.poll(timeout=30).records()] == [0, 2]
+            assert [record.offset for record in consumer.poll(timeout=30).records()] == [2]
             assert consumer.commit() == {("orders", 0): 3}
     else:
 
         async def main() -> None:
             async with monedula.AsyncConsumer(settings, ["orders"], value=value) as consumer:
+                assert [record.offset for record in (await consumer.poll(timeout=30)).records()] == [0]
                 with pytest.raises(monedula.KafkaError):
                     await consumer.poll(timeout=30)
-                assert await consumer.commit() == {("orders", 0): 0}
+                assert await consumer.commit() == {("orders", 0): 1}
                 refused.remove()
-                assert [record.offset for record in (await consumer.poll(timeout=30)).records()] == [0, 2]
+                assert [record.offset for record in (await consumer.poll(timeout=30)).records()] == [2]
                 assert await consumer.commit() == {("orders", 0): 3}
 
         asyncio.run(main())
@@ -134,7 +135,7 @@ def test_a_dead_letter_that_cannot_be_written_is_raised_and_tried_again(orders: 
 
 
 def test_a_consumer_that_is_closed_before_its_dead_letter_is_written_commits_nothing(orders: Broker) -> None:
-    orders.append("orders", ['{"id": 1}', "broken"])
+    orders.append("orders", ["broken", '{"id": 1}'])
     with orders.fault(api="Produce", topic="failed", error="MESSAGE_TOO_LARGE"):
         consumer = monedula.Consumer(settings_of(orders, "etl"), ["orders"], value=Json(SCHEMA, dead_letter="failed"))
         with pytest.raises(monedula.KafkaError):
@@ -142,26 +143,30 @@ def test_a_consumer_that_is_closed_before_its_dead_letter_is_written_commits_not
         consumer.close()
     with monedula.Consumer(settings_of(orders, "etl"), ["orders"], value=Json(SCHEMA, mode="drop")) as consumer:
         assert [at and at.offset for at in consumer.committed([("orders", 0)]).values()] == [0]
-        assert [record.offset for record in consumer.poll(timeout=30).records()] == [0]
+        assert [record.offset for record in consumer.poll(timeout=30).records()] == [1]
 
 
 def test_a_thread_that_ends_before_its_dead_letter_is_written_holds_nothing_up(orders: Broker) -> None:
-    orders.append("orders", ['{"id": 1}', "broken"])
+    orders.append("orders", ["broken", '{"id": 1}'])
     refused = orders.fault(api="Produce", topic="failed", error="MESSAGE_TOO_LARGE")
     value = Json(SCHEMA, dead_letter="failed")
+    raised: list[monedula.KafkaError] = []
 
     def poll(consumer: monedula.Consumer) -> None:
-        with pytest.raises(monedula.KafkaError):
+        try:
             consumer.poll(timeout=30)
+        except monedula.KafkaError as error:
+            raised.append(error)
 
     with monedula.Consumer(settings_of(orders, "etl"), ["orders"], value=value) as consumer:
         thread = threading.Thread(target=poll, args=(consumer,))
         thread.start()
         thread.join()
+        assert len(raised) == 1
         consumer.unsubscribe(timeout=30)
         refused.remove()
         with monedula.Consumer(settings_of(orders, "etl"), ["orders"], value=value) as other:
-            assert [record.offset for record in other.poll(timeout=30).records()] == [0]
+            assert [record.offset for record in other.poll(timeout=30).records()] == [1]
 
 
 def test_another_thread_goes_on_where_a_dead_letter_could_not_be_written(orders: Broker) -> None:
@@ -170,16 +175,21 @@ def test_another_thread_goes_on_where_a_dead_letter_could_not_be_written(orders:
     refused = orders.fault(api="Produce", topic="failed", error="MESSAGE_TOO_LARGE")
     value = Json(SCHEMA, dead_letter="failed")
     with monedula.Consumer(settings_of(orders, "etl"), ["orders"], value=value) as consumer:
+        got: list[int | None] = []
+        raised: list[monedula.KafkaError] = []
 
         def poll() -> None:
-            with pytest.raises(monedula.KafkaError):
+            got.extend(record.offset for record in consumer.poll(timeout=30, max_rows=3).records())
+            try:
                 consumer.poll(timeout=30, max_rows=3)
+            except monedula.KafkaError as error:
+                raised.append(error)
 
         thread = threading.Thread(target=poll)
         thread.start()
         thread.join()
+        assert (got, len(raised)) == ([0], 1)
         refused.remove()
-        got: list[int | None] = []
         while len(got) < 3:
             got += [record.offset for record in consumer.poll(timeout=30).records()]
         assert got == [0, 2, 3]
@@ -194,10 +204,13 @@ def test_another_task_goes_on_where_a_dead_letter_could_not_be_written(orders: B
     async def main() -> None:
         value = Json(SCHEMA, dead_letter="failed")
         async with monedula.AsyncConsumer(settings_of(orders, "etl"), ["orders"], value=value) as consumer:
+            rows = await asyncio.create_task(consumer.poll(timeout=30))
+            assert [record.offset for record in rows.records()] == [0]
+            consumer.finish(rows)
             with pytest.raises(monedula.KafkaError):
                 await asyncio.create_task(consumer.poll(timeout=30))
             refused.remove()
-            assert [record.offset for record in (await consumer.poll(timeout=30)).records()] == [0, 2]
+            assert [record.offset for record in (await consumer.poll(timeout=30)).records()] == [2]
             assert await consumer.commit() == {("orders", 0): 3}
 
     asyncio.run(main())
@@ -241,9 +254,82 @@ def test_a_seek_while_a_dead_letter_waits_is_obeyed(orders: Broker) -> None:
     with monedula.Consumer(
         settings_of(orders, "etl"), ["orders"], value=Json(SCHEMA, dead_letter="failed")
     ) as consumer:
+        assert [record.offset for record in consumer.poll(timeout=30).records()] == [0]
         with pytest.raises(monedula.KafkaError):
             consumer.poll(timeout=30)
         consumer.seek(("orders", 0), 3)
+        refused.remove()
+        assert [record.offset for record in consumer.poll(timeout=30).records()] == [3]
+
+
+@pytest.mark.parametrize(("columns", "max_rows"), [(["value"], 1000), (None, 1)])
+def test_whoever_seeks_behind_each_letter_that_cannot_be_written_loses_that_record_alone(
+    columns: list[str] | None, max_rows: int
+) -> None:
+    with Broker(topics={"orders": 3}) as broker:
+        ids, broken = fill(broker, "orders", 3)
+        seen, raised = Counter[int](), 0
+        value = Json(SCHEMA, dead_letter="orders")
+        settings = {**settings_of(broker, "etl"), "fetch.max.wait.ms": 5}
+        with monedula.Consumer(settings, ["orders"], value=value, columns=columns) as consumer:
+            while True:
+                try:
+                    for batch in consumer.batches(until="latest", timeout=30.0, max_rows=max_rows):
+                        seen.update(row.value["id"] for row in rows_of(batch))
+                    break
+                except monedula.DecodeError as error:
+                    assert error.partition is not None
+                    consumer.seek(("orders", error.partition), behind(error))
+                    raised += 1
+            consumer.commit()
+            committed = consumer.committed([("orders", partition) for partition in range(3)])
+            assert [at and at.offset for at in committed.values()] == [PER_PARTITION] * 3
+    assert set(seen) == ids
+    assert raised == broken.total()
+    assert set(seen.values()) == {1}
+
+
+def test_rows_before_a_letter_that_cannot_be_written_are_committed_up_to_it(orders: Broker) -> None:
+    orders.append("orders", ['{"id": 0}', "broken", '{"id": 2}', '{"id": 3}'])
+    refused = orders.fault(api="Produce", topic="failed", error="MESSAGE_TOO_LARGE")
+    settings, value = settings_of(orders, "etl"), Json(SCHEMA, dead_letter="failed")
+
+    def committed(consumer: monedula.Consumer) -> list[int | None]:
+        return [at and at.offset for at in consumer.committed([("orders", 0)]).values()]
+
+    with monedula.Consumer(settings, ["orders"], value=value) as consumer:
+        assert [record.offset for record in consumer.poll(timeout=30).records()] == [0]
+        with pytest.raises(monedula.KafkaError):
+            consumer.poll(timeout=30)
+        consumer.commit()
+        assert committed(consumer) == [1]
+        refused.remove()
+        assert [record.offset for record in consumer.poll(timeout=30).records()] == [2, 3]
+        consumer.commit()
+        assert committed(consumer) == [4]
+    assert [letter.value for letter in letters_of(orders, "failed")] == [b"broken"]
+
+
+def test_rows_before_such_a_letter_go_to_whoever_polls_next(orders: Broker) -> None:
+    orders.append("orders", ['{"id": 0}', '{"id": 1}', "broken", '{"id": 3}'])
+    refused = orders.fault(api="Produce", topic="failed", error="MESSAGE_TOO_LARGE")
+    with monedula.Consumer(
+        settings_of(orders, "etl"), ["orders"], value=Json(SCHEMA, dead_letter="failed")
+    ) as consumer:
+        assert [record.offset for record in consumer.poll(timeout=30, max_rows=1).records()] == [0]
+        got: list[Any] = []
+
+        def other() -> None:
+            got.extend(consumer.poll(timeout=30).records())
+            with pytest.raises(monedula.KafkaError) as raised:
+                consumer.poll(timeout=30)
+            got.append(raised.value)
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        assert got[0].offset == 1
+        assert isinstance(got[1], monedula.KafkaError)
         refused.remove()
         assert [record.offset for record in consumer.poll(timeout=30).records()] == [3]
 

@@ -1,11 +1,11 @@
 """Records that cannot be decoded and have a dead-letter topic: they are written before their batch is returned."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
 from typing import Self, cast
 
-from monedula._monedula import Batch, ConsumerCore, MemberCore, PendingCallback, Record, SendFuture, Span
+from monedula._monedula import Batch, ConsumerCore, MemberCore, PendingCallback, Record, SendFuture
 from monedula.config import RawSettings
 from monedula.errors import BufferFullError, DecodeError, KafkaError, KafkaTimeoutError
 from monedula.formats._typed import Typed
@@ -20,39 +20,33 @@ class Letter:
     """A record that cannot be decoded.
 
     Attributes:
+        index: its number among the batch's records that cannot be decoded.
         record: the record, with its bytes.
         error: why it cannot be decoded.
-        first_offset: the first row of its partition in its batch, or its own offset.
         future: what becomes of its dead letter; `None` if it is not sent, or failed and is to be sent again.
+        failure: why it was not written; `None` once a call has raised it.
     """
 
-    def __init__(self, record: Record, error: DecodeError, spans: Iterable[Span]) -> None:
+    def __init__(self, index: int, record: Record, error: DecodeError) -> None:
+        self.index = index
         self.record = record
         self.error = error
-        own = cast("int", record.offset)
-        firsts = (span.first_offset for span in spans if span.rows and (span.topic, span.partition) == self.partition)
-        self.first_offset = min([own, *firsts])
         self.future: SendFuture | None = None
+        self.failure: KafkaError | None = None
 
     @property
     def partition(self) -> TopicPartition:
         return TopicPartition(cast("str", self.record.topic), cast("int", self.record.partition))
 
+    def fail(self, failure: KafkaError, note: str) -> None:
+        """Keep the reason why it was not written. All rows before the record are returned before that is raised."""
+        failure.add_note(f"{note}; to go on without it, seek() that partition to {self.error.next_offset}")
+        self.future, self.failure = None, failure
+
     def advice(self) -> str:
         return (
             f"this is about the dead letter of {self.record.topic} [{self.record.partition}] at offset "
-            f"{self.record.offset}, which the next call writes again; {self.way_on()}"
-        )
-
-    def way_on(self) -> str:
-        """How to go on without the record, and which rows that leaves out: its batch is never returned."""
-        own = cast("int", self.record.offset)
-        advice = f"to go on without it, seek() that partition to {own + 1}"
-        if self.first_offset == own:
-            return advice
-        return (
-            f"{advice}, and read offsets {self.first_offset} to {own - 1} by read_range(): they are in the same batch, "
-            "which is not returned then"
+            f"{self.record.offset}, which the next call writes again"
         )
 
 
@@ -60,7 +54,7 @@ class WaitingBatch:
     """A batch that is returned once its dead letters are acknowledged.
 
     Attributes:
-        batch: the batch.
+        batch: the batch, or what is left of it.
         letters: its records that cannot be decoded. Those that need not be waited for any more are not among them.
     """
 
@@ -70,8 +64,8 @@ class WaitingBatch:
         rows, causes = refused
         self.batch = batch
         self.letters = deque(
-            Letter(record, _decode_error(record, *cause), batch.spans)
-            for record, cause in zip(rows.records(), causes, strict=True)
+            Letter(index, record, _decode_error(record, *cause))
+            for index, (record, cause) in enumerate(zip(rows.records(), causes, strict=True))
         )
 
     def forget(self, partitions: Iterable[tuple[str, int]]) -> None:
@@ -84,10 +78,7 @@ class WaitingBatch:
         """Forget the letters at the front that are acknowledged.
 
         Returns:
-            The acknowledgement of the first letter that is left; `None` if that is not sent, for want of room.
-
-        Raises:
-            KafkaError: a letter failed. It is sent again when the batch is tried again.
+            The acknowledgement of the first letter that is left; `None` if it failed, or is not sent for want of room.
         """
         while self.letters:
             letter = self.letters[0]
@@ -96,11 +87,28 @@ class WaitingBatch:
                 return future
             failure = future.exception()
             if failure is not None:
-                letter.future = None
-                failure.add_note(letter.advice())
-                raise failure
+                letter.fail(failure, letter.advice())
+                return None
             self.letters.popleft()
         return None
+
+    def failure(self) -> KafkaError | None:
+        """Why the first letter was not written, if it was not."""
+        return self.letters[0].failure if self.letters else None
+
+    def forget_failures(self) -> None:
+        """Have the letters that failed sent again."""
+        for letter in self.letters:
+            letter.failure = None
+            if letter.future is not None and letter.future.done() and letter.future.exception() is not None:
+                letter.future = None
+
+    def unwritten(self) -> Iterator[int]:
+        """The indices of the letters that are not known to be written."""
+        for letter in self.letters:
+            future = letter.future
+            if future is None or not future.done() or future.exception() is not None:
+                yield letter.index
 
 
 class LettersWait:
@@ -120,7 +128,8 @@ class LettersWait:
             the letters that fill it.
         slice_seconds: how long to wait for it before the next look.
         outcome: what the call returns, once it does not go on: the batch; an empty one after `timeout`; a callback that
-            must run first; `None` if no row of the batch is to be returned.
+            must run first; `None` if no row of the batch is to be returned, or rows before a letter that failed are, by
+            the core.
     """
 
     def __init__(
@@ -153,6 +162,14 @@ class LettersWait:
         waiting.forget(core.revoked_partitions(waiting.batch))
         self._refused.send(waiting)
         self.future = waiting.pending()
+        failure = waiting.failure()
+        if failure is not None:
+            rest = core.give_back_before(waiting.batch, list(waiting.unwritten()), self._holder)
+            if rest is None:
+                waiting.forget_failures()
+                raise failure
+            waiting.batch = rest
+            return False
         if not waiting.letters:
             self._is_done = True
             is_wanted = core.claim(waiting.batch, self._holder) and bool(waiting.batch)
@@ -190,7 +207,9 @@ class RefusedRecords:
         self._waiting: deque[WaitingBatch] = deque()
 
     def take(self) -> WaitingBatch | None:
-        """The first batch whose call ended before its dead letters were acknowledged."""
+        """The first batch whose call ended before its dead letters were acknowledged; not while rows go before it."""
+        if self._waiting and self.core.has_returned():
+            return None
         try:
             return self._waiting.popleft()
         except IndexError:
@@ -232,29 +251,26 @@ class RefusedRecords:
     def send(self, waiting: WaitingBatch) -> None:
         """Send the dead letters of a batch that are not under way, as many as the producer has room for.
 
-        It does not wait for room: those that are under way give it back.
-
-        Raises:
-            DecodeError: a record of the dead-letter topic itself. Written there again, it would come again.
+        It does not wait for room: those that are under way give it back. A letter of a record of the dead-letter topic
+        itself fails: written there again, it would come again.
         """
         for letter in waiting.letters:
-            if letter.future is not None:
+            if letter.future is not None or letter.failure is not None:
                 continue
             topic = self._topics[letter.error.column]
             if topic == letter.record.topic:
-                note = (
-                    f"{topic} is the topic of dead letters, so the record is not written there again; {letter.way_on()}"
+                letter.error.__notes__ = []
+                letter.fail(
+                    letter.error, f"{topic} is the topic of dead letters, so the record is not written there again"
                 )
-                letter.error.__notes__ = [note]
-                raise letter.error
+                continue
             letters = DeadLetters(self._open(), topic, self._group, is_own=True)
             try:
                 letter.future = letters.send_if_room(letter.record, letter.error, attempts=1)
             except BufferFullError:
                 return
             except KafkaError as failure:
-                failure.add_note(letter.advice())
-                raise
+                letter.fail(failure, letter.advice())
 
     def _open(self) -> LetterProducer:
         if self.producer is None:
@@ -270,6 +286,7 @@ def _decode_error(record: Record, column: str, path: str, reason: str) -> Decode
         topic=cast("str", record.topic),
         partition=cast("int", record.partition),
         offset=cast("int", record.offset),
+        next_offset=cast("int", record.offset) + 1,
         column=column,
         path=path,
         reason=reason,

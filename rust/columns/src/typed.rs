@@ -232,6 +232,8 @@ pub struct Cause {
     pub column: &'static str,
     /// Fault of its value.
     pub bad: BadValue,
+    /// Number of the batch's rows that come before the record.
+    pub row: usize,
 }
 
 /// Records without a row in a batch, with their bytes.

@@ -73,6 +73,7 @@ impl<'b> TypedRows<'b> {
         record: &RawRecord<'_>,
         header: &BatchHeader,
         payload: &[u8],
+        row: usize,
         (column, on_bad, undecoded): (&'static str, OnBadValue, Lookup<BadValue>),
     ) -> WalkStop {
         let bad = match undecoded {
@@ -99,7 +100,7 @@ impl<'b> TypedRows<'b> {
             OnBadValue::Refuse => match self.keep(record, header, payload) {
                 Ok(()) => {
                     self.kept += 1;
-                    self.typed.causes.push(Cause { column, bad });
+                    self.typed.causes.push(Cause { column, bad, row });
                     WalkStop::Passed
                 }
                 Err(stop) => stop,
@@ -148,7 +149,7 @@ impl Rows for TypedRows<'_> {
             Ok(is_whole) => is_whole,
             Err(bad) => {
                 self.typed.truncate(row);
-                return Err(self.refuse(record, header, payload, bad));
+                return Err(self.refuse(record, header, payload, row, bad));
             }
         };
         let grown = self.typed.bytes() - self.bytes_before;

@@ -198,6 +198,18 @@ impl Consumer {
         self.buffer.claim(batch, holder)
     }
 
+    /// Rows of a batch that come before the refused records with these indices are given back: [`Self::next`] hands
+    /// them out, and their partitions' rows from those records on wait in the batch that is returned, with the same
+    /// refused records. `None` if no row comes before.
+    pub fn give_back_before(&self, batch: &HandedBatch, unwritten: &[usize], holder: Holder) -> Option<HandedBatch> {
+        self.buffer.give_back_before(batch, unwritten, holder)
+    }
+
+    /// True if rows were given back that [`Self::next`] hands out now.
+    pub fn has_returned(&self) -> bool {
+        self.buffer.look(|state| state.has_returned())
+    }
+
     /// True if rows of a part from [`Self::hand_over`] may be begun, to be asked before each.
     pub fn work_gate(&self, part: &HandedBatch) -> WorkGate {
         self.buffer.look(|state| state.work_gate(part))

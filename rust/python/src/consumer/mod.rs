@@ -223,6 +223,30 @@ impl ConsumerCore {
         Ok(py.detach(|| consumer.claim(batch, holder)))
     }
 
+    /// Gives back the rows before the refused records of these indices, for the next `next_step`. Returns the rest of the
+    /// batch, `None` if there are no such rows.
+    #[pyo3(signature = (batch, unwritten, holder=None))]
+    fn give_back_before(
+        &self,
+        py: Python<'_>,
+        batch: &Bound<'_, Batch>,
+        unwritten: Vec<usize>,
+        holder: Option<u64>,
+    ) -> PyResult<Option<Batch>> {
+        let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
+        let holder = holder.unwrap_or_else(|| thread_holder(consumer));
+        let rest = py.detach(|| consumer.give_back_before(batch, &unwritten, holder));
+        Ok(rest.map(|rest| {
+            let guard = Own::new(consumer.unaccepted(&rest));
+            Batch(rest, Some(guard))
+        }))
+    }
+
+    /// True if rows were given back that `next_step` has at once.
+    fn has_returned(&self) -> PyResult<bool> {
+        Ok(self.consumer.get()?.has_returned())
+    }
+
     /// The callback that must run now, or `None` after `timeout` seconds or when there is news. Hands out no rows.
     #[pyo3(signature = (timeout, holder=None))]
     fn poll_callbacks(

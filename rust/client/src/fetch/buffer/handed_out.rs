@@ -556,6 +556,65 @@ impl HandedOut {
         partitions.may_hand_out(batch)
     }
 
+    /// Gives back the rows of a batch that come before all of its refused records of their partition that are not in
+    /// safe keeping, whose indices are `unwritten`: the next call has them. Returns the rest, a batch to be accepted as
+    /// this one was; `None` if there are no such rows.
+    pub(super) fn give_back_before(
+        &mut self,
+        partitions: &Partitions,
+        batch: &HandedBatch,
+        unwritten: &[usize],
+        holder: Holder,
+    ) -> Option<HandedBatch> {
+        let stops = first_refused(&batch.columns, unwritten);
+        let is_current = |partition: &TopicPartition| {
+            let mut places = batch.places.iter().filter(|(named, ..)| named == partition);
+            places.all(|(_, reading_id, _)| partitions.get(partition).is_some_and(|buffer| buffer.counts(*reading_id)))
+        };
+        let (front, kept) = cut_before(&batch.columns, |partition| match is_current(partition) {
+            true => stops.get(partition).map_or(usize::MAX, |(row, _)| *row),
+            false => 0,
+        });
+        if front.is_empty() {
+            return None;
+        }
+        let id = self.new_batch();
+        let mut pieces: BTreeMap<TopicPartition, Vec<(BatchId, OffsetAndEpoch)>> = BTreeMap::new();
+        for (partition, range) in &front {
+            let rows = batch.columns.slice(range.start, range.len());
+            let (_, mut next) = run_of(&rows)?;
+            if let Some((_, stop)) = stops.get(partition).filter(|(_, stop)| *stop < next.offset) {
+                next = OffsetAndEpoch { offset: *stop, leader_epoch: -1 };
+            }
+            let piece = self.new_batch();
+            pieces.entry(partition.clone()).or_default().push((piece, next));
+            self.returned.entry(partition.clone()).or_default().push_back((piece, ReturnedRows::new(rows, next)));
+            self.uncount_held(holder, range.len());
+        }
+        let is_rest = |partition: &TopicPartition| stops.contains_key(partition) || !is_current(partition);
+        let places: Vec<_> = batch.places.iter().filter(|(partition, ..)| is_rest(partition)).cloned().collect();
+        for (partition, _, next) in &places {
+            pieces.entry(partition.clone()).or_default().push((id, *next));
+        }
+        for (partition, pieces) in &pieces {
+            self.divide(batch.id, partition, pieces, Finisher::ById);
+        }
+        if let Some(ledger) = &mut self.ledger {
+            let pieces = pieces.values().flatten().filter(|(piece, _)| *piece != id);
+            pieces.for_each(|(piece, _)| ledger.pass_on(*piece, Finisher::NextHolder));
+        }
+        self.forget_refused(batch.id);
+        self.unaccepted.insert(id, places.iter().map(|(partition, ..)| partition.clone()).collect());
+        let mut columns = batch.columns.select(&kept);
+        columns.refused = batch.columns.refused.clone();
+        for cause in columns.refused.iter_mut().flat_map(|refused| &mut refused.causes) {
+            let given: usize =
+                front.iter().map(|(_, range)| cause.row.clamp(range.start, range.end) - range.start).sum();
+            cause.row -= given;
+        }
+        Some(HandedBatch { columns, id, places })
+    }
+
     /// Rows of a batch that were not taken are handed out again, unless the partition was sought or lost since. The row
     /// taken last stays in the hands of `holder`; if left out, of whoever took it.
     pub(super) fn give_back(&mut self, partitions: &Partitions, id: BatchId, holder: Option<Holder>) {
@@ -696,6 +755,40 @@ impl HandedOut {
         held.iter().for_each(|id| ledger.pass_on(*id, Finisher::Nobody));
         held.iter().chain(&by_rows).flat_map(|id| ledger.unfinished(*id)).collect()
     }
+}
+
+/// Ranges of rows, some with their partition.
+type RowRanges = (Vec<(TopicPartition, Range<usize>)>, Vec<Range<usize>>);
+
+/// The rows of each partition before the row that is its stop, and all others.
+fn cut_before(columns: &ColumnBatch, stop: impl Fn(&TopicPartition) -> usize) -> RowRanges {
+    let (mut front, mut kept, mut start) = (Vec::new(), Vec::new(), 0);
+    for span in &columns.spans {
+        let (partition, end) = (TopicPartition::new(span.topic.clone(), span.partition), start + span.rows);
+        let cut = stop(&partition).clamp(start, end);
+        if start < cut {
+            front.push((partition, start..cut));
+        }
+        if cut < end {
+            kept.push(cut..end);
+        }
+        start = end;
+    }
+    (front, kept)
+}
+
+/// The first of some refused records in each partition: the number of rows before it, and its offset.
+fn first_refused(columns: &ColumnBatch, indices: &[usize]) -> BTreeMap<TopicPartition, (usize, i64)> {
+    let mut firsts = BTreeMap::new();
+    let Some(refused) = &columns.refused else { return firsts };
+    for &index in indices {
+        let record = refused.rows.slice(index, 1);
+        if let (Some(span), Some(cause)) = (record.spans.first(), refused.causes.get(index)) {
+            let partition = TopicPartition::new(span.topic.clone(), span.partition);
+            firsts.entry(partition).or_insert((cause.row, span.first_offset));
+        }
+    }
+    firsts
 }
 
 fn offset_at(at: OffsetAndEpoch) -> CommitOffset {

@@ -311,6 +311,18 @@ impl FetchBuffer {
         is_current
     }
 
+    pub(crate) fn give_back_before(
+        &self,
+        batch: &HandedBatch,
+        unwritten: &[usize],
+        holder: Holder,
+    ) -> Option<HandedBatch> {
+        let rest =
+            self.finishing(|handed_out, partitions| handed_out.give_back_before(partitions, batch, unwritten, holder));
+        self.shared.notify_calls();
+        rest
+    }
+
     pub(crate) fn give_back(&self, id: BatchId, holder: Option<Holder>) {
         self.finishing(|handed_out, partitions| handed_out.give_back(partitions, id, holder));
         self.shared.notify_calls();

@@ -88,6 +88,11 @@ pub(super) struct ReturnedRows {
 }
 
 impl ReturnedRows {
+    /// Rows of one partition, with the place after the last of them.
+    pub(super) fn new(rows: ColumnBatch, next: OffsetAndEpoch) -> Self {
+        Self { rows, next }
+    }
+
     pub(super) fn first_offset(&self) -> i64 {
         self.rows.spans.first().map_or(self.next.offset, |span| span.first_offset)
     }

@@ -281,7 +281,12 @@ impl BufferState {
 
     /// True if there is anything that could be handed out.
     fn has_rows(&self) -> bool {
-        self.partitions.is_any_queued() || self.handed_out.has_returned(&self.partitions)
+        self.partitions.is_any_queued() || self.has_returned()
+    }
+
+    /// True if there are rows that were given back and may be handed out.
+    pub(crate) fn has_returned(&self) -> bool {
+        self.handed_out.has_returned(&self.partitions)
     }
 
     /// Time of the next look; `None` if there is something to hand out or to raise now.
@@ -299,7 +304,7 @@ impl BufferState {
             };
         }
         // Rows that were given back have waited once already.
-        if self.handed_out.has_returned(&self.partitions) {
+        if self.has_returned() {
             return None;
         }
         self.partitions.batch_due(limits, now)
