@@ -35,6 +35,7 @@ pub mod sasl;
 pub mod tasks;
 mod telemetry;
 mod topic_name;
+mod wall_clock;
 
 pub use config_keys::{KEYS, Key, Role, SettingKind};
 pub use monedula_protocol::secret::Secret;
