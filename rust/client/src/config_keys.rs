@@ -17,6 +17,8 @@ pub enum SettingKind {
     Bool,
     /// One of these, ignoring case.
     Choice(&'static [&'static str]),
+    /// One of these, ignoring case, or `by_duration:` and a duration of ISO 8601 that is not negative (KIP-1106).
+    ChoiceOrDuration(&'static [&'static str]),
     /// An integer between bounds, inclusive.
     Int {
         /// The smallest value.
@@ -25,6 +27,9 @@ pub enum SettingKind {
         max: i64,
     },
 }
+
+/// What stands before the duration in a value of [`SettingKind::ChoiceOrDuration`].
+pub(crate) const BY_DURATION: &str = "by_duration:";
 
 /// The kind of client that a setting is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
