@@ -15,6 +15,7 @@ from monedula.types.reports import BatchReport
 __all__ = [
     "AdminCore",
     "AdminSecurityCore",
+    "AdminTransactionsCore",
     "AssignorDesk",
     "Batch",
     "BatchFuture",
@@ -101,6 +102,7 @@ class AdminCore:
     def __new__(cls, settings: list[_Setting]) -> AdminCore: ...
     def security(self) -> AdminSecurityCore: ...
     def create_topics(self, timeout: float | None, topics: list[_NewTopic], validate_only: bool) -> Operation[Any]: ...
+    def transactions(self) -> AdminTransactionsCore: ...
     def delete_topics(self, timeout: float | None, topics: list[str]) -> Operation[Any]: ...
     def create_partitions(
         self, timeout: float | None, topics: list[tuple[str, int, list[list[int]] | None]], validate_only: bool
@@ -202,6 +204,38 @@ class Secret:
 class AssignorDesk:
     def next(self) -> tuple[int, str, str, tuple[Any, ...]] | None: ...
     def answer(self, number: int, answer: object) -> None: ...
+@final
+class AdminTransactionsCore:
+    def list_transactions(
+        self,
+        timeout: float | None,
+        states: list[str],
+        producer_ids: list[int],
+        duration_ms: int | None,
+        transactional_id_pattern: str | None,
+    ) -> Operation[Any]: ...
+    def describe_transactions(self, timeout: float | None, transactional_ids: list[str]) -> Operation[Any]: ...
+    def fence_producers(self, timeout: float | None, transactional_ids: list[str]) -> Operation[Any]: ...
+    def describe_producers(
+        self, timeout: float | None, partitions: list[_Partition], broker: int | None
+    ) -> Operation[Any]: ...
+    def abort_transaction(
+        self,
+        timeout: float | None,
+        partition: _Partition,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+    ) -> Operation[Any]: ...
+    def find_hanging_transactions(
+        self,
+        timeout: float | None,
+        topics: list[str] | None,
+        partitions: list[_Partition] | None,
+        broker: int | None,
+        max_transaction_timeout_ms: int,
+    ) -> Operation[Any]: ...
+
     def fail(self, number: int, reason: str) -> None: ...
 
 @final

@@ -90,6 +90,7 @@ class AdminBase(Unpicklable):
         self._core = AdminCore(raw)
         self._security = self._core.security()
 
+        self._transactions = self._core.transactions()
     def __repr__(self) -> str:
         """Brokers, and whether it is closed."""
         return of_client(self, self._names.servers, ["closed"] if self._is_closed else [])

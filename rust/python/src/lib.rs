@@ -42,6 +42,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<admin::AdminCore>()?;
     module.add_class::<admin::security::AdminSecurityCore>()?;
     module.add_class::<consumer::assignor::AssignorDesk>()?;
+    module.add_class::<admin::transactions::AdminTransactionsCore>()?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<batch::Span>()?;
     module.add_class::<broker::BrokerCore>()?;

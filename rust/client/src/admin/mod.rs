@@ -1,5 +1,5 @@
-//! The admin client: topics, configs, groups and their offsets, reassignments, the cluster; ACLs, SCRAM credentials,
-//! client quotas and delegation tokens.
+//! The admin client: topics, configs, groups and their offsets, transactions, reassignments, the cluster; ACLs, SCRAM
+//! credentials, client quotas and delegation tokens.
 //!
 //! Each kind of call is a [`call::ItemCall`]: it names the item, the broker that each item is sent to, and one request.
 //! [`progress`] sends the requests, retries and collects the outcomes.
@@ -12,14 +12,18 @@ mod configs;
 mod delegation_tokens;
 mod group_offsets;
 mod groups;
+mod hanging_transactions;
 mod lag;
+mod listed;
 mod log_dirs;
 mod offsets;
+mod producers;
 mod progress;
 mod quorum;
 mod reassignments;
 mod scram_credentials;
 mod topics;
+mod transactions;
 mod words;
 
 use std::sync::atomic::AtomicUsize;
@@ -39,14 +43,18 @@ pub use self::cluster::{ClusterDescription, Node};
 pub use self::configs::{ConfigChange, ConfigEntry, ConfigOperation, ConfigResource, ConfigSynonym};
 pub use self::delegation_tokens::{DelegationToken, Principal};
 pub use self::group_offsets::{OffsetReset, ResetTarget, Which};
-pub use self::groups::{GroupDescription, GroupFilter, GroupListing, ListedGroups, MemberDescription};
+pub use self::groups::{GroupDescription, GroupFilter, GroupListing, MemberDescription};
+pub use self::hanging_transactions::HangingTransaction;
 pub use self::lag::{GroupLag, PartitionLag};
+pub use self::listed::Listed;
 pub use self::log_dirs::{BrokerReplica, LogDir, LogDirReplica};
 pub use self::offsets::{ListedOffset, OffsetSpec};
+pub use self::producers::{ProducerState, TransactionAbort};
 pub use self::quorum::{QuorumController, QuorumDescription, QuorumReplica};
 pub use self::reassignments::Reassignment;
 pub use self::scram_credentials::{ScramAlteration, ScramCredentialInfo, ScramMechanism, UserMechanism};
 pub use self::topics::{CreatedTopic, NewPartitions, NewTopic, PartitionDescription, TopicDescription};
+pub use self::transactions::{FencedProducer, TransactionDescription, TransactionFilter, TransactionListing};
 use crate::base::ClientBase;
 use crate::config::ClientConfig;
 use crate::error::ClientError;

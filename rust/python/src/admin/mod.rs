@@ -1,6 +1,7 @@
 //! The core of the admin clients: each method starts an operation, for which `Admin` waits and `AsyncAdmin` awaits.
 
 pub(crate) mod security;
+pub(crate) mod transactions;
 pub(crate) mod values;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
 use crate::admin::security::AdminSecurityCore;
+use crate::admin::transactions::AdminTransactionsCore;
 use crate::config::{parse_admin, seed};
 use crate::consumer::values::{PyPartition, py_partition, topic_partition};
 use crate::error::argument_error;
@@ -93,6 +95,10 @@ impl AdminCore {
     }
 
     fn create_topics(&self, timeout: CallTimeout, topics: Vec<PyNewTopic>, validate_only: bool) -> PyResult<Operation> {
+    fn transactions(&self) -> PyResult<AdminTransactionsCore> {
+        Ok(AdminTransactionsCore { admin: Own::new(self.admin.get()?.clone()) })
+    }
+
         let admin = self.admin.get()?;
         let topic = |(name, partitions, replication_factor, assignments, configs)| NewTopic {
             name,
@@ -170,7 +176,7 @@ impl AdminCore {
     fn list_groups(&self, timeout: CallTimeout, states: Vec<String>, types: Vec<String>) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let call = admin.list_groups(GroupFilter { states, types }, timeout.of(admin));
-        start(admin, call, values::listed_groups)
+        start(admin, call, |py, found| values::listed_by_brokers(py, found, values::listing))
     }
 
     fn describe_groups(&self, timeout: CallTimeout, groups: Vec<String>) -> PyResult<Operation> {
