@@ -156,11 +156,7 @@ const GENERAL: &[Key] = &[
         role: Role::All,
         description: "host:port of one or more brokers, separated by commas; the rest of the cluster is found from them",
     },
-    flag(
-        "enable.metrics.push",
-        "true",
-        "push metrics to brokers that ask for them (KIP-714); consumers and producers do",
-    ),
+    flag("enable.metrics.push", "true", "push metrics to brokers that ask for them (KIP-714)"),
     key("client.id", SettingKind::Text, "monedula", "name of this client in the brokers' logs and quotas"),
     key(
         "security.protocol",

@@ -33,7 +33,7 @@ pub mod residual;
 mod run_time;
 pub mod sasl;
 pub mod tasks;
-mod telemetry;
+pub mod telemetry;
 mod topic_name;
 mod wall_clock;
 

@@ -23,6 +23,7 @@ use crate::config::{parse_admin, seed};
 use crate::consumer::values::{PyPartition, py_partition, topic_partition};
 use crate::error::argument_error;
 use crate::logging::flush_log;
+use crate::metric_registry::MetricRegistry;
 use crate::operation::Operation;
 use crate::runtime::{Own, handle, register_admin};
 use crate::seconds::Seconds;
@@ -94,11 +95,11 @@ impl AdminCore {
         Ok(AdminSecurityCore { admin: Own::new(self.admin.get()?.clone()) })
     }
 
-    fn create_topics(&self, timeout: CallTimeout, topics: Vec<PyNewTopic>, validate_only: bool) -> PyResult<Operation> {
     fn transactions(&self) -> PyResult<AdminTransactionsCore> {
         Ok(AdminTransactionsCore { admin: Own::new(self.admin.get()?.clone()) })
     }
 
+    fn create_topics(&self, timeout: CallTimeout, topics: Vec<PyNewTopic>, validate_only: bool) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let topic = |(name, partitions, replication_factor, assignments, configs)| NewTopic {
             name,
@@ -385,6 +386,17 @@ impl AdminCore {
 
     fn metrics(&self) -> PyResult<Vec<(&'static str, u64)>> {
         Ok(self.admin.get()?.metrics().snapshot())
+    }
+
+    fn metric_registry(&self) -> PyResult<MetricRegistry> {
+        Ok(MetricRegistry::of(self.admin.get()?.registered_metrics()))
+    }
+
+    /// Pushes metrics a last time; `None` if no broker has asked for any.
+    fn last_push(&self, py: Python<'_>, timeout: Seconds) -> PyResult<Option<Operation>> {
+        let admin = self.admin.get()?;
+        let push = admin.last_push(timeout.duration(py)?);
+        push.map(|push| start(admin, push, |py, ()| Ok(py.None()))).transpose()
     }
 
     fn close(&self, py: Python<'_>, timeout: Seconds) -> PyResult<()> {
