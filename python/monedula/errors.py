@@ -412,6 +412,10 @@ class ProducerFencedError(TransactionError):
     """Another producer with the same `transactional.id` has taken over. This producer is fenced: close it."""
 
 
+class TransactionalIdNotFoundError(TransactionError, LookupError):
+    """No coordinator knows the transactional id: it was never used, or is forgotten since (`code` names the error)."""
+
+
 class TopicExistsError(BrokerError):
     """A topic of that name exists already. `topic` names it."""
 

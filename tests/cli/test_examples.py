@@ -83,6 +83,8 @@ def shell(broker: Broker, registry: Registry, tmp_path: Path) -> Callable[[str],
     variables["PATH"] = f"{program.parent}{os.pathsep}{variables['PATH']}"
 
     def start(line: str) -> "subprocess.Popen[bytes]":
+        if " transactions " in line:
+            leave_open(broker)
         return subprocess.Popen(
             line,
             shell=True,
@@ -95,6 +97,16 @@ def shell(broker: Broker, registry: Registry, tmp_path: Path) -> Callable[[str],
         )
 
     return start
+
+
+def leave_open(broker: Broker) -> None:
+    """Begin the transaction that examples are about, behind the 20 records of a partition, and end its producer."""
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "billing-1"}
+    producer = monedula.Producer(settings)
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("orders", '{"amount":1}', partition=0).result()
+    producer.close()
 
 
 def is_endless(line: str) -> bool:

@@ -23,6 +23,7 @@ def broker() -> Iterator[Broker]:
             admin.create_topics(NewTopic(TOPIC, assignments={0: [1, 2, 3], 1: [2, 3, 1]}))
             admin.create_topics(["zebra", "cobra"], partitions=1, replication_factor=1)
             admin.alter_group_offsets("some-service-in-production", {(TOPIC, 0): 3, (TOPIC, 1): 0, ("cobra", 0): 0})
+            admin.fence_producers(["some-service-in-production-7", "some-service-in-production-8"])
             admin.alter_configs({TOPIC: {"retention.ms": 86_400_000, "max.message.bytes": 2_000_000}})
         broker.append(TOPIC, [("key", "x")] * 1000)
         yield broker
@@ -37,6 +38,8 @@ LISTS = [
     ("groups", "lag"),
     ("groups", "lag", "some-service-in-production"),
     ("groups", "offsets", "some-service-in-production"),
+    ("transactions", "list"),
+    ("transactions", "describe", "some-service-in-production-7"),
     ("cluster", "describe"),
     ("cluster", "quorum"),
     ("brokers", "list"),

@@ -62,7 +62,7 @@ BEARER_ONLY = "a client that logs in by another scheme than Bearer is told so; K
 # APIs that Kafka lists and the embedded broker does not implement, by their keys, and why.
 NOT_PLAYED = {
     "there is no quorum of controllers behind it": (64, 80, 81, 94),
-    "only brokers send these, and all nodes are one": (27, 83, 84, 85, 86, 87),
+    "only brokers send these, and all nodes are one": (83, 84, 85, 86, 87),
     "share groups (KIP-932) and streams groups (KIP-1071) are not played": (76, 77, 78, 79, 88, 89, 90, 91, 92, 93),
 }
 

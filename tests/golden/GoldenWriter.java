@@ -69,6 +69,7 @@ public final class GoldenWriter {
         ApiKeys.ADD_OFFSETS_TO_TXN,
         ApiKeys.END_TXN,
         ApiKeys.TXN_OFFSET_COMMIT,
+        ApiKeys.WRITE_TXN_MARKERS,
         ApiKeys.CREATE_TOPICS,
         ApiKeys.DELETE_TOPICS,
         ApiKeys.DELETE_RECORDS,

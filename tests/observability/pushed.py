@@ -20,6 +20,8 @@ class Point(NamedTuple):
     is_delta: bool
     start: int
     end: int
+    unit: str
+    attributes: dict[str, str]
 
 
 class Decoded(NamedTuple):
@@ -46,7 +48,13 @@ def decoded(payload: bytes) -> Decoded:
                     value = point.as_int if point.WhichOneof("value") == "as_int" else point.as_double
                     is_delta = kind == "sum" and metric.sum.aggregation_temporality == DELTA
                     points[metric.name] = Point(
-                        float(value), kind == "sum", is_delta, point.start_time_unix_nano, point.time_unix_nano
+                        float(value),
+                        kind == "sum",
+                        is_delta,
+                        point.start_time_unix_nano,
+                        point.time_unix_nano,
+                        metric.unit,
+                        {pair.key: pair.value.string_value for pair in point.attributes},
                     )
     return Decoded(points, attributes)
 

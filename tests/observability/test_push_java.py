@@ -99,6 +99,24 @@ def test_a_real_kafka_takes_what_is_pushed(kafka_with_receiver: Kafka) -> None:
 
 
 @pytest.mark.jvm
+def test_a_real_kafka_takes_metrics_of_the_users(kafka_with_receiver: Kafka) -> None:
+    settings = kafka_with_receiver.settings
+    subscribe(settings, "all", "com.example.,org.apache.kafka.admin.client.request")
+    with monedula.Admin({**settings, "client.id": "own"}) as admin:
+        admin.register_metric("com.example.jobs.done", lambda: 4, kind="counter", unit="{job}", attributes={"a": "b"})
+        admin.register_metric("com.other.jobs", lambda: 1)
+        admin.list_topics()
+        eventually(lambda: [push for push in kafka_with_receiver.received() if push.client_id == "own"], "a push")
+    pushed = [decoded(push.metrics).points for push in kafka_with_receiver.received() if push.client_id == "own"]
+    assert sum(points["com.example.jobs.done"].value for points in pushed) == 4, "a counter that stood still"
+    done = pushed[0]["com.example.jobs.done"]
+    assert (done.is_sum, done.is_delta, done.unit, done.attributes) == (True, True, "{job}", {"a": "b"})
+    assert {name for points in pushed for name in points if not name.startswith("org.apache.kafka.admin.")} == {
+        "com.example.jobs.done"
+    }
+
+
+@pytest.mark.jvm
 def test_a_real_kafka_that_wants_other_metrics_is_told_others(kafka_with_receiver: Kafka) -> None:
     settings = kafka_with_receiver.settings
     subscribe(settings, "all", "org.apache.kafka.producer.connection")

@@ -24,6 +24,13 @@ from monedula.admin.security_types import (
     ScramMechanism,
     ScramUpsertion,
 )
+from monedula.admin.transaction_types import (
+    FencedProducer,
+    HangingTransaction,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+)
 from monedula.admin.types import (
     Append,
     ClusterDescription,
@@ -60,12 +67,16 @@ from monedula.admin.views import (
     GroupOffsets,
     Groups,
     GroupsDescribed,
+    HangingTransactions,
     LogDirs,
     Offsets,
+    Producers,
     Reassignments,
     ScramCredentials,
     Topics,
     TopicsDescribed,
+    Transactions,
+    TransactionsDescribed,
 )
 
 __all__ = [
@@ -91,12 +102,15 @@ __all__ = [
     "CreatedTopic",
     "DelegationToken",
     "DelegationTokens",
+    "FencedProducer",
     "GroupDescription",
     "GroupLag",
     "GroupListing",
     "GroupOffsets",
     "Groups",
     "GroupsDescribed",
+    "HangingTransaction",
+    "HangingTransactions",
     "ListedOffset",
     "LogDir",
     "LogDirReplica",
@@ -109,6 +123,8 @@ __all__ = [
     "Offsets",
     "PartitionDescription",
     "PartitionLag",
+    "ProducerState",
+    "Producers",
     "QuorumDescription",
     "QuorumReplica",
     "QuotaEntity",
@@ -129,6 +145,10 @@ __all__ = [
     "TopicPartitionReplica",
     "Topics",
     "TopicsDescribed",
+    "TransactionDescription",
+    "TransactionListing",
+    "Transactions",
+    "TransactionsDescribed",
 ]
 
 

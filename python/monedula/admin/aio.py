@@ -7,6 +7,9 @@ from monedula._migration_hints import tells
 from monedula.admin.calls import AsyncioClient, Function, with_methods
 from monedula.admin.methods import AdminMethods
 
+LAST_PUSH_SECONDS = 1.0
+"""The time of the last push of metrics (KIP-714) when a client closes."""
+
 
 def _awaited(call: Function) -> Function:
     async def method(self: "AsyncAdmin", *args: Any, **kwargs: Any) -> Any:
@@ -40,4 +43,9 @@ class AsyncAdmin(AdminMethods, AsyncioClient, LoopClient):
     async def close(self) -> None:
         """Close the connections; current calls end with `ClosedError`. May be called again."""
         self._is_closed = True
-        self._core.close(0.0)
+        push = self._core.last_push(LAST_PUSH_SECONDS)
+        try:
+            if push is not None:
+                await self._loop().outcome(push)
+        finally:
+            self._core.close(0.0)

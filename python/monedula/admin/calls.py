@@ -5,7 +5,8 @@ from inspect import signature
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, get_args, overload
 
 from monedula._config.client_names import ClientNames, names_in
-from monedula._monedula import AdminCore, Operation
+from monedula._monedula import AdminCore, MetricRegistry, Operation
+from monedula._registered_metrics import RegisteredMetrics
 from monedula._reprs import of_client
 from monedula.config import Settings, Unpicklable, raw_settings
 from monedula.errors import ClosedError
@@ -75,7 +76,7 @@ def _described(method: Function, call: Function, client: type) -> Function:
     return method
 
 
-class AdminBase(Unpicklable):
+class AdminBase(RegisteredMetrics, Unpicklable):
     """Base of `Admin` and `AsyncAdmin`."""
 
     _is_closed = False
@@ -89,6 +90,7 @@ class AdminBase(Unpicklable):
         self._names = names_in(raw)
         self._core = AdminCore(raw)
         self._security = self._core.security()
+        self._transactions = self._core.transactions()
 
     def __repr__(self) -> str:
         """Brokers, and whether it is closed."""
@@ -97,6 +99,9 @@ class AdminBase(Unpicklable):
     def metrics(self) -> dict[str, int]:
         """Return counters since the client was created, such as connections, requests and bytes."""
         return dict(self._core.metrics())
+
+    def _metrics_registry(self) -> MetricRegistry:
+        return self._core.metric_registry()
 
     def _check_open(self) -> None:
         """Raise if the client is closed; else the block of a `with` would only fail later."""

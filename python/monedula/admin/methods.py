@@ -9,6 +9,7 @@ from monedula.admin.quotas import QuotaMethods
 from monedula.admin.scram import ScramMethods
 from monedula.admin.tokens import TokenMethods
 from monedula.admin.topics import TopicMethods
+from monedula.admin.transactions import TransactionMethods
 
 
 class AdminMethods(
@@ -21,5 +22,6 @@ class AdminMethods(
     ScramMethods,
     QuotaMethods,
     TokenMethods,
+    TransactionMethods,
 ):
     """All methods of both clients that send requests."""

@@ -69,6 +69,24 @@ class TableResults(Results[K, V], Tabular, Generic[K, V]):
     """Results that can also be read as a table."""
 
 
+class ListedResults(TableResults[str, V], Generic[V]):
+    """What the brokers of a cluster have listed, by id.
+
+    Attributes:
+        missing: the errors of brokers that did not answer, by broker id. What they coordinate is left out.
+    """
+
+    missing: dict[int, KafkaError]
+
+    def __init__(self, values: Iterable[tuple[str, V]] = (), missing: Mapping[int, KafkaError] | None = None) -> None:
+        super().__init__(values)
+        self.missing = dict(missing or {})
+
+    def __repr__(self) -> str:
+        missing = f", missing={self.missing!r}" if self.missing else ""
+        return f"{type(self).__name__}({dict.__repr__(self)}{missing})"
+
+
 R = TypeVar("R", bound=Results[Any, Any])
 
 

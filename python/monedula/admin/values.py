@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from monedula.admin import types
+from monedula.admin import transaction_types, types
 from monedula.admin.arguments import RESOURCE_TYPES
 from monedula.errors import KafkaError
 from monedula.types.partitions import OffsetAndMetadata, TopicPartition
@@ -217,3 +217,33 @@ def _log_dir(raw: Any) -> types.LogDir:
     path, error, total_bytes, usable_bytes, replicas = raw
     held = {TopicPartition(*partition): types.LogDirReplica(*replica) for partition, replica in replicas}
     return types.LogDir(path, error, total_bytes, usable_bytes, held)
+
+
+def transaction_listing(transactional_id: str, raw: Any) -> transaction_types.TransactionListing:
+    """An entry of `list_transactions`."""
+    return transaction_types.TransactionListing(transactional_id, *raw)
+
+
+def transaction(transactional_id: str, raw: Any) -> transaction_types.TransactionDescription:
+    """An entry of `describe_transactions`."""
+    *numbers, partitions, coordinator = raw
+    node = None if coordinator is None else types.Node(*coordinator)
+    return transaction_types.TransactionDescription(transactional_id, *numbers, _partitions(partitions), node)
+
+
+def fenced_producer(_: object, raw: tuple[int, int]) -> transaction_types.FencedProducer:
+    """An entry of `fence_producers`."""
+    return transaction_types.FencedProducer(*raw)
+
+
+def producers(_: object, raw: Any) -> tuple[transaction_types.ProducerState, ...]:
+    """The producers of a partition, by producer id."""
+    return tuple(sorted((transaction_types.ProducerState(*each) for each in raw), key=lambda each: each.producer_id))
+
+
+def hanging(at: TopicPartition, raw: Any) -> tuple[transaction_types.HangingTransaction, ...]:
+    """The hanging transactions of a partition."""
+    return tuple(
+        transaction_types.HangingTransaction(at, transactional_id, transaction_types.ProducerState(*producer))
+        for transactional_id, producer in raw
+    )

@@ -4,8 +4,14 @@ from collections.abc import Iterable, Mapping
 
 from monedula._migration_hints import tells
 from monedula.admin import types
-from monedula.admin.results import TableResults, Tabular, columns
+from monedula.admin.results import ListedResults, TableResults, Tabular, columns
 from monedula.admin.security_types import AclBinding, DelegationToken, QuotaEntity, QuotaName, ScramCredential
+from monedula.admin.transaction_types import (
+    HangingTransaction,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+)
 from monedula.errors import KafkaError
 from monedula.types.partitions import OffsetAndMetadata, TopicPartition
 
@@ -53,26 +59,14 @@ class Configs(TableResults[types.ConfigResource, dict[str, types.ConfigEntry]]):
 
 
 @tells
-class Groups(TableResults[str, types.GroupListing]):
+class Groups(ListedResults[types.GroupListing]):
     """Groups by group id.
 
     Attributes:
         missing: the errors of brokers that did not answer, by broker id. The groups that they coordinate are left out.
     """
 
-    missing: dict[int, KafkaError]
-
     _columns = columns("group string, state string, type string, protocol_type string, coordinator int32")
-
-    def __init__(
-        self, values: Iterable[tuple[str, types.GroupListing]] = (), missing: Mapping[int, KafkaError] | None = None
-    ) -> None:
-        super().__init__(values)
-        self.missing = dict(missing or {})
-
-    def __repr__(self) -> str:
-        missing = f", missing={self.missing!r}" if self.missing else ""
-        return f"{type(self).__name__}({dict.__repr__(self)}{missing})"
 
     def _rows(self) -> Iterable[tuple[object, ...]]:
         return ((g.group_id, g.state, g.type, g.protocol_type, g.coordinator) for g in self.values())
@@ -222,6 +216,64 @@ class DelegationTokens(TableResults[str, DelegationToken]):
         for token in self.values():
             timestamps = token.issue_timestamp, token.expiry_timestamp, token.max_timestamp
             yield (token.token_id, token.owner, token.requester, token.renewers, *timestamps)
+
+
+class Transactions(ListedResults[TransactionListing]):
+    """Transactional ids.
+
+    Attributes:
+        missing: the errors of brokers that did not answer, by broker id. The ids that they coordinate are left out.
+    """
+
+    _columns = columns("transactional_id string, state string, producer_id int64, coordinator int32")
+
+    def _rows(self) -> Iterable[tuple[object, ...]]:
+        return ((t.transactional_id, t.state, t.producer_id, t.coordinator) for t in self.values())
+
+
+class TransactionsDescribed(TableResults[str, TransactionDescription]):
+    """Transactional ids with their last transactions, by id."""
+
+    _columns = columns(
+        "transactional_id string, state string, producer_id int64, producer_epoch int32, timeout_ms int32, "
+        "start_timestamp int64, coordinator int32, partitions list<string>"
+    )
+
+    def _rows(self) -> Iterable[tuple[object, ...]]:
+        for t in self.values():
+            producer = t.producer_id, t.producer_epoch, t.timeout_ms, t.start_timestamp
+            coordinator = None if t.coordinator is None else t.coordinator.id
+            yield (t.transactional_id, t.state, *producer, coordinator, _names(t.partitions))
+
+
+_PRODUCER = (
+    "producer_id int64, producer_epoch int32, coordinator_epoch int32, transaction_start_offset int64, "
+    "last_timestamp int64, last_sequence int32"
+)
+
+
+class Producers(TableResults[TopicPartition, tuple[ProducerState, ...]]):
+    """The producers that partitions remember, by partition; as a table, one row for each producer in a partition."""
+
+    _columns = columns(f"topic string, partition int32, {_PRODUCER}")
+
+    def _rows(self) -> Iterable[tuple[object, ...]]:
+        return ((*partition, *_producer(producer)) for partition, found in self.items() for producer in found)
+
+
+class HangingTransactions(TableResults[TopicPartition, tuple[HangingTransaction, ...]]):
+    """Hanging transactions by partition; as a table, one row for each."""
+
+    _columns = columns(f"topic string, partition int32, transactional_id string, {_PRODUCER}")
+
+    def _rows(self) -> Iterable[tuple[object, ...]]:
+        hanging = (each for found in self.values() for each in found)
+        return ((*each.partition, each.transactional_id, *_producer(each.producer)) for each in hanging)
+
+
+def _producer(state: ProducerState) -> tuple[object, ...]:
+    numbers = state.producer_id, state.producer_epoch, state.coordinator_epoch
+    return (*numbers, state.transaction_start_offset, state.last_timestamp, state.last_sequence)
 
 
 def _names(partitions: Iterable[TopicPartition]) -> list[str]:

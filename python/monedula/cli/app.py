@@ -28,6 +28,7 @@ from monedula.cli import (
     schemas,
     tokens,
     topics,
+    transactions,
     users,
 )
 
@@ -58,6 +59,7 @@ completion.prepare()
 FAMILIES = {
     "topics": topics,
     "groups": groups,
+    "transactions": transactions,
     "cluster": cluster,
     "brokers": brokers,
     "configs": configs,

@@ -17,7 +17,8 @@ from monedula._arguments import (
 )
 from monedula._config.client_names import ClientNames, names_in
 from monedula._health import patience, with_since
-from monedula._monedula import Schema
+from monedula._monedula import MetricRegistry, Schema
+from monedula._registered_metrics import RegisteredMetrics
 from monedula._reprs import counted, of_client, some
 from monedula.config import RawSettings, Settings, raw_columns, raw_settings
 from monedula.consumer._commits import CommitFuture
@@ -39,7 +40,7 @@ MAX_ROWS = 100_000
 MAX_BYTES = 32 << 20
 
 
-class ConsumerBase(GroupVerbs):
+class ConsumerBase(GroupVerbs, RegisteredMetrics):
     """Base of `Consumer` and `AsyncConsumer`: the methods that do not wait."""
 
     _names = ClientNames()
@@ -241,6 +242,9 @@ class ConsumerBase(GroupVerbs):
             known = end is not None and position is not None
             lags[TopicPartition(*partition)] = max(end - position, 0) if known else None
         return lags
+
+    def _metrics_registry(self) -> MetricRegistry:
+        return self._core.metric_registry()
 
     def metrics(self) -> dict[str, float]:
         """Counters since the consumer was created: connections, requests, bytes, records, lost positions and so on.

@@ -9,7 +9,15 @@ from monedula._arguments import seconds, whole_number
 from monedula._config.client_names import ClientNames, names_in
 from monedula._health import late_flush, with_since
 from monedula._migration_hints import tells
-from monedula._monedula import BatchFuture, CancellableCall, ProducerCore, QueuedSendsCore, SendFuture
+from monedula._monedula import (
+    BatchFuture,
+    CancellableCall,
+    MetricRegistry,
+    ProducerCore,
+    QueuedSendsCore,
+    SendFuture,
+)
+from monedula._registered_metrics import RegisteredMetrics
 from monedula._reprs import counted, of_client
 from monedula.config import Settings, Unpicklable, raw_settings
 from monedula.errors import (
@@ -36,7 +44,7 @@ LAST_WORDS_SECONDS = 5.0
 """Time of a producer to deliver after Ctrl-C, or at exit."""
 
 
-class ProducerBase(Unpicklable, ProducerCore):
+class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
     """Base class of `Producer` and `AsyncProducer`."""
 
     _waits = True
@@ -83,6 +91,9 @@ class ProducerBase(Unpicklable, ProducerCore):
         if self._is_closed:
             facts.append("closed")
         return of_client(self, self._names.servers, facts)
+
+    def _metrics_registry(self) -> MetricRegistry:
+        return self._metric_registry()
 
     def metrics(self) -> dict[str, float]:
         """Counters since the producer was created: connections, requests, bytes, records sent and failed, and so on."""

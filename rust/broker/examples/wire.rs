@@ -77,6 +77,7 @@ apis! {
     "AddOffsetsToTxn", add_offsets_to_txn::AddOffsetsToTxnRequest;
     "EndTxn", end_txn::EndTxnRequest;
     "TxnOffsetCommit", txn_offset_commit::TxnOffsetCommitRequest;
+    "WriteTxnMarkers", write_txn_markers::WriteTxnMarkersRequest;
     "DescribeConfigs", describe_configs::DescribeConfigsRequest;
     "DescribeLogDirs", describe_log_dirs::DescribeLogDirsRequest;
     "AlterConfigs", alter_configs::AlterConfigsRequest;

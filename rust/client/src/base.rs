@@ -13,7 +13,7 @@ use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
 use crate::net::network::Network;
 use crate::offsets::Offsets;
-use crate::telemetry::{self, ReadFigures, Telemetry};
+use crate::telemetry::{self, ReadFigures, RegisteredMetrics, Telemetry};
 
 /// The parts of a client; cheap to clone.
 #[derive(Clone)]
@@ -25,6 +25,7 @@ pub(crate) struct ClientBase {
     pub(crate) coordinators: Coordinators,
     pub(crate) log: Log,
     pub(crate) metrics: Metrics,
+    pub(crate) registered_metrics: Arc<RegisteredMetrics>,
 }
 
 impl ClientBase {
@@ -45,7 +46,8 @@ impl ClientBase {
         };
         let coordinators =
             Coordinators::new(config.clone(), network.clone(), metadata.clone(), log.clone(), metrics.clone());
-        Self { config, network, metadata, offsets, coordinators, log, metrics }
+        let registered_metrics = Arc::default();
+        Self { config, network, metadata, offsets, coordinators, log, metrics, registered_metrics }
     }
 
     /// Starts the task that pushes metrics to brokers, unless `enable.metrics.push` is false.
@@ -63,6 +65,7 @@ impl ClientBase {
                 log: self.log.clone(),
                 attributes,
                 read,
+                registered: self.registered_metrics.clone(),
             };
             Arc::new(Telemetry::start(parts, runtime, seed))
         })

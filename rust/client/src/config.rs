@@ -12,7 +12,7 @@ use monedula_engine::group::MemberConfig;
 use monedula_engine::group::classic::{ClassicConfig, QUICK_HEARTBEATS};
 use monedula_engine::group::consumer::ConsumerProtocolConfig;
 
-use crate::config_keys::Role;
+use crate::config_keys::{BY_DURATION, Role};
 pub use crate::config_values::ConfigError;
 use crate::config_values::ConfigValues;
 use crate::files;
@@ -23,6 +23,7 @@ use crate::sasl::{Sasl, TokenSource};
 pub use monedula_protocol::security_protocol::SecurityProtocol;
 
 mod checks;
+pub(crate) mod iso_duration;
 
 /// `group.protocol`: who computes the assignment of a consumer group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,7 +266,10 @@ fn reset_policy(values: &ConfigValues) -> ResetPolicy {
     match values.text("auto.offset.reset").as_str() {
         "earliest" | "smallest" | "beginning" => ResetPolicy::Earliest,
         "latest" | "largest" | "end" => ResetPolicy::Latest,
-        _ => ResetPolicy::Fail,
+        other => {
+            let age = other.strip_prefix(BY_DURATION).and_then(|text| iso_duration::parse(text).ok());
+            age.map_or(ResetPolicy::Fail, ResetPolicy::ByDuration)
+        }
     }
 }
 

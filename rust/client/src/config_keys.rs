@@ -17,6 +17,8 @@ pub enum SettingKind {
     Bool,
     /// One of these, ignoring case.
     Choice(&'static [&'static str]),
+    /// One of these, ignoring case, or `by_duration:` and a duration of ISO 8601 that is not negative (KIP-1106).
+    ChoiceOrDuration(&'static [&'static str]),
     /// An integer between bounds, inclusive.
     Int {
         /// The smallest value.
@@ -25,6 +27,9 @@ pub enum SettingKind {
         max: i64,
     },
 }
+
+/// What stands before the duration in a value of [`SettingKind::ChoiceOrDuration`].
+pub(crate) const BY_DURATION: &str = "by_duration:";
 
 /// The kind of client that a setting is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,11 +156,7 @@ const GENERAL: &[Key] = &[
         role: Role::All,
         description: "host:port of one or more brokers, separated by commas; the rest of the cluster is found from them",
     },
-    flag(
-        "enable.metrics.push",
-        "true",
-        "push metrics to brokers that ask for them (KIP-714); consumers and producers do",
-    ),
+    flag("enable.metrics.push", "true", "push metrics to brokers that ask for them (KIP-714)"),
     key("client.id", SettingKind::Text, "monedula", "name of this client in the brokers' logs and quotas"),
     key(
         "security.protocol",

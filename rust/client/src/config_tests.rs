@@ -62,6 +62,24 @@ fn values_out_of_bounds_name_the_bounds() {
 }
 
 #[test]
+fn a_reset_by_duration_is_taken_as_java_reads_it() {
+    let reset = |value| parse(&[("auto.offset.reset", value)]).map(|config| config.reset);
+    let week = ResetPolicy::ByDuration(Duration::from_secs(7 * 86_400));
+    assert_eq!(reset("by_duration:P7D"), Ok(week));
+    assert_eq!(reset("BY_DURATION:p7d"), Ok(week));
+    assert_eq!(reset("by_duration:PT0.5S"), Ok(ResetPolicy::ByDuration(Duration::from_millis(500))));
+    for (value, why) in [
+        ("by_duration", "such as by_duration:P7D"),
+        ("by_duration:7d", "such as by_duration:P7D"),
+        ("by_duration:-P7D", "a negative one would be in the future"),
+        ("by_duration:P99999999999999999D", "that is too long"),
+    ] {
+        let told = message(&[("auto.offset.reset", value)]);
+        assert!(told.contains(why) && told.contains(value), "{told}");
+    }
+}
+
+#[test]
 fn the_same_setting_under_two_names_is_refused() {
     assert!(message(&[("fetch.max.wait.ms", "1"), ("fetch.wait.max.ms", "2")]).contains("same setting"));
 }

@@ -7,7 +7,8 @@ use monedula_engine::backoff::Backoff;
 use monedula_protocol::secret::Secret;
 use monedula_protocol::security_protocol::SecurityProtocol;
 
-use crate::config_keys::{KEYS, Key, Role, SettingKind};
+use crate::config::iso_duration::{self, DurationProblem};
+use crate::config_keys::{BY_DURATION, KEYS, Key, Role, SettingKind};
 
 /// An invalid setting: the message says which one, the value given and the values allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -200,6 +201,20 @@ impl Key {
                     error(format!("one of {}", named.join(", ")))
                 }
             },
+            SettingKind::ChoiceOrDuration(choices) => {
+                if let Some(choice) = choices.iter().find(|choice| choice.eq_ignore_ascii_case(value)) {
+                    return Ok((*choice).into());
+                }
+                let lower = value.to_ascii_lowercase();
+                let why = match lower.strip_prefix(BY_DURATION).map(iso_duration::parse) {
+                    Some(Ok(_)) => return Ok(lower),
+                    Some(Err(DurationProblem::Negative)) => "; a negative one would be in the future",
+                    Some(Err(DurationProblem::TooLong)) => "; that is too long",
+                    Some(Err(DurationProblem::Malformed)) | None => "",
+                };
+                let names = choices.join(", ");
+                error(format!("one of {names}, or a duration such as {BY_DURATION}P7D or {BY_DURATION}PT1H30M{why}"))
+            }
             SettingKind::Int { min, max } => {
                 match value.parse::<i64>().ok().and_then(|value| value.checked_mul(factor)) {
                     Some(value) if (min..=max).contains(&value) => Ok(value.to_string()),

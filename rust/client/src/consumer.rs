@@ -47,7 +47,7 @@ use crate::log::Log;
 use crate::metrics::Metrics;
 pub use crate::offsets::FoundOffset;
 use crate::reach::{Failure, Reach};
-use crate::telemetry::Telemetry;
+use crate::telemetry::{RegisteredMetrics, Telemetry};
 
 /// Bytes that the pool keeps beyond the byte budget before it gives memory back.
 const COLUMNS_BYTES: usize = 28 << 20;
@@ -282,6 +282,11 @@ impl Consumer {
     /// The counters.
     pub fn metrics(&self) -> &Metrics {
         &self.base.metrics
+    }
+
+    /// The metrics that the user registered, to be pushed with the client's own (KIP-1076).
+    pub fn registered_metrics(&self) -> &Arc<RegisteredMetrics> {
+        &self.base.registered_metrics
     }
 
     /// The id that a broker gave this client for the metrics that it pushes (KIP-714).

@@ -23,13 +23,15 @@ use monedula_protocol::messages::find_coordinator::{Coordinator, FindCoordinator
 use self::non_member_offset_fetch::CommittedOffsetsCall;
 use self::offset_commit::Commit;
 use crate::config::ClientConfig;
-use crate::error::{ClientError, RequestError};
+use crate::error::{ClientError, Refused, RequestError};
 use crate::lock::lock;
 use crate::log::{Entry, Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::metadata::{Endpoint, Metadata};
 use crate::net::network::{Network, NodeFallback, NodeId, Purpose};
 use crate::run_time::{self, RunInstant};
+
+const GROUP: i8 = FindCoordinatorRequest::GROUP;
 
 /// Outcome of each partition of a commit.
 pub type Commits = BTreeMap<TopicPartition, Result<(), Fault>>;
@@ -64,7 +66,7 @@ trait GroupCall: Send {
     fn ask(&mut self, network: &Network, node: i32) -> impl Future<Output = Result<Self::Outcome, Failure>> + Send;
 }
 
-/// Coordinators of groups, as far as they are known, and the way to find them.
+/// Coordinators of groups and transactional ids, as far as they are known, and the way to find them.
 #[derive(Clone)]
 pub(crate) struct Coordinators {
     config: Arc<ClientConfig>,
@@ -72,7 +74,8 @@ pub(crate) struct Coordinators {
     metadata: Arc<Metadata>,
     log: Log,
     metrics: Metrics,
-    known: Arc<Mutex<BTreeMap<String, i32>>>,
+    /// By key type and key of FindCoordinator.
+    known: Arc<Mutex<BTreeMap<(i8, String), i32>>>,
 }
 
 impl Coordinators {
@@ -173,7 +176,7 @@ impl Coordinators {
                     self.log.record(&kinds::GROUP_REQUEST_RETRIED, || format!("{}: {why}", call.what()));
                     *last_error = Some(why);
                     if moved {
-                        self.forget(call.group());
+                        self.forget(GROUP, call.group());
                         self.metadata.want();
                     }
                 }
@@ -184,33 +187,34 @@ impl Coordinators {
     }
 
     async fn attempt<C: GroupCall>(&self, call: &mut C) -> Result<C::Outcome, Failure> {
-        let node = self.node_of(call.group(), &call.what()).await?;
+        let node = self.node_of(GROUP, call.group(), &call.what()).await?;
         call.ask(&self.network, node).await
     }
 
-    /// The broker that coordinates the group, as far as it is known; else one attempt to find out.
-    pub(crate) async fn node_of(&self, group: &str, what: &str) -> Result<i32, Failure> {
-        match self.known_node(group) {
+    /// The broker that coordinates a group or transactional id, as far as it is known; else one attempt to find out.
+    pub(crate) async fn node_of(&self, key_type: i8, key: &str, what: &str) -> Result<i32, Failure> {
+        match self.known_node(key_type, key) {
             Some(node) => Ok(node),
-            None => self.find(group, what).await,
+            None => self.find(key_type, key, what).await,
         }
     }
 
-    pub(crate) fn known_node(&self, group: &str) -> Option<i32> {
-        lock(&self.known).get(group).copied()
+    pub(crate) fn known_node(&self, key_type: i8, key: &str) -> Option<i32> {
+        lock(&self.known).get(&(key_type, key.to_owned())).copied()
     }
 
-    /// The group may have another coordinator now.
-    pub(crate) fn forget(&self, group: &str) {
-        lock(&self.known).remove(group);
+    /// The key may have another coordinator now.
+    pub(crate) fn forget(&self, key_type: i8, key: &str) {
+        lock(&self.known).remove(&(key_type, key.to_owned()));
     }
 
     /// Asks one broker after the other until one answers.
-    async fn find(&self, group: &str, what: &str) -> Result<i32, Failure> {
+    async fn find(&self, key_type: i8, key: &str, what: &str) -> Result<i32, Failure> {
         let mut failure = again(ErrorCode::CoordinatorNotAvailable, false);
         let mut nodes = NodeFallback::new(self.network.candidates());
         let ask = |node| async move {
-            let found = run_time::timeout(self.config.request_timeout, self.find_from(node, group, what)).await;
+            let asked = self.find_from(node, key_type, key, what);
+            let found = run_time::timeout(self.config.request_timeout, asked).await;
             found.unwrap_or_else(|| Err(again(ErrorCode::RequestTimedOut, false)))
         };
         while let Some((_, asked)) = nodes.next(ask).await {
@@ -222,23 +226,29 @@ impl Coordinators {
         Err(failure)
     }
 
-    async fn find_from(&self, node: NodeId, group: &str, what: &str) -> Result<i32, Failure> {
-        let build = |version| FindCoordinatorRequest::of_key(group, FindCoordinatorRequest::GROUP, version);
+    async fn find_from(&self, node: NodeId, key_type: i8, key: &str, what: &str) -> Result<i32, Failure> {
+        let build = |version| FindCoordinatorRequest::of_key(key, key_type, version);
         let versions = 1..=*FindCoordinatorRequest::VERSIONS.end();
         let call = self.network.call(node, Purpose::Control, versions, Duration::ZERO, build).await;
         let (answer, version) = call.map_err(unanswered)?;
         let response = frame::decode_response::<FindCoordinatorRequest<'_>>(answer.as_slice(), version)
             .map_err(|error| unreadable(&error))?;
-        let Coordinator { error_code, node_id, host, port, .. } = response.of_key(group, version);
+        let Coordinator { error_code, node_id, host, port, .. } = response.of_key(key, version);
         match ErrorCode::check(error_code) {
             Ok(()) => {}
             Err(code) if code.is_retriable() => return Err(again(code, false)),
-            Err(code) => return Err(Failure::Final(refused(group, what.into(), code))),
+            Err(code) if key_type == GROUP => return Err(Failure::Final(refused(key, what.into(), code))),
+            Err(code) => {
+                let (what, detail, topic, partition, group) = (what.into(), None, None, None, None);
+                let refused = Refused { what, code, detail, topic, partition, group };
+                return Err(Failure::Final(ClientError::Refused(Box::new(refused))));
+            }
         }
         self.learn(node_id, host, port);
-        lock(&self.known).insert(group.to_owned(), node_id);
+        lock(&self.known).insert((key_type, key.to_owned()), node_id);
         self.log.record(&kinds::COORDINATOR_FOUND, || {
-            Entry::new(format!("broker {node_id} coordinates group {group}"))
+            let kind = if key_type == GROUP { "group" } else { "transactional id" };
+            Entry::new(format!("broker {node_id} coordinates {kind} {key}"))
                 .broker(self.network.name_of(NodeId::Broker(node_id)))
         });
         Ok(node_id)

@@ -33,8 +33,9 @@ pub mod residual;
 mod run_time;
 pub mod sasl;
 pub mod tasks;
-mod telemetry;
+pub mod telemetry;
 mod topic_name;
+mod wall_clock;
 
 pub use config_keys::{KEYS, Key, Role, SettingKind};
 pub use monedula_protocol::secret::Secret;

@@ -115,6 +115,7 @@ api_keys! {
     AddPartitionsToTxn = 24, add_partitions_to_txn::AddPartitionsToTxnRequest;
     AddOffsetsToTxn = 25, add_offsets_to_txn::AddOffsetsToTxnRequest;
     EndTxn = 26, end_txn::EndTxnRequest;
+    WriteTxnMarkers = 27, write_txn_markers::WriteTxnMarkersRequest;
     TxnOffsetCommit = 28, txn_offset_commit::TxnOffsetCommitRequest;
     DescribeAcls = 29, describe_acls::DescribeAclsRequest;
     CreateAcls = 30, create_acls::CreateAclsRequest;

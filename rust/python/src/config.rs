@@ -30,6 +30,7 @@ pub(crate) fn config_keys() -> Vec<KeyRow> {
             SettingKind::Secret => "secret".to_owned(),
             SettingKind::Bool => "true or false".to_owned(),
             SettingKind::Choice(choices) => choices.join(", "),
+            SettingKind::ChoiceOrDuration(choices) => format!("{}, by_duration:PnDTnHnMn.nS", choices.join(", ")),
             SettingKind::Int { min, max } => format!("{min} to {max}"),
         };
         let aliases = key.aliases.iter().map(|(alias, _)| *alias).collect();

@@ -130,6 +130,8 @@ fn class_of_refused(error: &Refused) -> &'static str {
         | "DELEGATION_TOKEN_AUTHORIZATION_FAILED" => "AuthorizationError",
         "OFFSET_OUT_OF_RANGE" => "OffsetOutOfRangeError",
         "GROUP_ID_NOT_FOUND" => "GroupNotFoundError",
+        "TRANSACTIONAL_ID_NOT_FOUND" => "TransactionalIdNotFoundError",
+        "INVALID_PRODUCER_EPOCH" | "TRANSACTION_COORDINATOR_FENCED" => "TransactionError",
         _ if error.group.is_some() => "GroupError",
         _ => "BrokerError",
     }

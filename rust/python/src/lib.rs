@@ -17,6 +17,7 @@ mod formats;
 mod interpreter;
 mod lines;
 mod logging;
+mod metric_registry;
 mod operation;
 mod panics;
 mod producer;
@@ -41,6 +42,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<interpreter::cancellation::CancellableCall>()?;
     module.add_class::<admin::AdminCore>()?;
     module.add_class::<admin::security::AdminSecurityCore>()?;
+    module.add_class::<admin::transactions::AdminTransactionsCore>()?;
     module.add_class::<consumer::assignor::AssignorDesk>()?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<batch::Span>()?;
@@ -50,6 +52,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<consumer::group::MemberCore>()?;
     module.add_class::<consumer::group::PendingCallback>()?;
     module.add_class::<consumer::group::WorkGate>()?;
+    module.add_class::<metric_registry::MetricRegistry>()?;
     module.add_class::<operation::Operation>()?;
     module.add_class::<formats::parsed::ParsedAvro>()?;
     module.add_class::<formats::parsed::ParsedProtobuf>()?;

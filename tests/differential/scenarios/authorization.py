@@ -372,6 +372,26 @@ def without_rights_to_change_topics(script: Script) -> None:
     forget(script)
 
 
+@scenario("WriteTxnMarkers", secured=True)
+def without_rights_to_end_transactions(script: Script) -> None:
+    mine, _, missing = topics(script)
+    member = boris(script)
+    where = [{"name": name, "partitionIndexes": [0]} for name in (mine, missing)]
+    marker = {"producerId": 987654321, "producerEpoch": 0, "transactionResult": False, "topics": where}
+    for label, rights in (
+        ("forbidden", ()),
+        ("for topics", (acl(TOPIC, mine, ALTER),)),
+        ("for the cluster", (acl(CLUSTER, "kafka-cluster", ALTER),)),
+    ):
+        if rights:
+            allow(script, *rights)
+        member.call("WriteTxnMarkers", 1, {"markers": [{**marker, "coordinatorEpoch": 0}]}, label=label)
+    forget(script)
+    allow(script, acl(CLUSTER, "kafka-cluster", CLUSTER_ACTION))
+    member.call("WriteTxnMarkers", 1, {"markers": [{**marker, "coordinatorEpoch": 0}]}, label="as brokers may")
+    forget(script)
+
+
 @scenario("DescribeConfigs", (1, 4), secured=True)
 def of_forbidden_resources(script: Script, version: int) -> None:
     topic = script.topic("mine")

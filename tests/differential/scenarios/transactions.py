@@ -480,3 +480,39 @@ def listed(script: Script, version: int) -> None:
         call("by pattern", transactionalIdPattern=".*ongoing")
         call("by a bad pattern", transactionalIdPattern="(")
         call("by an empty pattern", transactionalIdPattern="")
+
+
+@scenario("WriteTxnMarkers", (1, 2))
+def markers(script: Script, version: int) -> None:
+    topic = script.topic(partitions=2)
+    producer = Transactional(script, "p", TV1, topic)
+    member = script.member()
+    producer.init()
+    producer.send("x")
+
+    def call(label: str, *partitions: int, name: str = topic, **more: Any) -> None:
+        marker: dict[str, Any] = {
+            "producerId": producer.producer_id,
+            "producerEpoch": producer.epoch,
+            "transactionResult": False,
+            "topics": [{"name": name, "partitionIndexes": list(partitions)}],
+            "coordinatorEpoch": 5,
+            **more,
+        }
+        member.call("WriteTxnMarkers", version, {"markers": [marker]}, label=label)
+        described = {"topics": [{"name": topic, "partitionIndexes": [0, 1]}]}
+        member.call("DescribeProducers", 0, described, label=f"after: {label}")
+
+    call("an unknown topic", 0, name=script.name("missing"))
+    call("an unknown partition", 9)
+    call("an old epoch", 0, producerEpoch=producer.epoch - 1)
+    if version >= 2:
+        call("the epoch of the records", 0, transactionVersion=2)
+    call("an abort", 0)
+    call("again", 0)
+    call("an old coordinator", 0, coordinatorEpoch=4)
+    call("a commit where it wrote nothing", 1, transactionResult=True)
+    call("an unknown producer", 0, producerId=987654321)
+    call("nothing")
+    member.call("WriteTxnMarkers", version, {"markers": []}, label="no markers")
+    contents(script, topic, 0, 1)

@@ -74,6 +74,7 @@ mod sasl_handshake;
 mod sync_group;
 mod txn_offset_commit;
 mod update_features;
+mod write_txn_markers;
 
 use bytes::Bytes;
 use monedula_protocol::api::{ApiKey, Message, Request};
@@ -223,6 +224,7 @@ apis! {
     add_offsets_to_txn::AddOffsetsToTxnRequest(mentions),
     txn_offset_commit::TxnOffsetCommitRequest(refuse mentions),
     end_txn::EndTxnRequest(mentions),
+    write_txn_markers::WriteTxnMarkersRequest(refuse mentions),
     describe_transactions::DescribeTransactionsRequest(refuse mentions),
     list_transactions::ListTransactionsRequest(),
     alter_partition_reassignments::AlterPartitionReassignmentsRequest(refuse mentions),

@@ -38,6 +38,7 @@ const BY_PARTITION: &[ApiKey] = &[
     ApiKey::DeleteRecords,
     ApiKey::OffsetDelete,
     ApiKey::AddPartitionsToTxn,
+    ApiKey::WriteTxnMarkers,
     ApiKey::ElectLeaders,
     ApiKey::AlterPartitionReassignments,
     ApiKey::DescribeProducers,

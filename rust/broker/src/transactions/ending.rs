@@ -60,31 +60,38 @@ impl Core {
         transaction: &Transaction,
         coordinator_epoch: i32,
     ) -> MarkerWrite {
-        let commit = transaction.state == TransactionState::PrepareCommit;
-        let Some(found) = self.topics.get(topic) else { return MarkerWrite::Done };
-        let min_insync_replicas = found.config.min_insync_replicas(&self.settings.kafka);
-        let Some(partition) = self.topics.partition(topic, *index) else { return MarkerWrite::Done };
-        if partition.leader.is_none() || !partition.has_min_isr(min_insync_replicas) {
-            return MarkerWrite::Later;
-        }
-        let outcome = if Coordinated::of_topic(topic) == Some(Coordinated::Groups) {
-            // The group coordinator stores the end in its own records, not as a marker.
-            crate::groups::complete_transaction(self, transaction.producer_id, *index, commit)
-        } else {
-            let marker = Marker {
-                transaction_version: if transaction.raised_epoch { 2 } else { 0 },
-                producer_id: transaction.producer_id,
-                producer_epoch: transaction.epoch,
-                commit,
-                coordinator_epoch,
-            };
-            self.append_marker(topic, *index, marker).map(drop)
+        let marker = Marker {
+            transaction_version: if transaction.raised_epoch { 2 } else { 0 },
+            producer_id: transaction.producer_id,
+            producer_epoch: transaction.epoch,
+            commit: transaction.state == TransactionState::PrepareCommit,
+            coordinator_epoch,
         };
-        match outcome {
-            Ok(()) => MarkerWrite::Done,
-            Err(ErrorCode::UnknownTopicOrPartition) => MarkerWrite::Done,
+        match self.end_in_partition(topic, *index, marker) {
+            Ok(()) | Err(ErrorCode::UnknownTopicOrPartition) => MarkerWrite::Done,
             Err(ErrorCode::InvalidProducerEpoch | ErrorCode::TransactionCoordinatorFenced) => MarkerWrite::Fenced,
             Err(_) => MarkerWrite::Later,
+        }
+    }
+
+    /// Ends a producer's transaction in a partition.
+    ///
+    /// # Errors
+    /// UNKNOWN_TOPIC_OR_PARTITION, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED; NOT_ENOUGH_REPLICAS and others
+    /// that are retriable.
+    pub(crate) fn end_in_partition(&mut self, topic: &str, index: i32, marker: Marker) -> Result<(), ErrorCode> {
+        let found = self.topics.get(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let min_insync_replicas = found.config.min_insync_replicas(&self.settings.kafka);
+        let partition = self.topics.partition(topic, index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        if partition.leader.is_none() || !partition.has_min_isr(min_insync_replicas) {
+            return Err(ErrorCode::NotEnoughReplicas);
+        }
+        match Coordinated::of_topic(topic) {
+            // The group coordinator stores the end in its own records, not as a marker.
+            Some(Coordinated::Groups) => {
+                crate::groups::complete_transaction(self, marker.producer_id, index, marker.commit)
+            }
+            _ => self.append_marker(topic, index, marker).map(drop),
         }
     }
 }

@@ -55,7 +55,10 @@ pub(super) enum Recipient {
     Controller,
     Broker(i32),
     Leader(TopicPartition),
+    /// The coordinator of a group.
     Coordinator(String),
+    /// The coordinator of a transactional id.
+    TransactionCoordinator(String),
 }
 
 /// The topic, partition and group of an item, for errors.

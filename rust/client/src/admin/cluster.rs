@@ -85,6 +85,12 @@ impl AdminContext {
         self.base.metadata.describe(Some(Vec::new()), timeout).await
     }
 
+    /// The coordinator of a group or transactional id, if it was found.
+    pub(super) fn known_coordinator(&self, key_type: i8, key: &str) -> Option<Node> {
+        let node = self.base.coordinators.known_node(key_type, key)?;
+        self.base.metadata.cluster().brokers.get(&node).map(|broker| Node::new(node, broker))
+    }
+
     async fn elect_all(&self, unclean: bool, timeout: Duration) -> Result<Items<TopicPartition, bool>, ClientError> {
         let call = ElectAllLeaders(ElectLeaders { unclean });
         let mut items = Items::new();

@@ -1,22 +1,20 @@
 //! Groups of the classic protocol and of KIP-848: listing, describing and deleting them.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::backoff::Jitter;
 use monedula_protocol::api::Request;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::consumer_group_describe::{self, ConsumerGroupDescribeRequest};
 use monedula_protocol::messages::consumer_protocol::{ConsumerProtocolAssignment, ConsumerProtocolSubscription};
 use monedula_protocol::messages::delete_groups::DeleteGroupsRequest;
 use monedula_protocol::messages::describe_groups::{self, DescribeGroupsRequest};
+use monedula_protocol::messages::find_coordinator::FindCoordinatorRequest;
 use monedula_protocol::messages::list_groups::{ListGroupsRequest, ListedGroup};
 
 use super::call::{AdminCall, CallResult, ItemCall, Items, Recipient, Refusal, Subject, read, refuse_all};
 use super::cluster::Node;
+use super::listed::{Listed, Unrest};
 use super::{Admin, AdminContext};
 use crate::coordinator::Failure;
 use crate::error::ClientError;
@@ -45,15 +43,6 @@ pub struct GroupListing {
     pub protocol_type: String,
     /// The node id of the broker that listed it.
     pub coordinator: i32,
-}
-
-/// The groups of a cluster.
-#[derive(Debug, Default)]
-pub struct ListedGroups {
-    /// By group id.
-    pub groups: BTreeMap<String, GroupListing>,
-    /// The brokers whose groups are missing, because they did not answer in time.
-    pub missing: BTreeMap<i32, ClientError>,
 }
 
 /// The description of a group.
@@ -101,8 +90,9 @@ pub struct MemberDescription {
 impl Admin {
     /// Lists the groups of the whole cluster: each broker lists those that it coordinates. One that does not answer for
     /// half of the time is left out, and named.
-    pub fn list_groups(&self, filter: GroupFilter, timeout: Duration) -> AdminCall<ListedGroups> {
-        self.until_closed(move |context| async move { context.list_groups(filter, timeout).await })
+    pub fn list_groups(&self, filter: GroupFilter, timeout: Duration) -> AdminCall<Listed<GroupListing>> {
+        let call = move |unrest| ListGroups { filter: filter.clone(), unrest };
+        self.until_closed(move |context| async move { context.list_from_all(call, "groups", timeout).await })
     }
 
     /// Describes these groups with their members.
@@ -121,59 +111,15 @@ impl Admin {
 }
 
 impl AdminContext {
-    /// Asks all brokers. Repeats that with all of them if a group may have moved in the meantime,
-    /// from a broker that had not answered to one that had.
-    async fn list_groups(&self, filter: GroupFilter, timeout: Duration) -> Result<ListedGroups, ClientError> {
-        let until = Instant::now() + timeout;
-        let left = || until.saturating_duration_since(Instant::now());
-        let mut jitter = Jitter::new(self.turns.load(Ordering::Relaxed) as u64);
-        for round in 0.. {
-            let unrest = Arc::new(AtomicBool::new(false));
-            let nodes: Vec<i32> = self.brokers(left()).await?.brokers.into_keys().collect();
-            // A broker that is silent must not take all the time from what the others have answered.
-            let share = if nodes.len() == 1 { left() } else { left() / 2 };
-            let call = ListGroups { filter: filter.clone(), unrest: unrest.clone() };
-            let mut listed = ListedGroups::default();
-            let mut is_any_answered = false;
-            for (node, groups) in self.run(call, nodes, share).await? {
-                match groups {
-                    Ok(groups) => {
-                        is_any_answered = true;
-                        listed.groups.extend(groups);
-                    }
-                    Err(error @ ClientError::TimedOut { .. }) => _ = listed.missing.insert(node, error),
-                    Err(error) => return Err(error),
-                }
-            }
-            match listed.missing.pop_first() {
-                Some((_, error)) if !is_any_answered => return Err(error),
-                Some((node, error)) => {
-                    listed.missing.insert(node, error);
-                    return Ok(listed);
-                }
-                None if !unrest.load(Ordering::Relaxed) => return Ok(listed),
-                None => {}
-            }
-            let delay = self.base.config.retry_backoff.delay(round, &mut jitter);
-            if delay >= left() {
-                break;
-            }
-            tokio::time::sleep(delay).await;
-        }
-        let last_error = Some("groups went from broker to broker meanwhile".into());
-        Err(ClientError::TimedOut { what: "listing the groups".into(), after: timeout, last_error })
-    }
-
     pub(super) async fn describe_groups(
         &self,
         groups: Vec<String>,
         timeout: Duration,
     ) -> Result<Items<String, GroupDescription>, ClientError> {
         let mut done = self.run(DescribeGroups, groups, timeout).await?;
-        let nodes = self.base.metadata.cluster();
         for (group, outcome) in &mut done {
-            if let (Ok(described), Some(node)) = (outcome, self.base.coordinators.known_node(group)) {
-                described.coordinator = nodes.brokers.get(&node).map(|broker| Node::new(node, broker));
+            if let Ok(described) = outcome {
+                described.coordinator = self.known_coordinator(FindCoordinatorRequest::GROUP, group);
             }
         }
         Ok(done)
@@ -182,14 +128,7 @@ impl AdminContext {
 
 struct ListGroups {
     filter: GroupFilter,
-    /// True if the request to a broker failed at least once, so that its groups may have moved to another coordinator.
-    unrest: Arc<AtomicBool>,
-}
-
-impl ListGroups {
-    fn disturbed(&self) {
-        self.unrest.store(true, Ordering::Relaxed);
-    }
+    unrest: Unrest,
 }
 
 impl ItemCall for ListGroups {
@@ -217,7 +156,7 @@ impl ItemCall for ListGroups {
             (true, true) => *ListGroupsRequest::VERSIONS.start(),
         };
         let called = context.call(node, lowest..=*ListGroupsRequest::VERSIONS.end(), build).await;
-        let (frame, version) = called.inspect_err(|_| self.disturbed())?;
+        let (frame, version) = called.inspect_err(|_| self.unrest.note())?;
         let response = read::<ListGroupsRequest<'_>>(&frame, version)?;
         if let Err(refusal) = Refusal::check(response.error_code, None) {
             return Ok(refuse_all(keys, &refusal));
@@ -229,7 +168,7 @@ impl ItemCall for ListGroups {
 
     fn passes(&self, code: ErrorCode, _: Duration) -> bool {
         if code.is_retriable() {
-            self.disturbed();
+            self.unrest.note();
         }
         code.is_retriable()
     }
@@ -238,7 +177,7 @@ impl ItemCall for ListGroups {
     fn settle(&self, refusal: Refusal, _: bool) -> Result<Self::Value, Refusal> {
         match refusal.code {
             ErrorCode::BrokerNotAvailable => {
-                self.disturbed();
+                self.unrest.note();
                 Ok(Vec::new())
             }
             _ => Err(refusal),

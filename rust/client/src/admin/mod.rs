@@ -1,5 +1,5 @@
-//! The admin client: topics, configs, groups and their offsets, reassignments, the cluster; ACLs, SCRAM credentials,
-//! client quotas and delegation tokens.
+//! The admin client: topics, configs, groups and their offsets, transactions, reassignments, the cluster; ACLs, SCRAM
+//! credentials, client quotas and delegation tokens.
 //!
 //! Each kind of call is a [`call::ItemCall`]: it names the item, the broker that each item is sent to, and one request.
 //! [`progress`] sends the requests, retries and collects the outcomes.
@@ -12,14 +12,18 @@ mod configs;
 mod delegation_tokens;
 mod group_offsets;
 mod groups;
+mod hanging_transactions;
 mod lag;
+mod listed;
 mod log_dirs;
 mod offsets;
+mod producers;
 mod progress;
 mod quorum;
 mod reassignments;
 mod scram_credentials;
 mod topics;
+mod transactions;
 mod words;
 
 use std::sync::atomic::AtomicUsize;
@@ -39,14 +43,18 @@ pub use self::cluster::{ClusterDescription, Node};
 pub use self::configs::{ConfigChange, ConfigEntry, ConfigOperation, ConfigResource, ConfigSynonym};
 pub use self::delegation_tokens::{DelegationToken, Principal};
 pub use self::group_offsets::{OffsetReset, ResetTarget, Which};
-pub use self::groups::{GroupDescription, GroupFilter, GroupListing, ListedGroups, MemberDescription};
+pub use self::groups::{GroupDescription, GroupFilter, GroupListing, MemberDescription};
+pub use self::hanging_transactions::HangingTransaction;
 pub use self::lag::{GroupLag, PartitionLag};
+pub use self::listed::Listed;
 pub use self::log_dirs::{BrokerReplica, LogDir, LogDirReplica};
 pub use self::offsets::{ListedOffset, OffsetSpec};
+pub use self::producers::{ProducerState, TransactionAbort};
 pub use self::quorum::{QuorumController, QuorumDescription, QuorumReplica};
 pub use self::reassignments::Reassignment;
 pub use self::scram_credentials::{ScramAlteration, ScramCredentialInfo, ScramMechanism, UserMechanism};
 pub use self::topics::{CreatedTopic, NewPartitions, NewTopic, PartitionDescription, TopicDescription};
+pub use self::transactions::{FencedProducer, TransactionDescription, TransactionFilter, TransactionListing};
 use crate::base::ClientBase;
 use crate::config::ClientConfig;
 use crate::error::ClientError;
@@ -54,6 +62,7 @@ use crate::lock::lock;
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::tasks::block_until;
+use crate::telemetry::{Counters, Figure, RegisteredMetrics, Telemetry, common_figures, figure_count};
 
 /// Bytes of response buffers that are kept for further responses.
 const POOL_BYTES: usize = 4 << 20;
@@ -72,6 +81,7 @@ pub struct Admin {
     context: AdminContext,
     runtime: Handle,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    telemetry: Option<Arc<Telemetry>>,
     closed: watch::Sender<bool>,
 }
 
@@ -82,8 +92,9 @@ impl Admin {
         let log = Log::of(Some(config.client_id.clone()), None);
         let base = ClientBase::new(config.clone(), &config.warnings, BufferPool::new(POOL_BYTES), log, seed);
         let tasks = Mutex::new(vec![runtime.spawn(base.metadata.clone().run())]);
+        let telemetry = start_telemetry(&base, runtime, seed);
         let context = AdminContext { base, turns: Arc::new(AtomicUsize::new(seed as usize)) };
-        Self { context, runtime: runtime.clone(), tasks, closed: watch::Sender::new(false) }
+        Self { context, runtime: runtime.clone(), tasks, telemetry, closed: watch::Sender::new(false) }
     }
 
     /// The settings.
@@ -101,11 +112,31 @@ impl Admin {
         &self.context.base.log
     }
 
-    /// Ends all calls with [`ClientError::AdminClosed`] and closes the connections. Waits at most
+    /// The metrics that the user registered, to be pushed with the client's own (KIP-1076).
+    pub fn registered_metrics(&self) -> &Arc<RegisteredMetrics> {
+        &self.context.base.registered_metrics
+    }
+
+    /// Pushes metrics a last time, `timeout` at most; `None` if no broker has asked for any. For those that may not
+    /// block in [`Self::close`].
+    pub fn last_push(&self, timeout: Duration) -> Option<AdminCall<()>> {
+        let telemetry = self.telemetry.clone().filter(|telemetry| telemetry.client_instance_id().is_some())?;
+        let until = Instant::now() + timeout;
+        Some(Box::pin(async move {
+            telemetry.finish(until).await;
+            Ok(())
+        }))
+    }
+
+    /// Pushes metrics a last time, ends all calls with [`ClientError::AdminClosed`] and closes the connections. Waits at most
     /// `timeout` for the tasks to end. May be called again.
     pub fn close(&self, timeout: Duration) {
         let until = Instant::now() + timeout;
         self.closed.send_replace(true);
+        if let Some(telemetry) = &self.telemetry {
+            telemetry.finish_by(&self.runtime, until);
+        }
+        self.context.base.registered_metrics.clear();
         let tasks = std::mem::take(&mut *lock(&self.tasks));
         for task in &tasks {
             task.abort();
@@ -142,6 +173,13 @@ impl Admin {
     fn run_one<C: ItemCall>(&self, call: C, key: C::Key, timeout: Duration) -> AdminCall<C::Value> {
         self.until_closed(move |context| async move { context.run_one(call, key, timeout).await })
     }
+}
+
+/// Starts the task that pushes the figures, unless the settings forbid it.
+fn start_telemetry(base: &ClientBase, runtime: &Handle, seed: u64) -> Option<Arc<Telemetry>> {
+    let (metrics, network) = (base.metrics.clone(), base.network.clone());
+    let read = move || common_figures!("org.apache.kafka.admin.client", Counters::of(&metrics), network);
+    base.start_telemetry(Vec::new(), Box::new(read), runtime, seed)
 }
 
 impl Drop for Admin {

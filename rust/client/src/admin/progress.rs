@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use monedula_engine::backoff::Jitter;
 use monedula_engine::cluster::Cluster;
 use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::find_coordinator::FindCoordinatorRequest;
 use tokio::task::JoinSet;
 
 use super::AdminContext;
@@ -20,6 +21,9 @@ use crate::coordinator::{Failure, again};
 use crate::error::ClientError;
 use crate::log::kinds;
 use crate::net::network::{NodeId, Owed};
+
+const GROUP: i8 = FindCoordinatorRequest::GROUP;
+const TRANSACTION: i8 = FindCoordinatorRequest::TRANSACTION;
 
 /// An item, by its index in the call.
 pub(super) type ItemNumber = usize;
@@ -249,8 +253,10 @@ impl AdminContext {
     fn again(&self, progress: &mut Progress, item: ItemNumber, name: &str, why: String) {
         self.base.metrics.retriable_error(name);
         self.base.log.record(&kinds::ADMIN_RETRIED, || format!("{}: {why}", progress.call.what(item)));
-        if let Recipient::Coordinator(group) = progress.call.recipient(item) {
-            self.base.coordinators.forget(&group);
+        match progress.call.recipient(item) {
+            Recipient::Coordinator(group) => self.base.coordinators.forget(GROUP, &group),
+            Recipient::TransactionCoordinator(id) => self.base.coordinators.forget(TRANSACTION, &id),
+            _ => {}
         }
         progress.last_error = Some(why);
         progress.failed.push(item);
@@ -266,7 +272,10 @@ impl AdminContext {
         let mut topics = BTreeSet::new();
         for &item in items {
             match call.recipient(item) {
-                Recipient::Any | Recipient::InTurn | Recipient::Coordinator(_) => {}
+                Recipient::Any
+                | Recipient::InTurn
+                | Recipient::Coordinator(_)
+                | Recipient::TransactionCoordinator(_) => {}
                 Recipient::Controller | Recipient::Broker(_) => wanted = true,
                 Recipient::Leader(partition) => drop(topics.insert(partition.topic)),
             }
@@ -283,10 +292,8 @@ impl AdminContext {
     async fn locate(&self, recipient: Recipient, cluster: Option<&Cluster>, what: &str) -> Result<NodeId, Located> {
         let partition = match recipient {
             Recipient::Any | Recipient::InTurn => return self.any(),
-            Recipient::Coordinator(group) => {
-                let found = self.base.coordinators.node_of(&group, what).await;
-                return found.map(NodeId::Broker).map_err(Located::Failed);
-            }
+            Recipient::Coordinator(group) => return self.coordinator(GROUP, &group, what).await,
+            Recipient::TransactionCoordinator(id) => return self.coordinator(TRANSACTION, &id, what).await,
             Recipient::Controller => {
                 let controller = cluster.and_then(|cluster| cluster.controller_id);
                 return controller.map_or_else(|| self.any(), |node| Ok(NodeId::Broker(node)));
@@ -315,6 +322,11 @@ impl AdminContext {
                 Err(Located::refused(ErrorCode::UnknownTopicOrPartition, detail))
             }
         }
+    }
+
+    async fn coordinator(&self, key_type: i8, key: &str, what: &str) -> Result<NodeId, Located> {
+        let found = self.base.coordinators.node_of(key_type, key, what).await;
+        found.map(NodeId::Broker).map_err(Located::Failed)
     }
 
     fn any(&self) -> Result<NodeId, Located> {

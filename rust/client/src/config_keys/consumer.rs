@@ -102,10 +102,20 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key(
         "auto.offset.reset",
-        SettingKind::Choice(&["earliest", "latest", "none", "smallest", "largest", "beginning", "end", "error"]),
+        SettingKind::ChoiceOrDuration(&[
+            "earliest",
+            "latest",
+            "none",
+            "smallest",
+            "largest",
+            "beginning",
+            "end",
+            "error",
+        ]),
         "latest",
-        "where to start without a position, or with one beyond the log's end: earliest, latest, or none (an error). A \
-         position that retention has passed by goes to the smallest retained offset under either of the first two",
+        "where to start without a position, or with one beyond the log's end: earliest, latest, none (an error), or by_duration:P7D, \
+         the first record that is at most so old, as ISO 8601 writes durations (KIP-1106). A position that retention has passed by \
+         goes to the smallest retained offset under all but none",
     ),
     key(
         "isolation.level",

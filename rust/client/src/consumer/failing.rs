@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use monedula_protocol::messages::find_coordinator::FindCoordinatorRequest;
+
 use super::{Consumer, Failure};
 use crate::error::ClientError;
 use crate::net::metadata::View;
@@ -71,7 +73,7 @@ impl Consumer {
     fn is_coordinator_connected(&self) -> bool {
         let member = self.group_status().and_then(|group| group.status.coordinator);
         let group_id = self.base.config.group_id.as_deref().unwrap_or_default();
-        let node = member.or_else(|| self.base.coordinators.known_node(group_id));
+        let node = member.or_else(|| self.base.coordinators.known_node(FindCoordinatorRequest::GROUP, group_id));
         node.is_some_and(|node| self.base.network.is_connected(NodeId::Broker(node)))
     }
 

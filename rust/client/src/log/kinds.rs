@@ -175,6 +175,8 @@ kinds! {
     METRICS_WANTED: "telemetry" "metrics_wanted" Debug;
     /// Metrics could not be pushed to a broker.
     METRICS_NOT_PUSHED: "telemetry" "metrics_not_pushed" Info limited;
+    /// A registered metric has no value; told once for each.
+    METRIC_NOT_READ: "telemetry" "metric_not_read" Warning;
 
     /// A line of the embedded broker's log, at its own level.
     BROKER: "broker" "broker" Info;

@@ -12,7 +12,7 @@ mod topics;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use monedula_columns::{BufferPool, PayloadWriter};
 use monedula_engine::TopicPartition;
@@ -35,6 +35,7 @@ use super::record::{Record, Refused};
 use crate::error::ClientError;
 use crate::lock::lock;
 use crate::topic_name;
+use crate::wall_clock::now_ms;
 
 /// The batches of a producer that take records, and the topics that they belong to.
 pub(crate) struct Accumulator {
@@ -392,9 +393,4 @@ impl Accumulator {
     fn topics_mut(&self) -> RwLockWriteGuard<'_, HashMap<Arc<str>, Topic>> {
         self.topics.write().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn now_ms() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }

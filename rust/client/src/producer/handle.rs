@@ -32,7 +32,7 @@ use crate::net::network::joined;
 use crate::reach::Reach;
 use crate::run_time::RunInstant;
 use crate::tasks::caught;
-use crate::telemetry::Telemetry;
+use crate::telemetry::{RegisteredMetrics, Telemetry};
 
 /// Memory that the pool for answers keeps: answers are small.
 const ANSWERS_BYTES: usize = 1 << 20;
@@ -261,6 +261,7 @@ impl Producer {
         });
         // If the runtime is gone already, there is nothing to wait for.
         let _ = wait.recv_timeout(timeout.saturating_add(LAST_STEPS));
+        self.base.registered_metrics.clear();
         self.base.log.finish();
     }
 
@@ -284,6 +285,11 @@ impl Producer {
     /// The producer's counters.
     pub fn metrics(&self) -> &Metrics {
         &self.base.metrics
+    }
+
+    /// The metrics that the user registered, to be pushed with the client's own (KIP-1076).
+    pub fn registered_metrics(&self) -> &Arc<RegisteredMetrics> {
+        &self.base.registered_metrics
     }
 
     /// Present trouble with topics or brokers, for the error of a wait that is over; `None` if there is none.

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use monedula_protocol::secret::Secret;
 
 use crate::lock::lock;
-use crate::sasl::{TokenError, TokenSource, now_ms};
+use crate::sasl::{TokenError, TokenSource};
+use crate::wall_clock::now_ms;
 
 #[derive(Clone, Debug, Default)]
 pub(super) enum Authorization {

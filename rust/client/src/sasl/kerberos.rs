@@ -20,8 +20,8 @@ use self::exchange::{Exchange, ExchangeError, Next};
 pub(super) use self::settings::kerberos;
 use self::tickets::{Renewal, Tickets};
 use super::NoCredentials;
-use super::token::now_ms;
 use crate::blocking;
+use crate::wall_clock::now_ms;
 
 /// Calls of one client that may wait for the KDC at the same time. The first of them brings the tickets that the others
 /// need.

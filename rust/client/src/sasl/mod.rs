@@ -22,7 +22,6 @@ pub(crate) use self::kerberos::Login as KerberosLogin;
 pub(crate) use self::oauth_settings::client_credentials;
 pub(crate) use self::oidc::{Timeouts, agent};
 use self::token::TokenProvider;
-pub(crate) use self::token::now_ms;
 pub use self::token::{Token, TokenError, TokenSource};
 
 /// Mechanism and credentials of a client.

@@ -20,7 +20,8 @@ use ureq::tls::{Certificate, ClientCert, RootCerts, TlsConfig};
 
 use super::jwt::{self, Algorithm};
 use super::sources::{OPAQUE_LIFE_MS, read_small};
-use super::token::{Token, TokenError, TokenSource, now_ms};
+use super::token::{Token, TokenError, TokenSource};
+use crate::wall_clock::now_ms;
 
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
 

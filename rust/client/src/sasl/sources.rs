@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
 use super::jwt;
-use super::token::{Token, TokenError, TokenSource, now_ms};
+use super::token::{Token, TokenError, TokenSource};
 use crate::files;
+use crate::wall_clock::now_ms;
 
 /// Largest file that is read as a token, in bytes.
 const MAX_TOKEN_BYTES: u64 = 64 << 10;

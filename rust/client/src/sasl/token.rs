@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, Weak};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use monedula_engine::backoff::{Backoff, Jitter};
 use monedula_protocol::secret::Secret;
@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use super::NoCredentials;
 use crate::blocking;
 use crate::lock::lock;
+use crate::wall_clock::now_ms;
 
 /// A bearer token.
 #[derive(Clone, Debug)]
@@ -303,12 +304,6 @@ fn keep(provider: &Weak<TokenProvider>, wanted: &TokenDemand) {
             due = provider.attempt(&mut failures, &mut jitter);
         }
     }
-}
-
-/// Milliseconds since 1970.
-pub(crate) fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

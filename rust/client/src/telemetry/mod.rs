@@ -5,6 +5,7 @@
 
 mod figures;
 mod otlp;
+mod registered_metrics;
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -27,6 +28,8 @@ use tokio::task::JoinHandle;
 pub(crate) use self::figures::Figure;
 use self::figures::Window;
 use self::otlp::Period;
+use self::registered_metrics::Reading;
+pub use self::registered_metrics::{MetricId, ReadMetric, RegisteredKind, RegisteredMetric, RegisteredMetrics};
 use crate::error::RequestError;
 use crate::lock::lock;
 use crate::log::{Log, kinds};
@@ -43,6 +46,8 @@ pub(crate) struct TelemetrySource {
     pub(crate) metadata: Arc<Metadata>,
     pub(crate) log: Log,
     pub(crate) read: ReadFigures,
+    /// The user's metrics.
+    pub(crate) registered: Arc<RegisteredMetrics>,
     /// Attributes of the client, by the names of Kafka's own: `client_rack`, `group_id` and so on.
     pub(crate) attributes: Vec<(&'static str, String)>,
 }
@@ -139,7 +144,7 @@ impl Task {
                             () = closed(&mut closing) => return,
                         }
                     }
-                    TelemetryOutput::Push { terminating } => self.push(terminating).await,
+                    TelemetryOutput::Push { terminating } => self.push(terminating, &mut closing).await,
                 }
             }
             let wake_at = self.machine.wake_at().map(|at| self.started + at);
@@ -219,15 +224,17 @@ impl Task {
         }
     }
 
-    async fn push(&mut self, terminating: bool) {
+    async fn push(&mut self, terminating: bool, closing: &mut watch::Receiver<bool>) {
+        let is_wanted = |name: &str| self.machine.subscription().wants(name);
+        let readings = self.parts.registered.read(is_wanted, closing, &self.parts.log).await;
         let figures = (self.parts.read)();
         let now = SystemTime::now();
-        let pushed = match self.payload(&figures, now) {
+        let pushed = match self.payload(&figures, &readings, now) {
             Ok((compression, payload)) => self.send(terminating, compression, &payload).await,
             Err(failure) => Err(failure),
         };
         if pushed.is_ok() {
-            self.window.accepted(&figures);
+            self.window.accepted(&figures, &readings);
             self.counted_since = now;
         }
         let at = self.now();
@@ -238,12 +245,18 @@ impl Task {
     }
 
     /// The metrics that the broker wants, compressed as it prefers.
-    fn payload(&self, figures: &[Figure], now: SystemTime) -> Result<(Compression, Vec<u8>), TelemetryFailure> {
+    fn payload(
+        &self,
+        figures: &[Figure],
+        readings: &[Reading],
+        now: SystemTime,
+    ) -> Result<(Compression, Vec<u8>), TelemetryFailure> {
         let subscription = self.machine.subscription();
         let is_delta = subscription.delta_temporality;
         let elapsed = now.duration_since(self.counted_since).unwrap_or_default();
         let mut metrics = self.window.metrics(figures, elapsed, is_delta);
         metrics.retain(|metric| subscription.wants(metric.name));
+        metrics.extend(self.window.registered_metrics(readings, is_delta));
         let start = if is_delta { self.counted_since } else { self.created };
         let period = Period { start_unix_nano: unix_nano(start), end_unix_nano: unix_nano(now) };
         let data = otlp::metrics_data(&self.parts.attributes, &metrics, period);

@@ -18,8 +18,11 @@ pub(crate) enum MetricKind {
 
 /// A metric with one data point.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Metric {
-    pub(crate) name: &'static str,
+pub(crate) struct Metric<'a> {
+    pub(crate) name: &'a str,
+    /// In the notation of UCUM; empty where the name says it.
+    pub(crate) unit: &'a str,
+    pub(crate) attributes: &'a [(String, String)],
     pub(crate) kind: MetricKind,
     pub(crate) value: Number,
 }
@@ -46,6 +49,7 @@ mod field {
     pub(super) const STRING_VALUE: u8 = 1; // AnyValue
     pub(super) const METRICS: u8 = 2; // ScopeMetrics
     pub(super) const NAME: u8 = 1; // Metric
+    pub(super) const UNIT: u8 = 3;
     pub(super) const GAUGE: u8 = 5;
     pub(super) const SUM: u8 = 7;
     pub(super) const DATA_POINTS: u8 = 1; // Gauge and Sum
@@ -55,21 +59,17 @@ mod field {
     pub(super) const TIME_UNIX_NANO: u8 = 3;
     pub(super) const AS_DOUBLE: u8 = 4;
     pub(super) const AS_INT: u8 = 6;
+    pub(super) const POINT_ATTRIBUTES: u8 = 7;
     pub(super) const DELTA: u64 = 1; // AggregationTemporality
     pub(super) const CUMULATIVE: u64 = 2;
 }
 
 /// Encodes metrics of one client, which `attributes` describe.
-pub(crate) fn metrics_data(attributes: &[(&str, String)], metrics: &[Metric], period: Period) -> Vec<u8> {
+pub(crate) fn metrics_data(attributes: &[(&str, String)], metrics: &[Metric<'_>], period: Period) -> Vec<u8> {
     let mut data = Encoder::default();
     data.message(field::RESOURCE_METRICS, |resource_metrics| {
         resource_metrics.message(field::RESOURCE, |resource| {
-            for (key, value) in attributes {
-                resource.message(field::RESOURCE_ATTRIBUTES, |attribute| {
-                    attribute.bytes(field::KEY, key.as_bytes());
-                    attribute.message(field::VALUE, |any| any.bytes(field::STRING_VALUE, value.as_bytes()));
-                });
-            }
+            attributes.iter().for_each(|(key, value)| resource.key_value(field::RESOURCE_ATTRIBUTES, key, value));
         });
         resource_metrics.message(field::SCOPE_METRICS, |scope_metrics| {
             for metric in metrics {
@@ -84,14 +84,17 @@ pub(crate) fn metrics_data(attributes: &[(&str, String)], metrics: &[Metric], pe
 struct Encoder(Vec<u8>);
 
 impl Encoder {
-    fn metric(&mut self, metric: &Metric, period: Period) {
+    fn metric(&mut self, metric: &Metric<'_>, period: Period) {
         self.bytes(field::NAME, metric.name.as_bytes());
+        if !metric.unit.is_empty() {
+            self.bytes(field::UNIT, metric.unit.as_bytes());
+        }
         match metric.kind {
             MetricKind::Gauge => self.message(field::GAUGE, |gauge| {
-                gauge.message(field::DATA_POINTS, |point| point.data_point(metric.value, period));
+                gauge.message(field::DATA_POINTS, |point| point.data_point(metric, period));
             }),
             MetricKind::Sum { is_delta } => self.message(field::SUM, |sum| {
-                sum.message(field::DATA_POINTS, |point| point.data_point(metric.value, period));
+                sum.message(field::DATA_POINTS, |point| point.data_point(metric, period));
                 let temporality = if is_delta { field::DELTA } else { field::CUMULATIVE };
                 sum.varint(field::AGGREGATION_TEMPORALITY, temporality);
                 sum.varint(field::IS_MONOTONIC, 1);
@@ -99,13 +102,21 @@ impl Encoder {
         }
     }
 
-    fn data_point(&mut self, value: Number, period: Period) {
+    fn data_point(&mut self, metric: &Metric<'_>, period: Period) {
         self.fixed64(field::START_TIME_UNIX_NANO, period.start_unix_nano);
         self.fixed64(field::TIME_UNIX_NANO, period.end_unix_nano);
-        match value {
+        match metric.value {
             Number::Double(value) => self.fixed64(field::AS_DOUBLE, value.to_bits()),
             Number::Int(value) => self.fixed64(field::AS_INT, value as u64),
         }
+        metric.attributes.iter().for_each(|(key, value)| self.key_value(field::POINT_ATTRIBUTES, key, value));
+    }
+
+    fn key_value(&mut self, number: u8, key: &str, value: &str) {
+        self.message(number, |pair| {
+            pair.bytes(field::KEY, key.as_bytes());
+            pair.message(field::VALUE, |any| any.bytes(field::STRING_VALUE, value.as_bytes()));
+        });
     }
 
     fn message(&mut self, number: u8, write: impl FnOnce(&mut Self)) {
@@ -151,7 +162,13 @@ mod tests {
     // Whole payloads are judged by OpenTelemetry's own decoder, in tests/observability/test_push.py.
     #[test]
     fn a_sum_is_encoded_as_protobuf_says() {
-        let metric = Metric { name: "a", kind: MetricKind::Sum { is_delta: true }, value: Number::Int(300) };
+        let metric = Metric {
+            name: "a",
+            unit: "",
+            attributes: &[],
+            kind: MetricKind::Sum { is_delta: true },
+            value: Number::Int(300),
+        };
         let encoded = metrics_data(&[("k", "v".into())], &[metric], Period { start_unix_nano: 1, end_unix_nano: 2 });
         #[rustfmt::skip]
         let expected: Vec<u8> = [

@@ -23,7 +23,7 @@ fn world() -> World {
 fn the_groups_of_all_nodes_are_listed() {
     let world = world();
     let listed = world.run(world.admin(&[]).list_groups(GroupFilter::default(), PATIENCE)).expect("lists");
-    let told: Vec<(&str, i32)> = listed.groups.iter().map(|(group, told)| (group.as_str(), told.coordinator)).collect();
+    let told: Vec<(&str, i32)> = listed.items.iter().map(|(group, told)| (group.as_str(), told.coordinator)).collect();
     assert_eq!(told, [("first", 1), ("second", 2), ("third", 3)]);
 }
 
@@ -37,8 +37,8 @@ fn groups_of_a_node_that_dies_are_asked_for_where_they_went() {
     assert!(held.wait(1, PATIENCE).expect("is set") && others.wait(2, PATIENCE).expect("is set"));
     world.control(Command::StopNode { node: NodeId(1) });
     let listed = world.ended(listing).expect("lists");
-    assert_eq!(listed.groups.keys().map(String::as_str).collect::<Vec<_>>(), GROUPS);
-    assert_ne!(listed.groups["first"].coordinator, 1);
+    assert_eq!(listed.items.keys().map(String::as_str).collect::<Vec<_>>(), GROUPS);
+    assert_ne!(listed.items["first"].coordinator, 1);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn groups_of_a_node_that_hands_them_over_are_asked_for_where_they_went() {
     assert!(watched[1].wait(1, PATIENCE).expect("is set") && watched[2].wait(1, PATIENCE).expect("is set"));
     world.move_coordinator("first", 2);
     let listed = world.ended(listing).expect("lists");
-    assert_eq!(listed.groups.keys().map(String::as_str).collect::<Vec<_>>(), GROUPS);
+    assert_eq!(listed.items.keys().map(String::as_str).collect::<Vec<_>>(), GROUPS);
     assert_eq!(hits(&watched)[1..], [2, 2], "all nodes are asked once more");
 }
 
@@ -64,6 +64,6 @@ fn a_coordinator_that_loads_is_waited_for() {
     let refusals = ["COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE"]
         .map(|error| world.fault("ListGroups", &[2], refuse(error), Some(2)));
     let listed = world.run(admin.list_groups(GroupFilter::default(), PATIENCE)).expect("lists");
-    assert_eq!(listed.groups.keys().map(String::as_str).collect::<Vec<_>>(), GROUPS);
+    assert_eq!(listed.items.keys().map(String::as_str).collect::<Vec<_>>(), GROUPS);
     assert_eq!(hits(&refusals), [2, 2]);
 }

@@ -39,7 +39,7 @@ fn groups_of_a_silent_broker_are_missing_and_the_broker_is_named() {
     let world = world();
     let _held = world.fault("ListGroups", &[SILENT], Effect::Hold, None);
     let listed = world.run(world.admin(&[]).list_groups(GroupFilter::default(), SHORT)).expect("lists");
-    assert_eq!(listed.groups.keys().collect::<Vec<_>>(), ["etl-1", "etl-3"]);
+    assert_eq!(listed.items.keys().collect::<Vec<_>>(), ["etl-1", "etl-3"]);
     assert_eq!(listed.missing.keys().collect::<Vec<_>>(), [&SILENT]);
     let error = listed.missing[&SILENT].to_string();
     assert!(error.contains("listing the groups of broker 2"), "{error}");

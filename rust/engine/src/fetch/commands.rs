@@ -136,6 +136,7 @@ impl FetchMachine {
             }
             (Start::Policy, ResetPolicy::Earliest) => Phase::ListingOffset(Start::Earliest),
             (Start::Policy, ResetPolicy::Latest) => Phase::ListingOffset(Start::Latest),
+            (Start::Policy, ResetPolicy::ByDuration(age)) => Phase::ListingOffset(Start::Ago(age)),
             (Start::Policy, ResetPolicy::Fail) => {
                 state.phase = Phase::Fetching;
                 return self.stop(id, Fault::NoOffset { partition });

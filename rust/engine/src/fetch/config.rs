@@ -23,8 +23,8 @@ pub struct FetchConfig {
 }
 
 /// The reset where no position is known, or where the known one is beyond the log's end (`auto.offset.reset`). A
-/// position that retention has passed by goes to the smallest retained offset under either of the first two: a policy
-/// of `latest` must not skip records that are in the log.
+/// position that retention has passed by goes to the smallest retained offset under all but [`Self::Fail`]: a policy of
+/// `latest` must not skip records that are in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ResetPolicy {
     /// Go to the smallest offset.
@@ -32,6 +32,8 @@ pub enum ResetPolicy {
     /// Go to the end.
     #[default]
     Latest,
+    /// Go to the first record that is at most so old (KIP-1106), or to the end if there is none.
+    ByDuration(Duration),
     /// Raise an error.
     Fail,
 }

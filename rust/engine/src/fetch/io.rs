@@ -1,5 +1,7 @@
 //! Inputs and outputs of the machine.
 
+use std::time::Duration;
+
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::fetch::FetchResponse;
 use monedula_protocol::types::Uuid;
@@ -20,6 +22,8 @@ pub enum Start {
     Latest,
     /// The first record whose timestamp is at least this, in ms; the end of the log if there is none.
     Timestamp(i64),
+    /// The first record that is at most so old when its offset is asked for; the end of the log if there is none.
+    Ago(Duration),
     /// The offset that `auto.offset.reset` names.
     Policy,
 }

@@ -24,7 +24,11 @@ impl FetchMachine {
         match (answer, phase) {
             (Ok(Some(listed)), Phase::ListingOffset(_)) => self.position(id, listed.offset, listed.leader_epoch, None),
             (Ok(Some(listed)), Phase::OutOfRange) => self.leave_range(id, position, listed, now),
+            (Ok(Some(listed)), Phase::Moving(_)) => {
+                self.position(id, listed.offset, listed.leader_epoch, Some(position));
+            }
             // No record is as young as the timestamp: the end of the log is where such records will come.
+            (Ok(None), Phase::Moving(_)) => self.set_phase(id, Phase::Moving(Start::Latest)),
             (Ok(None), _) => self.set_phase(id, Phase::ListingOffset(Start::Latest)),
             (Ok(Some(_)), _) => {}
             (Err(code), _) => self.lookup_failed(id, code, now),
@@ -48,6 +52,7 @@ impl FetchMachine {
             _ if offset < log_start => self.position(id, log_start, -1, Some(offset)),
             ResetPolicy::Earliest => self.position(id, log_start, -1, Some(offset)),
             ResetPolicy::Latest => self.position(id, log_end, -1, Some(offset)),
+            ResetPolicy::ByDuration(age) => self.set_phase(id, Phase::Moving(Start::Ago(age))),
         }
     }
 

@@ -269,7 +269,7 @@ impl FetchMachine {
         let Some(leader) = state.leader.filter(|_| state.lookup_at.is_none() && state.retry_at <= now) else { return };
         let (partition, reading_id) = (state.partition.clone(), state.reading_id);
         let output = match state.phase {
-            Phase::ListingOffset(start) => Output::ListOffset { partition, reading_id, start },
+            Phase::ListingOffset(start) | Phase::Moving(start) => Output::ListOffset { partition, reading_id, start },
             Phase::OutOfRange => Output::ListLogRange { partition, reading_id },
             Phase::Validating => {
                 let (leader_epoch, offset_epoch) = (state.leader_epoch, state.offset_epoch);

@@ -15,6 +15,8 @@ pub(super) enum Phase {
     ListingOffset(Start),
     /// The log does not hold the position: ListOffsets of both its ends is to be sent, or in flight.
     OutOfRange,
+    /// The log ends before the position: ListOffsets of where the policy moves it is to be sent, or in flight.
+    Moving(Start),
     /// The leader changed: the position is checked against the new leader's epochs (OffsetForLeaderEpoch, KIP-320).
     Validating,
     /// The position is good.

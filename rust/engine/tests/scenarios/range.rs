@@ -18,8 +18,8 @@ fn out_of_range(reset: ResetPolicy) -> (World, u64) {
 }
 
 #[test]
-fn retention_that_passed_by_goes_to_the_smallest_offset_under_either_policy() {
-    for policy in [ResetPolicy::Earliest, ResetPolicy::Latest] {
+fn retention_that_passed_by_goes_to_the_smallest_offset_under_each_policy() {
+    for policy in [ResetPolicy::Earliest, ResetPolicy::Latest, ResetPolicy::ByDuration(ms(1))] {
         let (mut world, reading_id) = out_of_range(policy);
         world.listed(0, reading_id, 200, Some(80));
         let told = Output::Positioned { partition: p(0), reading_id, offset: 80, moved_from: Some(50) };
@@ -35,6 +35,41 @@ fn a_position_beyond_the_end_goes_where_the_policy_says() {
         world.listed(0, reading_id, 40, Some(5));
         assert_eq!(asked(&world.fetch(1), 0), Some(offset), "{policy:?}");
     }
+}
+
+#[test]
+fn a_position_beyond_the_end_goes_back_by_a_duration_and_to_the_end_if_no_record_is_so_young() {
+    let age = ms(60_000);
+    for (young, offset) in [(Some(12), 12), (None, 40)] {
+        let (mut world, reading_id) = out_of_range(ResetPolicy::ByDuration(age));
+        let asks = |start| Output::ListOffset { partition: p(0), reading_id, start };
+        world.listed(0, reading_id, 40, Some(5));
+        assert_eq!(world.outputs(), vec![asks(Start::Ago(age))]);
+        if let Some(found) = young {
+            world.listed(0, reading_id, found, None);
+        } else {
+            world.answer_list_offsets(0, reading_id, Ok(None));
+            assert_eq!(world.outputs(), vec![asks(Start::Latest)]);
+            world.listed(0, reading_id, 40, None);
+        }
+        assert_eq!(
+            world.outputs(),
+            vec![Output::Positioned { partition: p(0), reading_id, offset, moved_from: Some(50) }]
+        );
+        assert_eq!(asked(&world.fetch(1), 0), Some(offset));
+    }
+}
+
+#[test]
+fn a_start_by_the_policy_of_a_duration_is_looked_up_by_it() {
+    let age = ms(60_000);
+    let mut world = World::new(ResetPolicy::ByDuration(age), &[1]);
+    let reading_id = world.assign(0, Start::Policy);
+    let outputs = world.outputs();
+    assert!(
+        outputs.contains(&Output::ListOffset { partition: p(0), reading_id, start: Start::Ago(age) }),
+        "{outputs:?}"
+    );
 }
 
 #[test]

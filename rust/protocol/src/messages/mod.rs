@@ -68,3 +68,4 @@ pub mod sync_group;
 pub mod transaction_records;
 pub mod txn_offset_commit;
 pub mod update_features;
+pub mod write_txn_markers;

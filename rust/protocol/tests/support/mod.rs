@@ -168,6 +168,8 @@ macro_rules! for_each_message {
             describe_user_scram_credentials_response: describe_user_scram_credentials::DescribeUserScramCredentialsResponse, 0..=0, 0;
             alter_user_scram_credentials_request: alter_user_scram_credentials::AlterUserScramCredentialsRequest, 0..=0, 0;
             alter_user_scram_credentials_response: alter_user_scram_credentials::AlterUserScramCredentialsResponse, 0..=0, 0;
+            write_txn_markers_request: write_txn_markers::WriteTxnMarkersRequest, 1..=2, 1;
+            write_txn_markers_response: write_txn_markers::WriteTxnMarkersResponse, 1..=2, 1;
         }
     };
 }

@@ -1,6 +1,7 @@
 //! The core of the admin clients: each method starts an operation, for which `Admin` waits and `AsyncAdmin` awaits.
 
 pub(crate) mod security;
+pub(crate) mod transactions;
 pub(crate) mod values;
 
 use std::sync::Arc;
@@ -17,10 +18,12 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
 use crate::admin::security::AdminSecurityCore;
+use crate::admin::transactions::AdminTransactionsCore;
 use crate::config::{parse_admin, seed};
 use crate::consumer::values::{PyPartition, py_partition, topic_partition};
 use crate::error::argument_error;
 use crate::logging::flush_log;
+use crate::metric_registry::MetricRegistry;
 use crate::operation::Operation;
 use crate::runtime::{Own, handle, register_admin};
 use crate::seconds::Seconds;
@@ -90,6 +93,10 @@ impl AdminCore {
 
     fn security(&self) -> PyResult<AdminSecurityCore> {
         Ok(AdminSecurityCore { admin: Own::new(self.admin.get()?.clone()) })
+    }
+
+    fn transactions(&self) -> PyResult<AdminTransactionsCore> {
+        Ok(AdminTransactionsCore { admin: Own::new(self.admin.get()?.clone()) })
     }
 
     fn create_topics(&self, timeout: CallTimeout, topics: Vec<PyNewTopic>, validate_only: bool) -> PyResult<Operation> {
@@ -170,7 +177,7 @@ impl AdminCore {
     fn list_groups(&self, timeout: CallTimeout, states: Vec<String>, types: Vec<String>) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let call = admin.list_groups(GroupFilter { states, types }, timeout.of(admin));
-        start(admin, call, values::listed_groups)
+        start(admin, call, |py, found| values::listed_by_brokers(py, found, values::listing))
     }
 
     fn describe_groups(&self, timeout: CallTimeout, groups: Vec<String>) -> PyResult<Operation> {
@@ -379,6 +386,17 @@ impl AdminCore {
 
     fn metrics(&self) -> PyResult<Vec<(&'static str, u64)>> {
         Ok(self.admin.get()?.metrics().snapshot())
+    }
+
+    fn metric_registry(&self) -> PyResult<MetricRegistry> {
+        Ok(MetricRegistry::of(self.admin.get()?.registered_metrics()))
+    }
+
+    /// Pushes metrics a last time; `None` if no broker has asked for any.
+    fn last_push(&self, py: Python<'_>, timeout: Seconds) -> PyResult<Option<Operation>> {
+        let admin = self.admin.get()?;
+        let push = admin.last_push(timeout.duration(py)?);
+        push.map(|push| start(admin, push, |py, ()| Ok(py.None()))).transpose()
     }
 
     fn close(&self, py: Python<'_>, timeout: Seconds) -> PyResult<()> {

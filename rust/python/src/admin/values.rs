@@ -1,7 +1,7 @@
 //! Converts results of the admin client to plain tuples and lists, from which Python creates its dataclasses.
 
 use monedula_client::admin::{
-    BrokerReplica, ConfigEntry, ConfigResource, CreatedTopic, GroupDescription, GroupListing, Items, ListedGroups,
+    BrokerReplica, ConfigEntry, ConfigResource, CreatedTopic, GroupDescription, GroupListing, Items, Listed,
     ListedOffset, LogDir, MemberDescription, Node, OffsetReset, PartitionLag, QuorumDescription, QuorumReplica,
     Reassignment, TopicDescription,
 };
@@ -126,16 +126,24 @@ pub(crate) fn configs(entries: Vec<ConfigEntry>) -> Vec<PyConfig> {
     entries.into_iter().map(config).collect()
 }
 
-/// The groups of a cluster: `([(group, listing)], [(broker, exception)])`, the second of brokers that did not answer.
-pub(crate) fn listed_groups(py: Python<'_>, listed: ListedGroups) -> PyResult<Py<PyAny>> {
+/// What the brokers of a cluster have listed: `([(id, value)], [(broker, exception)])`, the second of those that did not
+/// answer.
+pub(crate) fn listed_by_brokers<T, PV>(
+    py: Python<'_>,
+    listed: Listed<T>,
+    value: impl Fn(T) -> PV,
+) -> PyResult<Py<PyAny>>
+where
+    PV: for<'py> IntoPyObject<'py>,
+{
     let missing = PyList::empty(py);
     for (broker, error) in listed.missing {
         missing.append((broker, to_py(py, error).into_value(py)))?;
     }
-    (sure(py, listed.groups, |name| name, listing)?, missing).into_py_any(py)
+    (sure(py, listed.items, |id| id, value)?, missing).into_py_any(py)
 }
 
-fn listing(group: GroupListing) -> (String, String, String, i32) {
+pub(crate) fn listing(group: GroupListing) -> (String, String, String, i32) {
     (group.state, group.kind, group.protocol_type, group.coordinator)
 }
 

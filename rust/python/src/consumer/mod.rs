@@ -35,6 +35,7 @@ use crate::error::to_py;
 use crate::formats::{PySpec, batch_columns};
 use crate::interpreter::thread_ids::thread_holder;
 use crate::logging::{flush_log, follow};
+use crate::metric_registry::MetricRegistry;
 use crate::operation::Operation;
 use crate::runtime::{self, Own, SLICE, in_slices, not_run, wait};
 use crate::seconds::{Seconds, seconds};
@@ -454,6 +455,10 @@ impl ConsumerCore {
 
     fn metrics(&self) -> PyResult<Vec<(&'static str, u64)>> {
         Ok(self.consumer.get()?.metrics().snapshot())
+    }
+
+    fn metric_registry(&self) -> PyResult<MetricRegistry> {
+        Ok(MetricRegistry::of(self.consumer.get()?.registered_metrics()))
     }
 
     fn health<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -42,6 +42,7 @@ use crate::error::{argument_error, exception, to_py};
 use crate::formats::PySpec;
 use crate::formats::typed_rows::registered;
 use crate::logging::{flush_log, follow};
+use crate::metric_registry::MetricRegistry;
 use crate::operation::Operation;
 use crate::registry::RegistryCore;
 use crate::runtime::{self, Own};
@@ -333,6 +334,10 @@ impl ProducerCore {
 
     fn _metrics(&self) -> PyResult<Vec<(&'static str, u64)>> {
         Ok(self.shared.get()?.producer.metrics().snapshot())
+    }
+
+    fn _metric_registry(&self) -> PyResult<MetricRegistry> {
+        Ok(MetricRegistry::of(self.shared.get()?.producer.registered_metrics()))
     }
 
     /// Closes the producer. Records that are not done after `timeout` seconds fail.

@@ -12,6 +12,7 @@ use super::{Event, Running};
 use crate::offsets::{EARLIEST, LATEST, LookupResult, MAX_TIMESTAMP, OfLeader, Offsets, Question};
 use crate::reach::Reach;
 use crate::tasks::caught;
+use crate::wall_clock::now_ms;
 
 type Answers<X> = Vec<(TopicPartition, u64, Result<X, ErrorCode>)>;
 
@@ -20,6 +21,8 @@ impl Running {
         let what = |start| match start {
             Start::Earliest => EARLIEST,
             Start::Timestamp(timestamp_ms) => timestamp_ms,
+            // Before 1970 the names of places begin.
+            Start::Ago(age) => now_ms().saturating_sub_unsigned(age.as_millis().try_into().unwrap_or(u64::MAX)).max(0),
             Start::Latest | Start::Policy | Start::Offset(..) => LATEST,
         };
         let lookups =

@@ -37,7 +37,7 @@ struct HeldTickets<C> {
 
 impl<C> Tickets<C> {
     pub(super) fn new(renewal: Renewal) -> Self {
-        Self { renewal, jitter: Jitter::new(super::now_ms().unsigned_abs()), held: None, number: 0 }
+        Self { renewal, jitter: Jitter::new(crate::wall_clock::now_ms().unsigned_abs()), held: None, number: 0 }
     }
 
     /// Tickets that are held, or new ones; and their number. If new ones cannot be had, valid ones go on serving.
