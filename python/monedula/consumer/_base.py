@@ -23,6 +23,7 @@ from monedula.config import RawSettings, Settings, raw_columns, raw_settings
 from monedula.consumer._commits import CommitFuture
 from monedula.consumer._dead_letters import RefusedRecords
 from monedula.consumer._group import EventHook, GroupVerbs, Topics
+from monedula.consumer._member_reading import MemberReading
 from monedula.consumer._read_until import check_topics
 from monedula.errors import ArgumentError, ClosedError, ForkError
 from monedula.formats._typed import Typed, check_columns, pinned, spec_of
@@ -256,6 +257,9 @@ class ConsumerBase(GroupVerbs):
         return {**dict(self._core.metrics()), **self._member.figures(), **running}
 
     def _open_producer(self, settings: RawSettings) -> LetterProducer:
+    def _begin_reading(self) -> MemberReading:
+        return MemberReading(self)
+
         """The producer of dead letters, of records that cannot be decoded and of those that a handler gives up."""
         raise NotImplementedError
 

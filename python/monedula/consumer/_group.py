@@ -14,6 +14,7 @@ from monedula.types.partitions import TopicPartition
 # Both import dataclasses, and assignors also logging and threading: programs that use neither should not wait for that.
 if TYPE_CHECKING:
     from monedula.assignors import Strategy
+    from monedula.consumer._member_reading import MemberReading
     from monedula.events import GroupEvent
 
 Topics = str | Iterable[str] | re.Pattern[str]
@@ -70,6 +71,7 @@ class GroupVerbs(Unpicklable):
     _member: MemberCore
     _listeners = Listeners()
     _on_event: EventHook | None = None
+    _reading: "MemberReading | None" = None
     _named: set[str] | None = set()  # noqa: RUF012 - replaced, never changed
     _of_topic: tuple[str, str, str] | None = None
     """The column, the kind of values and the topic of a schema that is of the topic's subject."""
@@ -171,6 +173,10 @@ class GroupVerbs(Unpicklable):
         except BaseException:
             self._listeners = before
             raise
+        self._reading = self._begin_reading()
+
+    def _begin_reading(self) -> "MemberReading":
+        raise NotImplementedError
 
     def _check_schema(self, topics: Iterable[str] | None) -> None:
         """Refuse topics, or a pattern if `None`, that would be read with the schema of another one's subject."""
