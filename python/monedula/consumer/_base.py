@@ -237,10 +237,7 @@ class ConsumerBase(GroupVerbs):
             raise ArgumentError.of("of", of, "expected 'position' or 'finished'")
         lags: JsonDict[TopicPartition, int | None] = JsonDict()
         for partition in one_by_one("lag", partitions) or self._core.assignment():
-            status = self._core.status(partition)
-            end, position = status["log_end_offset"], status[of]
-            known = end is not None and position is not None
-            lags[TopicPartition(*partition)] = max(end - position, 0) if known else None
+            lags[TopicPartition(*partition)] = lag_of(self._core.status(partition), of)
         return lags
 
     def metrics(self) -> dict[str, float]:
@@ -257,11 +254,11 @@ class ConsumerBase(GroupVerbs):
         return {**dict(self._core.metrics()), **self._member.figures(), **running}
 
     def _open_producer(self, settings: RawSettings) -> LetterProducer:
-    def _begin_reading(self) -> MemberReading:
-        return MemberReading(self)
-
         """The producer of dead letters, of records that cannot be decoded and of those that a handler gives up."""
         raise NotImplementedError
+
+    def _begin_reading(self) -> MemberReading:
+        return MemberReading(self)
 
     def _report_run(self) -> None:
         # Reported before the consumer leaves, so that records which handlers have finished are committed.
@@ -321,6 +318,12 @@ class ConsumerBase(GroupVerbs):
         if unknown:
             raise ArgumentError(f"the partitions of {', '.join(unknown)} are not known yet: poll first, or name them")
         return assigned
+
+
+def lag_of(status: Mapping[str, Any], of: str) -> int | None:
+    """The lag of a partition by its status, from its `"position"` or from the first record that is not `"finished"`."""
+    end, start = status["log_end_offset"], status[of]
+    return None if end is None or start is None else max(end - start, 0)
 
 
 def chosen(partitions: Iterable[tuple[str, int]] | None) -> list[tuple[str, int]] | None:
