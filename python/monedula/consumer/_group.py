@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from monedula._arguments import check_callable, loses_values, seconds, topic_names
+from monedula._arguments import as_text, check_callable, loses_values, seconds, topic_names
 from monedula._monedula import Batch, ColumnSpec, ConsumerCore, MemberCore, PendingCallback
 from monedula.config import Unpicklable
 from monedula.errors import ArgumentError, ConfigError
@@ -160,7 +160,7 @@ class GroupVerbs(Unpicklable):
                 self._named = None
             elif pattern is not None:
                 self._check_schema(None)
-                left_out = None if exclude is None else regular_expression(exclude)
+                left_out = None if exclude is None else regular_expression(exclude, "exclude")
                 self._member.subscribe_pattern(regular_expression(pattern), left_out, listeners.kinds())
                 self._named = None
             elif exclude is not None:
@@ -267,7 +267,7 @@ class GroupVerbs(Unpicklable):
         """
         if not isinstance(reason, str):
             raise ArgumentError(f"reason={reason!r} ({type(reason).__name__}): expected a text")
-        self._member.enforce_rebalance(reason, seconds("after", after))
+        self._member.enforce_rebalance(as_text("reason", reason), seconds("after", after))
 
     def _is_calling_back(self) -> bool:
         raise NotImplementedError
@@ -289,19 +289,19 @@ class GroupVerbs(Unpicklable):
                 self._on_event(event_of(*self._events.popleft()))
 
 
-def regular_expression(pattern: object) -> str:
+def regular_expression(pattern: object, name: str = "pattern") -> str:
     """The text of a pattern for the core; flags of a compiled pattern become a prefix such as `(?i)`."""
     if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
         flags = "".join(letter for letter, flag in _FLAGS.items() if pattern.flags & flag)
-        return f"(?{flags}){pattern.pattern}" if flags else pattern.pattern
+        pattern = f"(?{flags}){pattern.pattern}" if flags else pattern.pattern
     if isinstance(pattern, str):
-        return pattern
+        return as_text(name, pattern)
     raise ArgumentError(f"{pattern!r} is no pattern: expected a regular expression as a text or compiled from one")
 
 
 def _text_for_broker(pattern: object) -> str:
     if isinstance(pattern, str):
-        return pattern
+        return as_text("server_pattern", pattern)
     raise ArgumentError.of("server_pattern", pattern, "expected a text in RE2's syntax, which the broker reads")
 
 

@@ -326,6 +326,14 @@ impl ClientError {
         let what = format!("looking up the topic {topic}");
         let topic = Some(topic.to_owned());
         Self::Refused(Box::new(Refused { what, code, detail: None, topic, partition: None, group: None }))
+    /// The same error of a call of which this was the last part: its timeout counts from the beginning of the call.
+    pub(crate) fn of_call(self, timeout: Duration) -> Self {
+        match self {
+            Self::TimedOut { what, last_error, .. } => Self::TimedOut { what, after: timeout, last_error },
+            error => error,
+        }
+    }
+
     }
 }
 
