@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from operator import index
 
+from monedula._config.texts import is_utf8
 from monedula._monedula import Batch
 from monedula.errors import ArgumentError
 from monedula.types.partitions import Assignment, OffsetAndMetadata, Position
@@ -181,6 +182,13 @@ def whole_number(value: object) -> int | None:
     return number if -(1 << 63) <= number < 1 << 63 else None
 
 
+def as_text(name: str, text: str) -> str:
+    """Check that a text can be encoded, which half of a surrogate pair cannot; `name` is the argument's."""
+    if not is_utf8(text):
+        raise ArgumentError.of(name, text, "it cannot be written as UTF-8")
+    return text
+
+
 def truth(name: str, value: object) -> bool:
     """`value` as a `bool`, also of numpy; no number and no text is one."""
     kind = type(value)
@@ -225,4 +233,4 @@ def _raw_offset(partition: object, value: object) -> RawOffset:
     if offset is None or offset < 0 or not isinstance(metadata, str):
         message = f"{value!r} cannot be committed for {partition!r}: expected an offset, or (offset, metadata)"
         raise ArgumentError(message)
-    return raw_partition(partition), offset, epoch, metadata
+    return raw_partition(partition), offset, epoch, as_text("metadata", metadata)

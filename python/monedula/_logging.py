@@ -102,10 +102,15 @@ def _log(level: int, part: str, name: str, message: str, at: float, fields: dict
 
 def warn_last(message: str) -> None:
     """Warn of records that are lost at the end of the interpreter."""
-    extra = {"event": "records_lost", **_NO_FIELDS, "repeated": 0}
+    alert("producer.end", "records_lost", message)
+
+
+def alert(part: str, event: str, message: str) -> None:
+    """Warn of what must be seen, also where no handler is set up."""
+    extra = {"event": event, **_NO_FIELDS, "repeated": 0}
     with WRITING:
-        _LOGGER.getChild("producer.end").warning("%s", message, extra=extra)
-    _say_if_unheard("producer.end", logging.WARNING, message)
+        _LOGGER.getChild(part).warning("%s", message, extra=extra)
+    _say_if_unheard(part, logging.WARNING, message)
 
 
 def warn(part: str, message: str) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from monedula._arguments import raw_partition
+from monedula._arguments import as_text, raw_partition
 from monedula._monedula import AssignorDesk
 from monedula._process.fork_safety import WRITING
 from monedula._process.threads import start as start_thread
@@ -118,13 +118,13 @@ def split_strategy(assignors: Strategy) -> tuple[RawStrategy, dict[str, Assignor
     own: dict[str, Assignor] = {}
     for given in assignors:
         if isinstance(given, str):
-            names.append((given, None))
+            names.append((as_text("assignors", given), None))
             continue
         assignor: Any = given() if isinstance(given, type) else given
         name = getattr(assignor, "name", None)
         if not isinstance(name, str) or not name or not callable(getattr(assignor, "assign", None)):
             raise ArgumentError(f"{given!r} is no assignor: it needs a name and a method assign(topics, members)")
-        own[name] = assignor
+        own[as_text("assignors", name)] = assignor
         names.append((name, bool(getattr(assignor, "cooperative", False))))
     if len({name for name, _ in names}) < len(names):
         raise ArgumentError(f"assignors: two have the same name: {', '.join(name for name, _ in names)}")

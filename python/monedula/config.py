@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from monedula import _monedula
+from monedula._arguments import as_text
 from monedula._config.msk_iam import MECHANISM as MSK_IAM
 from monedula._config.msk_iam import MskIam
 from monedula._config.oauth_tokens import NAMES, TokenSource
@@ -103,7 +104,7 @@ def _raw(config: Settings | None, settings: Settings) -> RawSettings:
     refuse_foreign(str(key) for key, _ in given)
     providers = [item for item in given if _is_token_provider(*item)]
     raw = RawSettings(
-        resolved([(str(key), _text(key, value)) for key, value in given if not _is_token_provider(key, value)])
+        resolved([(_name(key), _text(key, value)) for key, value in given if not _is_token_provider(key, value)])
     )
     if providers:
         raw.token_source = _token_source(providers, raw)
@@ -152,9 +153,16 @@ def raw_columns(columns: Sequence[str] | None) -> list[str] | None:
     if not isinstance(columns, (str, bytes, Mapping)) and isinstance(columns, Iterable):
         names = list(columns)
         if all(isinstance(name, str) for name in names):
-            return names
+            return [as_text("columns", name) for name in names]
     one = f"; one column is columns=[{columns!r}]" if isinstance(columns, str) else ""
     raise ArgumentError.of("columns", columns, f"expected a list of names, such as ['key', 'value']{one}")
+
+
+def _name(key: object) -> str:
+    name = str(key)
+    if not is_utf8(name):
+        raise ConfigError(f"{name!r} is no setting: it cannot be written as UTF-8", key=name)
+    return name
 
 
 def _text(key: str, value: object) -> str:

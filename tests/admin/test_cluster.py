@@ -83,7 +83,7 @@ def test_offsets_of_logs_by_end_and_by_time(ground: Ground, admin: Admin) -> Non
 
 def test_what_is_not_there_has_no_offsets(ground: Ground, admin: Admin) -> None:
     topic = ground.topic()
-    with pytest.raises(UnknownTopicError, match="1 partitions, numbered from 0") as raised:
+    with pytest.raises(UnknownTopicError, match="1 partition, numbered from 0") as raised:
         admin.list_offsets([(topic, 7)])
     assert (raised.value.topic, raised.value.partition) == (topic, 7)
     mixed = admin.list_offsets([(topic, 0), (ground.name("missing"), 0)], errors="return")

@@ -177,3 +177,68 @@ def test_a_short_read_fetches_nothing_beyond_its_end(kafka: KafkaCluster, topic:
     stream = monedula.read_range({"bootstrap.servers": kafka.bootstrap, "fetch.max.bytes": 64 << 10}, name, 0, 5, 9)
     assert [offset for batch in stream for offset in pa.record_batch(batch)["offset"].to_pylist()] == [5, 6, 7, 8]
     assert stream.metrics()["bytes_received"] < 1 << 20
+
+
+def places(stream: monedula.RecordStream) -> list[tuple[str, int, int]]:
+    """Topic, partition and offset of each row of a read."""
+    table = pa.table(stream)
+    return list(zip(*(table[column].to_pylist() for column in ("topic", "partition", "offset")), strict=True))
+
+
+def test_rows_in_order_are_the_same_each_time(
+    kafka: KafkaCluster, topic: TopicFactory, settings: dict[str, Any]
+) -> None:
+    made = [topic(12), topic(2)]
+    for name, partitions, count in ((made[0], 12, 3000), (made[1], 2, 50)):
+        kafka.helper.produce(name, [{"value": str(n), "partition": n % partitions} for n in range(count)])
+    every = sorted((made[0], partition, offset) for partition in range(12) for offset in range(250))
+    every = sorted(every + [(made[1], partition, offset) for partition in range(2) for offset in range(25)])
+    for max_rows in (7, 250, 100_000):
+        assert places(monedula.read(settings, made[::-1], order="partition", max_rows=max_rows)) == every
+    asked = [(made[0], 11), (made[1], 1), (made[0], 2)]
+    part = monedula.read(settings, asked, order="partition", start=3, end=-2)
+    assert places(part) == [
+        each for each in every if each[:2] in asked and 3 <= each[2] < (248, 23)[each[0] == made[1]]
+    ]
+    condition = [[("partition", "<", 2), ("offset", "in", [1, 2, 200])], [("partition", "=", 9)]]
+    chosen = monedula.read(settings, made[0], order="partition", where=condition)
+    assert places(chosen) == [
+        each for each in every if each[0] == made[0] and (each[1] == 9 or (each[1] < 2 and each[2] in (1, 2, 200)))
+    ]
+    columns = monedula.read(settings, made[0], order="partition", columns=["partition"])
+    assert pa.table(columns)["partition"].to_pylist() == [partition for _, partition, _ in every[:3000]]
+
+
+def test_a_read_in_order_goes_on_where_it_was_stopped(settings: dict[str, Any], name: str) -> None:
+    with monedula.read(settings, name, order="partition", max_rows=7) as stream:
+        ranges = stream.ranges
+        first = [record for _, batch in zip(range(4), stream, strict=False) for record in batch.records()]
+    assert len(first) == COUNT - 12
+    last = first[-1]
+    starts = {each: start for each, (start, _) in ranges.items() if each >= (last.topic, last.partition)}
+    starts[monedula.TopicPartition(name, 1)] = last.offset + 1
+    ends = {each: end for each, (_, end) in ranges.items()}
+    rest = monedula.read(settings, list(starts), start=starts, end=ends, order="partition")
+    assert [(record.topic, record.partition, record.offset) for record in first] + places(rest) == [
+        (name, partition, offset) for partition in range(2) for offset in range(20)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["scan", "dataset", "head of a scan", "head of a dataset"])
+def test_queries_have_rows_in_order_too(settings: dict[str, Any], name: str, kind: str) -> None:
+    count = 25 if "head" in kind else COUNT
+    if "scan" in kind:
+        frame = monedula.scan(settings, name, order="partition").select("topic", "partition", "offset")
+        rows = [tuple(row) for row in (frame.head(count) if "head" in kind else frame).collect().rows()]
+    else:
+        data = monedula.dataset(settings, name, order="partition")
+        table = data.head(count) if "head" in kind else data.to_table()
+        rows = [(row["topic"], row["partition"], row["offset"]) for row in table.to_pylist()]
+    assert rows == [(name, partition, offset) for partition in range(2) for offset in range(20)][:count]
+
+
+@pytest.mark.parametrize("order", ["timestamp", "offset", True, 1])
+def test_another_order_is_refused(order: Any) -> None:
+    for read in (monedula.read, monedula.scan, monedula.dataset):
+        with pytest.raises(monedula.ArgumentError, match=rf"order={order!r}: expected 'partition'"):
+            read({"bootstrap.servers": "127.0.0.1:1"}, "orders", order=order)

@@ -203,7 +203,7 @@ def test_moves_with_a_limit_are_waited_for_and_the_limit_is_lifted(
     with running("reassignments", "start", str(plan), "--throttle", "10m", "--yes", servers=servers) as process:
         assert process.stderr is not None
         told = process.stderr.readline()
-        while b"moving: 1 partitions" not in told:
+        while b"moving: 1 partition" not in told:
             told += process.stderr.readline()
         assert throttles(servers) == {
             "1 leader.replication.throttled.rate": "hidden",

@@ -31,6 +31,6 @@ def test_records_that_are_no_objects_are_counted(broker: Broker) -> None:
 def test_without_an_object_there_is_no_schema(broker: Broker) -> None:
     broker.create_topic("orders")
     broker.append("orders", ["hello"])
-    assert "of 1 records, none is an object with fields" in problem(
+    assert "of 1 record, none is an object with fields" in problem(
         "schema", "infer", "orders", servers=broker.bootstrap_servers
     )

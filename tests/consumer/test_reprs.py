@@ -207,3 +207,25 @@ def test_a_notebook_shows_typed_and_empty_batches() -> None:
     with monedula.Consumer({"bootstrap.servers": "127.0.0.1:9"}) as consumer:
         consumer.assign(("never-reached", 0))
         assert consumer.poll(timeout=0)._repr_html_().endswith("<tbody></tbody></table>")
+
+
+def test_one_row_is_no_rows_and_an_empty_batch_has_no_places() -> None:
+    with Broker(topics={"orders": 1}) as broker, monedula.Consumer(settings(broker)) as consumer:
+        consumer.assign("orders")
+        assert repr(consumer.poll(0.0)) == "<monedula.Batch of 0 rows>"
+        broker.append("orders", ["a"])
+        while not (batch := consumer.poll(1.0)):
+            pass
+        assert repr(batch) == "<monedula.Batch of 1 row: orders-0 0..1>"
+        assert [repr(span) for span in batch.spans] == ["<monedula.Span of 1 row: orders-0 0..1>"]
+        assert repr(batch.head(1)).startswith("<monedula.Table of 1 row: key, ")
+        with monedula.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            future = producer.send_batch(batch, "orders")
+            assert repr(future.report()) == "<monedula.BatchReport of 1 row: 1 acknowledged, 0 failed>"
+            assert repr(future) == "<monedula.BatchFuture of 1 row, done>"
+
+
+def test_a_registry_says_where_it_is_and_no_password() -> None:
+    urls = "https://user:secret@registry.example/api/token, http://localhost:8081"
+    registry = monedula.SchemaRegistry({"schema.registry.url": urls})
+    assert repr(registry) == "<monedula.SchemaRegistry of localhost:8081, registry.example>"

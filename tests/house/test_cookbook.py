@@ -226,3 +226,14 @@ def test_the_tests_pass(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert "2 passed" in ran.stdout, ran.stdout
+
+
+@pytest.mark.parametrize("bar", ["tqdm", "rich"])
+def test_a_bar_shows_how_far_a_read_is(broker: Broker, capfd: pytest.CaptureFixture[str], bar: str) -> None:
+    for partition in range(2):
+        broker.append("orders", ORDERS, partition=partition)
+    by_tqdm, by_rich = recipes("A progress bar")
+    found = run(by_tqdm if bar == "tqdm" else by_rich, broker)
+    assert found["table"].num_rows == 6  # type: ignore[attr-defined]
+    out, err = capfd.readouterr()
+    assert ("6.00/6.00" in err) if bar == "tqdm" else ("100%" in out)

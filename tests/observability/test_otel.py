@@ -439,3 +439,108 @@ def test_without_an_sdk_nothing_is_made_and_records_arrive(broker: Broker, topic
     assert sent_headers(broker, topic) == [None]
     with reader(broker, topic, telemetry) as consumer:
         assert len(next(iter(consumer.batches()))) == 1
+
+
+def lags(seen: Seen) -> dict[str, dict[tuple[str | None, str | None], int]]:
+    """The lag gauges by their names, and the values of each by topic and partition."""
+    names = (conventions.LAG.name, conventions.FINISHED_LAG.name)
+    data = seen.reader.get_metrics_data()
+    found = [
+        metric
+        for resource in (data.resource_metrics if data else ())
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+        if metric.name in names
+    ]
+    assert {metric.unit for metric in found} <= {"{record}"}
+    points: dict[str, dict[tuple[str | None, str | None], int]] = {}
+    for metric in found:
+        of_metric = points.setdefault(metric.name.rpartition(".")[2], {})
+        for point in metric.data.data_points:
+            given: Any = dict(point.attributes or {})
+            place = (given.get("messaging.destination.name"), given.get("messaging.destination.partition.id"))
+            assert place not in of_metric
+            of_metric[place] = getattr(point, "value", 0)
+    return points
+
+
+@pytest.mark.parametrize("detail", ["client", "topic", "partition"])
+def test_the_lag_is_that_of_the_consumer_and_of_its_group(broker: Broker, seen: Seen, detail: Any) -> None:
+    name = f"lag-of-{detail}"
+    broker.create_topic(name, 2)
+    for partition in range(2):
+        broker.append(name, [str(number) for number in range(10)], partition=partition)
+    telemetry = seen.telemetry(detail=detail)
+
+    def expected(lag: dict[monedula.TopicPartition, int | None]) -> dict[tuple[str | None, str | None], int]:
+        sums: dict[tuple[str | None, str | None], int] = {}
+        for (topic, partition), value in lag.items():
+            place = (topic if detail != "client" else None, str(partition) if detail == "partition" else None)
+            if value is not None:
+                sums[place] = sums.get(place, 0) + value
+        return sums
+
+    with reader(broker, name, telemetry, **{"enable.auto.commit": False}) as consumer:
+        taken = 0
+        while taken < 7:
+            taken += len(consumer.poll(10.0, max_rows=7 - taken))
+        shown = lags(seen)
+        assert shown["lag"] == expected(consumer.lag())
+        assert shown["finished_lag"] == expected(consumer.lag(of="finished"))
+        assert sum(shown["lag"].values()) < sum(shown["finished_lag"].values())
+        consumer.commit()
+        with monedula.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            told = {place: each.lag for place, each in admin.group_lag(name).items() if each.lag is not None}
+        of_group = expected(consumer.lag(of="finished"))
+        assert lags(seen)["finished_lag"] == of_group
+        assert sum(of_group.values()) == 13
+        assert told == {place: lag for place, lag in consumer.lag(of="finished").items() if place in told}
+    assert lags(seen) == {}  # a closed consumer has no partitions
+
+
+def test_consumers_with_the_same_attributes_are_summed_up_and_a_provider_has_each_gauge_once(
+    broker: Broker, topic: str, seen: Seen, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.append(topic, ["1", "2", "3"])
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "auto.offset.reset": "earliest"}
+    with (
+        otel.Consumer(settings, telemetry=seen.telemetry()) as first,
+        otel.Consumer(settings, telemetry=seen.telemetry()) as second,
+    ):
+        for consumer in (first, second):
+            consumer.assign([(topic, 0)])
+            assert len(consumer.poll(10.0, max_rows=1)) == 1
+        assert lags(seen) == {"lag": {(topic, None): 4}}
+    assert caplog.records == []
+
+
+def test_the_global_provider_may_be_set_after_the_consumer_is_made(broker: Broker) -> None:
+    program = f"""
+from monedula import otel
+from opentelemetry import metrics
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+settings = {{"bootstrap.servers": {broker.bootstrap_servers!r}, "auto.offset.reset": "earliest"}}
+first = otel.Consumer(settings)
+reader = InMemoryMetricReader()
+metrics.set_meter_provider(MeterProvider(metric_readers=[reader]))
+second = otel.Consumer(settings, telemetry=otel.Telemetry(meter_provider=metrics.get_meter_provider()))
+for consumer in (first, second):
+    consumer.assign("global")
+    assert len(consumer.poll(10.0, max_rows=1)) == 1
+(scope,) = reader.get_metrics_data().resource_metrics[0].scope_metrics
+(lag,) = [metric for metric in scope.metrics if metric.name == "monedula.consumer.lag"]
+print([point.value for point in lag.data.data_points])
+first.close()
+second.close()
+"""
+    broker.create_topic("global", 1)
+    broker.append("global", ["1", "2", "3"])
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "[4]\n"), done.stderr
+
+
+def test_a_detail_that_is_none_is_refused() -> None:
+    with pytest.raises(monedula.ArgumentError, match="detail='topics': expected one of 'client', 'topic', 'partition'"):
+        otel.Telemetry(detail="topics")  # type: ignore[arg-type]

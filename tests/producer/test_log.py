@@ -29,7 +29,7 @@ def test_the_debug_log_has_connections_requests_answers_and_where_batches_went(
         r"answer to Produce, #\d+, \d+ bytes",
         r"sent Fetch v\d+ \(key 1\), #\d+, \d+ bytes",
         r"answer to Fetch, #\d+, \d+ bytes",
-        r"orders-0: 1 records from #0, \d+ bytes, to broker 1",
-        r"orders-1: 1 records from #0, \d+ bytes, to broker 1",
+        r"orders-0: 1 record from #0, \d+ bytes, to broker 1",
+        r"orders-1: 1 record from #0, \d+ bytes, to broker 1",
     ):
         assert re.search(pattern, log), f"{pattern}\n{log}"

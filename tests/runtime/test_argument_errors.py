@@ -1,7 +1,7 @@
 """`ArgumentError` by its attributes, of which the message is made, and what the command line and Spark make of them."""
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import monedula
@@ -12,6 +12,7 @@ from monedula.cli.wording import CommandWording
 from monedula.errors import CorruptRecordError, DecodeError, LogTruncatedError
 from monedula.formats._typed import check_columns
 from monedula.spark.options.wording import OptionWording
+from monedula.testing import Broker
 
 IMPORTS = 'syntax = "proto3"; message A { common.B b = 1; }'
 NODE = '{"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}'
@@ -219,3 +220,98 @@ def test_ways_to_go_on_are_those_of_the_front_end(error: monedula.KafkaError, of
     assert "A read" not in OptionWording("value").told(error)
     if "dead_letter" not in str(error):  # tasks of Spark read, and do not consume
         assert "With mode" not in OptionWording("value").told(error)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(topics={"orders": 1}, registry=True) as broker:
+        yield broker
+
+
+HALF = "\ud800"
+"""Half of a surrogate pair, as the name of a file that is no text has."""
+
+
+@pytest.mark.parametrize(
+    ("argument", "call"),
+    [
+        ("columns", lambda settings: monedula.read(settings, "orders", columns=[HALF])),
+        ("columns", lambda settings: monedula.Consumer(settings, columns=[HALF])),
+        ("pattern", lambda settings: monedula.Consumer(settings).subscribe(pattern=HALF)),
+        ("exclude", lambda settings: monedula.Consumer(settings).subscribe(pattern="a", exclude=HALF)),
+        ("server_pattern", lambda settings: monedula.Consumer(settings).subscribe(server_pattern=HALF)),
+        ("metadata", lambda settings: monedula.Consumer(settings).commit({("orders", 0): (0, HALF)})),
+        ("metadata", lambda settings: monedula.Consumer(settings).commit_async({("orders", 0): (0, HALF)})),
+        ("reason", lambda settings: monedula.Consumer(settings).enforce_rebalance(HALF)),
+        ("assignors", lambda settings: monedula.Consumer(settings, assignors=[HALF])),
+        ("subject", lambda _: Avro(subject=HALF)),
+        ("message", lambda _: Protobuf('syntax = "proto3"; message A { int32 a = 1; }', message=HALF)),
+        ("topic", lambda settings: monedula.Producer(of(settings)).send_batch(pa.table({"value": ["a"]}), HALF)),
+        ("topic", lambda settings: monedula.Producer(of(settings)).partitions_for(HALF)),
+        (
+            "retention.ms",
+            lambda settings: monedula.Admin(of(settings)).alter_configs({"orders": {"retention.ms": HALF}}),
+        ),
+        (
+            "retention.ms",
+            lambda settings: monedula.Admin(of(settings)).create_topics("new", configs={"retention.ms": HALF}),
+        ),
+        (
+            "metadata",
+            lambda settings: monedula.Admin(of(settings)).alter_group_offsets("g", {("orders", 0): (0, HALF)}),
+        ),
+    ],
+)
+def test_a_text_that_cannot_be_encoded_is_an_argument_error(
+    broker: Broker, argument: str, call: Callable[[dict[str, str]], object]
+) -> None:
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"}
+    found = raised(lambda: call(settings))
+    assert (found.argument, found.reason) == (argument, "it cannot be written as UTF-8")
+    assert str(found).isascii()
+
+
+def test_a_setting_whose_name_cannot_be_encoded_is_named(broker: Broker) -> None:
+    with pytest.raises(monedula.ConfigError, match=r"'\\ud800' is no setting"):
+        monedula.Consumer({"bootstrap.servers": broker.bootstrap_servers, HALF: "1"})
+
+
+def of(settings: dict[str, str]) -> dict[str, str]:
+    return {"bootstrap.servers": settings["bootstrap.servers"]}
+
+
+@pytest.mark.parametrize(
+    ("argument", "call"),
+    [
+        ("dry_run", lambda admin, no: admin.reset_group_offsets("g", "earliest", dry_run=no)),
+        ("validate_only", lambda admin, no: admin.create_topics("new", validate_only=no)),
+        ("exist_ok", lambda admin, no: admin.create_topics("new", exist_ok=no)),
+        ("missing_ok", lambda admin, no: admin.delete_topics("orders", missing_ok=no)),
+        ("internal", lambda admin, no: admin.list_topics(internal=no)),
+        ("validate_only", lambda admin, no: admin.create_partitions({"orders": 2}, validate_only=no)),
+        ("validate_only", lambda admin, no: admin.alter_configs({"orders": {"retention.ms": 1}}, validate_only=no)),
+        ("documentation", lambda admin, no: admin.describe_configs("orders", documentation=no)),
+        ("unclean", lambda admin, no: admin.elect_leaders(unclean=no)),
+        ("strict", lambda admin, no: admin.describe_client_quotas(strict=no)),
+        ("validate_only", lambda admin, no: admin.alter_client_quotas({}, validate_only=no)),
+    ],
+)
+@pytest.mark.parametrize("no_truth", [1, "false", None])
+def test_an_option_of_an_admin_that_is_not_true_or_false_is_refused(
+    broker: Broker, argument: str, call: Callable[[Any, object], object], no_truth: object
+) -> None:
+    with monedula.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        found = raised(lambda: call(admin, no_truth))
+        assert (found.argument, found.reason) == (argument, "expected True or False")
+        assert set(admin.list_topics()) == {"orders"}
+
+
+def test_a_commit_names_the_timeout_that_was_given() -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"}
+        with monedula.Consumer(settings) as consumer:
+            consumer.assign([("orders", 0)])
+            consumer.commit({("orders", 0): 0})
+            broker.stop()
+            with pytest.raises(monedula.KafkaTimeoutError, match="within 1000 ms"):
+                consumer.commit({("orders", 0): 0}, timeout=1)

@@ -48,7 +48,7 @@ def test_a_sample_of_one_record_is_the_first(broker: dict[str, str]) -> None:
 
 
 def test_no_schema_of_records_that_are_no_objects(broker: dict[str, str]) -> None:
-    with pytest.raises(NoSchemaError, match=r"of 1 records, none is .*; the first bad one is texts\[0\] at offset 0: "):
+    with pytest.raises(NoSchemaError, match=r"of 1 record, none is .*; the first bad one is texts\[0\] at offset 0: "):
         infer(broker, "texts")
     with pytest.raises(NoSchemaError, match="of 0 records, none is an object with fields"):
         infer(broker, "empty")

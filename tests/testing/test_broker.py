@@ -75,7 +75,7 @@ def test_many_records_take_several_batches() -> None:
         ("text", {}, "as a list of values"),
         ([1], {}, "bytes, str or None, not int"),
         ([("a", "b", "c")], {}, r"\(key, value\) pair"),
-        (["a"], {"timestamps": [1, 2]}, "2 timestamps for 1 records"),
+        (["a"], {"timestamps": [1, 2]}, "2 timestamps for 1 record"),
         (pa.table({"key": [b"a"]}), {}, "column `value`"),
     ],
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
-from monedula._arguments import raw_partition, raw_partitions, timestamp_ms, whole_number
+from monedula._arguments import as_text, raw_partition, raw_partitions, timestamp_ms, whole_number
 from monedula._config.texts import is_utf8
 from monedula.admin.types import Append, NewTopic, ResourceType, Subtract
 from monedula.errors import ArgumentError
@@ -87,9 +87,9 @@ def raw_change(name: str, change: Change) -> tuple[str, str, str | None]:
         case None:
             return setting, "delete", None
         case Append(value):
-            return setting, "append", value
+            return setting, "append", as_text(name, value)
         case Subtract(value):
-            return setting, "subtract", value
+            return setting, "subtract", as_text(name, value)
         case value:
             return setting, "set", _text(name, value)
 
@@ -98,9 +98,9 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
-        return str(value)
+        return as_text(name, str(value))
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        return ",".join(value)
+        return as_text(name, ",".join(value))
     raise ArgumentError.of(name, value, "expected a text, a number, a boolean, or a list of texts")
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from monedula._arguments import raw_partition, raw_partitions
+from monedula._arguments import raw_partition, raw_partitions, truth
 from monedula.admin import values
 from monedula.admin.arguments import Errors, P, as_mapping, raw_brokers
 from monedula.admin.calls import AdminBase, Call, Method
@@ -55,7 +55,7 @@ class ClusterMethods(AdminBase):
             contains only the partitions that changed.
         """
         raw = None if partitions is None else raw_partitions(partitions)
-        operation = self._core.elect_leaders(timeout, raw, unclean)
+        operation = self._core.elect_leaders(timeout, raw, truth("unclean", unclean))
         return of_items(operation, Results[TopicPartition, bool], values.partition, values.same, errors)
 
     @Method

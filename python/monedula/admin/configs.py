@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from monedula._arguments import truth
 from monedula.admin import values
 from monedula.admin.arguments import (
     Change,
@@ -48,7 +49,7 @@ class ConfigMethods(AdminBase):
         given = [resources] if single else as_several(resources, "the name of a topic, (type, name), or several")
         raw = [raw_resource(resource) for resource in given]
         chosen = None if names is None else raw_names(names, "setting")
-        operation = self._core.describe_configs(timeout, raw, chosen, documentation)
+        operation = self._core.describe_configs(timeout, raw, chosen, truth("documentation", documentation))
         return of_items(operation, Configs, values.resource, values.configs, errors)
 
     @Method
@@ -93,5 +94,5 @@ class ConfigMethods(AdminBase):
         for resource, settings in as_mapping(changes, "{'orders': {'retention.ms': 3600000}}").items():
             each = as_mapping(settings, "{'retention.ms': 3600000}")
             raw.append((raw_resource(resource), [raw_change(name, change) for name, change in each.items()]))
-        operation = self._core.alter_configs(timeout, raw, validate_only)
+        operation = self._core.alter_configs(timeout, raw, truth("validate_only", validate_only))
         return of_items(operation, Results[ConfigResource, None], values.resource, values.nothing, errors)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from monedula._arguments import raw_partition, raw_partitions
+from monedula._arguments import as_text, raw_partition, raw_partitions, truth
 from monedula.admin import values
 from monedula.admin.arguments import (
     Errors,
@@ -136,7 +136,7 @@ class GroupMethods(AdminBase):
             offset, metadata = at if isinstance(at, tuple) and len(at) == 2 else (at, "")
             if not isinstance(metadata, str):
                 raise ArgumentError(f"{metadata!r}: the metadata of an offset must be a text")
-            raw.append((raw_partition(partition), raw_offset(offset), metadata))
+            raw.append((raw_partition(partition), raw_offset(offset), as_text("metadata", metadata)))
         operation = self._core.alter_group_offsets(timeout, name, raw)
         return of_items(operation, Results[TopicPartition, int], values.partition, values.same, errors)
 
@@ -174,7 +174,7 @@ class GroupMethods(AdminBase):
         raw_topics, raw = raw_which(topics, partitions)
         if target[0][0] == "offsets" and (raw_topics is not None or raw is not None):
             raise ArgumentError("the offsets name their partitions; leave topics and partitions out")
-        operation = self._core.reset_group_offsets(timeout, name, target, raw_topics, raw, dry_run)
+        operation = self._core.reset_group_offsets(timeout, name, target, raw_topics, raw, truth("dry_run", dry_run))
         return of_items(operation, Results[TopicPartition, OffsetReset], values.partition, values.reset, errors)
 
     @Method

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from monedula._arguments import truth
 from monedula.admin import values
 from monedula.admin.arguments import Errors, as_mapping, raw_name
 from monedula.admin.calls import AdminBase, Call, Method
@@ -49,7 +50,7 @@ class QuotaMethods(AdminBase):
         wanted = {"user": user, "client-id": client_id, "ip": ip}
         raw = [_raw_wanted(kind, name) for kind, name in wanted.items() if name is not None]
         return Call(
-            self._security.describe_client_quotas(timeout, raw, strict),
+            self._security.describe_client_quotas(timeout, raw, truth("strict", strict)),
             lambda answer: ClientQuotas((_entity(entity), quotas) for entity, quotas in answer),
         )
 
@@ -82,7 +83,7 @@ class QuotaMethods(AdminBase):
             raw.append(
                 (_raw_entity(entity), {raw_name(name, "quota"): _raw_quota(name, at) for name, at in named.items()})
             )
-        operation = self._security.alter_client_quotas(timeout, raw, validate_only)
+        operation = self._security.alter_client_quotas(timeout, raw, truth("validate_only", validate_only))
         return of_items(operation, Results[QuotaEntity, None], _entity, values.nothing, errors)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from monedula._arguments import truth
 from monedula.admin import values
 from monedula.admin.arguments import (
     Errors,
@@ -57,8 +58,8 @@ class TopicMethods(AdminBase):
         new = [new_topic(topic, defaults) for topic in as_topics(topics)]
         raw = [raw_topic(topic) for topic in new]
         check_distinct([topic.name for topic in new], "topic")
-        spared = ("TOPIC_ALREADY_EXISTS",) if exist_ok else ()
-        operation = self._core.create_topics(timeout, raw, validate_only)
+        spared = ("TOPIC_ALREADY_EXISTS",) if truth("exist_ok", exist_ok) else ()
+        operation = self._core.create_topics(timeout, raw, truth("validate_only", validate_only))
         return of_items(operation, Results[str, CreatedTopic], str, values.created, errors, spared)
 
     @Method
@@ -82,7 +83,7 @@ class TopicMethods(AdminBase):
             UnknownTopicError: if a topic does not exist.
         """
         names = raw_names(topics, "topic")
-        spared = ("UNKNOWN_TOPIC_OR_PARTITION",) if missing_ok else ()
+        spared = ("UNKNOWN_TOPIC_OR_PARTITION",) if truth("missing_ok", missing_ok) else ()
         operation = self._core.delete_topics(timeout, names)
         return of_items(operation, Results[str, None], str, values.nothing, errors, spared)
 
@@ -94,10 +95,11 @@ class TopicMethods(AdminBase):
             internal: whether to include Kafka's internal topics.
             timeout: seconds.
         """
+        has_internal = truth("internal", internal)
 
         def end(answer: values.Items) -> Topics:
             listed = values.items(answer, str, values.topic_listing)[0]
-            return Topics((name, topic) for name, topic in listed if internal or not topic.internal)
+            return Topics((name, topic) for name, topic in listed if has_internal or not topic.internal)
 
         return Call(self._core.list_topics(timeout), end)
 
@@ -143,5 +145,5 @@ class TopicMethods(AdminBase):
                 None if new.assignments is None else [[raw_number(b, "broker") for b in one] for one in new.assignments]
             )
             raw.append((raw_name(topic, "topic"), raw_number(new.total, "number of partitions"), each))
-        operation = self._core.create_partitions(timeout, raw, validate_only)
+        operation = self._core.create_partitions(timeout, raw, truth("validate_only", validate_only))
         return of_items(operation, Results[str, None], str, values.nothing, errors)

@@ -14,6 +14,7 @@ from typing import Any
 import monedula
 from monedula import Admin, Batch, TopicPartition
 from monedula._config.texts import dotted
+from monedula._reprs import counted
 from monedula.cli import consume_options
 from monedula.cli.administration import Partitions
 from monedula.cli.decoding import Schema, decoder
@@ -338,7 +339,7 @@ def _look_up(
         for topic, index in pairs:
             if (topic, index) not in known:
                 count = sum(partition.topic == topic for partition in known)
-                raise Failure(f"{topic}-{index}: the topic has {count} partitions, 0 to {count - 1}")
+                raise Failure(f"{topic}-{index}: the topic has {counted(count, 'partition')}, 0 to {count - 1}")
 
 
 def _poll(

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
+from monedula._reprs import counted
 from monedula.admin import Admin
 from monedula.cli.administration import Connection, DryRun, Partitions, Yes, administration
 from monedula.cli.completing import complete_groups
@@ -206,7 +207,7 @@ def export(
         typer.echo(text, nl=False)
         return
     write_text(output, text)
-    say(f"{output}: {len(rows)} offsets")
+    say(f"{output}: {counted(len(rows), 'offset')}")
 
 
 @administration("groups import")
@@ -248,7 +249,7 @@ def import_(
         confirm(f"Set the offsets of {', '.join(offsets)}?", yes)
         for name, wanted in offsets.items():
             admin.alter_group_offsets(name, wanted)
-            say(f"{name}: {len(wanted)} offsets set")
+            say(f"{name}: {counted(len(wanted), 'offset')} set")
 
 
 def _clamped(admin: Admin, offsets: Mapping[TopicPartition, tuple[int, str]]) -> dict[TopicPartition, tuple[int, str]]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
+from monedula._reprs import counted
 from monedula.admin import Admin, Reassignment
 from monedula.cli.administration import Connection, Yes, administration
 from monedula.cli.balance import Assignment, balanced
@@ -121,7 +122,7 @@ def start(
             return
         for at, replicas in moves.items():
             say(f"{at.topic}-{at.partition}: {_listed(current[at])} -> {_listed(replicas)}")
-        confirm(f"Move {len(moves)} partitions?", yes)
+        confirm(f"Move {counted(len(moves), 'partition')}?", yes)
         if save_current is not None:
             write_text(save_current, _as_text({at: current[at] for at in moves}) + "\n")
         if rate is None:
@@ -146,7 +147,7 @@ def status(
     with connection.admin() as admin:
         moves = admin.list_partition_reassignments()
         while wait and moves:
-            say(f"moving: {len(moves)} partitions")
+            say(f"moving: {counted(len(moves), 'partition')}")
             time.sleep(_INTERVAL_SECONDS)
             moves = admin.list_partition_reassignments()
         copied = _copied(admin, moves)
@@ -194,7 +195,7 @@ def _move_throttled(admin: Admin, rate: int, current: Replicas, moves: Replicas)
         admin.alter_partition_reassignments(moves)
         say(f"started: {len(moves)}")
         while left := sum(at in moves for at in admin.list_partition_reassignments()):
-            say(f"moving: {left} partitions")
+            say(f"moving: {counted(left, 'partition')}")
             time.sleep(_INTERVAL_SECONDS)
     except BaseException as error:
         if isinstance(error, KafkaError) and not any(at in moves for at in admin.list_partition_reassignments()):

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
+from monedula._reprs import counted
 from monedula.admin import Admin, NewTopic
 from monedula.cli import topic_partitions
 from monedula.cli.administration import Connection, Partitions, Yes, administration
@@ -148,7 +149,7 @@ def add_partitions(
     """
     with connection.admin() as admin:
         admin.create_partitions({name: total})
-    say(f"{name} has {total} partitions")
+    say(f"{name} has {counted(total, 'partition')}")
 
 
 @administration("topics configs")

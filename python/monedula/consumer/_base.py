@@ -24,6 +24,7 @@ from monedula.config import RawSettings, Settings, raw_columns, raw_settings
 from monedula.consumer._commits import CommitFuture
 from monedula.consumer._dead_letters import RefusedRecords
 from monedula.consumer._group import EventHook, GroupVerbs, Topics
+from monedula.consumer._member_reading import MemberReading
 from monedula.consumer._read_until import check_topics
 from monedula.errors import ArgumentError, ClosedError, ForkError
 from monedula.formats._typed import Typed, check_columns, pinned, spec_of
@@ -237,10 +238,7 @@ class ConsumerBase(GroupVerbs, RegisteredMetrics):
             raise ArgumentError.of("of", of, "expected 'position' or 'finished'")
         lags: JsonDict[TopicPartition, int | None] = JsonDict()
         for partition in one_by_one("lag", partitions) or self._core.assignment():
-            status = self._core.status(partition)
-            end, position = status["log_end_offset"], status[of]
-            known = end is not None and position is not None
-            lags[TopicPartition(*partition)] = max(end - position, 0) if known else None
+            lags[TopicPartition(*partition)] = lag_of(self._core.status(partition), of)
         return lags
 
     def _metrics_registry(self) -> MetricRegistry:
@@ -262,6 +260,9 @@ class ConsumerBase(GroupVerbs, RegisteredMetrics):
     def _open_producer(self, settings: RawSettings) -> LetterProducer:
         """The producer of dead letters, of records that cannot be decoded and of those that a handler gives up."""
         raise NotImplementedError
+
+    def _begin_reading(self) -> MemberReading:
+        return MemberReading(self)
 
     def _report_run(self) -> None:
         # Reported before the consumer leaves, so that records which handlers have finished are committed.
@@ -321,6 +322,12 @@ class ConsumerBase(GroupVerbs, RegisteredMetrics):
         if unknown:
             raise ArgumentError(f"the partitions of {', '.join(unknown)} are not known yet: poll first, or name them")
         return assigned
+
+
+def lag_of(status: Mapping[str, Any], of: str) -> int | None:
+    """The lag of a partition by its status, from its `"position"` or from the first record that is not `"finished"`."""
+    end, start = status["log_end_offset"], status[of]
+    return None if end is None or start is None else max(end - start, 0)
 
 
 def chosen(partitions: Iterable[tuple[str, int]] | None) -> list[tuple[str, int]] | None:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from monedula._arguments import check_callable, loses_values, seconds, topic_names
+from monedula._arguments import as_text, check_callable, loses_values, seconds, topic_names
 from monedula._monedula import Batch, ColumnSpec, ConsumerCore, MemberCore, PendingCallback
 from monedula.config import Unpicklable
 from monedula.errors import ArgumentError, ConfigError
@@ -14,6 +14,7 @@ from monedula.types.partitions import TopicPartition
 # Both import dataclasses, and assignors also logging and threading: programs that use neither should not wait for that.
 if TYPE_CHECKING:
     from monedula.assignors import Strategy
+    from monedula.consumer._member_reading import MemberReading
     from monedula.events import GroupEvent
 
 Topics = str | Iterable[str] | re.Pattern[str]
@@ -70,6 +71,7 @@ class GroupVerbs(Unpicklable):
     _member: MemberCore
     _listeners = Listeners()
     _on_event: EventHook | None = None
+    _reading: "MemberReading | None" = None
     _named: set[str] | None = set()  # noqa: RUF012 - replaced, never changed
     _of_topic: tuple[str, str, str] | None = None
     """The column, the kind of values and the topic of a schema that is of the topic's subject."""
@@ -158,7 +160,7 @@ class GroupVerbs(Unpicklable):
                 self._named = None
             elif pattern is not None:
                 self._check_schema(None)
-                left_out = None if exclude is None else regular_expression(exclude)
+                left_out = None if exclude is None else regular_expression(exclude, "exclude")
                 self._member.subscribe_pattern(regular_expression(pattern), left_out, listeners.kinds())
                 self._named = None
             elif exclude is not None:
@@ -171,6 +173,10 @@ class GroupVerbs(Unpicklable):
         except BaseException:
             self._listeners = before
             raise
+        self._reading = self._begin_reading()
+
+    def _begin_reading(self) -> "MemberReading":
+        raise NotImplementedError
 
     def _check_schema(self, topics: Iterable[str] | None) -> None:
         """Refuse topics, or a pattern if `None`, that would be read with the schema of another one's subject."""
@@ -261,7 +267,7 @@ class GroupVerbs(Unpicklable):
         """
         if not isinstance(reason, str):
             raise ArgumentError(f"reason={reason!r} ({type(reason).__name__}): expected a text")
-        self._member.enforce_rebalance(reason, seconds("after", after))
+        self._member.enforce_rebalance(as_text("reason", reason), seconds("after", after))
 
     def _is_calling_back(self) -> bool:
         raise NotImplementedError
@@ -283,19 +289,19 @@ class GroupVerbs(Unpicklable):
                 self._on_event(event_of(*self._events.popleft()))
 
 
-def regular_expression(pattern: object) -> str:
+def regular_expression(pattern: object, name: str = "pattern") -> str:
     """The text of a pattern for the core; flags of a compiled pattern become a prefix such as `(?i)`."""
     if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
         flags = "".join(letter for letter, flag in _FLAGS.items() if pattern.flags & flag)
-        return f"(?{flags}){pattern.pattern}" if flags else pattern.pattern
+        pattern = f"(?{flags}){pattern.pattern}" if flags else pattern.pattern
     if isinstance(pattern, str):
-        return pattern
+        return as_text(name, pattern)
     raise ArgumentError(f"{pattern!r} is no pattern: expected a regular expression as a text or compiled from one")
 
 
 def _text_for_broker(pattern: object) -> str:
     if isinstance(pattern, str):
-        return pattern
+        return as_text("server_pattern", pattern)
     raise ArgumentError.of("server_pattern", pattern, "expected a text in RE2's syntax, which the broker reads")
 
 

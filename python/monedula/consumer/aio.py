@@ -152,6 +152,8 @@ class AsyncConsumer(ConsumerBase, LoopClient):
             timeout=timeout,
             until=until,
         )
+        if self._reading is not None:
+            self._reading.begins()
         with under_way(self, plan) as (run, letters):
             await TaskRun(self, run, letters).run()
 
@@ -286,6 +288,8 @@ class AsyncConsumer(ConsumerBase, LoopClient):
                 step = await self._put_aside(waiting, left, holder)
             if isinstance(step, Batch):
                 if step or (left is not None and loop.time() - began >= left):
+                    if self._reading is not None:
+                        self._reading.look(bool(step))
                     return step
             elif step is not None:
                 self._call_back(step)
@@ -322,6 +326,8 @@ class AsyncConsumer(ConsumerBase, LoopClient):
         Batches that the task holds at its end stay unfinished; the core warns, and lets a rebalance go on without them.
         """
         holder = current_holder()
+        if self._reading is not None:
+            self._reading.begins()
         if holder and holder not in self._known:
             from monedula._asyncio.holders import when_task_ends
 

@@ -446,6 +446,8 @@ class Consumer(CallsBack, ConsumerBase):
         self._refuse_in_callback("poll")
         left = None if timeout is None else seconds("timeout", timeout)
         max_wait = seconds("max_wait", max_wait)
+        if self._reading is not None:
+            self._reading.begins()
         while True:
             self._tell_events()
             self._tell_commits()
@@ -459,6 +461,8 @@ class Consumer(CallsBack, ConsumerBase):
             if waiting is not None:
                 step = self._put_aside(waiting, left, holder)
             if isinstance(step, Batch):
+                if self._reading is not None:
+                    self._reading.look(bool(step))
                 return step
             # `timeout` limits the wait for records; the time that callbacks take does not count.
             left = None if left is None else max(left - (monotonic() - began), 0.0)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Literal, Self, get_args
 
-from monedula._arguments import topic_names
+from monedula._arguments import as_text, topic_names
 from monedula._config.texts import dotted
 from monedula._monedula import ColumnSpec, RegistryCore
 from monedula.config import RawSettings
@@ -258,6 +258,7 @@ def check_subject(subject: object, version: object, schema: object) -> None:
         if subject is None:
             raise ArgumentError(f"it is that of a subject: give subject=; {expected}", argument="version")
         raise ArgumentError.of("subject", subject, expected)
+    as_text("subject", subject)
     if version is not None and (type(version) is not int or not 1 <= version < 1 << 31):
         raise ArgumentError.of("version", version, "expected the number of a version; the latest if it is left out")
     if version is not None and schema is not None:

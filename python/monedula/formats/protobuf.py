@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, Self
 
-from monedula._arguments import truth
+from monedula._arguments import as_text, truth
 from monedula._monedula import ColumnSpec
 from monedula.errors import ArgumentError
 from monedula.formats._typed import (
@@ -112,6 +112,7 @@ class Protobuf(Typed):
         check_framing(framing)
         if message is not None and not isinstance(message, str):
             raise ArgumentError.of("message", message, "expected the full name of a message, such as 'shop.Order'")
+        message = message and as_text("message", message)
         if subject is not None or version is not None:
             check_subject(subject, version, schema)
             framing = framing_of_subject(framing)

@@ -4,9 +4,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
+from monedula._config.texts import dotted
 from monedula._monedula import stable_avro
+from monedula._reprs import of_client
 from monedula.config import RawSettings, Settings, raw_settings
 from monedula.errors import ArgumentError, SchemaRegistryError
 from monedula.formats._typed import Typed, registry_core
@@ -53,6 +55,12 @@ class SchemaRegistry:
         finally:
             del config, settings  # keeps passwords out of tracebacks that show locals
         self.core = registry_core(raw)
+        urls = next((value for key, value in raw if dotted(key) == "schema.registry.url"), "")
+        self._servers = ",".join(urlsplit(url.strip()).netloc for url in urls.split(","))
+
+    def __repr__(self) -> str:
+        """The hosts of the registry."""
+        return of_client(self, self._servers, ())
 
     def subjects(self) -> list[str]:
         """The names of all subjects, sorted."""

@@ -96,6 +96,7 @@ class _TracedConsumer(ConsumerBase):
             super().__init__(config, *arguments, **settings)
         finally:
             del config, settings  # keeps passwords out of tracebacks that show locals
+        self._telemetry._lag_gauges.add(self)
 
     def process(self, what: What) -> AbstractContextManager[Span]:
         """A span for the processing of records, as by `Telemetry.process`.

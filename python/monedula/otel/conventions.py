@@ -74,6 +74,17 @@ CONSUMED_MESSAGES = Instrument(
     "messaging.client.consumed.messages", "{message}", "Number of messages that were delivered to the application."
 )
 PROCESS_DURATION = Instrument("messaging.process.duration", "s", "Duration of processing operation.")
+LAG = Instrument(
+    "monedula.consumer.lag",
+    "{record}",
+    "Offsets between the position and the end of the log, as of the last fetch.",
+)
+"""Monedula's own, as the conventions have no metric of the lag; so is the next one."""
+FINISHED_LAG = Instrument(
+    "monedula.consumer.finished_lag",
+    "{record}",
+    "Offsets between the first record that is not finished and the end of the log; only in a group.",
+)
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 """The bounds that the conventions advise for durations."""
 

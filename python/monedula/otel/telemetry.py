@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import wraps
 from inspect import iscoroutinefunction
 from time import perf_counter, time_ns
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from opentelemetry import metrics, propagate, trace
 from opentelemetry.context import Context, attach, detach, get_current
@@ -16,6 +16,7 @@ from monedula._config.client_names import ClientNames, names_of
 from monedula._monedula import Batch, ObservedFuture, Record, RecordMetadata
 from monedula.errors import ArgumentError, KafkaError
 from monedula.otel import conventions as c
+from monedula.otel.lag_gauges import Detail, LagGauges
 from monedula.types.reports import BatchReport
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -36,9 +37,11 @@ class Telemetry:
             trace. Otherwise it only has a link to it, and so has the span of a batch in any case.
         max_links: the most links of a span.
         keys: whether the keys of single records become attributes. They are often personal data.
+        detail: the attributes of the lag of consumers: `"client"` for none besides those of the client, `"topic"`, or
+            `"partition"` for topic and partition. Each partition is then a time series of its own.
 
     Raises:
-        ArgumentError: if `max_links` is negative, or a provider is none.
+        ArgumentError: if `max_links` is negative, `detail` is none of these, or a provider is none.
     """
 
     def __init__(
@@ -50,15 +53,19 @@ class Telemetry:
         parent: bool = False,
         max_links: int = 128,
         keys: bool = False,
+        detail: Detail = "topic",
     ) -> None:
         if max_links < 0:
             raise ArgumentError(f"max_links={max_links}: expected 0 or more")
+        if detail not in get_args(Detail):
+            raise ArgumentError.of("detail", detail, f"expected one of {', '.join(map(repr, get_args(Detail)))}")
         _check_provider("tracer_provider", tracer_provider, "get_tracer", "TracerProvider")
         _check_provider("meter_provider", meter_provider, "get_meter", "MeterProvider")
         self.propagate = propagate
         self.parent = parent
         self.max_links = max_links
         self.keys = keys
+        self.detail = detail
         self._namer = c.Namer()
         name, version = "monedula", monedula.__version__
         self.tracer = trace.get_tracer(name, version, tracer_provider, c.SCHEMA_URL)
@@ -67,6 +74,7 @@ class Telemetry:
         self._process_duration = _histogram(meter, c.PROCESS_DURATION)
         self._sent_messages = meter.create_counter(*c.SENT_MESSAGES)
         self._consumed_messages = meter.create_counter(*c.CONSUMED_MESSAGES)
+        self._lag_gauges = LagGauges.of(meter_provider)
 
     @contextmanager
     def process(self, what: What, consumer: object = None) -> Iterator[Span]:

@@ -5,7 +5,7 @@ from sys import modules
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
-from monedula._arguments import seconds, whole_number
+from monedula._arguments import as_text, seconds, whole_number
 from monedula._config.client_names import ClientNames, names_in
 from monedula._health import late_flush, with_since
 from monedula._migration_hints import tells
@@ -374,6 +374,7 @@ def check_name(topic: object) -> None:
     """Refuse a topic that is not a str. The core checks its characters."""
     if not isinstance(topic, str):
         raise ArgumentError(f"topic={topic!r} ({type(topic).__name__}): expected its name, a str")
+    as_text("topic", topic)
 
 
 def _encoded(data: Any) -> bytes | None:

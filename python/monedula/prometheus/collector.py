@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector as PrometheusCollector
 
 from monedula._config.client_names import names_of
 from monedula.admin.calls import AdminBase
-from monedula.consumer._base import ConsumerBase
+from monedula.consumer._base import ConsumerBase, lag_of
 from monedula.errors import ArgumentError, ForkError
 from monedula.producer.sync import ProducerBase
 from monedula.prometheus import families
@@ -162,17 +162,16 @@ class _Figures:
             self._add_partition(self.labels + further, status, detail)
 
     def _add_partition(self, labels: Labels, status: Mapping[str, Any], detail: Detail) -> None:
-        position, finished, end = status["position"], status["finished"], status["log_end_offset"]
         figures = {
             families.STOPPED_PARTITIONS: status["error"] is not None,
             families.PAUSED_PARTITIONS: status["paused"],
             families.QUEUED_RECORDS: status["queued_records"],
             families.QUEUED_BYTES: status["queued_bytes"],
-            families.LAG: None if position is None or end is None else max(end - position, 0),
-            families.FINISHED_LAG: None if finished is None or end is None else max(end - finished, 0),
+            families.LAG: lag_of(status, "position"),
+            families.FINISHED_LAG: lag_of(status, "finished"),
         }
         if detail == "partition":
-            figures |= {families.POSITION: position, families.LOG_END_OFFSET: end}
+            figures |= {families.POSITION: status["position"], families.LOG_END_OFFSET: status["log_end_offset"]}
         for name, value in figures.items():
             if value is not None:
                 self.gauges[(name, labels)] += value

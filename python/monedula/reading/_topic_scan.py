@@ -12,7 +12,16 @@ from monedula.consumer._base import MAX_BYTES, MAX_ROWS
 from monedula.formats._typed import KAFKA_COLUMNS, Typed, pinned, spec_of
 from monedula.reading.filters import Condition, TooManyAlternativesError, Unknown, columns_of
 from monedula.reading.filters.bounded import Range, begin, first_rows, lateness_ms, plan_of
-from monedula.reading.read import TOPICS_SECOND, Bound, RecordStream, bound_of, check_without_dead_letters, targets
+from monedula.reading.read import (
+    TOPICS_SECOND,
+    Bound,
+    Order,
+    RecordStream,
+    bound_of,
+    check_without_dead_letters,
+    is_ordered,
+    targets,
+)
 
 Topics = str | tuple[str, int] | Iterable[str] | Iterable[tuple[str, int]]
 Edge = Bound | Mapping[tuple[str, int], Bound]
@@ -29,6 +38,7 @@ class ScanOptions(TypedDict, total=False):
     end: Edge
     headers: bool
     max_lateness: float | timedelta | None
+    order: Order | None
     key: Typed | None
     value: Typed | None
 
@@ -44,6 +54,7 @@ class TopicScan:
         end: Edge = "latest",
         headers: bool = False,
         max_lateness: object = None,
+        order: Order | None = None,
         key: Typed | None = None,
         value: Typed | None = None,
     ) -> None:
@@ -53,6 +64,7 @@ class TopicScan:
             del config  # keeps passwords out of tracebacks that show locals
         self._headers = truth("headers", headers)
         self._late_ms = lateness_ms(max_lateness)
+        self._in_order = is_ordered(order)
         self._ranges: list[Range] = []
         for topic, partition in targets(topics, start, end):
             first = bound_of(start, topic, partition, "start")
@@ -98,7 +110,9 @@ class TopicScan:
         if not names:
             # Flattened fields replace the value.
             names = ["value"]
-        return ReaderCore(raw, names, False, max_rows, MAX_BYTES, specs["key"], specs["value"], sorted(needed))
+        limits = (max_rows, MAX_BYTES)
+        compared, in_order = sorted(needed), self._in_order
+        return ReaderCore(raw, names, False, *limits, specs["key"], specs["value"], compared, in_order=in_order)
 
     def _spec(self, column: str, columns: Sequence[str]) -> ColumnSpec | None:
         """Return the decoding of a column for a query of these columns; `None` if it need not be decoded."""

@@ -22,9 +22,9 @@ def scan(config: Settings, topics: Topics, **options: Unpack[ScanOptions]) -> "p
     Args:
         config: settings, as for `Consumer`.
         topics: one topic, several topics, or `(topic, partition)` pairs.
-        **options: `start`, `end`, `max_lateness`, `key` and `value` as for `read`, and `headers`, whether to add the
-            `headers` column. With `value=Json(schema, flatten=True)` each field is a column, and only fields that the
-            query uses are decoded.
+        **options: `start`, `end`, `max_lateness`, `order`, `key` and `value` as for `read`, and `headers`, whether to
+            add the `headers` column. With `value=Json(schema, flatten=True)` each field is a column, and only fields
+            that the query uses are decoded.
 
     Returns:
         A `polars.LazyFrame`. When it is collected it raises what `read` raises.
@@ -55,9 +55,9 @@ def dataset(config: Settings, topics: Topics, **options: Unpack[ScanOptions]) ->
     Args:
         config: settings, as for `Consumer`.
         topics: one topic, several topics, or `(topic, partition)` pairs.
-        **options: `start`, `end`, `max_lateness`, `key` and `value` as for `read`, and `headers`, whether to add the
-            `headers` column. With `value=Json(schema, flatten=True)` each field is a column, and only fields that the
-            query uses are decoded.
+        **options: `start`, `end`, `max_lateness`, `order`, `key` and `value` as for `read`, and `headers`, whether to
+            add the `headers` column. With `value=Json(schema, flatten=True)` each field is a column, and only fields
+            that the query uses are decoded.
 
     Returns:
         A `pyarrow.dataset.Dataset`: `scanner`, `to_table`, `to_batches`, `head`, `count_rows` and `filter` work, and

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from monedula._arguments import (
     RawPosition,
@@ -36,6 +36,9 @@ aware datetime, or a text such as `"1h ago"`, `"yesterday"`, `"2026-11-21T10:00:
 Where = tuple[str, str, object] | list[tuple[str, str, object]] | list[list[tuple[str, str, object]]] | Any
 """A condition: tuples of a column, an operator and a value, or an expression of pyarrow or polars."""
 
+Order = Literal["partition"]
+"""The order of the rows of a read: by topic, partition and offset."""
+
 TOPICS_SECOND = "the topics come second, as in read(settings, 'orders')"
 
 Progress = Callable[[int, int], object]
@@ -50,6 +53,7 @@ def read(
     end: Bound | Mapping[tuple[str, int], Bound] = "latest",
     where: Where | None = None,
     max_lateness: float | timedelta | None = None,
+    order: Order | None = None,
     columns: Sequence[str] | None = None,
     headers: bool = False,
     max_rows: int = MAX_ROWS,
@@ -76,6 +80,9 @@ def read(
         max_lateness: the most by which a record's timestamp can be before the timestamp of an earlier record in its
             partition, in seconds or as `timedelta`. Only with it, an upper bound on `timestamp` ends the read early;
             records that are later than it says may then be missed.
+        order: `"partition"` for all rows of one partition before those of the next, in the order of topics and
+            partitions, so that each read of the same offsets has the same sequence of rows. If left out, partitions
+            interleave as they arrive, which is faster.
         columns: names of the columns of a batch; by default all but `headers`. They may be fields of a value with
             `flatten=True`, whose other fields are left out then.
         headers: whether to add the `headers` column.
@@ -114,14 +121,15 @@ def read(
     columns, values, fields = selected(raw_columns(columns), value)
     check_columns(columns, key, value)
     reading = (raw, columns, truth("headers", headers), max_rows, max_bytes, spec_of("key", key), values)
+    in_order = is_ordered(order)
     if where is not None:
         # Imported here, so that programs that only consume do not pay for the import.
         from monedula.reading.filters.bounded import reader_of
 
-        return RecordStream(reader_of(where, max_lateness, ranges, *reading, fields), progress)
+        return RecordStream(reader_of(where, max_lateness, ranges, *reading, fields, in_order), progress)
     if max_lateness is not None:
         raise ArgumentError("max_lateness says how a condition on timestamp is read; without where it has no effect")
-    core = ReaderCore(*reading, fields=fields)
+    core = ReaderCore(*reading, fields=fields, in_order=in_order)
     try:
         core.begin(ranges)
     except BaseException:
@@ -333,6 +341,13 @@ def targets(
     if not targets:
         raise ArgumentError("nothing to read: give a topic")
     return targets
+
+
+def is_ordered(order: object) -> bool:
+    """Check the argument `order`; true for rows partition by partition."""
+    if order not in (None, "partition"):
+        raise ArgumentError.of("order", order, "expected 'partition'; sort a table by any other column")
+    return order is not None
 
 
 def check_without_dead_letters(**given: object) -> None:

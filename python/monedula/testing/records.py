@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from monedula._reprs import counted
 from monedula.errors import ArgumentError
 from monedula.types.times import EPOCH
 
@@ -74,7 +75,7 @@ def _times(timestamps: Timestamps, count: int) -> Sequence[int | None]:
     if timestamps is None or isinstance(timestamps, int | datetime):
         return [None if timestamps is None else _milliseconds(timestamps)] * count
     if len(timestamps) != count:
-        raise ArgumentError(f"{len(timestamps)} timestamps for {count} records")
+        raise ArgumentError(f"{counted(len(timestamps), 'timestamp')} for {counted(count, 'record')}")
     return [_milliseconds(time) for time in timestamps]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from monedula._reprs import counted
 from monedula.errors import KafkaError
 from monedula.types.partitions import TopicPartition
 
@@ -36,7 +37,8 @@ class BatchReport:
 
     def __repr__(self) -> str:
         """The counts only; `offsets` and `errors` may be long."""
-        return f"<monedula.BatchReport of {self.num_rows} rows: {self.acknowledged} acknowledged, {self.failed} failed>"
+        rows = counted(self.num_rows, "row")
+        return f"<monedula.BatchReport of {rows}: {self.acknowledged} acknowledged, {self.failed} failed>"
 
 
 def report(

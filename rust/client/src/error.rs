@@ -15,6 +15,11 @@ use monedula_protocol::error_code::ErrorCode;
 use crate::blocking::NotRun;
 use crate::config::ConfigError;
 
+/// A number with its noun, for messages: `1 row`, `2 rows`.
+pub fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// An error of the client.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -152,7 +157,7 @@ pub enum ClientError {
         after: Duration,
     },
     /// The topic has no such partition.
-    #[error("{partition}: the topic has {partitions} partitions, 0 to {}", partitions - 1)]
+    #[error("{partition}: the topic has {}, 0 to {}", counted(*partitions as u64, "partition"), partitions - 1)]
     UnknownPartition {
         /// The partition.
         partition: TopicPartition,
@@ -321,6 +326,14 @@ pub struct Refused {
 }
 
 impl ClientError {
+    /// The same error of a call of which this was the last part: its timeout counts from the beginning of the call.
+    pub(crate) fn of_call(self, timeout: Duration) -> Self {
+        match self {
+            Self::TimedOut { what, last_error, .. } => Self::TimedOut { what, after: timeout, last_error },
+            error => error,
+        }
+    }
+
     /// The refusal to tell of a topic.
     pub(crate) fn of_topic(topic: &str, code: ErrorCode) -> Self {
         let what = format!("looking up the topic {topic}");

@@ -62,6 +62,7 @@ pub struct Reader {
     /// Spans that are read after them, one of each partition at a time.
     later: VecDeque<Ranges>,
     spans: Spans,
+    in_order: bool,
     residual: Residual,
     stalled_since: Instant,
     /// The same, in the time in which the process ran.
@@ -80,12 +81,20 @@ impl Reader {
             ranges: Ranges::new(),
             later: VecDeque::new(),
             spans: Spans::new(),
+            in_order: false,
             residual: Residual::new(),
             stalled_since: Instant::now(),
             standing_since: RunInstant::now(),
             passed: 0,
             done: true,
         }
+    }
+
+    /// From the next read on, rows come partition by partition, in the order of topics and partitions, so that each
+    /// read of the same offsets has the same sequence of rows. Of later partitions a little is fetched ahead.
+    pub fn read_in_order(&mut self) {
+        self.in_order = true;
+        self.consumer.read_in_order();
     }
 
     /// Looks the ranges' bounds up, on `consumer`.
@@ -149,7 +158,7 @@ impl Reader {
     /// # Errors
     /// If the reader is closed.
     pub fn begin_spans(&mut self, spans: Spans, cluster: Option<&Cluster>) -> Result<(), ClientError> {
-        let mut rounds = rounds(&spans);
+        let mut rounds = if self.in_order { rounds_in_order(&spans) } else { rounds(&spans) };
         let first = rounds.pop_front().unwrap_or_default();
         self.read(first, cluster)?;
         (self.spans, self.later, self.passed) = (spans, rounds, 0);
@@ -197,8 +206,10 @@ impl Reader {
     }
 
     fn take_batch(&mut self, want: &BatchLimits, until: Instant) -> Result<Option<Option<ColumnBatch>>, ClientError> {
-        if self.is_done() && !self.begin_next()? {
-            return Ok(None);
+        while self.is_done() {
+            if !self.begin_next()? {
+                return Ok(None);
+            }
         }
         let batch = self.consumer.next_batch(want, until)?;
         let (passed, _) = self.progress();
@@ -314,6 +325,19 @@ fn rounds(spans: &Spans) -> VecDeque<Ranges> {
                 rounds.push_back(Ranges::new());
             }
             rounds[index].insert(partition.clone(), *span);
+        }
+    }
+    rounds
+}
+
+/// The spans in the order of partitions and offsets, in as few rounds as have each partition once.
+fn rounds_in_order(spans: &Spans) -> VecDeque<Ranges> {
+    let mut rounds = VecDeque::<Ranges>::new();
+    for (partition, span) in spans.iter().flat_map(|(partition, spans)| spans.iter().map(move |span| (partition, span)))
+    {
+        match rounds.back_mut().filter(|round| !round.contains_key(partition)) {
+            Some(round) => _ = round.insert(partition.clone(), *span),
+            None => rounds.push_back(Ranges::from([(partition.clone(), *span)])),
         }
     }
     rounds

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, RecordBatchIterator};
 use monedula_client::consumer::Unfinished;
+use monedula_client::error::counted;
 use monedula_client::group::{HandedBatch, RowCursor};
 use monedula_columns::ColumnBatch;
 use pyo3::exceptions::PyTypeError;
@@ -82,7 +83,8 @@ impl Span {
 
     fn __repr__(&self) -> String {
         let Self { topic, partition, rows, first_offset, next_offset, .. } = self;
-        format!("<monedula.Span of {rows} rows: {topic}-{partition} {first_offset}..{next_offset}>")
+        let rows = counted(*rows as u64, "row");
+        format!("<monedula.Span of {rows}: {topic}-{partition} {first_offset}..{next_offset}>")
     }
 }
 
@@ -282,7 +284,8 @@ impl Batch {
         if self.0.columns.spans.len() > parts.len() {
             parts.push(format!("{} more", self.0.columns.spans.len() - parts.len()));
         }
-        format!("<monedula.Batch of {} rows: {}>", self.num_rows(), parts.join(", "))
+        let (rows, colon) = (counted(self.num_rows() as u64, "row"), if parts.is_empty() { "" } else { ": " });
+        format!("<monedula.Batch of {rows}{colon}{}>", parts.join(", "))
     }
 
     /// The first rows, for notebooks.

@@ -63,10 +63,11 @@ pub(crate) struct ReaderCore {
 #[pymethods]
 impl ReaderCore {
     /// `compared` names the columns that a condition needs; those that are not among `columns` are read, and left out.
-    /// `fields` are those of a flattened value that are not left out; all if it is `None`.
+    /// `fields` are those of a flattened value that are not left out; all if it is `None`. `in_order`: rows come
+    /// partition by partition.
     #[new]
     #[pyo3(signature = (settings, columns, headers, max_rows, max_bytes, key=None, value=None, compared=vec![],
-                        fields=None))]
+                        fields=None, in_order=false))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn new(
         py: Python<'_>,
@@ -79,6 +80,7 @@ impl ReaderCore {
         value: PySpec<'_>,
         compared: Vec<String>,
         fields: Option<Vec<String>>,
+        in_order: bool,
     ) -> PyResult<Self> {
         let settings = config::parse(py, settings)?;
         let asked = config::columns(py, columns, headers)?;
@@ -93,7 +95,10 @@ impl ReaderCore {
         // In a bounded read, rows wait only for a full batch or the end of the ranges.
         let want =
             BatchLimits { max_wait: std::time::Duration::from_secs(1), ..want(py, max_rows, max_bytes, 0.0, None)? };
-        let reader = Reader::new(settings, columns, &runtime::handle()?, config::seed());
+        let mut reader = Reader::new(settings, columns, &runtime::handle()?, config::seed());
+        if in_order {
+            reader.read_in_order();
+        }
         let schema = reader.inner().empty_batch().record_batch.schema();
         let leaves_out = read != asked || fields.is_some();
         let shown = leaves_out.then(|| shown(&schema, read, asked, fields.as_deref()));

@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from monedula._reprs import counted
 from monedula.errors import NoSchemaError
 from monedula.formats.schemas.ddl import MAX_DEPTH
 
@@ -107,7 +108,9 @@ class Inference:
 
         kind: Any = _arrow(self._type) if isinstance(self._type, _Struct) else None
         if kind is None:
-            raise NoSchemaError(f"no schema can be inferred: of {self.records} records, none is an object with fields")
+            raise NoSchemaError(
+                f"no schema can be inferred: of {counted(self.records, 'record')}, none is an object with fields"
+            )
         return pa.schema(list(kind))
 
     def _of(self, value: Any, depth: int) -> _Type:

@@ -40,11 +40,12 @@ def reader_of(
     key: ColumnSpec | None,
     value: ColumnSpec | None,
     fields: list[str] | None,
+    in_order: bool,
 ) -> ReaderCore:
     """Start a read of the records that the user's condition `where` selects."""
     condition, late_ms = condition_of(where), lateness_ms(max_lateness)
     compared = sorted(columns_of(condition))
-    core = ReaderCore(settings, columns, headers, max_rows, max_bytes, key, value, compared, fields)
+    core = ReaderCore(settings, columns, headers, max_rows, max_bytes, key, value, compared, fields, in_order)
     try:
         begin(core, plan_of(core, ranges, condition, late_ms))
     except BaseException:

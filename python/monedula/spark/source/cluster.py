@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
 
 from monedula._monedula import ConsumerCore
+from monedula._reprs import counted
 from monedula.config import RawSettings, config_keys
 from monedula.errors import AuthenticationError, AuthorizationError, ConfigError, KafkaError, UnknownTopicError
 from monedula.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, PartitionOffsets, partition_text, partitions_text
@@ -200,7 +201,9 @@ class Cluster:
         if isinstance(selection, Assign):
             for partition in set(selection.partitions) - set(leaders):
                 count = len(topics[partition.topic][3]) if partition.topic in topics else 0
-                text = f"assign: {partition_text(partition)} does not exist; the topic has {count} partitions"
+                text = (
+                    f"assign: {partition_text(partition)} does not exist; the topic has {counted(count, 'partition')}"
+                )
                 missing.setdefault(
                     partition.topic, UnknownTopicError(text, topic=partition.topic, partition=partition.partition)
                 )

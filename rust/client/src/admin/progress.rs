@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use super::AdminContext;
 use super::call::{Asking, Recipient, Refusal, Subject, refused_of};
 use crate::coordinator::{Failure, again};
-use crate::error::ClientError;
+use crate::error::{ClientError, counted};
 use crate::log::kinds;
 use crate::net::network::{NodeId, Owed};
 
@@ -317,8 +317,8 @@ impl AdminContext {
                 .map(NodeId::Broker)
                 .ok_or(Located::Refused(Refusal { code: ErrorCode::LeaderNotAvailable, detail: None })),
             None => {
-                let count = topic.map_or(0, |topic| topic.partitions.len());
-                let detail = format!("the topic has {count} partitions, numbered from 0");
+                let count = topic.map_or(0, |topic| topic.partitions.len()) as u64;
+                let detail = format!("the topic has {}, numbered from 0", counted(count, "partition"));
                 Err(Located::refused(ErrorCode::UnknownTopicOrPartition, detail))
             }
         }

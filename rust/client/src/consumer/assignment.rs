@@ -66,8 +66,14 @@ impl Consumer {
             self.base.metadata.want();
         }
         self.send(FetchCommand::Assign { partitions: known, is_owned: false })?;
+        self.buffer.assignment().pause_later_turns();
         self.starts.look_up(waiting);
         Ok(())
+    }
+
+    /// Has partitions that are assigned later, in their order and each with its end, handed out one after another.
+    pub(crate) fn read_in_order(&self) {
+        self.buffer.assignment().read_in_order();
     }
 
     /// Replaces the assignment by all partitions of these topics, present and future. Future ones start at their

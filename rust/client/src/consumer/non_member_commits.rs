@@ -85,7 +85,7 @@ impl Committer {
             let left = deadline.saturating_duration_since(Instant::now());
             let outcome = match left.is_zero() {
                 true => Err(self.late(&group_id, timeout)),
-                false => self.make(group_id, offsets, left).await,
+                false => self.make(group_id, offsets, left).await.map_err(|error| error.of_call(timeout)),
             };
             // The caller may have gone; the commit stands.
             let _ = reply.send(outcome);

@@ -171,6 +171,7 @@ impl FetchMachine {
                 place,
                 record_bytes: stepped.whole_bytes,
                 record_count: stepped.record_count,
+                next_offset: stepped.next_offset,
                 aborted: aborted
                     .map(|entry| Aborted { producer_id: entry.producer_id, first_offset: entry.first_offset })
                     .collect(),

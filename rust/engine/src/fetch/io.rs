@@ -230,6 +230,8 @@ pub struct Fetched {
     pub record_bytes: usize,
     /// The number of records that the batches claim to hold, including those before the position.
     pub record_count: u64,
+    /// Offset from which the partition is fetched next.
+    pub next_offset: i64,
     /// The aborted transactions, for read_committed.
     pub aborted: Vec<Aborted>,
     /// Offset after the last replicated record.

@@ -8,6 +8,7 @@ use arrow_array::{
     StringArray,
 };
 use arrow_schema::{Field, Schema as ArrowSchema};
+use monedula_client::error::counted;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
@@ -93,7 +94,7 @@ impl Table {
 
     fn __repr__(&self) -> String {
         let names: Vec<&str> = self.0.schema_ref().fields().iter().map(|field| field.name().as_str()).collect();
-        format!("<monedula.Table of {} rows: {}>", self.num_rows(), names.join(", "))
+        format!("<monedula.Table of {}: {}>", counted(self.num_rows() as u64, "row"), names.join(", "))
     }
 
     /// The first rows, for notebooks.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use monedula_client::error::ClientError;
+use monedula_client::error::{ClientError, counted};
 use monedula_client::producer::Report;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -161,7 +161,7 @@ impl BatchFuture {
     fn __repr__(&self) -> PyResult<String> {
         let rows = self.rows.get()?;
         let state = if rows.report.is_done() { "done" } else { "in flight" };
-        Ok(format!("<monedula.BatchFuture of {} rows, {state}>", rows.count))
+        Ok(format!("<monedula.BatchFuture of {}, {state}>", counted(rows.count, "row")))
     }
 }
 

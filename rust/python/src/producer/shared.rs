@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use monedula_client::blocking;
-use monedula_client::error::ClientError;
+use monedula_client::error::{ClientError, counted};
 use monedula_client::producer::{Columns, Producer, QueuedSends, RecordFuture, Report};
 use pyo3::prelude::*;
 
@@ -166,7 +166,7 @@ impl Shared {
                     if unfinished == 0 && (!settles || callbacks.settle(callbacks.goal(), Instant::now())) {
                         return Ok(());
                     }
-                    let what = format!("flush() of {unfinished} records");
+                    let what = format!("flush() of {}", counted(unfinished, "record"));
                     Err(ClientError::TimedOut { what, after, last_error: shared.producer.trouble() })
                 }),
             }

@@ -248,6 +248,7 @@ impl Taken {
         let walked_away = buffer.put_back(walker, end, rows);
         state.partitions.walked(walked_away);
         state.hold_at_bound(&partition);
+        state.pass_turn(&partition);
         let error = match walked {
             Ok(Walked::Pending(awaited)) => {
                 hold_until(shared, &mut state, &partition, &awaited);

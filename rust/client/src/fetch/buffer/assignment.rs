@@ -44,6 +44,17 @@ impl<'b> Assignment<'b> {
         reading_id
     }
 
+    /// Partitions are handed out one after another from now on, each to its end, in the order in which they are added:
+    /// that of their names. [`Self::pause_later_turns`] is due once the driver has them.
+    pub(crate) fn read_in_order(self) {
+        self.shared.lock().partitions.read_in_order();
+    }
+
+    /// Leaves partitions whose turn is far off unfetched until then.
+    pub(crate) fn pause_later_turns(self) {
+        self.shared.lock().partitions.pause_later_turns();
+    }
+
     /// As [`Self::add`], for a partition that starts at its committed offset: the driver reads it once that is known.
     pub(crate) fn add_waiting(self, partition: &TopicPartition, end: Option<i64>) -> u64 {
         let reading_id = self.add(partition, end);

@@ -51,6 +51,8 @@ pub(super) enum HoldReason {
     AtBound,
     /// The next record waits for something, such as a schema, or for the error that it did not come to be raised.
     Lookup,
+    /// A read in the order of the partitions is at an earlier one. The partition may be fetched all the same.
+    Turn,
 }
 
 impl HoldReason {
@@ -119,6 +121,8 @@ struct FetchedData {
     /// Records not yet walked, as their batches claim.
     queued_records: u64,
     queued_bytes: usize,
+    /// Offset after what was fetched.
+    fetched_to: Option<i64>,
     /// Budget held by decompressed data inside the walker.
     inflated: Option<Charge>,
     /// True if the walker holds data that is not walked yet.
@@ -230,6 +234,11 @@ impl PartitionBuffer {
         matches!((self.fetched.position, self.end), (Some(position), Some(end)) if position >= end)
     }
 
+    /// True if a bounded read has fetched all of it.
+    pub(super) fn is_fetched(&self) -> bool {
+        matches!((self.fetched.fetched_to, self.end), (Some(next), Some(end)) if next >= end)
+    }
+
     pub(super) fn fault(&self) -> Option<&ClientError> {
         self.fetched.fault.as_ref()
     }
@@ -294,6 +303,7 @@ impl PartitionBuffer {
             last_stable_offset: Some(fetched.last_stable_offset).filter(|&offset| offset >= 0),
             log_start_offset: Some(fetched.log_start_offset).filter(|&offset| offset >= 0),
         };
+        self.fetched.fetched_to = Some(fetched.next_offset);
         // Nothing of a partition that stopped is handed out before a seek: it would only take memory.
         if bytes == 0 || self.fetched.fault.is_some() {
             return false;
@@ -401,7 +411,7 @@ impl PartitionBuffer {
         let position = cuts.fold(self.fetched.position?, i64::min);
         self.fetched.pieces.clear();
         (self.fetched.queued_records, self.fetched.queued_bytes, self.fetched.mid_piece) = (0, 0, false);
-        self.fetched.inflated = None;
+        (self.fetched.inflated, self.fetched.fetched_to) = (None, None);
         self.walk_from(partition, position, options);
         Some(position)
     }

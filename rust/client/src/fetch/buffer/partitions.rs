@@ -1,6 +1,7 @@
 //! The partitions' queues together: the ready ones, the amount in them, and commands for the driver.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,9 @@ use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
 use crate::fetch::inflate::Segment;
 use crate::fetch::polled::HandedBatch;
+
+/// Partitions of a read in their order of which something is fetched before their turn.
+const READ_AHEAD: usize = 8;
 
 /// Limits of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +48,8 @@ pub(crate) struct Partitions {
     /// The last batch was full, though what was queued is less than one by its bytes: typed columns may be larger than
     /// the records. The rest need not wait for more.
     is_cut: bool,
+    /// Partitions are handed out one after another, each to its end, in the order of their names.
+    in_order: bool,
     next_reading_id: u64,
     /// The loop with `until`, if one goes on; and the number of the last one.
     until: Option<UntilLoop>,
@@ -62,6 +68,7 @@ impl Partitions {
             queued_bytes: 0,
             flush: false,
             is_cut: false,
+            in_order: false,
             next_reading_id: 0,
             until: None,
             last_until: 0,
@@ -153,8 +160,34 @@ impl Partitions {
     /// Adds a partition that is assigned by hand, and returns the id of its reading.
     pub(super) fn add(&mut self, partition: &TopicPartition, end: Option<i64>) -> u64 {
         let (reading_id, bound) = (self.new_reading_id(), self.bound_of(partition));
-        self.buffers.insert(partition.clone(), PartitionBuffer::new(reading_id, end, bound));
+        let mut buffer = PartitionBuffer::new(reading_id, end, bound);
+        buffer.set_held(HoldReason::Turn, self.in_order && !self.buffers.is_empty());
+        self.buffers.insert(partition.clone(), buffer);
         reading_id
+    }
+
+    /// From now on, partitions are added in their order, each with its end, and handed out so.
+    pub(super) fn read_in_order(&mut self) {
+        self.in_order = true;
+    }
+
+    /// Has the driver fetch only the first of the partitions that were added, and those that are read ahead.
+    pub(super) fn pause_later_turns(&self) {
+        let later = self.buffers.keys().skip(if self.in_order { 1 + READ_AHEAD } else { usize::MAX });
+        later.for_each(|partition| self.command(FetchCommand::Pause { partition: partition.clone(), paused: true }));
+    }
+
+    /// The partition whose turn it is once `partition` is read to its end; one more is read ahead then.
+    pub(super) fn next_turn(&self, partition: &TopicPartition) -> Option<TopicPartition> {
+        if !self.in_order || !self.buffers.get(partition)?.is_done() {
+            return None;
+        }
+        let mut later = self.buffers.range((Excluded(partition), Unbounded));
+        let (next, _) = later.next().filter(|(_, buffer)| buffer.is_held_by(HoldReason::Turn))?;
+        if let Some((ahead, _)) = later.nth(READ_AHEAD - 1) {
+            self.command(FetchCommand::Pause { partition: ahead.clone(), paused: false });
+        }
+        Some(next.clone())
     }
 
     /// Adds a partition that the group assigned, and returns the id of its reading.
@@ -323,9 +356,14 @@ impl Partitions {
         if !buffer.push(fetched, bytes, pieces) {
             return false;
         }
-        if !buffer.is_held_back() {
+        let (is_held_back, waits_for_turn) = (buffer.is_held_back(), buffer.is_held_by(HoldReason::Turn));
+        if !is_held_back {
             self.queued_records += fetched.record_count;
             self.queued_bytes += bytes;
+        }
+        // Without a limit, later partitions would take the memory that the one in turn needs.
+        if waits_for_turn {
+            self.command(FetchCommand::Pause { partition: fetched.partition.clone(), paused: true });
         }
         self.offer(&fetched.partition);
         true
@@ -412,8 +450,15 @@ impl Partitions {
     fn is_enough(&self, limits: &BatchLimits) -> bool {
         self.flush
             || self.is_cut
+            || self.is_turn_fetched()
             || self.queued_records >= limits.max_rows as u64
             || self.queued_bytes >= limits.max_bytes
+    }
+
+    /// True if the partition in turn is fetched to its end: its last rows wait for no more of it.
+    fn is_turn_fetched(&self) -> bool {
+        let first = self.ready.front().filter(|_| self.in_order);
+        first.and_then(|partition| self.buffers.get(partition)).is_some_and(PartitionBuffer::is_fetched)
     }
 
     pub(super) fn begin_until(&mut self) -> u64 {

@@ -123,6 +123,13 @@ impl BufferState {
         }
     }
 
+    /// In a read in the order of partitions, the next one has its turn once `partition` is read to its end.
+    pub(super) fn pass_turn(&mut self, partition: &TopicPartition) {
+        if let Some(next) = self.partitions.next_turn(partition) {
+            self.set_held(&next, HoldReason::Turn, false);
+        }
+    }
+
     /// Ends the loop with `until`: everything is handed out again.
     pub(super) fn end_until(&mut self) {
         if !self.partitions.end_until() {

@@ -113,6 +113,7 @@ impl World {
             place: (0, 0),
             record_bytes: frame.len(),
             record_count: ANSWER_RECORDS as u64,
+            next_offset: LOG_END,
             aborted: Vec::new(),
             high_watermark: LOG_END,
             last_stable_offset: LOG_END,

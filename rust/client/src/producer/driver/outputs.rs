@@ -8,6 +8,7 @@ use monedula_protocol::types::Uuid;
 use super::super::pack::PackedBatch;
 use super::super::request::{OutgoingBatch, OutgoingRequest};
 use super::Running;
+use crate::error::counted;
 use crate::log::{Entry, kinds};
 use crate::net::network::NodeId;
 
@@ -89,8 +90,8 @@ impl Running {
             bytes += header.len() + batch.payload.len();
             self.driver.base.log.record(&kinds::BATCH_SENT, || {
                 let sequence = sequence.map_or_else(String::new, |(_, sequence)| format!(" from #{sequence}"));
-                let (records, bytes) = (batch.records, batch.payload.len());
-                let text = format!("{partition}: {records} records{sequence}, {bytes} bytes, to broker {broker}");
+                let (records, bytes) = (counted(batch.records.into(), "record"), batch.payload.len());
+                let text = format!("{partition}: {records}{sequence}, {bytes} bytes, to broker {broker}");
                 let name = self.driver.base.network.name_of(NodeId::Broker(broker));
                 Entry::new(text).partition(partition).broker(name)
             });
@@ -162,7 +163,8 @@ impl Running {
         let (receipt, first, records) = (receipt.clone(), *first, *records);
         let error = outcome.as_ref().err().map(|fault| {
             self.driver.base.log.record(&kinds::RECORDS_FAILED, || {
-                Entry::new(format!("{records} records to {partition} failed: {fault}")).partition(partition)
+                let records = counted(records.into(), "record");
+                Entry::new(format!("{records} to {partition} failed: {fault}")).partition(partition)
             });
             let refusal =
                 matches!(fault, SendFault::Fatal { .. }).then(|| self.driver.base.network.refusal()).flatten();

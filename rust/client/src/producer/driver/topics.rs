@@ -6,7 +6,7 @@ use super::super::awaiting_metadata::FailedRecords;
 use super::super::command::ProduceCommand;
 use super::super::pending_topics::TopicStatus;
 use super::{Flush, Running};
-use crate::error::ClientError;
+use crate::error::{ClientError, counted};
 use crate::log::{Entry, kinds};
 
 /// Idle topics are looked for this many times within `metadata.max.idle.ms`.
@@ -60,7 +60,8 @@ impl Running {
     /// Records that waited for metadata failed, because their partition does not exist.
     pub(super) fn records_failed(&mut self, failed: &FailedRecords) {
         let FailedRecords { records, error } = failed;
-        self.driver.base.log.record(&kinds::RECORDS_FAILED, || format!("{records} records failed: {error}"));
+        let text = || format!("{} failed: {error}", counted(*records, "record"));
+        self.driver.base.log.record(&kinds::RECORDS_FAILED, text);
         self.driver.count_failed(*records, error);
         self.driver.accumulator.fail_transaction(error);
     }
