@@ -9,15 +9,12 @@ import hashlib
 import hmac
 import json
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Self
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import monedula
 import pytest
@@ -26,100 +23,24 @@ from monedula.errors import AuthenticationError
 from monedula.testing import Broker
 
 from tests.relay import Relay
+from tests.security.cloud import Answer, Asked, Cloud
 
 CLOUD_VARIABLES = ("AWS_", "GCE_", "GOOGLE_", "IDENTITY_")
 """How the names of their variables begin."""
 
-PATIENCE_SECONDS = 60.0
 SASL_AUTHENTICATE = 36
 RESOURCE = "api://kafka"
 KEY_ID, KEY, SESSION = "AKIDEXAMPLE", "canary/key", "canary/session="
 MSK = {"sasl.mechanism": "AWS_MSK_IAM"}
+DIRECT = {"sasl.oauthbearer.proxy.url": "direct"}
+"""For STS, which is asked through a proxy if there is one; metadata services are not."""
+
 REGION = "eu-central-1"
-
-
-@dataclass
-class Asked:
-    """A request.
-
-    Attributes:
-        parameters: of its query, or of its form.
-        headers: by name in lower case.
-    """
-
-    method: str
-    path: str
-    query: str
-    parameters: dict[str, str]
-    headers: dict[str, str]
-    body: bytes
-
-
-Answer = tuple[int, bytes]
-
-
-@dataclass
-class Cloud:
-    """A server on loopback that answers as it is told; `with` starts and ends it."""
-
-    answer: Callable[[Asked], Answer]
-    asked: list[Asked] = field(default_factory=list)
-    _server: ThreadingHTTPServer | None = None
-    _changed: threading.Condition = field(default_factory=threading.Condition)
-
-    def wait(self, count: int) -> None:
-        """Wait until it was asked so often."""
-        with self._changed:
-            assert self._changed.wait_for(lambda: len(self.asked) >= count, PATIENCE_SECONDS), self.asked
-
-    def __enter__(self) -> Self:
-        cloud = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                url = urlsplit(self.path)
-                body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                parameters = dict(parse_qsl(body.decode() or url.query, keep_blank_values=True))
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                asked = Asked(self.command, url.path, url.query, parameters, headers, body)
-                with cloud._changed:
-                    cloud.asked.append(asked)
-                    cloud._changed.notify_all()
-                status, answer = cloud.answer(asked)
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            do_PUT = do_POST = do_GET  # noqa: N815
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.shutdown()
-        self._server.server_close()
-
-    @property
-    def host(self) -> str:
-        """Its host and port."""
-        assert self._server is not None
-        return f"127.0.0.1:{self._server.server_address[1]}"
-
-    @property
-    def url(self) -> str:
-        """Its URL."""
-        return f"http://{self.host}"
 
 
 @pytest.fixture(autouse=True)
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No cloud is in the environment, and no proxy leads to one."""
+    """No cloud is in the environment, and a proxy that leads nowhere, which no metadata service is asked through."""
     for name in [name for name in os.environ if name.startswith(CLOUD_VARIABLES)]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -136,7 +57,7 @@ def broker() -> Iterator[Broker]:
 
 def settings(broker: Broker, **more: Any) -> dict[str, Any]:
     own = {name.replace("_", "."): value for name, value in more.items()}
-    return {**broker.client_settings("anna", mechanism="OAUTHBEARER"), **own, "sasl.oauthbearer.proxy.url": "direct"}
+    return {**broker.client_settings("anna", mechanism="OAUTHBEARER"), **own}
 
 
 def topics(given: dict[str, Any]) -> list[str]:
@@ -319,7 +240,6 @@ def token_of(named: dict[str, Any]) -> str:
             {
                 **broker.client_settings("anna", mechanism="OAUTHBEARER"),
                 "bootstrap.servers": relay.bootstrap_servers,
-                "sasl.oauthbearer.proxy.url": "direct",
                 **named,
             }
         ) as admin,
@@ -357,10 +277,9 @@ def verify_presigned(token: str, *, key_id: str = KEY_ID, key: str = KEY, sessio
     assert abs(datetime.now(UTC) - at) < timedelta(minutes=5)
     assert pairs.pop() == "User-Agent=monedula"
     signed = pairs.pop().removeprefix("X-Amz-Signature=")
-    assert pairs == sorted(pairs)
     headers = {"host": url.netloc, "x-amz-date": parameters["X-Amz-Date"]}
     asked = Asked("GET", "/", "", {}, headers, b"")
-    assert signed == signature(asked, "kafka-cluster", REGION, key, ["host"], "&".join(pairs), b"")
+    assert signed == signature(asked, "kafka-cluster", REGION, key, ["host"], "&".join(sorted(pairs)), b"")
 
 
 def verify_signed(asked: Asked, cloud: Cloud, *, key: str = KEY, session: str | None = SESSION) -> None:
@@ -427,7 +346,7 @@ def test_a_token_of_kubernetes_stands_for_a_role(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("AWS_REGION", REGION)
     with Cloud(lambda _asked: (200, sts_answer("AssumeRoleWithWebIdentity"))) as cloud:
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"{cloud.url}/")
-        verify_presigned(token_of(MSK))
+        verify_presigned(token_of(MSK | DIRECT))
     (asked,) = cloud.asked
     assert "authorization" not in asked.headers
     session_name = asked.parameters.pop("RoleSessionName")
@@ -449,7 +368,7 @@ def test_a_role_is_assumed_with_the_options_of_amazons_login_module(monkeypatch:
     )
     with Cloud(lambda _asked: (200, sts_answer("AssumeRole"))) as cloud:
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", cloud.url)
-        verify_presigned(token_of({**MSK, "sasl.jaas.config": module}))
+        verify_presigned(token_of({**MSK, **DIRECT, "sasl.jaas.config": module}))
         (asked,) = cloud.asked
         verify_signed(asked, cloud)
     assert "Credential=AKIDSOURCE/" in asked.headers["authorization"]
@@ -521,7 +440,7 @@ def test_what_aws_refuses_is_told_with_its_endpoint(
     with Cloud(lambda _asked: (status, answer)) as cloud:
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", cloud.url)
         with pytest.raises(AuthenticationError, match=f"{code} not you") as raised:
-            topics(settings(broker, bootstrap_timeout_ms=600_000 if is_final else 500) | MSK)
+            topics(settings(broker, bootstrap_timeout_ms=600_000 if is_final else 500) | MSK | DIRECT)
     assert cloud.url in str(raised.value)
     assert "canary" not in str(raised.value)
     assert (len(cloud.asked) == 1) == is_final
@@ -556,7 +475,7 @@ def test_a_web_identity_token_of_aws_becomes_a_token(broker: Broker, monkeypatch
         config = f"region={REGION},audience=https://kafka.example,duration_seconds=600,tag_team=a\\,b"
         kind = {"sasl_oauthbearer_method": "oidc", "sasl_oauthbearer_metadata_authentication_type": "aws_iam"}
         given = settings(broker, **kind, sasl_oauthbearer_config=f"{config},sts_endpoint={cloud.url}/sts")
-        assert "orders" in topics(given)
+        assert "orders" in topics(given | DIRECT)
         (asked,) = cloud.asked
         verify_signed(asked, cloud)
     assert asked.path == "/sts"

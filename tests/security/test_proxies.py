@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import monedula
+import pyarrow as pa
 import pytest
 from monedula.errors import AuthenticationError
 from monedula.testing import Broker
@@ -198,8 +199,8 @@ def registered() -> Iterator[tuple[Broker, dict[str, Any]]]:
 
 def write_with_a_schema(settings: Mapping[str, Any]) -> None:
     schema = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}
-    with monedula.Producer({**settings, "schema.registry.max.retries": 0}, value=monedula.Avro(schema)) as producer:
-        producer.send("orders", {"id": 1}).result(60)
+    with monedula.Producer({**settings, "schema.registry.max.retries": 0}) as producer:
+        producer.send_batch(pa.table({"id": [1]}), "orders", value=monedula.Avro(schema)).result(60)
 
 
 @pytest.mark.parametrize("scheme", ["socks5h", "http"])

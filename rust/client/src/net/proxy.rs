@@ -242,7 +242,8 @@ impl Proxy {
                 Err(ProxyFailure::Failed("it sent bytes that the broker has not; check proxy.url".into()))
             }
             Some(200..=299) => Ok(()),
-            Some(407) => Err(self.refusal()),
+            // tinyproxy answers 401 to a wrong password, and 407 to none.
+            Some(401 | 407) => Err(self.refusal()),
             _ => Err(ProxyFailure::Failed(format!("it answered {status} to CONNECT {target}"))),
         }
     }

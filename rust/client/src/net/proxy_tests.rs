@@ -110,6 +110,7 @@ async fn a_refused_login_is_final() {
         ("socks5h", "", vec![5, 0xff]),
         ("http", "anna:canary@", b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 2\r\n\r\nno".to_vec()),
         ("http", "", b"HTTP/1.0 407\r\n\r\n".to_vec()),
+        ("http", "anna:canary@", b"HTTP/1.0 401 Unauthorized\r\n\r\n".to_vec()),
     ] {
         let (dialled, _) = dial(scheme, login, &says, "kafka.invalid").await;
         let Err(RequestError::Fatal(error)) = dialled else { panic!("{scheme} {login}: {dialled:?}") };

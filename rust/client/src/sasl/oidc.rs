@@ -137,7 +137,7 @@ pub(crate) fn through_proxy(agent: &Agent, url: &str) -> String {
 /// True if a proxy did not take the user and password, which it would not the next time.
 pub(crate) fn is_refused_by_proxy(agent: &Agent, error: &ureq::Error) -> bool {
     match error {
-        ureq::Error::ConnectProxyFailed(reason) => reason.contains("407"),
+        ureq::Error::ConnectProxyFailed(reason) => ["401", "407"].iter().any(|status| reason.contains(status)),
         ureq::Error::Io(error) => agent.config().proxy().is_some() && error.kind() == ErrorKind::PermissionDenied,
         _ => false,
     }
