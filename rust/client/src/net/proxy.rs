@@ -191,6 +191,10 @@ impl Proxy {
                     ProxyFailure::Failed(format!("{reason}; with socks5h: in proxy.url the proxy looks names up"))
                 })?
             }
+            // Metadata may name any text, which must not become lines of a request to the proxy.
+            _ if host.bytes().any(|byte| byte <= b' ' || byte == 0x7f) => {
+                return Err(ProxyFailure::Failed("the broker's name has characters that no name of a host has".into()));
+            }
             _ => return self.tunnel(dialer, Target::Name(host, port)).await,
         };
         let mut failures = Vec::new();

@@ -146,6 +146,15 @@ async fn a_proxy_that_says_something_else_is_named_and_tried_again() {
 }
 
 #[tokio::test]
+async fn a_name_with_a_line_break_is_not_sent_to_the_proxy() {
+    for url in ["http://127.0.0.1:1", "socks5h://127.0.0.1:1"] {
+        let dialled = proxy(url).dial(DIALER, ("h:1 HTTP/1.1\r\nX: y", 9092), "kafka.invalid:9092").await;
+        let error = dialled.expect_err("refused");
+        assert!(error.to_string().contains("no name of a host"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_name_that_the_client_cannot_look_up_is_told_with_the_other_scheme() {
     let dialled = proxy("socks5://127.0.0.1:1").dial(DIALER, ("kafka.invalid", 9092), "kafka.invalid:9092").await;
     let error = dialled.expect_err("no such name");
