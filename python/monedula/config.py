@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from monedula import _monedula
 from monedula._arguments import as_text
 from monedula._config.msk_iam import MECHANISM as MSK_IAM
-from monedula._config.msk_iam import MskIam
+from monedula._config.msk_iam import MskIam, has_profile
 from monedula._config.oauth_tokens import NAMES, TokenSource
 from monedula._config.providers import resolved
 from monedula._config.texts import dotted, is_utf8
@@ -20,7 +20,9 @@ Settings = Mapping[str, Any]
 """Kafka's settings by name; values are texts, paths, numbers, booleans, or lists of texts."""
 
 
-_SECRET_NAMES = re.compile(r"pass?wor|passphrase|secret|jaas|hmac|\.key$|\.key\.pem$|private|user\.info$|auth\.token$")
+_SECRET_NAMES = re.compile(
+    r"pass?wor|passphrase|secret|jaas|hmac|\.key$|\.key\.pem$|private|user\.info$|auth\.token$|proxy\.url$|socks5\.proxy$"
+)
 
 
 class ConfigKey(NamedTuple):
@@ -113,10 +115,12 @@ def _raw(config: Settings | None, settings: Settings) -> RawSettings:
     return raw
 
 
-def _msk_iam(raw: RawSettings) -> TokenSource:
+def _msk_iam(raw: RawSettings) -> TokenSource | None:
+    """What botocore has to sign, because a profile has the credentials; the core signs with all others itself."""
     settings = {dotted(key): value for key, value in raw}
     jaas = settings.get("sasl.jaas.config")
-    return TokenSource(MskIam(settings, _monedula.jaas_options(jaas) if jaas else {}), "")
+    options = _monedula.jaas_options(jaas) if jaas else {}
+    return TokenSource(MskIam(settings, options), "") if has_profile(options) else None
 
 
 def _is_token_provider(key: object, value: object) -> bool:

@@ -87,11 +87,12 @@ def test_a_function_brings_tokens(secured: Broker) -> None:
         assert consumer.partitions_of("orders") == [("orders", 0)]
 
 
-@pytest.mark.parametrize("mechanism", ["AWS_MSK_IAM", "GSSAPI"])
-def test_settings_of_clusters_elsewhere_are_accepted(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", ["AWS_MSK_IAM", "GSSAPI", "azure_imds", "proxy.url"])
+def test_settings_of_clusters_elsewhere_are_accepted(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "key")
-    monedula.Consumer(run(example(mechanism))["settings"]).close()
+    monkeypatch.setenv("PROXY_PASSWORD", "secret")
+    monedula.Consumer(run(example(part))["settings"]).close()
 
 
 def test_a_secured_broker_shows_a_bad_certificate() -> None:

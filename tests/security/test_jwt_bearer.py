@@ -65,14 +65,14 @@ class Provider:
         return {**self.broker.client_settings("anna", mechanism="OAUTHBEARER"), **login, **named}
 
 
-def verified(assertion: str, key: Key) -> dict[str, Any]:
-    """The claims of an assertion whose signature is that of the key."""
+def verified(assertion: str, key: Key, **more: str) -> dict[str, Any]:
+    """The claims of an assertion whose signature is that of the key; its header has `more`."""
     header, claims, signature = (
         base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) for part in assertion.split(".")
     )
     signed = assertion.rpartition(".")[0].encode()
     is_rsa = isinstance(key, rsa.RSAPrivateKey)
-    assert json.loads(header) == {"alg": "RS256" if is_rsa else "ES256", "typ": "JWT"}
+    assert json.loads(header) == {"alg": "RS256" if is_rsa else "ES256", "typ": "JWT", **more}
     if isinstance(key, rsa.RSAPrivateKey):
         key.public_key().verify(signature, signed, padding.PKCS1v15(), hashes.SHA256())
     else:

@@ -1,15 +1,21 @@
 """Settings on their way to driver and executors: looked up where they are used, and never printed."""
 
+import json
 import os
 import pickle
 from pathlib import Path
 
+import monedula
 import pytest
 from monedula.errors import ConfigError
 from monedula.spark.options.kafka_settings import ClientSettings, shipped
 from monedula.spark.sink.options import SinkOptions
 from monedula.spark.source.options import SourceOptions
+from monedula.testing import Broker
 from pyspark import SparkFiles
+
+from tests.security.cloud import Answer, Asked, Cloud
+from tests.security.proxy import ForwardProxy
 
 SECRET = "canary-5b1e"
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -38,6 +44,29 @@ def test_values_are_looked_up_where_the_client_is_made(monkeypatch: pytest.Monke
     found = dict(pickle.loads(sent).here())
     assert found["client.id"] == "of the executor"
     assert not [name for name in found if name.startswith("config.providers")]
+
+
+def test_an_executor_asks_its_own_cloud_for_tokens_and_goes_through_the_proxy() -> None:
+    with Broker(security="SASL_SSL", users={"anna": "x"}, topics=["orders"]) as broker, ForwardProxy() as proxy:
+
+        def answer(_asked: Asked) -> Answer:
+            return 200, json.dumps({"access_token": broker.mint_token("anna"), "expires_in": 3600}).encode()
+
+        with Cloud(answer) as cloud:
+            login = {
+                **broker.client_settings("anna", mechanism="OAUTHBEARER"),
+                "sasl.oauthbearer.metadata.authentication.type": "azure_imds",
+                "sasl.oauthbearer.config": "query=resource=api://kafka&client_id=me",
+                "sasl.oauthbearer.token.endpoint.url": cloud.url,
+                "proxy.url": proxy.url("socks5h"),
+            }
+            options = {f"kafka.{name}": str(value) for name, value in login.items()}
+            sent = pickle.dumps(ClientSettings.of(SourceOptions.parse({**options, "subscribe": "orders"}).kafka))
+            assert cloud.asked == []
+            with monedula.Admin(pickle.loads(sent).here()) as admin:
+                assert "orders" in admin.list_topics()
+            assert len(cloud.asked) == 1
+        assert set(proxy.asked) == {broker.bootstrap_servers}
 
 
 def test_a_value_that_only_executors_have_is_no_error_of_the_driver() -> None:

@@ -1,13 +1,16 @@
-"""Tokens for Amazon MSK's mechanism AWS_MSK_IAM, which is OAUTHBEARER with a presigned URL as the token.
+"""Tokens for Amazon MSK's mechanism AWS_MSK_IAM where a profile has the credentials, which botocore reads.
 
-It needs botocore: `pip install monedula[aws]`. The settings are those of Amazon's library for Java.
+It needs botocore: `pip install monedula[aws]`. The core signs with the credentials of the environment, of a container
+and of an instance by itself (`rust/client/src/sasl/aws.rs`). The settings are those of Amazon's library for Java.
 """
 
 import base64
+import importlib.util
 import os
 import re
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from monedula.errors import ConfigError
@@ -35,7 +38,7 @@ class MskIam:
         try:
             import botocore.session
         except ModuleNotFoundError as error:
-            message = f"sasl.mechanism={MECHANISM} needs botocore: pip install monedula[aws]"
+            message = f"sasl.mechanism={MECHANISM} with a profile needs botocore: pip install monedula[aws]"
             raise ConfigError(message, key="sasl.mechanism") from error
         self._session: Any = botocore.session.Session(profile=options.get("awsProfileName"))
         self._region = region_of(settings.get("bootstrap.servers", ""), self._session)
@@ -81,6 +84,22 @@ class MskIam:
         signed = f"{request.url}&User-Agent=monedula"
         token = base64.urlsafe_b64encode(signed.encode()).decode().rstrip("=")
         return token, signed_at + LIFETIME_SECONDS
+
+
+def has_profile(options: Mapping[str, str]) -> bool:
+    """Return true if the credentials stand in a profile: one that is named, or the default one of a file that is there.
+
+    Credentials in the environment count before a profile, as with botocore. Without it, files are not looked at.
+    """
+    if options.get("awsProfileName"):
+        return True
+    if all(os.environ.get(name) for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")):
+        return False
+    if os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE"):
+        return True
+    files = (("AWS_CONFIG_FILE", "~/.aws/config"), ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"))
+    has_file = any(Path(os.environ.get(name) or usual).expanduser().is_file() for name, usual in files)
+    return has_file and importlib.util.find_spec("botocore") is not None
 
 
 def region_of(bootstrap_servers: str, session: Any) -> str:

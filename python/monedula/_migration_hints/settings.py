@@ -24,9 +24,7 @@ _VERIFY = (
 )
 _INTERCEPT = "there are no interceptors: wrap the call to send(), or the loop over records"
 _SHARE = "there are no share groups here yet (KIP-932)"
-_PROXY = "connections go to brokers directly; a proxy that forwards ports needs no setting"
 _ADAPTIVE = f"records without a key always go more often to brokers that keep up (KIP-794); {_LEAVE}"
-_ASSERTION = "the settings whose names begin with sasl.oauthbearer.assertion.claim are the claims of the assertion"
 _NOT_JAVA = f"it names a part of Java; {_LEAVE}"
 _NOT_TLS = f"TLS is rustls with AWS-LC, and takes no other {{}}; {_LEAVE}"
 
@@ -116,7 +114,6 @@ SETTINGS: dict[str, str] = {
     "partitioner.rack.aware": "no partitioner here knows of racks; partitioner=f of Producer may be one of your own",
     "plugin.library.paths": _INTERCEPT,
     "produce.offset.report": f"every future's result() has the offset; {_LEAVE}",
-    "proxy.url": _PROXY,
     "queue.buffering.backpressure.threshold": f"a batch grows while requests are in flight; {_LEAVE}",
     "queue.buffering.max.messages": "buffer.memory bounds what waits, in bytes; send() waits for room for max.block.ms",
     "queued.min.messages": "queued.max.bytes bounds what is fetched ahead, in bytes",
@@ -130,16 +127,10 @@ SETTINGS: dict[str, str] = {
     "sasl.login.class": "no class is loaded; the settings of the mechanism say how to log in",
     "sasl.oauthbearer.allow.unverified.audience": _BROKER,
     "sasl.oauthbearer.allow.unverified.issuer": _BROKER,
-    "sasl.oauthbearer.assertion.jwt.template.file": _ASSERTION,
-    "sasl.oauthbearer.assertion.private.key.pem": "sasl.oauthbearer.assertion.private.key.file, the path of a file",
-    "sasl.oauthbearer.assertion.template.file": _ASSERTION,
     "sasl.oauthbearer.clock.skew.seconds": _BROKER,
     "sasl.oauthbearer.expected.audience": _BROKER,
     "sasl.oauthbearer.expected.issuer": _BROKER,
     "sasl.oauthbearer.jwt.validator.class": _BROKER,
-    "sasl.oauthbearer.metadata.authentication.type": (
-        "no metadata service of a cloud is asked; a function as sasl.oauthbearer.token.provider may ask it"
-    ),
     "sasl.oauthbearer.scope.claim.name": _BROKER,
     "sasl.oauthbearer.sub.claim.name": (
         "the principal is that of the token; a function as sasl.oauthbearer.token.provider may name another"
@@ -159,7 +150,6 @@ SETTINGS: dict[str, str] = {
     "socket.nagle.disable": f"it is always disabled; {_LEAVE}",
     "socket.options": f"TCP_NODELAY and keepalive are on; receive.buffer.bytes is the receive buffer; {_LEAVE}",
     "socket.send.buffer.bytes": f"the system sizes the send buffer; {_LEAVE}",
-    "socks5.proxy": _PROXY,
     "ssl.ca": "ssl.ca.pem, or ssl.ca.location",
     "ssl.ca.certificate.stores": f"without a CA of its own the client takes the system's; {_LEAVE}",
     "ssl.cafile": "ssl.ca.location",

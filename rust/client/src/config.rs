@@ -16,6 +16,7 @@ use crate::config_keys::{BY_DURATION, Role};
 pub use crate::config_values::ConfigError;
 use crate::config_values::ConfigValues;
 use crate::files;
+use crate::net::proxy::{PROXY_URL, Proxy};
 use crate::net::tls::Tls;
 use crate::offsets::UNKNOWN_TO_SOME;
 use crate::registry::{SchemaRegistry, registry};
@@ -42,6 +43,8 @@ pub enum GroupProtocol {
 #[allow(missing_docs, reason = "each field is a key of the table, described there")]
 pub struct ClientConfig {
     pub bootstrap_servers: Vec<(String, u16)>,
+    /// The proxy to the brokers; `None` if connections go to them directly.
+    pub proxy: Option<Arc<Proxy>>,
     pub security_protocol: SecurityProtocol,
     /// Login of the client; `None` if `security.protocol` has no SASL.
     pub sasl: Option<Arc<Sasl>>,
@@ -141,16 +144,7 @@ impl ClientConfig {
     /// # Errors
     /// If there is none.
     pub fn check_token_source(&self) -> Result<(), ConfigError> {
-        if !self.sasl.as_ref().is_some_and(|sasl| sasl.lacks_tokens()) {
-            return Ok(());
-        }
-        let key = "sasl.oauthbearer.token.provider";
-        let message = format!(
-            "sasl.mechanism=OAUTHBEARER needs a source of tokens: a function or object in Python ({key}), an identity \
-             provider or a file (sasl.oauthbearer.token.endpoint.url), or, for development, sasl.jaas.config with \
-             unsecuredLoginStringClaim_sub"
-        );
-        Err(ConfigError { key: key.into(), message })
+        self.sasl.as_ref().map_or(Ok(()), |sasl| sasl.check_token_source())
     }
 
     /// Takes the tokens for OAUTHBEARER from `source`, in place of the source that the settings name. Without effect
@@ -169,6 +163,7 @@ impl ClientConfig {
         warnings.extend(secured.warnings);
         Ok(Self {
             bootstrap_servers: addresses(&values.text("bootstrap.servers"), security_protocol)?,
+            proxy: Proxy::of(values, PROXY_URL)?.map(Arc::new),
             security_protocol,
             tls: secured.tls.map(Arc::new),
             sasl: secured.sasl.map(Arc::new),

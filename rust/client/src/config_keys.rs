@@ -156,6 +156,13 @@ const GENERAL: &[Key] = &[
         role: Role::All,
         description: "host:port of one or more brokers, separated by commas; the rest of the cluster is found from them",
     },
+    secret(
+        "proxy.url",
+        "the proxy that connections to brokers go through: socks5h://host:port (it looks the brokers' names up), \
+         socks5://host:port (the client does) or http://host:port (CONNECT), with user:password@ before the host if it asks \
+         for them; none: brokers are connected to directly, whatever the environment says",
+    )
+    .aliased(&[("socks5.proxy", 1)]),
     flag("enable.metrics.push", "true", "push metrics to brokers that ask for them (KIP-714)"),
     key("client.id", SettingKind::Text, "monedula", "name of this client in the brokers' logs and quotas"),
     key(

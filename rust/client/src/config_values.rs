@@ -20,6 +20,18 @@ pub struct ConfigError {
     pub message: String,
 }
 
+/// The text without the escapes of a URL.
+pub(crate) fn url_decoded(text: &str) -> Vec<u8> {
+    let (mut decoded, mut rest) = (Vec::new(), text.as_bytes());
+    while let Some((&byte, after)) = rest.split_first() {
+        let escaped = (byte == b'%').then(|| after.get(..2)).flatten();
+        let escaped = escaped.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        decoded.push(escaped.unwrap_or(byte));
+        rest = if escaped.is_some() { &after[2..] } else { after };
+    }
+    decoded
+}
+
 /// True if the value of a setting is PEM, not the path of a file.
 fn takes_pem(name: &str) -> bool {
     ["pem", "chain", "certificates"].iter().any(|ending| name.ends_with(ending))

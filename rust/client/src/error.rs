@@ -295,7 +295,7 @@ impl ClientError {
 pub struct AuthenticationError {
     /// The broker as host:port.
     pub broker: String,
-    /// `TLS`, or the name of the SASL mechanism.
+    /// `TLS`, `proxy`, or the name of the SASL mechanism.
     pub mechanism: String,
     /// Refusal, with its author and a way out. No secret is in it.
     pub reason: String,

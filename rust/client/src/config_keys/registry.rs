@@ -47,6 +47,11 @@ pub(super) const KEYS: &[Key] = &[
         "Confluent Cloud: the id of the identity pool, pool-..., sent with each request",
     )
     .aliased(&[("bearer.auth.identity.pool.id", 1)]),
+    secret(
+        "schema.registry.proxy.url",
+        "the proxy that the registry and its identity provider are asked through, as proxy.url, or direct for none; without \
+         it, that of proxy.url, or else of the environment (ALL_PROXY, HTTPS_PROXY, HTTP_PROXY, NO_PROXY)",
+    ),
     text(
         "schema.registry.ssl.ca.location",
         "PEM file of the authorities that sign the registry's certificate; empty: the system's",

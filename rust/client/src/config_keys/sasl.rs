@@ -23,9 +23,11 @@ pub(super) const KEYS: &[Key] = &[
             "",
             "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
             "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
+            "com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler",
         ]),
         "",
-        "taken where it is Java's own class for OAUTHBEARER, which is built in here; nothing is loaded",
+        "taken where it is Java's own class for OAUTHBEARER, which is built in here, or Google's, which means \
+         sasl.oauthbearer.metadata.authentication.type=gcp_metadata; nothing is loaded",
     ),
     key(
         "sasl.client.callback.handler.class",
@@ -91,7 +93,24 @@ pub(super) const KEYS: &[Key] = &[
          (token, expiry in seconds since 1970[, principal[, extensions]])",
     )
     .aliased(&[("sasl.oauth.token.provider", 1), ("oauth.cb", 1)]),
-    text("sasl.oauthbearer.config", "what such a function is called with, if it takes an argument"),
+    text(
+        "sasl.oauthbearer.config",
+        "what such a function is called with, if it takes an argument; or what a cloud is asked for, as name=value,name=value: \
+         query=resource=...&client_id=... of azure_imds, region=...,audience=... of aws_iam",
+    ),
+    key(
+        "sasl.oauthbearer.metadata.authentication.type",
+        SettingKind::Choice(&["none", "azure_imds", "aws_iam", "gcp_metadata"]),
+        "none",
+        "the cloud that vouches for this machine, and is asked for tokens: azure_imds for a managed identity of Azure, aws_iam \
+         for a web identity token of AWS STS, gcp_metadata for a service account of Google's Managed Kafka. Amazon MSK is \
+         sasl.mechanism=AWS_MSK_IAM",
+    ),
+    secret(
+        "sasl.oauthbearer.proxy.url",
+        "the proxy that token endpoints are asked through, as proxy.url, or direct for none; without it, that of proxy.url, or \
+         else of the environment (ALL_PROXY, HTTPS_PROXY, HTTP_PROXY, NO_PROXY). Metadata services are asked directly",
+    ),
     text("sasl.oauthbearer.scope", "the scope to ask for"),
     text("sasl.oauthbearer.extensions", "SASL extensions to send with a token, as name=value,name=value (KIP-342)"),
     flag(
@@ -120,13 +139,12 @@ pub(super) const KEYS: &[Key] = &[
         "sasl.oauthbearer.grant.type",
         SettingKind::Choice(&["client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"]),
         "client_credentials",
-        "what is shown to the token endpoint: the client's id and secret, or an assertion (RFC 7523)",
+        "what is shown to the token endpoint: the client's id with a secret, or with an assertion if sasl.oauthbearer.assertion.* \
+         say how to make one (KIP-1258); or an assertion of somebody for whom the client acts (RFC 7523)",
     ),
-    text("sasl.oauthbearer.assertion.file", "file with an assertion that someone else keeps fresh (jwt-bearer)"),
-    text(
-        "sasl.oauthbearer.assertion.private.key.file",
-        "PEM file with the private key that signs the assertion (jwt-bearer)",
-    ),
+    text("sasl.oauthbearer.assertion.file", "file with an assertion that someone else keeps fresh"),
+    text("sasl.oauthbearer.assertion.private.key.file", "PEM file with the private key that signs the assertion"),
+    secret("sasl.oauthbearer.assertion.private.key.pem", "the same as text"),
     secret("sasl.oauthbearer.assertion.private.key.passphrase", "password of that key, if it is encrypted (PKCS#8)"),
     key(
         "sasl.oauthbearer.assertion.algorithm",
@@ -134,9 +152,23 @@ pub(super) const KEYS: &[Key] = &[
         "RS256",
         "how the assertion is signed",
     ),
-    text("sasl.oauthbearer.assertion.claim.aud", "claim aud of the assertion"),
-    text("sasl.oauthbearer.assertion.claim.iss", "claim iss of the assertion"),
-    text("sasl.oauthbearer.assertion.claim.sub", "claim sub of the assertion"),
+    text(
+        "sasl.oauthbearer.assertion.template.file",
+        "JSON file with what else the assertion has, as {\"header\": {\"kid\": ...}, \"payload\": {...}}",
+    )
+    .aliased(&[("sasl.oauthbearer.assertion.jwt.template.file", 1)]),
+    text(
+        "sasl.oauthbearer.assertion.claim.aud",
+        "claim aud of the assertion; none, with client_credentials: the URL of the token endpoint",
+    ),
+    text(
+        "sasl.oauthbearer.assertion.claim.iss",
+        "claim iss of the assertion; none, with client_credentials: the client's id",
+    ),
+    text(
+        "sasl.oauthbearer.assertion.claim.sub",
+        "claim sub of the assertion; none, with client_credentials: the client's id",
+    ),
     key("sasl.oauthbearer.assertion.claim.exp.seconds", int(1, 86_400), "300", "how long an assertion is valid, s"),
     key(
         "sasl.oauthbearer.assertion.claim.nbf.seconds",

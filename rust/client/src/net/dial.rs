@@ -35,13 +35,18 @@ impl Dialer {
     /// # Errors
     /// Failure, by address where there are several.
     pub(crate) async fn dial(self, host: &str, port: u16) -> Result<TcpStream, String> {
+        self.dial_any(self.addresses(host, port).await?).await
+    }
+
+    /// The addresses of the name: at least one.
+    pub(crate) async fn addresses(self, host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
         let found = run_time::timeout(self.timeout, looked_up(host.to_owned(), port)).await;
         let found =
             found.ok_or_else(|| format!("the name {host} was not found within {} ms", self.timeout.as_millis()))?;
         let addresses = found?;
         match addresses.is_empty() {
             true => Err(format!("the name {host} stands for no address")),
-            false => self.dial_any(addresses).await,
+            false => Ok(addresses),
         }
     }
 

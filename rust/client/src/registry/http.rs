@@ -12,7 +12,7 @@ use ureq::{Agent, RequestBuilder};
 
 use super::authorization::Authorization;
 use super::reaching::Reaching;
-use crate::sasl::TokenError;
+use crate::sasl::{TokenError, is_refused_by_proxy, through_proxy};
 
 /// Largest answer, in bytes. Registries themselves take schemas of 1 MB.
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
@@ -27,10 +27,6 @@ const MAX_TEXT: usize = 2_000;
 const IS_ONE: &str = "; is schema.registry.url that of a registry?";
 
 const NO_TOKEN: &str = "no token for the registry";
-
-/// Hint where the environment names a proxy: its own errors look like those of the registry.
-const PROXY: &str = "; the environment names a proxy (ALL_PROXY, HTTPS_PROXY or HTTP_PROXY): is the registry to be asked \
-                     through it? NO_PROXY names hosts that are not";
 
 #[derive(Debug)]
 pub(super) struct Http {
@@ -130,7 +126,7 @@ impl Http {
             }
             if retry == self.retries || !may_answer {
                 let (attempts, seconds) = (retry + 1, started.elapsed().as_secs_f64());
-                let proxy = if self.agent.config().proxy().is_some() { PROXY } else { "" };
+                let proxy = self.urls.first().map(|url| through_proxy(&self.agent, &url.url)).unwrap_or_default();
                 let why = failed.join("; ");
                 let advice = advice(&why);
                 let why = format!("{why} (attempts: {attempts}, in {seconds:.1} s); {advice}{proxy}");
@@ -199,7 +195,9 @@ impl Url {
             ureq::Error::Timeout(_) => {
                 Attempt::Again(format!("{url} did not answer within schema.registry.request.timeout.ms"))
             }
-            error if is_of_tls(&error) => Attempt::Useless(format!("{url}: {error}")),
+            error if is_of_tls(&error) || is_refused_by_proxy(agent, &error) => {
+                Attempt::Useless(format!("{url}: {error}"))
+            }
             // A registry that refuses the client's certificate may have closed before the second write of what is
             // posted, which fails then, with the alert unread. A request of one write reads it.
             error if posted.is_some() && is_cut(&error) && url.starts_with("https:") => {
@@ -288,6 +286,8 @@ const CLIENT_REFUSED: [&str; 7] = [
 pub(super) fn advice(why: &str) -> &'static str {
     if why.contains(NO_TOKEN) {
         "check schema.registry.bearer.auth.issuer.endpoint.url, and that the identity provider is up"
+    } else if why.contains("CONNECT proxy failed") || why.contains("password authentication failed") {
+        "check schema.registry.proxy.url, or the setting or variable that names the proxy in its place"
     } else if why.contains("received corrupt message") {
         "what answers there does not speak TLS: check the port in schema.registry.url, and whether it is http: there"
     } else if why.contains("UnknownIssuer") {

@@ -15,9 +15,10 @@ use super::authorization::{Authorization, Tokens};
 use super::http::{Http, Url};
 use super::reaching::Reaching;
 use super::registering::Registering;
-use crate::config_values::{ConfigError, ConfigValues};
+use crate::config_values::{ConfigError, ConfigValues, url_decoded};
+use crate::net::proxy::http_proxy;
 use crate::net::tls::{certificates_in, registry_identity};
-use crate::sasl::{Timeouts, agent, client_credentials};
+use crate::sasl::{Timeouts, agent, client_credentials, token_agent};
 
 const URL: &str = "schema.registry.url";
 const USER_INFO: &str = "schema.registry.basic.auth.user.info";
@@ -28,6 +29,7 @@ const KEY: &str = "schema.registry.ssl.key.location";
 const ISSUER: &str = "schema.registry.bearer.auth.issuer.endpoint.url";
 const CLIENT_ID: &str = "schema.registry.bearer.auth.client.id";
 const CLIENT_SECRET: &str = "schema.registry.bearer.auth.client.secret";
+const PROXY: &str = "schema.registry.proxy.url";
 const SOURCE: &str = "schema.registry.bearer.auth.credentials.source";
 
 /// Headers of Confluent's cloud, and the settings that they have their values of.
@@ -58,7 +60,7 @@ pub(crate) fn registry(values: &ConfigValues) -> Result<Option<Arc<SchemaRegistr
         None => (!has_tls).then(Vec::new),
     };
     let http = Http {
-        agent: agent(timeouts, authorities, identity(values, has_tls)?),
+        agent: agent(timeouts, authorities, identity(values, has_tls)?, http_proxy(values, PROXY)?),
         urls,
         retries: values.int("schema.registry.max.retries") as u32,
         wait: values.millis("schema.registry.retries.wait.ms").max(Duration::from_millis(1)),
@@ -71,7 +73,7 @@ pub(crate) fn registry(values: &ConfigValues) -> Result<Option<Arc<SchemaRegistr
 
 /// Refuses settings that say who asks where nobody is asked: a URL that is misspelt would be missed much later.
 fn without_url(values: &ConfigValues) -> Result<(), ConfigError> {
-    const WHO: [&str; 7] = [USER_INFO, TOKEN, ISSUER, CLIENT_ID, CLIENT_SECRET, CA, CERTIFICATE];
+    const WHO: [&str; 8] = [USER_INFO, TOKEN, ISSUER, CLIENT_ID, CLIENT_SECRET, CA, CERTIFICATE, PROXY];
     match WHO.into_iter().find(|key| values.given(key).is_some() || values.secret(key).is_some()) {
         Some(key) => Err(wrong(values, key, "is for a schema registry, and schema.registry.url does not name one")),
         None => Ok(()),
@@ -145,7 +147,8 @@ fn tokens(values: &ConfigValues, timeouts: Timeouts) -> Result<Option<Tokens>, C
     let id = values.given(CLIENT_ID).ok_or_else(|| missing(CLIENT_ID))?;
     let secret = values.secret(CLIENT_SECRET).ok_or_else(|| missing(CLIENT_SECRET))?;
     let scope = values.given("schema.registry.bearer.auth.scope");
-    let source = client_credentials(values, timeouts, (ISSUER, url), (id, secret), scope)?;
+    let agent = token_agent(values, timeouts, PROXY)?;
+    let source = client_credentials(values, agent, (ISSUER, url), (id, secret), scope)?;
     Ok(Some(Tokens::new(source)))
 }
 
@@ -198,7 +201,7 @@ fn url(values: &ConfigValues, given: &str, authorization: &Authorization) -> Res
                 "has a user in it, and another setting says who asks too; give one of them",
             ));
         }
-        Some(user) => Authorization::Fixed(basic(&decoded(user))),
+        Some(user) => Authorization::Fixed(basic(&url_decoded(user))),
         None => authorization.clone(),
     };
     if user.is_none() && given.contains('@') {
@@ -214,18 +217,6 @@ fn url(values: &ConfigValues, given: &str, authorization: &Authorization) -> Res
     }
     let path = parsed.path().trim_end_matches('/');
     Ok(Url { url: format!("{scheme}://{host}{path}"), authorization: own })
-}
-
-/// The text without the escapes of a URL.
-fn decoded(text: &str) -> Vec<u8> {
-    let (mut decoded, mut rest) = (Vec::new(), text.as_bytes());
-    while let Some((&byte, after)) = rest.split_first() {
-        let escaped = (byte == b'%').then(|| after.get(..2)).flatten();
-        let escaped = escaped.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        decoded.push(escaped.unwrap_or(byte));
-        rest = if escaped.is_some() { &after[2..] } else { after };
-    }
-    decoded
 }
 
 fn wrong(values: &ConfigValues, key: &str, what: &str) -> ConfigError {

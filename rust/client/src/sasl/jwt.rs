@@ -21,7 +21,7 @@ pub(super) fn unsecured(claims: &Map<String, Value>) -> String {
     format!("{}.{}.", part(&json!({"alg": "none"})), part(&Value::from(claims.clone())))
 }
 
-fn part(value: &Value) -> String {
+pub(super) fn part(value: &Value) -> String {
     base64::encode_url_safe(value.to_string().as_bytes())
 }
 
@@ -46,7 +46,8 @@ impl Algorithm {
 /// The setting that has the password of an assertion's private key.
 pub(super) const PASSPHRASE: &str = "sasl.oauthbearer.assertion.private.key.passphrase";
 
-/// Signs an assertion with a private key in PEM, which may be encrypted.
+/// Signs an assertion with a private key in PEM, which may be encrypted. `header` has what its header names besides the
+/// algorithm, such as `kid`.
 ///
 /// # Errors
 /// Problem of the key.
@@ -54,6 +55,7 @@ pub(super) fn signed(
     algorithm: Algorithm,
     pem: &[u8],
     passphrase: Option<&Secret>,
+    mut header: Map<String, Value>,
     claims: &Map<String, Value>,
 ) -> Result<String, String> {
     let key = private_key(pem, passphrase.map(Secret::expose), PASSPHRASE)?;
@@ -65,8 +67,9 @@ pub(super) fn signed(
     };
     let wrong_kind = || format!("the private key is of another kind than {} takes", algorithm.name());
     let signer = key.choose_scheme(&[scheme]).ok_or_else(wrong_kind)?;
-    let header = json!({"alg": algorithm.name(), "typ": "JWT"});
-    let text = format!("{}.{}", part(&header), part(&Value::from(claims.clone())));
+    header.insert("alg".into(), algorithm.name().into());
+    header.insert("typ".into(), "JWT".into());
+    let text = format!("{}.{}", part(&Value::from(header)), part(&Value::from(claims.clone())));
     let signature = signer.sign(text.as_bytes()).map_err(|_| "the private key could not sign")?;
     let signature = match algorithm {
         Algorithm::Rs256 => signature,

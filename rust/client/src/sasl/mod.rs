@@ -1,6 +1,11 @@
 //! The credentials of a client: the settings, Java's `sasl.jaas.config`, tokens with their sources, and Kerberos
 //! tickets.
 
+mod assertion;
+mod aws;
+mod azure;
+mod clouds;
+mod google;
 mod jaas;
 mod jwt;
 mod kerberos;
@@ -19,8 +24,8 @@ use monedula_protocol::secret::Secret;
 
 use self::kerberos::Kerberos;
 pub(crate) use self::kerberos::Login as KerberosLogin;
-pub(crate) use self::oauth_settings::client_credentials;
-pub(crate) use self::oidc::{Timeouts, agent};
+pub(crate) use self::oauth_settings::{client_credentials, token_agent};
+pub(crate) use self::oidc::{Timeouts, agent, is_refused_by_proxy, through_proxy};
 use self::token::TokenProvider;
 pub use self::token::{Token, TokenError, TokenSource};
 
@@ -33,16 +38,8 @@ pub struct Sasl {
 
 #[derive(Debug)]
 enum MechanismCredentials {
-    Password {
-        username: String,
-        password: Secret,
-        delegation_token: bool,
-    },
-    /// `is_named` is false if the settings name no source; one in code may replace it.
-    Token {
-        provider: Arc<TokenProvider>,
-        is_named: bool,
-    },
+    Password { username: String, password: Secret, delegation_token: bool },
+    Token(Arc<TokenProvider>),
     Kerberos(Arc<Kerberos>),
 }
 
@@ -110,7 +107,7 @@ impl Sasl {
                 };
                 Ok(Obtained::Credentials { credentials, token: None })
             }
-            MechanismCredentials::Token { provider, .. } => {
+            MechanismCredentials::Token(provider) => {
                 let (token, number) = provider.token().await?;
                 let credentials =
                     Credentials::OauthBearer { token: token.value.clone(), extensions: token.extensions.clone() };
@@ -127,7 +124,7 @@ impl Sasl {
     /// Advice about credentials that cannot be sent.
     pub(crate) fn advice_to_correct(&self) -> &'static str {
         match &self.credentials {
-            MechanismCredentials::Token { .. } => "Correct the source of tokens: what it gives is sent as it is",
+            MechanismCredentials::Token(_) => "Correct the source of tokens: what it gives is sent as it is",
             _ => self.advice(),
         }
     }
@@ -141,7 +138,7 @@ impl Sasl {
             (Mechanism::ScramSha256 | Mechanism::ScramSha512, _) => {
                 "Check sasl.username and sasl.password, and that the user has a credential for this very mechanism"
             }
-            (_, MechanismCredentials::Token { .. }) => {
+            (_, MechanismCredentials::Token(_)) => {
                 "Check the token's issuer, audience, scope and claims against the broker's settings, and the clocks"
             }
             (_, MechanismCredentials::Kerberos(_)) => {
@@ -166,7 +163,7 @@ impl fmt::Display for Sasl {
             MechanismCredentials::Kerberos(kerberos) if let Some(principal) = kerberos.principal() => {
                 write!(f, "{principal} with {}", self.mechanism)
             }
-            MechanismCredentials::Token { .. } | MechanismCredentials::Kerberos(_) => {
+            MechanismCredentials::Token(_) | MechanismCredentials::Kerberos(_) => {
                 write!(f, "the client with {}", self.mechanism)
             }
         }

@@ -6,21 +6,31 @@ use std::sync::atomic::AtomicBool;
 
 use monedula_protocol::secret::Secret;
 use rustls::pki_types::CertificateDer;
+use serde_json::{Map, Value};
+use ureq::Agent;
 use ureq::http::Uri;
 
+use super::assertion::{Assertion, Claims, SigningKey};
+use super::clouds;
 use super::jaas::Jaas;
 use super::jwt::{Algorithm, PASSPHRASE};
-use super::oidc::{Assertion, Claims, Grant, OidcSource, Timeouts, agent};
+use super::oidc::{Grant, OidcSource, Timeouts, agent};
 use super::settings::error;
 use super::sources::{FileSource, UnsecuredSource};
 use super::token::TokenSource;
 use crate::config_values::{ConfigError, ConfigValues};
+use crate::net::proxy::http_proxy;
 use crate::net::tls::{certificates, certificates_in};
 
 const URL: &str = "sasl.oauthbearer.token.endpoint.url";
 const PROVIDER: &str = "sasl.oauthbearer.token.provider";
 const CLIENT_ID: &str = "sasl.oauthbearer.client.credentials.client.id";
 const CLIENT_SECRET: &str = "sasl.oauthbearer.client.credentials.client.secret";
+const ASSERTION_FILE: &str = "sasl.oauthbearer.assertion.file";
+const KEY_FILE: &str = "sasl.oauthbearer.assertion.private.key.file";
+const KEY_PEM: &str = "sasl.oauthbearer.assertion.private.key.pem";
+/// The setting of the proxy to token endpoints.
+pub(super) const PROXY: &str = "sasl.oauthbearer.proxy.url";
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
 /// The token source that the settings name, if they name one.
@@ -29,6 +39,9 @@ pub(super) fn source(values: &ConfigValues, jaas: Option<&Jaas>) -> Result<Optio
     if values.is_given(PROVIDER) {
         let message = format!("{PROVIDER} is a function or object of Python, and no text");
         return Err(error(values, PROVIDER, message));
+    }
+    if let Some(source) = clouds::source(values, &extensions)? {
+        return Ok(Some(source));
     }
     let Some(url) = values.given(URL) else {
         return Ok(unsecured(jaas, extensions));
@@ -39,15 +52,15 @@ pub(super) fn source(values: &ConfigValues, jaas: Option<&Jaas>) -> Result<Optio
         return Ok(Some(Arc::new(FileSource { path, extensions })));
     }
     check_url(values, URL, &url)?;
-    let timeouts =
-        Timeouts::of_parts(values.millis("sasl.login.connect.timeout.ms"), values.millis("sasl.login.read.timeout.ms"));
-    let agent = agent(timeouts, authorities(values)?, None);
+    let agent = token_agent(values, timeouts(values), PROXY)?;
     let from_jaas = |option: &str| jaas.and_then(|jaas| jaas.text(option)).map(str::to_owned);
     let scope = values.given("sasl.oauthbearer.scope").or_else(|| from_jaas("scope"));
-    let grant = match is_jwt_bearer(values) {
-        true => Grant::JwtBearer(assertion(values)?),
-        false => {
-            let id = values.given(CLIENT_ID).or_else(|| from_jaas("clientId"));
+    let id = values.given(CLIENT_ID).or_else(|| from_jaas("clientId"));
+    let grant = match (is_jwt_bearer(values), has_assertion(values)) {
+        (true, _) => Grant::JwtBearer(assertion(values, Map::new())?),
+        // As in Java, an assertion counts before a secret (KIP-1258).
+        (false, true) => Grant::ClientAssertion { assertion: assertion(values, of_client(id.as_deref(), &url))?, id },
+        (false, false) => {
             let secret = values.secret(CLIENT_SECRET).or_else(|| from_jaas("clientSecret").map(Secret::from));
             let missing = |key: &str| error(values, key, format!("{key} is missing, which {URL} needs"));
             Grant::ClientCredentials {
@@ -60,22 +73,44 @@ pub(super) fn source(values: &ConfigValues, jaas: Option<&Jaas>) -> Result<Optio
     Ok(Some(Arc::new(OidcSource { agent, url, grant, scope, extensions, is_reached: AtomicBool::new(false) })))
 }
 
+/// The claims of a client's assertion where no setting has others: issuer and subject are the client, and the audience
+/// is the token endpoint (RFC 7523, section 3).
+fn of_client(id: Option<&str>, url: &str) -> Map<String, Value> {
+    let claims = [("aud", Some(url)), ("iss", id), ("sub", id)].into_iter();
+    claims.filter_map(|(name, text)| Some((name.to_owned(), text?.into()))).collect()
+}
+
+pub(super) fn timeouts(values: &ConfigValues) -> Timeouts {
+    Timeouts::of_parts(values.millis("sasl.login.connect.timeout.ms"), values.millis("sasl.login.read.timeout.ms"))
+}
+
+/// An HTTP client for token endpoints, which goes through the proxy of the setting `proxy`.
+///
+/// # Errors
+/// If the authorities or the proxy that the settings name cannot be used.
+pub(crate) fn token_agent(values: &ConfigValues, timeouts: Timeouts, proxy: &str) -> Result<Agent, ConfigError> {
+    Ok(agent(timeouts, authorities(values)?, None, http_proxy(values, proxy)?))
+}
+
 /// Tokens of a token endpoint for another server than the brokers, by client credentials.
 ///
 /// # Errors
 /// If the URL is none, or is open to everybody on the way.
 pub(crate) fn client_credentials(
     values: &ConfigValues,
-    timeouts: Timeouts,
+    agent: Agent,
     (key, url): (&str, String),
     (id, secret): (String, Secret),
     scope: Option<String>,
 ) -> Result<Arc<dyn TokenSource>, ConfigError> {
     check_url(values, key, &url)?;
-    let agent = agent(timeouts, authorities(values)?, None);
     let grant = Grant::ClientCredentials { id, secret, url_encode: values.bool("sasl.oauthbearer.header.urlencode") };
     let (extensions, is_reached) = (Vec::new(), AtomicBool::new(false));
     Ok(Arc::new(OidcSource { agent, url, grant, scope, extensions, is_reached }))
+}
+
+fn has_assertion(values: &ConfigValues) -> bool {
+    values.given(ASSERTION_FILE).or_else(|| values.given(KEY_FILE)).is_some() || values.secret(KEY_PEM).is_some()
 }
 
 fn is_jwt_bearer(values: &ConfigValues) -> bool {
@@ -84,7 +119,7 @@ fn is_jwt_bearer(values: &ConfigValues) -> bool {
 }
 
 /// Checks that a URL has the right scheme and no password in it, which errors and logs would show.
-fn check_url(values: &ConfigValues, key: &str, url: &str) -> Result<(), ConfigError> {
+pub(super) fn check_url(values: &ConfigValues, key: &str, url: &str) -> Result<(), ConfigError> {
     let wrong = |what: &str| Err(error(values, key, format!("{} {what}", values.name_of(key))));
     let Ok(parsed) = url.parse::<Uri>() else {
         return wrong("is no URL");
@@ -116,39 +151,37 @@ fn authorities(values: &ConfigValues) -> Result<Option<Vec<CertificateDer<'stati
     }
 }
 
-fn assertion(values: &ConfigValues) -> Result<Assertion, ConfigError> {
+/// The assertion of the settings; `defaults` are claims that count where they have none.
+fn assertion(values: &ConfigValues, defaults: Map<String, Value>) -> Result<Assertion, ConfigError> {
     let given = |claim: &str| values.given(&format!("sasl.oauthbearer.assertion.claim.{claim}"));
-    let (file, key) =
-        (values.given("sasl.oauthbearer.assertion.file"), values.given("sasl.oauthbearer.assertion.private.key.file"));
-    match (file, key) {
-        (Some(file), None) => Ok(Assertion::File(file.into())),
-        (None, Some(key)) => {
-            let es256 = values.text("sasl.oauthbearer.assertion.algorithm") == "ES256";
-            let assertion = Assertion::Signed {
-                algorithm: if es256 { Algorithm::Es256 } else { Algorithm::Rs256 },
-                key: key.into(),
-                passphrase: values.secret(PASSPHRASE),
-                claims: Claims {
-                    audience: given("aud"),
-                    issuer: given("iss"),
-                    subject: given("sub"),
-                    lifetime_seconds: values.int("sasl.oauthbearer.assertion.claim.exp.seconds"),
-                    not_before_seconds: values.int("sasl.oauthbearer.assertion.claim.nbf.seconds"),
-                    has_id: values.bool("sasl.oauthbearer.assertion.claim.jti.include"),
-                },
-            };
-            // So that a wrong path or password shows at once; the file is read again for each assertion.
-            let key_setting = "sasl.oauthbearer.assertion.private.key.file";
-            assertion.make().map_err(|reason| error(values, key_setting, format!("{key_setting}: {reason}")))?;
-            Ok(assertion)
-        }
+    let (key, key_setting) = match (values.given(ASSERTION_FILE), values.given(KEY_FILE), values.secret(KEY_PEM)) {
+        (Some(file), None, None) => return Ok(Assertion::File(file.into())),
+        (None, Some(file), None) => (SigningKey::File(file.into()), KEY_FILE),
+        (None, None, Some(pem)) => (SigningKey::Text(pem), KEY_PEM),
         _ => {
-            let message = "the grant jwt-bearer needs either sasl.oauthbearer.assertion.file or \
-                           sasl.oauthbearer.assertion.private.key.file"
-                .to_owned();
-            Err(error(values, "sasl.oauthbearer.assertion.file", message))
+            let message = format!("an assertion is made of one of {ASSERTION_FILE}, {KEY_FILE} and {KEY_PEM}");
+            return Err(error(values, ASSERTION_FILE, message));
         }
-    }
+    };
+    let es256 = values.text("sasl.oauthbearer.assertion.algorithm") == "ES256";
+    let assertion = Assertion::Signed {
+        algorithm: if es256 { Algorithm::Es256 } else { Algorithm::Rs256 },
+        key,
+        passphrase: values.secret(PASSPHRASE),
+        template: values.given("sasl.oauthbearer.assertion.template.file").map(PathBuf::from),
+        claims: Claims {
+            defaults,
+            audience: given("aud"),
+            issuer: given("iss"),
+            subject: given("sub"),
+            lifetime_seconds: values.int("sasl.oauthbearer.assertion.claim.exp.seconds"),
+            not_before_seconds: values.int("sasl.oauthbearer.assertion.claim.nbf.seconds"),
+            has_id: values.bool("sasl.oauthbearer.assertion.claim.jti.include"),
+        },
+    };
+    // So that a wrong path or password shows at once; files are read again for each assertion.
+    assertion.make().map_err(|reason| error(values, key_setting, format!("{key_setting}: {reason}")))?;
+    Ok(assertion)
 }
 
 fn unsecured(jaas: Option<&Jaas>, extensions: Vec<(String, String)>) -> Option<Arc<dyn TokenSource>> {

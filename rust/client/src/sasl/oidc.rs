@@ -1,10 +1,10 @@
-//! Tokens from the token endpoint of an identity provider: client credentials (RFC 6749) and JWT bearer (RFC 7523).
+//! Tokens from the token endpoint of an identity provider: client credentials (RFC 6749), with a secret or an assertion
+//! (RFC 7523, KIP-1258), and JWT bearer (RFC 7523); and from the metadata service of a cloud, which knows who asks.
 //!
 //! Requests use TLS unless a setting allows otherwise, follow no redirect, have deadlines, and read no more than the
 //! largest token.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,11 +15,14 @@ use monedula_protocol::secret::Secret;
 use rustls::CertificateError;
 use rustls::pki_types::CertificateDer;
 use serde_json::{Map, Value};
-use ureq::Agent;
+use ureq::http::Response;
 use ureq::tls::{Certificate, ClientCert, RootCerts, TlsConfig};
+use ureq::typestate::WithoutBody;
+use ureq::{Agent, Body, RequestBuilder};
 
-use super::jwt::{self, Algorithm};
-use super::sources::{OPAQUE_LIFE_MS, read_small};
+use super::assertion::Assertion;
+use super::jwt;
+use super::sources::OPAQUE_LIFE_MS;
 use super::token::{Token, TokenError, TokenSource};
 use crate::wall_clock::now_ms;
 
@@ -49,23 +52,18 @@ pub(super) enum Grant {
         /// providers expect.
         url_encode: bool,
     },
+    /// An assertion in place of the secret (`private_key_jwt`).
+    ClientAssertion {
+        id: Option<String>,
+        assertion: Assertion,
+    },
     JwtBearer(Assertion),
-}
-
-#[derive(Debug)]
-pub(super) enum Assertion {
-    File(PathBuf),
-    Signed { algorithm: Algorithm, key: PathBuf, passphrase: Option<Secret>, claims: Claims },
-}
-
-#[derive(Debug)]
-pub(super) struct Claims {
-    pub(super) audience: Option<String>,
-    pub(super) issuer: Option<String>,
-    pub(super) subject: Option<String>,
-    pub(super) lifetime_seconds: i64,
-    pub(super) not_before_seconds: i64,
-    pub(super) has_id: bool,
+    /// A metadata service, which is asked with these headers and answers to this machine alone.
+    Metadata {
+        headers: Vec<(&'static str, Secret)>,
+        /// Advice where it does not answer.
+        advice: &'static str,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -89,11 +87,12 @@ impl Timeouts {
 }
 
 /// An HTTP client for the endpoint, or for another server. `authorities` are those that it trusts, `None` the system's;
-/// it shows `identity`.
+/// it shows `identity`, and asks through `proxy`.
 pub(crate) fn agent(
     timeouts: Timeouts,
     authorities: Option<Vec<CertificateDer<'static>>>,
     identity: Option<ClientCert>,
+    proxy: Option<ureq::Proxy>,
 ) -> Agent {
     let certificates = authorities.unwrap_or_else(|| rustls_native_certs::load_native_certs().certs);
     let roots: Vec<Certificate<'static>> =
@@ -105,6 +104,7 @@ pub(crate) fn agent(
         .build();
     let config = Agent::config_builder()
         .tls_config(tls)
+        .proxy(proxy)
         .http_status_as_error(false)
         .max_redirects(0)
         .max_redirects_will_error(false)
@@ -118,19 +118,39 @@ pub(crate) fn agent(
     config.new_agent()
 }
 
+/// The proxy through which a client asks, as the end of an error: errors of the proxy look like those of the server.
+/// Empty without one.
+pub(crate) fn through_proxy(agent: &Agent, url: &str) -> String {
+    let Some(proxy) = agent.config().proxy() else { return String::new() };
+    if url.parse().is_ok_and(|uri| proxy.is_no_proxy(&uri)) {
+        return String::new();
+    }
+    let (protocol, host, port) = (proxy.protocol().to_string().to_ascii_lowercase(), proxy.host(), proxy.port());
+    match proxy.is_from_env() {
+        true => format!(
+            "; the environment names a proxy, {protocol}://{host}:{port} (ALL_PROXY, HTTPS_PROXY or HTTP_PROXY): is this \
+             server to be asked through it? NO_PROXY names hosts that are not"
+        ),
+        false => format!("; asked through the proxy {protocol}://{host}:{port}"),
+    }
+}
+
+/// True if a proxy did not take the user and password, which it would not the next time.
+pub(crate) fn is_refused_by_proxy(agent: &Agent, error: &ureq::Error) -> bool {
+    match error {
+        ureq::Error::ConnectProxyFailed(reason) => ["401", "407"].iter().any(|status| reason.contains(status)),
+        ureq::Error::Io(error) => agent.config().proxy().is_some() && error.kind() == ErrorKind::PermissionDenied,
+        _ => false,
+    }
+}
+
 impl TokenSource for OidcSource {
     fn fetch(&self) -> Result<Token, TokenError> {
-        let (form, authorization) = self.request()?;
-        let mut request = self.agent.post(&self.url).header("Accept", "application/json");
-        if let Some(authorization) = &authorization {
-            request = request.header("Authorization", authorization.expose_text().unwrap_or_default());
-        }
-        let request = request.content_type("application/x-www-form-urlencoded");
-        let failed = |error: ureq::Error| self.failed(&error);
-        let mut response = request.send(form.expose()).map_err(failed)?;
+        let mut response = self.ask()?;
         self.is_reached.store(true, Ordering::Relaxed);
         let status = response.status().as_u16();
-        let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec().map_err(failed)?;
+        let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec();
+        let body = body.map_err(|error| self.failed(&error))?;
         match status {
             200..=299 => self.token(&body),
             300..=399 => Err(TokenError::Refused(format!(
@@ -138,16 +158,56 @@ impl TokenSource for OidcSource {
                 self.url
             ))),
             429 | 500.. => Err(TokenError::Failed(format!("{} answered {status}", self.url))),
+            // Azure's is not there for a moment while it is updated.
+            404 | 410 if matches!(self.grant, Grant::Metadata { .. }) => {
+                Err(TokenError::Failed(format!("{} answered {status}", self.url)))
+            }
             _ => Err(TokenError::Refused(format!("{} answered {status}{}", self.url, reason(&body)))),
+        }
+    }
+
+    fn advice(&self) -> &'static str {
+        match &self.grant {
+            Grant::Metadata { advice, .. } => advice,
+            Grant::ClientAssertion { .. } => {
+                "Check the client's id and scope, the URL of the token endpoint, and that the identity provider knows the \
+                 key of sasl.oauthbearer.assertion.*"
+            }
+            _ => "Check the client's id, secret and scope, and the URL of the token endpoint",
         }
     }
 }
 
 impl OidcSource {
+    /// Sends the request that the grant wants.
+    fn ask(&self) -> Result<Response<Body>, TokenError> {
+        let answered = if let Grant::Metadata { headers, .. } = &self.grant {
+            let request = self.agent.get(&self.url);
+            let with = |request: RequestBuilder<WithoutBody>, (name, value): &(&str, Secret)| {
+                request.header(*name, value.expose_text().unwrap_or_default())
+            };
+            headers.iter().fold(request, with).call()
+        } else {
+            let (form, authorization) = self.request()?;
+            let mut request = self.agent.post(&self.url).header("Accept", "application/json");
+            if let Some(authorization) = &authorization {
+                request = request.header("Authorization", authorization.expose_text().unwrap_or_default());
+            }
+            request.content_type("application/x-www-form-urlencoded").send(form.expose())
+        };
+        answered.map_err(|error| self.failed(&error))
+    }
+
     /// The error of a request that was not answered. A certificate that is refused at the first request is a mistake in
     /// the settings; later, it may be replaced while the last token is still valid.
     fn failed(&self, error: &ureq::Error) -> TokenError {
-        let said = |reason: &str| format!("{}: {reason}", self.url);
+        let advice =
+            if let Grant::Metadata { advice, .. } = &self.grant { format!(". {advice}") } else { String::new() };
+        let proxy = through_proxy(&self.agent, &self.url);
+        let said = |reason: &str| format!("{}: {reason}{advice}{proxy}", self.url);
+        if is_refused_by_proxy(&self.agent, error) {
+            return TokenError::Refused(said("the proxy does not take the user and password: correct them"));
+        }
         let (inner, kind) = match error {
             ureq::Error::Rustls(inner) => (Some(inner), None),
             ureq::Error::Io(error) => {
@@ -180,6 +240,15 @@ impl OidcSource {
     fn request(&self) -> Result<(Secret, Option<Secret>), TokenError> {
         let mut form = match &self.grant {
             Grant::ClientCredentials { .. } => "grant_type=client_credentials".to_owned(),
+            Grant::ClientAssertion { id, assertion } => {
+                let assertion = assertion.make().map_err(TokenError::Failed)?;
+                let kind = encoded("urn:ietf:params:oauth:client-assertion-type:jwt-bearer");
+                let id = id.as_ref().map(|id| format!("&client_id={}", encoded(id))).unwrap_or_default();
+                format!(
+                    "grant_type=client_credentials{id}&client_assertion_type={kind}&client_assertion={}",
+                    encoded(assertion.trim())
+                )
+            }
             Grant::JwtBearer(assertion) => {
                 let assertion = assertion.make().map_err(TokenError::Failed)?;
                 format!(
@@ -188,6 +257,7 @@ impl OidcSource {
                     encoded(assertion.trim())
                 )
             }
+            Grant::Metadata { .. } => String::new(),
         };
         if let Some(scope) = &self.scope {
             form = format!("{form}&scope={}", encoded(scope));
@@ -201,7 +271,7 @@ impl OidcSource {
                 };
                 Some(Secret::from(format!("Basic {}", base64::encode(Secret::from(pair).expose()))))
             }
-            Grant::JwtBearer(_) => None,
+            Grant::ClientAssertion { .. } | Grant::JwtBearer(_) | Grant::Metadata { .. } => None,
         };
         Ok((form.into(), authorization))
     }
@@ -221,53 +291,19 @@ impl OidcSource {
             )));
         }
         // The provider's `expires_in` counts before the token's own claim, since a token may be opaque. Some providers
-        // write the number as text.
-        let seconds = answer.get("expires_in").and_then(|value| match value {
-            Value::String(text) => text.trim().parse::<f64>().ok(),
-            value => value.as_f64(),
-        });
-        let by_answer =
-            seconds.filter(|seconds| *seconds > 0.0).map(|seconds| now_ms().saturating_add((seconds * 1000.0) as i64));
+        // write the number as text, and Azure's App Service has `expires_on`, since 1970, alone.
+        let number = |name: &str| {
+            let seconds = answer.get(name).and_then(|value| match value {
+                Value::String(text) => text.trim().parse::<f64>().ok(),
+                value => value.as_f64(),
+            });
+            seconds.filter(|seconds| *seconds > 0.0).map(|seconds| (seconds * 1000.0) as i64)
+        };
+        let by_answer = number("expires_in").map(|life_ms| now_ms().saturating_add(life_ms));
+        let by_answer = by_answer.or_else(|| number("expires_on"));
         let expires_at_ms =
             by_answer.or_else(|| jwt::expires_at_ms(token)).unwrap_or_else(|| now_ms() + OPAQUE_LIFE_MS);
         Ok(Token { value: token.into(), expires_at_ms, extensions: self.extensions.clone() })
-    }
-}
-
-impl Assertion {
-    /// # Errors
-    /// If a file cannot be read, or the key in it cannot be used.
-    pub(super) fn make(&self) -> Result<String, String> {
-        match self {
-            Self::File(path) => Ok(read_small(path, "the assertion")?.to_string()),
-            Self::Signed { algorithm, key, passphrase, claims } => {
-                let pem = read_small(key, "the private key")?;
-                let signed = jwt::signed(*algorithm, pem.as_bytes(), passphrase.as_ref(), &claims.at(now_ms() / 1000));
-                signed.map_err(|reason| format!("{}: {reason}", key.display()))
-            }
-        }
-    }
-}
-
-impl Claims {
-    fn at(&self, now: i64) -> Map<String, Value> {
-        let mut claims = Map::new();
-        let texts = [("aud", &self.audience), ("iss", &self.issuer), ("sub", &self.subject)];
-        for (name, text) in texts {
-            if let Some(text) = text {
-                claims.insert(name.into(), text.clone().into());
-            }
-        }
-        claims.insert("iat".into(), now.into());
-        claims.insert("nbf".into(), (now - self.not_before_seconds).into());
-        claims.insert("exp".into(), (now + self.lifetime_seconds).into());
-        if self.has_id {
-            let mut id = [0; 16];
-            if rustls::crypto::aws_lc_rs::default_provider().secure_random.fill(&mut id).is_ok() {
-                claims.insert("jti".into(), base64::encode_url_safe(&id).into());
-            }
-        }
-        claims
     }
 }
 
@@ -304,7 +340,7 @@ fn reason(body: &[u8]) -> String {
 }
 
 /// Form encoding: everything but letters, digits and `-._~*` in hexadecimal.
-fn encoded(text: &str) -> String {
+pub(super) fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

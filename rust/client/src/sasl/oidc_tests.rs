@@ -40,7 +40,7 @@ fn http(status: &str, body: &str) -> String {
 
 fn source(url: String, timeouts: Timeouts) -> OidcSource {
     OidcSource {
-        agent: agent(timeouts, None, None),
+        agent: agent(timeouts, None, None, None),
         url,
         grant: Grant::ClientCredentials { id: "the id".into(), secret: "canary&".into(), url_encode: false },
         scope: Some("kafka read".into()),
@@ -129,23 +129,6 @@ fn no_error_and_no_debug_has_the_secret() {
     let (fetched, _) = fetch(http("401 Unauthorized", r#"{"error": "invalid_client"}"#));
     let source = source("http://127.0.0.1:1/".into(), PATIENCE);
     assert!(!format!("{fetched:?} {source:?}").contains("canary"));
-}
-
-#[test]
-fn an_assertion_is_signed_with_the_claims_of_the_settings() {
-    let claims = Claims {
-        audience: Some("https://idp".into()),
-        issuer: Some("me".into()),
-        subject: None,
-        lifetime_seconds: 300,
-        not_before_seconds: 60,
-        has_id: true,
-    };
-    let made = claims.at(1000);
-    assert_eq!(made["aud"], "https://idp");
-    assert_eq!((&made["nbf"], &made["exp"], &made["iat"]), (&940.into(), &1300.into(), &1000.into()));
-    assert!(made.contains_key("jti") && !made.contains_key("sub"));
-    assert_ne!(made["jti"], claims.at(1000)["jti"]);
 }
 
 #[test]

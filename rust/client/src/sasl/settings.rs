@@ -10,7 +10,7 @@ use monedula_protocol::security_protocol::SecurityProtocol;
 use super::jaas::{Jaas, Module};
 use super::token::{Refresh, TokenProvider, TokenSource};
 use super::{MechanismCredentials, Sasl, Token, TokenError};
-use super::{kerberos, oauth_settings};
+use super::{aws, kerberos, oauth_settings};
 use crate::config_values::{ConfigError, ConfigValues};
 
 /// Amazon's mechanism, which is OAUTHBEARER on the wire.
@@ -42,10 +42,12 @@ impl Sasl {
                 password(values, mechanism, jaas.as_ref())?
             }
             Mechanism::OauthBearer => {
-                let source = oauth_settings::source(values, jaas.as_ref())?;
-                let is_named = source.is_some();
+                let source = match name == AWS_MSK_IAM {
+                    true => Some(aws::msk_iam(values, jaas.as_ref())?),
+                    false => oauth_settings::source(values, jaas.as_ref())?,
+                };
                 let source = source.unwrap_or_else(|| Arc::new(NoSource));
-                MechanismCredentials::Token { provider: TokenProvider::new(source, refresh(values)?), is_named }
+                MechanismCredentials::Token(TokenProvider::new(source, refresh(values)?))
             }
             Mechanism::Gssapi => {
                 MechanismCredentials::Kerberos(Arc::new(kerberos::kerberos(values, jaas.as_ref(), warnings)?))
@@ -61,15 +63,18 @@ impl Sasl {
         Ok(Some(Self { mechanism, credentials }))
     }
 
-    /// True if the client logs in with tokens, and has no source of them.
-    pub(crate) fn lacks_tokens(&self) -> bool {
-        matches!(self.credentials, MechanismCredentials::Token { is_named: false, .. })
+    /// Checks that a client that logs in with tokens has a source of them.
+    pub(crate) fn check_token_source(&self) -> Result<(), ConfigError> {
+        match &self.credentials {
+            MechanismCredentials::Token(provider) => provider.check(),
+            _ => Ok(()),
+        }
     }
 
     /// The same with tokens from `source`; `None` if the mechanism uses no tokens.
     pub(crate) fn with_source(&self, source: Arc<dyn TokenSource>) -> Option<Self> {
-        let MechanismCredentials::Token { provider, .. } = &self.credentials else { return None };
-        let credentials = MechanismCredentials::Token { provider: provider.with_source(source), is_named: true };
+        let MechanismCredentials::Token(provider) = &self.credentials else { return None };
+        let credentials = MechanismCredentials::Token(provider.with_source(source));
         Some(Self { mechanism: self.mechanism, credentials })
     }
 }
@@ -91,6 +96,17 @@ struct NoSource;
 impl TokenSource for NoSource {
     fn fetch(&self) -> Result<Token, TokenError> {
         Err(TokenError::Refused("the settings name no source of tokens".into()))
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let key = "sasl.oauthbearer.token.provider";
+        let message = format!(
+            "sasl.mechanism=OAUTHBEARER needs a source of tokens: a function or object in Python ({key}), an identity \
+             provider or a file (sasl.oauthbearer.token.endpoint.url), a cloud \
+             (sasl.oauthbearer.metadata.authentication.type), or, for development, sasl.jaas.config with \
+             unsecuredLoginStringClaim_sub"
+        );
+        Err(ConfigError { key: key.into(), message })
     }
 
     fn advice(&self) -> &'static str {

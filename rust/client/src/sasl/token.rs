@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::NoCredentials;
 use crate::blocking;
+use crate::config_values::ConfigError;
 use crate::lock::lock;
 use crate::wall_clock::now_ms;
 
@@ -50,6 +51,14 @@ pub trait TokenSource: fmt::Debug + Send + Sync {
     /// # Errors
     /// If there is no token.
     fn fetch(&self) -> Result<Token, TokenError>;
+
+    /// Checks that it can work at all, once it is known that no other takes its place.
+    ///
+    /// # Errors
+    /// Problem of the settings.
+    fn check(&self) -> Result<(), ConfigError> {
+        Ok(())
+    }
 
     /// Advice about a [`TokenError::Refused`] of this source.
     fn advice(&self) -> &'static str {
@@ -135,6 +144,10 @@ impl TokenProvider {
     pub(super) fn new(source: Arc<dyn TokenSource>, refresh: Refresh) -> Arc<Self> {
         let state = watch::Sender::new(TokenState::default());
         Arc::new(Self { source, refresh, state, wanted: Arc::default() })
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        self.source.check()
     }
 
     /// A provider with the same settings and another source.

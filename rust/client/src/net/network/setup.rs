@@ -74,6 +74,10 @@ impl Network {
 
     pub(super) async fn dial(&self, (host, port): &Address, deadline: &Deadline) -> Result<TcpStream, RequestError> {
         let dialer = Dialer { timeout: deadline.after, receive_buffer_bytes: self.config.receive_buffer_bytes };
+        if let Some(proxy) = &self.config.proxy {
+            let lacking = format!("no connection through the proxy {proxy}");
+            return deadline.of(&lacking, proxy.dial(dialer, (host, *port), &deadline.broker)).await;
+        }
         let dial = async {
             let dialled = dialer.dial(host, *port).await;
             dialled.map_err(|reason| RequestError::Disconnected { broker: deadline.broker.clone(), reason })
