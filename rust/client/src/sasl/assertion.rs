@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::jwt::{self, Algorithm};
 use super::sources::read_small;
-use super::token::now_ms;
+use crate::wall_clock::now_ms;
 
 #[derive(Debug)]
 pub(super) enum Assertion {

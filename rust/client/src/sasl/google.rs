@@ -12,8 +12,9 @@ use serde_json::json;
 use super::clouds::{check_endpoint, metadata_agent, variable};
 use super::jwt::part;
 use super::oidc::{Grant, OidcSource};
-use super::token::{Token, TokenError, TokenSource, now_ms};
+use super::token::{Token, TokenError, TokenSource};
 use crate::config_values::{ConfigError, ConfigValues};
+use crate::wall_clock::now_ms;
 
 const URL: &str = "sasl.oauthbearer.token.endpoint.url";
 const HOST: &str = "metadata.google.internal";

@@ -16,7 +16,8 @@ use crate::config_values::{ConfigError, ConfigValues};
 use crate::sasl::clouds::variable;
 use crate::sasl::jaas::Jaas;
 use crate::sasl::settings::error;
-use crate::sasl::token::{Token, TokenError, TokenSource, now_ms};
+use crate::sasl::token::{Token, TokenError, TokenSource};
+use crate::wall_clock::now_ms;
 
 const LIFETIME_SECONDS: u32 = 900;
 
