@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Coroutine
 from inspect import signature
+from types import NoneType
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, get_args, overload
 
 from monedula._config.client_names import ClientNames, names_in
@@ -68,7 +69,7 @@ def with_methods(wrap: Callable[[Function], Function]) -> Callable[[C], C]:
 def _described(method: Function, call: Function, client: type) -> Function:
     """Give `method` the name, docstring and signature of `call`, with the return type of the `Call`."""
     described = signature(call)
-    (result,) = get_args(described.return_annotation)
+    (result,) = (None if each is NoneType else each for each in get_args(described.return_annotation))
     method.__name__, method.__qualname__ = call.__name__, f"{client.__qualname__}.{call.__name__}"
     method.__module__, method.__doc__ = client.__module__, call.__doc__
     method.__annotations__ = call.__annotations__ | {"return": result}

@@ -294,7 +294,8 @@ def _as_member(target: _Target, settings: dict[str, str], topics: list[str], sta
     place = place_of(start, "--from")
     if not isinstance(place, str):
         raise UsageError(
-            f"--from {start}: a group goes on where it committed; use earliest or latest, or reset its offsets"
+            f"--from {start}: a group goes on where it committed; use earliest or latest, "
+            "-X auto.offset.reset=by_duration:P7D for a new one, or reset its offsets"
         )
     commits = all(value.lower() != "false" for name, value in settings.items() if dotted(name) == "enable.auto.commit")
     settings = overruled({"auto.offset.reset": place}, settings)

@@ -35,7 +35,7 @@ def list_transactions(
     matching: Annotated[str | None, Option(metavar="REGEX", help="Only transactional ids that match it whole.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List transactional ids with the states of their transactions, asked of every broker.
+    """List transactional ids with their states, asked of every broker.
 
     Examples:
         monedula transactions list
@@ -138,7 +138,7 @@ def find_hanging(
     ] = f"{LONGEST_TRANSACTION_MS // 60_000}m",
     as_json: AsJson = False,
 ) -> None:
-    """Find transactions that are open in partitions, and that no coordinator will end.
+    """Find open transactions that no coordinator will end.
 
     Without --topic and --broker, all partitions are searched.
 
@@ -180,9 +180,9 @@ def abort(
     coordinator_epoch: Annotated[int | None, Option(min=0, metavar="N", help="With it; 0 if left out.")] = None,
     yes: Yes = False,
 ) -> None:
-    """Abort a hanging transaction in one partition, without its coordinator.
+    """Abort a hanging transaction in one partition.
 
-    For transactions that find-hanging names: one that its coordinator knows ends by itself.
+    The coordinator does not hear of it: one that it knows ends by itself, and find-hanging does not name it.
 
     Examples:
         monedula transactions abort orders --partition 0 --start-offset 20 --yes
