@@ -61,9 +61,12 @@ class MemberReading:
         if not self._is_looking:
             return
         consumer = self._consumer()
-        if consumer is None or not (has_rows or _is_stable(consumer) or monotonic() - self._began >= _JOIN_SECONDS):
+        if consumer is None:
             return
-        self._is_looking = not has_rows
+        has_joined = has_rows or _is_stable(consumer)
+        if not has_joined and monotonic() - self._began < _JOIN_SECONDS:
+            return
+        self._is_looking = not has_joined
         for partitions in self._unread():
             self._is_looking = False
             alert(
