@@ -215,6 +215,9 @@ def test_a_read_in_order_goes_on_where_it_was_stopped(settings: dict[str, Any], 
         first = [record for _, batch in zip(range(4), stream, strict=False) for record in batch.records()]
     assert 14 <= len(first) < COUNT
     last = first[-1]
+    assert last.topic is not None
+    assert last.partition is not None
+    assert last.offset is not None
     starts = {each: start for each, (start, _) in ranges.items() if each >= (last.topic, last.partition)}
     starts[monedula.TopicPartition(name, last.partition)] = last.offset + 1
     ends = {each: end for each, (_, end) in ranges.items()}
