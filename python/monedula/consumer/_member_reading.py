@@ -8,7 +8,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary, ref
 
-from monedula._logging import alert
 from monedula._reprs import some
 from monedula.errors import ClosedError, ForkError
 
@@ -68,6 +67,8 @@ class MemberReading:
             return
         self._is_looking = not has_joined
         for partitions in self._unread():
+            from monedula._logging import alert
+
             self._is_looking = False
             alert(
                 "groups",
