@@ -34,7 +34,7 @@ class Notebook(NotebookClient):
 
     def run(self, source: str) -> list[Any]:
         """Run a cell; returns its outputs."""
-        cell = nbformat.v4.new_code_cell(source)
+        cell = nbformat.v4.new_code_cell(source)  # type: ignore[no-untyped-call]
         self.nb.cells.append(cell)
         self.execute_cell(cell, len(self.nb.cells) - 1)
         return list(cell.outputs)
@@ -42,7 +42,8 @@ class Notebook(NotebookClient):
 
 @pytest.fixture
 def notebook(broker: Broker) -> Iterator[Notebook]:
-    notebook = Notebook(nbformat.v4.new_notebook(), timeout=SECONDS, interrupt_on_timeout=False)
+    document = nbformat.v4.new_notebook()  # type: ignore[no-untyped-call]
+    notebook = Notebook(document, timeout=SECONDS, interrupt_on_timeout=False)
     with notebook.setup_kernel():
         settings = {"bootstrap.servers": broker.bootstrap_servers, "auto.offset.reset": "earliest"}
         notebook.run(f"import monedula\nsettings = {settings!r}")
@@ -85,7 +86,19 @@ def test_batches_and_tables_are_shown_as_tables(notebook: Notebook) -> None:
 )
 def test_a_cell_that_is_interrupted_ends_at_once_and_the_kernel_goes_on(notebook: Notebook, waiting: str) -> None:
     kind = "AsyncConsumer" if "async" in waiting else "Consumer"
+    # An idle loop of the kernel notices an interrupt only when something else wakes it, in asyncio.sleep() as well.
+    ticking = """
+import asyncio
+
+async def tick():
+    while True:
+        await asyncio.sleep(0.05)
+
+ticking = asyncio.create_task(tick())
+"""
     notebook.run(f"consumer = monedula.{kind}(settings)\nconsumer.assign('orders')")
+    if kind == "AsyncConsumer":
+        notebook.run(ticking)
     with pytest.raises(CellExecutionError, match=r"KeyboardInterrupt|CancelledError"):
         notebook.run(waiting)
     notebook.run(f"{'await ' if 'async' in waiting else ''}consumer.close()")

@@ -1,13 +1,13 @@
 """`MemberReading`: warns of a member of a group that nobody reads, while another one of the same process is read."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from threading import Thread, current_thread
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary, ref
 
-from monedula._logging import alert
 from monedula._reprs import some
 from monedula.errors import ClosedError, ForkError
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from monedula.consumer._base import ConsumerBase
 
 _CLOCK = count(1)
+
+_JOIN_SECONDS = 5.0
+"""Time after which a member should have joined: brokers wait for 3 s for the first members of a group."""
 
 
 class MemberReading:
@@ -29,28 +32,43 @@ class MemberReading:
         self._group = consumer._names.group
         self._servers = set(consumer._names.servers.replace(" ", "").split(","))
         self._is_looking = True
+        self._began = monotonic()
         self.begins()
         self._since = self._read_at
         _READINGS[id(self)] = self
 
     def begins(self) -> None:
         """Note that the current thread or task reads the member."""
-        self._reader: ref[Any] = ref(_reader())
+        reader = _reader()
+        # What eventlet has for a thread is made anew by each call: nobody else keeps it.
+        self._reader: Callable[[], Any] = ref(reader) if _can_end(reader) else lambda: reader
         self._read_at = next(_CLOCK)
+
+    def wait(self, left: float | None) -> float | None:
+        """The seconds of the next wait for records: less than all that is left, as long as there may be a warning."""
+        if not self._is_looking:
+            return left
+        return _JOIN_SECONDS if left is None else min(left, _JOIN_SECONDS)
 
     def look(self, has_rows: bool) -> None:
         """Warn once of another member that has partitions, and that nobody has read since this one is a member.
 
         Args:
-            has_rows: whether this member was just given its first rows; otherwise it looks once it has joined.
+            has_rows: whether this member was just given its first rows. Otherwise it looks once it has joined, or
+                should have: unfinished rows of the other member keep it from that.
         """
         if not self._is_looking:
             return
         consumer = self._consumer()
-        if consumer is None or not (has_rows or _is_stable(consumer)):
+        if consumer is None:
             return
-        self._is_looking = not has_rows
+        has_joined = has_rows or _is_stable(consumer)
+        if not has_joined and monotonic() - self._began < _JOIN_SECONDS:
+            return
+        self._is_looking = not has_joined
         for partitions in self._unread():
+            from monedula._logging import alert
+
             self._is_looking = False
             alert(
                 "groups",
@@ -80,7 +98,7 @@ class MemberReading:
         reader = self._reader()
         if reader is None:
             return True
-        return not reader.is_alive() if isinstance(reader, Thread) else bool(reader.done())
+        return _can_end(reader) and (not reader.is_alive() if isinstance(reader, Thread) else bool(reader.done()))
 
 
 _READINGS: WeakValueDictionary[int, MemberReading] = WeakValueDictionary()
@@ -94,6 +112,10 @@ def _reader() -> Any:
     except RuntimeError:  # no loop runs in this thread
         task = None
     return task or current_thread()
+
+
+def _can_end(reader: Any) -> bool:
+    return isinstance(reader, Thread) or hasattr(reader, "done")
 
 
 def _is_stable(consumer: "ConsumerBase") -> bool:

@@ -280,16 +280,17 @@ class AsyncConsumer(ConsumerBase, LoopClient):
             step: Batch | PendingCallback | None = None
             waiting = self._refused.take()
             if waiting is None:
-                await loop.outcome(self._core.ready(max_rows, max_bytes, max_wait, left, holder))
+                wait = left if self._reading is None else self._reading.wait(left)
+                await loop.outcome(self._core.ready(max_rows, max_bytes, max_wait, wait, holder))
                 step = self._core.next_step(max_rows, max_bytes, 0.0, 0.0, holder)
                 if isinstance(step, Batch) and step._refused() is not None:
                     waiting, step = WaitingBatch(step), None
             if waiting is not None:
                 step = await self._put_aside(waiting, left, holder)
             if isinstance(step, Batch):
+                if self._reading is not None:
+                    self._reading.look(bool(step))
                 if step or (left is not None and loop.time() - began >= left):
-                    if self._reading is not None:
-                        self._reading.look(bool(step))
                     return step
             elif step is not None:
                 self._call_back(step)

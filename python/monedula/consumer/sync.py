@@ -452,10 +452,11 @@ class Consumer(CallsBack, ConsumerBase):
             self._tell_events()
             self._tell_commits()
             began = monotonic()
+            wait = left if self._reading is None else self._reading.wait(left)
             step: Batch | PendingCallback | None = None
             waiting = self._refused.take()
             if waiting is None:
-                step = self._core.next_step(max_rows, max_bytes, max_wait, left, holder)
+                step = self._core.next_step(max_rows, max_bytes, max_wait, wait, holder)
                 if isinstance(step, Batch) and step._refused() is not None:
                     waiting = WaitingBatch(step)
             if waiting is not None:
@@ -463,7 +464,9 @@ class Consumer(CallsBack, ConsumerBase):
             if isinstance(step, Batch):
                 if self._reading is not None:
                     self._reading.look(bool(step))
-                return step
+                if step or wait == left:
+                    return step
+                step = None
             # `timeout` limits the wait for records; the time that callbacks take does not count.
             left = None if left is None else max(left - (monotonic() - began), 0.0)
             if step is not None:

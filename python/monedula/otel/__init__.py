@@ -15,6 +15,7 @@ import this module pay nothing for it.
 
 from monedula.otel import conventions as conventions
 from monedula.otel.clients import AsyncConsumer, AsyncProducer, Consumer, Producer
+from monedula.otel.lag_gauges import Detail
 from monedula.otel.telemetry import Telemetry
 
-__all__ = ["AsyncConsumer", "AsyncProducer", "Consumer", "Producer", "Telemetry"]
+__all__ = ["AsyncConsumer", "AsyncProducer", "Consumer", "Detail", "Producer", "Telemetry"]

@@ -2,19 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Observation
 
 import monedula
-from monedula.consumer._base import lag_of
+from monedula.consumer._base import ConsumerBase, lag_of
 from monedula.errors import ClosedError, ForkError
 from monedula.otel import conventions as c
-
-if TYPE_CHECKING:
-    from monedula.otel.clients import AsyncConsumer, Consumer
 
 Detail = Literal["client", "topic", "partition"]
 """Attributes by which the lags of partitions are told apart."""
@@ -44,7 +41,7 @@ class LagGauges:
             _BY_PROVIDER[provider] = cls(provider)
         return _BY_PROVIDER[provider]
 
-    def add(self, consumer: "Consumer | AsyncConsumer") -> None:
+    def add(self, consumer: ConsumerBase) -> None:
         """Observe a consumer until it is closed."""
         self._consumers[id(consumer)] = consumer
 

@@ -24,7 +24,7 @@ from monedula.reading.read import (
 )
 
 Topics = str | tuple[str, int] | Iterable[str] | Iterable[tuple[str, int]]
-Edge = Bound | Mapping[tuple[str, int], Bound]
+Edge = Bound | Mapping[Any, Bound]
 
 _SMALL_ROWS = 10_000
 _SMALL_FETCH = (("fetch.max.bytes", 64 << 10), ("max.partition.fetch.bytes", 64 << 10))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar
 
 from monedula._arguments import (
     RawPosition,
@@ -36,6 +36,9 @@ aware datetime, or a text such as `"1h ago"`, `"yesterday"`, `"2026-11-21T10:00:
 Where = tuple[str, str, object] | list[tuple[str, str, object]] | list[list[tuple[str, str, object]]] | Any
 """A condition: tuples of a column, an operator and a value, or an expression of pyarrow or polars."""
 
+P = TypeVar("P", bound=tuple[str, int])
+"""A partition as a dict key: a `TopicPartition` or a plain tuple, as the key type of a Mapping is invariant."""
+
 Order = Literal["partition"]
 """The order of the rows of a read: by topic, partition and offset."""
 
@@ -49,8 +52,8 @@ def read(
     config: Settings,
     topics: str | tuple[str, int] | Iterable[str] | Iterable[tuple[str, int]],
     *,
-    start: Bound | Mapping[tuple[str, int], Bound] = "earliest",
-    end: Bound | Mapping[tuple[str, int], Bound] = "latest",
+    start: Bound | Mapping[P, Bound] = "earliest",
+    end: Bound | Mapping[P, Bound] = "latest",
     where: Where | None = None,
     max_lateness: float | timedelta | None = None,
     order: Order | None = None,
@@ -315,7 +318,7 @@ _PATTERN_INSTEAD = (
 
 def targets(
     topics: str | tuple[str, int] | Iterable[str] | Iterable[tuple[str, int]],
-    *edges: Bound | Mapping[tuple[str, int], Bound],
+    *edges: Bound | Mapping[Any, Bound],
 ) -> list[tuple[str, int | None]]:
     """Check the topics and partitions to read; `None` stands for all partitions of a topic."""
     if loses_values(topics):
@@ -357,9 +360,7 @@ def check_without_dead_letters(**given: object) -> None:
             raise ArgumentError(f"{name}: dead letters are for consumers, which commit; here use mode='null' or 'drop'")
 
 
-def bound_of(
-    bound: Bound | Mapping[tuple[str, int], Bound], topic: str, partition: int | None, name: str
-) -> RawPosition:
+def bound_of(bound: Bound | Mapping[Any, Bound], topic: str, partition: int | None, name: str) -> RawPosition:
     """Convert one end of a range to the core's form."""
     if isinstance(bound, Mapping):
         try:

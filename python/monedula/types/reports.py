@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from monedula._reprs import counted
 from monedula.errors import KafkaError
 from monedula.types.partitions import TopicPartition
 
@@ -37,7 +36,7 @@ class BatchReport:
 
     def __repr__(self) -> str:
         """The counts only; `offsets` and `errors` may be long."""
-        rows = counted(self.num_rows, "row")
+        rows = "1 row" if self.num_rows == 1 else f"{self.num_rows} rows"
         return f"<monedula.BatchReport of {rows}: {self.acknowledged} acknowledged, {self.failed} failed>"
 
 
