@@ -88,6 +88,7 @@ def test_every_listed_alias_is_taken() -> None:
             # Who asks a registry goes with other settings of it.
             is_of_registry = key.name.startswith("schema.registry.")
             value = "" if is_of_registry else number or key.default or choice or SERVERS
+            value = f"socks5h://{SERVERS}" if key.name == "proxy.url" else value
             monedula.Consumer({**servers, alias: value}).close()
 
 

@@ -231,6 +231,20 @@ def decoded(part: str) -> bytes:
     return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "kind"),
+    [("GCE_METADATA_HOST", "10.0.0.1", "gcp_metadata"), ("IDENTITY_ENDPOINT", "http://10.0.0.1/", "azure_imds")],
+)
+def test_tokens_are_not_asked_for_over_an_open_network(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, kind: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("IDENTITY_HEADER", "canary")
+    named = {"sasl.oauthbearer.metadata.authentication.type": kind, "sasl.oauthbearer.scope": RESOURCE}
+    with pytest.raises(monedula.ConfigError, match=variable):
+        monedula.Admin(settings(broker, **named))
+
+
 def token_of(named: dict[str, Any]) -> str:
     """The token that a client shows to a broker, which is read on the way: no broker here knows a cloud's tokens."""
     with (

@@ -44,8 +44,8 @@ def hidden() -> Iterator[SecuredKafka]:
 def test_every_client_goes_through_the_proxy(hidden: SecuredKafka, listener: str, scheme: str) -> None:
     with ForwardProxy({UNKNOWN_NAME: "127.0.0.1"}, login=("anna", "canary")) as proxy:
         # The certificate is not for the name, which the next test is about.
-        unnamed = {"ssl_endpoint_identification_algorithm": ""} if LISTENERS[listener].protocol == "SASL_SSL" else {}
-        settings = hidden.client_settings(listener, **unnamed) | {"proxy.url": proxy.url(scheme)}
+        unnamed = {"ssl.endpoint.identification.algorithm": ""} if LISTENERS[listener].protocol == "SASL_SSL" else {}
+        settings = hidden.client_settings(listener) | unnamed | {"proxy.url": proxy.url(scheme)}
         brought = {kind: does(settings, TOPIC) for kind, does in CLIENTS.items()}
         assert brought["admin"] == 1
         assert brought["consumer"] >= 1

@@ -38,6 +38,7 @@ pub(super) fn source(
             (url, ("Metadata", Secret::from("true")))
         }
         (None, Some(endpoint), Some(header)) => {
+            check_endpoint(values, "IDENTITY_ENDPOINT", &endpoint)?;
             query.retain(|parameter| !parameter.starts_with("api-version="));
             version(&mut query, APP_SERVICE_VERSION);
             (endpoint, ("X-IDENTITY-HEADER", Secret::from(header)))

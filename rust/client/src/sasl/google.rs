@@ -37,7 +37,13 @@ pub(super) fn source(
     values: &ConfigValues,
     extensions: &[(String, String)],
 ) -> Result<Arc<dyn TokenSource>, ConfigError> {
-    let host = variable("GCE_METADATA_HOST").unwrap_or_else(|| HOST.into());
+    let host = match variable("GCE_METADATA_HOST") {
+        Some(host) => {
+            check_endpoint(values, "GCE_METADATA_HOST", &format!("http://{host}/"))?;
+            host
+        }
+        None => HOST.into(),
+    };
     let url = match values.given(URL) {
         Some(url) => {
             check_endpoint(values, URL, &url)?;
