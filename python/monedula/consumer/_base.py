@@ -114,7 +114,7 @@ class ConsumerBase(GroupVerbs):
         | partition | int32 | |
         | offset | int64 | |
         | timestamp | timestamp[us, UTC] | set by the producer or the broker, see timestampType |
-        | timestampType | int32 | 0 CreateTime, 1 LogAppendTime |
+        | timestampType | int32 | 0 CreateTime, 1 LogAppendTime, -1 none (message format 0) |
         | headers | list<struct<key: string, value: binary>> | only with `headers=True`; null if the record has none |
 
         All columns are nullable, and named as in Spark's Kafka source. With `key=` or `value=` the column is a struct,

@@ -24,6 +24,7 @@ mod error;
 mod finish;
 mod headers;
 mod inflate;
+mod legacy;
 mod lookup;
 mod memory;
 mod parse;
