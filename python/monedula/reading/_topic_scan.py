@@ -5,13 +5,13 @@ from datetime import timedelta
 from typing import Any, TypedDict
 
 from monedula._arguments import truth
+from monedula._filters import Condition, TooManyAlternativesError, Unknown, columns_of
 from monedula._migration_hints import no_argument
 from monedula._monedula import Batch, ColumnSpec, ReaderCore
 from monedula.config import RawSettings, Settings, raw_settings
 from monedula.consumer._base import MAX_BYTES, MAX_ROWS
 from monedula.formats._typed import KAFKA_COLUMNS, Typed, pinned, spec_of
-from monedula.reading.filters import Condition, TooManyAlternativesError, Unknown, columns_of
-from monedula.reading.filters.bounded import Range, begin, first_rows, lateness_ms, plan_of
+from monedula.reading._bounded import Range, begin, first_rows, lateness_ms, plan_of
 from monedula.reading.read import TOPICS_SECOND, Bound, RecordStream, bound_of, check_without_dead_letters, targets
 
 Topics = str | tuple[str, int] | Iterable[str] | Iterable[tuple[str, int]]

@@ -116,7 +116,7 @@ def read(
     reading = (raw, columns, truth("headers", headers), max_rows, max_bytes, spec_of("key", key), values)
     if where is not None:
         # Imported here, so that programs that only consume do not pay for the import.
-        from monedula.reading.filters.bounded import reader_of
+        from monedula.reading._bounded import reader_of
 
         return RecordStream(reader_of(where, max_lateness, ranges, *reading, fields), progress)
     if max_lateness is not None:

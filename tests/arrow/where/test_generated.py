@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 import monedula
 import pytest
-from monedula.reading.filters import ranges
+from monedula._filters import ranges
 from monedula.testing import Broker
 
 from tests.arrow.where import logs

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from monedula._filters.conditions import Unknown
 from monedula.errors import ConfigError
-from monedula.reading.filters.conditions import Unknown
 from monedula.spark.errors_first import errors_first
 from monedula.spark.offsets import PartitionOffsets, partition_text
 from monedula.spark.source.bounds import Earliest, Latest

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from monedula.reading.filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown, any_of
-from monedula.reading.filters.intervals import compared
-from monedula.reading.filters.ranges import Bounds, Found, Plan, narrowed
-from monedula.reading.filters.tuples import compare_texts
+from monedula._filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown, any_of
+from monedula._filters.intervals import compared
+from monedula._filters.ranges import Bounds, Found, Plan, narrowed
+from monedula._filters.tuples import compare_texts
 from monedula.spark.offsets import PartitionOffsets
 from monedula.spark.source.cluster import Cluster
 from monedula.types.partitions import TopicPartition

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from monedula._filters.intervals import ALL, NONE, Intervals, complement, intersection, normal, union
 from monedula.errors import ArgumentError
-from monedula.reading.filters.intervals import ALL, NONE, Intervals, complement, intersection, normal, union
 
 COLUMNS = ("topic", "partition", "offset", "timestamp")
 """The columns whose conditions decide what is fetched."""

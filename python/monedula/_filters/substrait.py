@@ -9,9 +9,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from monedula.reading.filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown, any_of
-from monedula.reading.filters.intervals import MIRRORED, compared
-from monedula.reading.filters.tuples import compare_texts
+from monedula._filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown, any_of
+from monedula._filters.intervals import MIRRORED, compared
+from monedula._filters.tuples import compare_texts
 
 _OPERATORS = {"equal": "==", "not_equal": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _LITERALS = {1: "bool", 2: "int", 3: "int", 5: "int", 7: "int", 10: "f32", 11: "f64", 12: "text", 14: "us", 27: "us"}

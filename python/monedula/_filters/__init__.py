@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from monedula.errors import ArgumentError
-from monedula.reading.filters.conditions import (
+from monedula._filters.conditions import (
     COLUMNS,
     Condition,
     TooManyAlternativesError,
@@ -11,8 +10,9 @@ from monedula.reading.filters.conditions import (
     columns_of,
     unknown_parts,
 )
-from monedula.reading.filters.ranges import Bounds, Found, Plan, narrowed
-from monedula.reading.filters.tuples import not_a_column, of_tuples
+from monedula._filters.ranges import Bounds, Found, Plan, narrowed
+from monedula._filters.tuples import not_a_column, of_tuples
+from monedula.errors import ArgumentError
 
 __all__ = [
     "COLUMNS",
@@ -47,7 +47,7 @@ def condition_of(where: object, schema: object = None) -> Condition:
 
 
 def _of_polars(where: object) -> Condition:
-    from monedula.reading.filters.polars_expressions import of_polars
+    from monedula._filters.polars_expressions import of_polars
 
     if not hasattr(where, "meta"):
         raise ArgumentError(f"where is a {type(where).__name__} of polars; expected an expression")
@@ -58,7 +58,7 @@ def _of_polars(where: object) -> Condition:
 def _of_pyarrow(where: object, schema: object) -> Condition:
     import pyarrow as pa
 
-    from monedula.reading.filters.substrait import of_pyarrow
+    from monedula._filters.substrait import of_pyarrow
 
     if not hasattr(where, "to_substrait"):
         raise ArgumentError(f"where is a {type(where).__name__} of pyarrow; expected an expression")

@@ -7,9 +7,9 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any
 
+from monedula._filters.conditions import COLUMNS, And, Condition, Not, Numbers, Or, Topic
+from monedula._filters.intervals import OPERATORS, compared, normal
 from monedula.errors import ArgumentError
-from monedula.reading.filters.conditions import COLUMNS, And, Condition, Not, Numbers, Or, Topic
-from monedula.reading.filters.intervals import OPERATORS, compared, normal
 from monedula.types.times import EPOCH, EXPECTED_TIME, time_of
 
 _ALIASES = {"=": "==", "<>": "!="}

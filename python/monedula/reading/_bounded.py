@@ -5,11 +5,11 @@ from datetime import timedelta
 from math import ceil
 
 from monedula._arguments import RawPosition, seconds
+from monedula._filters import condition_of
+from monedula._filters.conditions import Box, Condition, boxes, columns_of
+from monedula._filters.ranges import Found, Plan, narrowed
 from monedula._monedula import Batch, ColumnSpec, ReaderCore
 from monedula.config import RawSettings
-from monedula.reading.filters import condition_of
-from monedula.reading.filters.conditions import Box, Condition, boxes, columns_of
-from monedula.reading.filters.ranges import Found, Plan, narrowed
 from monedula.types.partitions import TopicPartition
 
 Range = tuple[str, int | None, RawPosition, RawPosition]

@@ -11,10 +11,10 @@ from fractions import Fraction
 from io import StringIO
 from typing import Any
 
+from monedula._filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown, any_of
+from monedula._filters.intervals import MIRRORED, compared, intersection
+from monedula._filters.tuples import compare_texts
 from monedula._process.signals import is_of_signal_handler
-from monedula.reading.filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown, any_of
-from monedula.reading.filters.intervals import MIRRORED, compared, intersection
-from monedula.reading.filters.tuples import compare_texts
 
 _OPERATORS = {
     "Eq": "==",
