@@ -244,7 +244,7 @@ unsafe fn push<const FIRST_BYTES: usize, const ROOMY: bool>(
 /// milliseconds, and one record written with nanoseconds by mistake must not make a topic unreadable.
 /// A missing timestamp (-1) stays one millisecond before the epoch, as in Spark's own source.
 #[inline(always)]
-fn timestamp_us(record: &RawRecord<'_>, header: &BatchHeader) -> i64 {
+pub(crate) fn timestamp_us(record: &RawRecord<'_>, header: &BatchHeader) -> i64 {
     let millis = if header.has_append_time() {
         header.max_timestamp
     } else {
