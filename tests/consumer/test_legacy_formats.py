@@ -101,7 +101,7 @@ def test_a_range_ends_within_a_set(broker: Broker, empty_topic: str, magic: int,
             assert rows_of(stream) == made.rows[2:5]
 
 
-def test_formats_are_mixed(broker: Broker, empty_topic: str) -> None:
+def test_formats_are_mixed_and_conditions_apply(broker: Broker, empty_topic: str) -> None:
     log = legacy_log(Random(5), 4)
     with served(broker, empty_topic, log) as settings:
         broker.append(empty_topic, [("k1", "new"), (None, "keyless")], timestamps=9, headers={"kind": "new"})
@@ -110,6 +110,10 @@ def test_formats_are_mixed(broker: Broker, empty_topic: str) -> None:
         wanted = [*rows, (end, 9, 0, b"k1", b"new"), (end + 1, 9, 0, None, b"keyless")]
         with monedula.read(settings, empty_topic) as stream:
             assert rows_of(stream) == wanted
+        with monedula.read(settings, empty_topic, where=("key", "in", ["k1", "k2", "k3"])) as stream:
+            assert rows_of(stream) == [row for row in wanted if row[3] in (b"k1", b"k2", b"k3")]
+        with monedula.read(settings, empty_topic, where=("headers.kind", "is null")) as stream:
+            assert rows_of(stream) == rows
 
 
 def test_values_are_decoded(broker: Broker, empty_topic: str) -> None:

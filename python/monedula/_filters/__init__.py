@@ -1,4 +1,4 @@
-"""Conditions that decide what is fetched: on the topic, the partition, the offset and the timestamp of records."""
+"""Conditions that decide what is fetched, on topic, partition, offset and timestamp, or decoded, on key and headers."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from monedula._filters.conditions import (
     TooManyAlternativesError,
     Unknown,
     columns_of,
+    is_compared,
     unknown_parts,
 )
 from monedula._filters.ranges import Bounds, Found, Plan, narrowed
@@ -36,7 +37,7 @@ def condition_of(where: object, schema: object = None) -> Condition:
         schema: the records' pyarrow schema; by default the schema of all columns.
 
     Raises:
-        ArgumentError: if it is not a condition, or has a part that does not decide what is fetched.
+        ArgumentError: if it is not a condition, or has a part that is not decided before records are decoded.
     """
     module = type(where).__module__.partition(".")[0]
     if module == "polars":
@@ -72,16 +73,16 @@ def _of_pyarrow(where: object, schema: object) -> Condition:
 
 def _check_columns(names: "list[str]") -> None:
     for name in names:
-        if name not in COLUMNS:
+        if not is_compared(name):
             raise ArgumentError(f"where: {not_a_column(name)}")
 
 
 def _only_understood(condition: Condition) -> Condition:
     for text in unknown_parts(condition):
         raise ArgumentError(
-            f"where: {text} is no condition that can be turned into offsets. where takes comparisons of "
-            f"{', '.join(COLUMNS)} with values, in, between, starts_with, and, or, not; a time has a time zone. "
-            "monedula.scan() and monedula.dataset() take any condition"
+            f"where: {text} is no condition that is decided before records are decoded. where takes comparisons of "
+            f"{', '.join(COLUMNS)} and key with values, in, between, starts_with, and, or, not; a time has a "
+            "time zone. monedula.scan() and monedula.dataset() take any condition"
         )
     return condition
 

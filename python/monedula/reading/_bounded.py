@@ -8,6 +8,7 @@ from monedula._arguments import RawPosition, seconds
 from monedula._filters import condition_of
 from monedula._filters.conditions import Box, Condition, boxes, columns_of
 from monedula._filters.ranges import Found, Plan, narrowed
+from monedula._filters.records import record_filter
 from monedula._monedula import Batch, ColumnSpec, ReaderCore
 from monedula.config import RawSettings
 from monedula.types.partitions import TopicPartition
@@ -44,7 +45,8 @@ def reader_of(
     """Start a read of the records that the user's condition `where` selects."""
     condition, late_ms = condition_of(where), lateness_ms(max_lateness)
     compared = sorted(columns_of(condition))
-    core = ReaderCore(settings, columns, headers, max_rows, max_bytes, key, value, compared, fields)
+    kept = record_filter(condition)
+    core = ReaderCore(settings, columns, headers, max_rows, max_bytes, key, value, compared, fields, kept)
     try:
         begin(core, plan_of(core, ranges, condition, late_ms))
     except BaseException:

@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 
 from monedula._arguments import truth
 from monedula._filters import Condition, TooManyAlternativesError, Unknown, columns_of
+from monedula._filters.records import record_filter
 from monedula._migration_hints import no_argument
 from monedula._monedula import Batch, ColumnSpec, ReaderCore
 from monedula.config import RawSettings, Settings, raw_settings
@@ -98,7 +99,11 @@ class TopicScan:
         if not names:
             # Flattened fields replace the value.
             names = ["value"]
-        return ReaderCore(raw, names, False, max_rows, MAX_BYTES, specs["key"], specs["value"], sorted(needed))
+        # The query compares what a key was decoded to.
+        kept = record_filter(condition, key="key" not in self._decoded)
+        return ReaderCore(
+            raw, names, False, max_rows, MAX_BYTES, specs["key"], specs["value"], sorted(needed), None, kept
+        )
 
     def _spec(self, column: str, columns: Sequence[str]) -> ColumnSpec | None:
         """Return the decoding of a column for a query of these columns; `None` if it need not be decoded."""
