@@ -3,6 +3,7 @@
 from typing import Any
 
 import monedula
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -121,8 +122,11 @@ def test_values_that_cannot_be_decoded_are_left_out_by_the_condition(
     dropping = opens(empty_topic, value=Json(SCHEMA, mode="drop"), where=("key", "=", "a"))
     assert len(dropping.poll(timeout=20)) == 2
     assert (dropping.metrics()["records_filtered"], dropping.metrics()["records_dropped"]) == (2, 0)
-    with monedula.read(settings, empty_topic, value=Json(SCHEMA), where=("key", "=", "a")) as stream:
-        assert [record.value["id"] for batch in stream for record in batch.records()] == [0, 2]
+    for where in (("key", "=", "a"), ("offset", "in", [0, 2])):
+        with monedula.read(settings, empty_topic, value=Json(SCHEMA), where=where) as stream:
+            assert [record.value["id"] for batch in stream for record in batch.records()] == [0, 2]
+    orders = monedula.scan(settings, empty_topic, value=Json(SCHEMA)).filter(pl.col("offset").is_in([0, 2]))
+    assert orders.collect()["value"].struct.field("id").to_list() == [0, 2]
 
 
 def test_a_key_is_compared_as_it_was_written_whatever_it_is_decoded_to(

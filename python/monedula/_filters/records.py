@@ -22,7 +22,7 @@ def record_filter(condition: Condition, *, key: bool = True, always: bool = Fals
         condition: the condition.
         key: whether keys are compared as bytes. Otherwise conditions on the key are not understood.
         always: whether there is a filter even if the condition is on neither the key nor headers. A bounded read
-            compares the other columns itself.
+            compares the other columns itself, at less cost, but after decoding.
     """
     found = _of(condition, key, False)
     return found if found != _EVERY and (always or _looks_into_records(found)) else None

@@ -45,7 +45,7 @@ def reader_of(
     """Start a read of the records that the user's condition `where` selects."""
     condition, late_ms = condition_of(where), lateness_ms(max_lateness)
     compared = sorted(columns_of(condition))
-    kept = record_filter(condition)
+    kept = record_filter(condition, always=key is not None or value is not None)
     core = ReaderCore(settings, columns, headers, max_rows, max_bytes, key, value, compared, fields, kept)
     try:
         begin(core, plan_of(core, ranges, condition, late_ms))

@@ -100,7 +100,7 @@ class TopicScan:
             # Flattened fields replace the value.
             names = ["value"]
         # The query compares what a key was decoded to.
-        kept = record_filter(condition, key="key" not in self._decoded)
+        kept = record_filter(condition, key="key" not in self._decoded, always=any(specs.values()))
         return ReaderCore(
             raw, names, False, max_rows, MAX_BYTES, specs["key"], specs["value"], sorted(needed), None, kept
         )
