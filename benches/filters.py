@@ -1,7 +1,8 @@
-"""Bytes and time that queries of one hour take of a topic of a day, beside reading all of it.
+"""Bytes and time that queries of one hour, and of one key, take of a topic of a day, beside reading all of it.
 
 The topic is on a real Kafka of one node, or with `--on embedded` on the embedded broker. A relay between client and
-broker counts the bytes of all answers to Fetch requests.
+broker counts the bytes of all answers to Fetch requests. The last column is the CPU time of the thread that reads,
+which decodes.
 """
 
 import argparse
@@ -29,6 +30,9 @@ PARTITIONS = 4
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
 BATCH_ROWS = 500
+KEYS = 997
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+ORDER = monedula.Json(pa.schema({"order": pa.string(), "customer": pa.string(), "city": pa.string(), "amount": pa.int64(), "note": pa.string()}))  # fmt: skip  # noqa: E501
 
 
 def main() -> None:
@@ -41,22 +45,24 @@ def main() -> None:
         now = datetime.now(UTC)
         _fill({"bootstrap.servers": bootstrap}, options.records, now)
         print(f"{options.records:,} records of a day in {PARTITIONS} partitions, on {options.on}\n")
-        print("| query | rows | fetched MB | of all | seconds |\n|---|---:|---:|---:|---:|")
+        print("| query | rows | fetched MB | of all | seconds | of the thread |\n|---|---:|---:|---:|---:|---:|")
         whole = 0
         for name, query in _queries(now).items():
             with Relay(bootstrap) as relay:
-                started = time.perf_counter()
+                started, thread_started = time.perf_counter(), time.thread_time()
                 rows = query({"bootstrap.servers": relay.bootstrap_servers})
-                seconds = time.perf_counter() - started
+                seconds, thread = time.perf_counter() - started, time.thread_time() - thread_started
                 fetched = relay.answered_bytes(FETCH)
             whole = whole or fetched
-            print(f"| {name} | {rows:,} | {fetched / 1e6:.2f} | 1/{whole / max(fetched, 1):.1f} | {seconds:.2f} |")
+            share = f"1/{whole / max(fetched, 1):.1f}"
+            print(f"| {name} | {rows:,} | {fetched / 1e6:.2f} | {share} | {seconds:.2f} | {thread:.2f} |")
 
 
 def _queries(now: datetime) -> dict[str, Callable[[dict[str, Any]], int]]:
     since = now - HOUR
     midday = [("timestamp", ">=", now - 13 * HOUR), ("timestamp", "<", now - 12 * HOUR)]
     last = ("timestamp", ">=", since)
+    key, header = ("key", "=", "customer-7"), ("headers.source", "=", "web")
     return {
         "all of it, `read`": lambda settings: _rows(monedula.read(settings, "day")),
         "the last hour, `read(where=...)`": lambda settings: _rows(monedula.read(settings, "day", where=last)),
@@ -81,6 +87,13 @@ def _queries(now: datetime) -> dict[str, Callable[[dict[str, Any]], int]]:
         "an hour twelve hours ago, `max_lateness=60`": lambda settings: _rows(
             monedula.read(settings, "day", where=midday, max_lateness=60)
         ),
+        "all of it, decoded": lambda settings: _rows(monedula.read(settings, "day", value=ORDER)),
+        "one key, decoded": lambda settings: _rows(monedula.read(settings, "day", value=ORDER, where=key)),
+        "one header, decoded": lambda settings: _rows(monedula.read(settings, "day", value=ORDER, where=header)),
+        "one key, `read`": lambda settings: _rows(monedula.read(settings, "day", where=key)),
+        "one key, `scan`": lambda settings: (
+            monedula.scan(settings, "day").filter(pl.col("key") == b"customer-7").collect().height
+        ),
         "`scan(...).head(10)`": lambda settings: monedula.scan(settings, "day").head(10).collect().height,
     }
 
@@ -104,9 +117,12 @@ def _fill(settings: dict[str, Any], records: int, now: datetime) -> None:
     with monedula.Producer(settings) as producer:
         for start in range(0, records // PARTITIONS, BATCH_ROWS):
             times = [first_ms + int(step_ms * number) for number in range(start, start + BATCH_ROWS)]
-            values = [f'{{"order": {number:09}, "customer": {number % 997:05}, "city": "Praha", "amount": {number % 9999}, "note": "{"x" * 30}"}}' for number in range(start, start + BATCH_ROWS)]  # fmt: skip  # noqa: E501
+            values = [f'{{"order": "{number:09}", "customer": "{number % KEYS:05}", "city": "Praha", "amount": {number % 9999}, "note": "{"x" * 30}"}}' for number in range(start, start + BATCH_ROWS)]  # fmt: skip  # noqa: E501
+            sources = [b"app" if number % 100 else b"web" for number in range(start, start + BATCH_ROWS)]
             for partition in range(PARTITIONS):
                 columns = {
+                    "key": pa.array([f"customer-{number % KEYS}" for number in range(start, start + BATCH_ROWS)]),
+                    "headers": pa.array([[("source", source)] for source in sources], HEADERS),
                     "value": pa.array(values, pa.string()),
                     "partition": pa.array([partition] * BATCH_ROWS, pa.int32()),
                     "timestamp": pa.array(times, pa.timestamp("ms", "UTC")),

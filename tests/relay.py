@@ -38,9 +38,16 @@ class Relay:
     Args:
         bootstrap: the broker, by one `host:port`.
         holds: API keys whose answers wait for `release`.
+        change: makes of each answer the one that the client gets, of the same length.
     """
 
-    def __init__(self, bootstrap: str, holds: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        holds: frozenset[int] = frozenset(),
+        change: Callable[[bytes], bytes] = lambda answer: answer,
+    ) -> None:
+        self._change = change
         self._broker_port = int(bootstrap.rpartition(":")[2])
         self._listener = socket.create_server((HOST, 0))
         self._port: int = self._listener.getsockname()[1]
@@ -143,7 +150,7 @@ class Relay:
     def _answers_of(self, client: socket.socket, broker: socket.socket, asked: dict[int, int]) -> None:
         theirs, ours = (HOST.encode() + struct.pack(">i", port) for port in (self._broker_port, self._port))
         for frame in _frames(broker):
-            answer = frame.replace(theirs, ours)
+            answer = self._change(frame.replace(theirs, ours))
             with self._changed:
                 api_key = asked[struct.unpack_from(">i", frame)[0]]
                 self._answered_bytes[api_key] += len(frame)

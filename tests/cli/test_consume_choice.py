@@ -226,3 +226,41 @@ def test_records_in_a_pipe_do_not_mix_with_a_bar(
         redirected = terminal("consume", "many", servers=broker.bootstrap_servers, stdout=file.fileno())
         assert redirected.end() == 0
     assert "100%" in redirected.text
+
+
+@pytest.mark.parametrize(
+    ("conditions", "wanted"),
+    [
+        (["key = k-0"], [0, 3]),
+        (["key=k-0"], [0, 3]),
+        (["key != k-0"], [1, 4]),
+        (["key is null"], [2]),
+        (["key in k-1, K"], [1, 4]),
+        (["key NOT IN k-0,K"], [1]),
+        (["headers.source = web"], [0, 1, 2, 3, 4]),
+        (["headers.empty is not null"], []),
+        (["offset >= 3"], [3, 4]),
+        (["timestamp < 1002", "key = k-0"], [0]),
+    ],
+)
+def test_where_says_which_records_are_read(servers: str, conditions: list[str], wanted: list[int]) -> None:
+    options = [part for condition in conditions for part in ("--where", condition)]
+    if wanted:
+        assert offsets(servers, *options) == wanted
+        return
+    done = run("consume", "ux-a", *options, servers=servers)
+    assert (done.stdout, done.stderr) == (b"", b"no record: none meets --where\n")
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("key", "expected COLUMN OPERATOR VALUE"),
+        ("kee = a", "did you mean 'key'"),
+        ("value = a", "it takes no condition on value"),
+        ("offset = a", "offset is compared with a whole number"),
+        ("timestamp > soon", "is no time"),
+    ],
+)
+def test_what_is_no_condition_of_where_is_refused(servers: str, condition: str, said: str) -> None:
+    assert said in problem("consume", "ux-a", "--where", condition, servers=servers, code=2)

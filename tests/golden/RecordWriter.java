@@ -120,7 +120,23 @@ public final class RecordWriter {
                 false, -1, 4096);
             builder.append(magic == 0 ? -1 : 7, bytes("k"), bytes("v"));
             write("format " + magic, builder);
+            write("format " + magic + ", gzip", oldSet(magic, Compression.gzip().build(), false));
+            write("format " + magic + ", snappy", oldSet(magic, Compression.snappy().build(), false));
+            write("format " + magic + ", lz4", oldSet(magic, Compression.lz4().build(), false));
         }
+        write("format 1, log append time", oldSet(RecordBatch.MAGIC_VALUE_V1, Compression.lz4().build(), true));
+    }
+
+    /** A compressed message, as compaction leaves it: offsets have gaps. */
+    private static MemoryRecordsBuilder oldSet(byte magic, Compression compression, boolean appendTime) {
+        TimestampType type = magic == 0 ? TimestampType.NO_TIMESTAMP_TYPE
+            : appendTime ? TimestampType.LOG_APPEND_TIME : TimestampType.CREATE_TIME;
+        MemoryRecordsBuilder builder = new MemoryRecordsBuilder(new ByteBufferOutputStream(512), magic, compression, type, 17,
+            123_456_789L, -1, (short) -1, -1, false, false, -1, 4096);
+        builder.appendWithOffset(18, magic == 0 ? -1 : 7, bytes("k"), bytes("jackdaw".repeat(50)));
+        builder.appendWithOffset(21, magic == 0 ? -1 : 6, null, bytes("v"));
+        builder.appendWithOffset(300, magic == 0 ? -1 : 1_700_000_000_000L, bytes(""), null);
+        return builder;
     }
 
     private static MemoryRecordsBuilder builder(

@@ -16,10 +16,6 @@ from tests.house.test_crates import ARROWS
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def has_test(path: str, name: str) -> bool:
-    return f"fn {name}(" in (ROOT / path).read_text()
-
-
 def has_groups_of(kind: str) -> bool:
     return any(kind in name for module in (monedula, monedula.admin) for name in dir(module))
 
@@ -43,26 +39,16 @@ READERS = (datasource.DataSourceReader, datasource.DataSourceStreamReader)
 CLAIMS: Mapping[str, Mapping[str, Callable[[], bool]]] = {
     "README.md": {
         "there are no share groups": lambda: not has_groups_of("Share"),
-        "message formats 0 and 1, written before Kafka 0.11, are an error": lambda: has_test(
-            "rust/protocol/tests/record_golden.rs", "old_formats_are_refused_by_name"
-        ),
         "It is tested on Linux, and in alpha": lambda: runs_its_tests_on_linux_alone() and is_in_alpha(),
     },
     "docs/index.md": {
         "No share groups": lambda: not has_groups_of("Share") and not has_groups_of("Streams"),
-        "No message formats 0 and 1": lambda: has_test(
-            "rust/engine/tests/scenarios/range.rs",
-            "an_old_message_format_names_topic_partition_and_offset_and_what_came_before_is_delivered",
-        ),
         "Tested on Linux only.": runs_its_tests_on_linux_alone,
         "No stable interface yet": is_in_alpha,
     },
     "CHANGELOG.md": {
         "There are no share groups (KIP-932), and no Kafka Streams": lambda: (
             not has_groups_of("Share") and not has_groups_of("Streams")
-        ),
-        "Message formats 0 and 1, written before Kafka 0.11, are an error": lambda: has_test(
-            "rust/protocol/tests/record_golden.rs", "old_formats_are_refused_by_name"
         ),
         "It is tested on Linux alone, and in alpha": lambda: runs_its_tests_on_linux_alone() and is_in_alpha(),
     },
@@ -92,7 +78,7 @@ def test_each_such_claim_has_a_check(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "docs/index.md"])
-@pytest.mark.parametrize("subject", ["share groups", "message formats 0 and 1", "tested on Linux", "in alpha"])
+@pytest.mark.parametrize("subject", ["share groups", "tested on Linux", "in alpha"])
 def test_these_pages_name_the_same_that_there_is_not(page: str, subject: str) -> None:
     assert subject in " ".join((ROOT / page).read_text().split()).lower().replace("linux", "Linux")
 

@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python/monedula"
 
 LATER: Mapping[str, str] = {
+    "_filters": "it imports dataclasses, for conditions",
     "_asyncio": "asyncio takes longer to import than all of monedula",
     "_logging": "logging is slow to import, and most programs have nothing to say",
     "_migration_hints": "the tables are for names that do not exist",

@@ -21,14 +21,18 @@ ENABLED = "spark.sql.python.filterPushdown.enabled"
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """Topics `orders` and `returns` of three partitions, in which times are out of order; the last one is empty."""
+    """Topics `orders` and `returns` of three partitions, in which times are out of order; the last one is empty.
+
+    Keys are `k0` to `k3`, and every fifth record has none.
+    """
     random = Random(4)
     with Broker(topics={"orders": 3, "returns": 3}) as broker:
         for name in ("orders", "returns"):
             for partition in range(2):
                 times = [START_MS + 1000 * (n + random.choice((0, 0, 0, 5, -5))) for n in range(COUNT)]
                 for number, time_ms in enumerate(times):
-                    broker.append(name, [f"{name}:{number}"], partition=partition, timestamps=time_ms)
+                    record = (f"k{number % 5}" if number % 5 < 4 else None, f"{name}:{number}")
+                    broker.append(name, [record], partition=partition, timestamps=time_ms)
         yield broker
 
 
@@ -73,6 +77,12 @@ CONDITIONS = [
     f"offset < 5 or timestamp > {time(28)}",
     "timestamp is not null and topic is not null and key is null",
     "cast(value as string) like '%:7' and partition < 2",
+    "key = cast('k1' as binary)",
+    "key <> cast('k1' as binary) and offset < 9",
+    "not key <=> cast('k1' as binary)",
+    "key in (cast('k1' as binary), cast('k3' as binary)) or partition = 1",
+    "key > cast('k1' as binary) and key <= cast('k3' as binary)",
+    "key is null or key = cast('k0' as binary)",
 ]
 
 
@@ -114,6 +124,17 @@ def test_the_plan_shows_the_filters(spark: SparkSession, broker: Broker, capsys:
     kept = next(line for line in plan.splitlines() if line.startswith("Condition :"))
     assert "timestamp" in kept
     assert "partition" not in kept
+
+
+def test_values_of_other_keys_are_not_decoded(spark: SparkSession, broker: Broker) -> None:
+    broker.create_topic("documents", 1)
+    broker.append("documents", [("good", '{"id": 1}'), ("bad", "no json"), ("good", '{"id": 2}')])
+    typed = {"subscribe": "documents", "value.format": "json", "value.mode": "FAILFAST"}
+    reader = spark.read.format(OURS).option("kafka.bootstrap.servers", broker.bootstrap_servers).options(**typed)
+    frame = reader.schema("key binary, value struct<id: bigint>").load()
+    with pushdown(spark, True):
+        rows = frame.filter("key = cast('good' as binary)").select("value.id").orderBy("id").collect()
+        assert [row.id for row in rows] == [1, 2]
 
 
 def test_without_the_setting_a_query_runs_as_before(spark: SparkSession, broker: Broker) -> None:

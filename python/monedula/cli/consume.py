@@ -17,6 +17,7 @@ from monedula._config.texts import dotted
 from monedula._reprs import counted
 from monedula.cli import consume_options
 from monedula.cli.administration import Partitions
+from monedula.cli.conditions import where_of
 from monedula.cli.decoding import Schema, decoder
 from monedula.cli.failures import Failure, UsageError
 from monedula.cli.files import STANDARD_OUTPUT, named, remove_broken
@@ -62,6 +63,7 @@ def consume(
     key: consume_options.Keys = None,
     value: consume_options.Values = None,
     header: consume_options.WithHeader = None,
+    where: consume_options.Conditions = None,
     key_separator: consume_options.KeySeparator = None,
     key_as: consume_options.KeyAs = Form.auto,
     value_as: consume_options.ValueAs = Form.auto,
@@ -92,6 +94,7 @@ def consume(
         monedula consume orders --format json --max-rows 3
         monedula consume orders -f '%p %o %k: %s\n' --value '~"amount": [0-9]+'
         monedula consume '^ord' --key =key-7 -o key-7.csv
+        monedula consume orders --where 'headers.source = web' --where 'timestamp >= 1h ago'
         monedula consume orders --group etl --timeout 10 --key-separator :
         monedula consume orders --decode json --schema 'id bigint, user string' --flatten -o orders.parquet
         monedula consume orders --decode avro --bad null -o orders.parquet -F registry.properties
@@ -114,6 +117,7 @@ def consume(
     has_registry = names_registry(settings, decode is not None)
     told = Schema(schema, message, subject, topics, has_registry, framing, schemas)
     target.shape["value"] = decoder(decode, told, bad, flatten, kind)
+    target.shape["where"] = where_of(where)
     check_names(topics)
     partitions = partitions_of(partition)
     _check_together(follow, group, end, timeout, bool(partitions))
@@ -261,7 +265,8 @@ def _bounded(target: _Target, settings: dict[str, str], what: Any, start: Place,
     left_out = any(isinstance(each, Typed) and each.drops for each in target.shape.values())
     has_offsets = any(first < after for first, after in ranges.values())
     dropped = "what is there cannot be decoded, and --bad drop leaves it out"
-    target.say_if_empty(dropped if left_out and has_offsets else _empty(start, end, ranges))
+    nothing = "none meets --where" if target.shape["where"] else _empty(start, end, ranges)
+    target.say_if_empty(dropped if left_out and has_offsets else nothing)
 
 
 def _following(

@@ -6,6 +6,7 @@ from typing import Annotated
 from typer import Option
 
 from monedula.cli.completing import complete_groups
+from monedula.cli.conditions import SYNTAX as CONDITIONS
 from monedula.cli.decoding import Bad, Decode, Framing
 from monedula.cli.filters import SYNTAX
 from monedula.cli.formats import Format
@@ -63,6 +64,14 @@ WithHeader = Annotated[
         "--header",
         metavar="NAME[CONDITION]",
         help="Only records with this header, whose value is as --key says: source=web. Repeatable.",
+    ),
+]
+Conditions = Annotated[
+    list[str] | None,
+    Option(
+        "--where",
+        metavar="CONDITION",
+        help=f"Only records that meet this before they are decoded: {CONDITIONS}. Repeatable.",
     ),
 ]
 KeySeparator = Annotated[

@@ -28,6 +28,7 @@ from monedula.consumer._member_reading import MemberReading
 from monedula.consumer._read_until import check_topics
 from monedula.errors import ArgumentError, ClosedError, ForkError
 from monedula.formats._typed import Typed, check_columns, pinned, spec_of
+from monedula.types.conditions import Where
 from monedula.types.json_dict import JsonDict
 from monedula.types.partitions import Assignment, OffsetAndTimestamp, Position, TopicPartition
 from monedula.workers.dead_letters import LetterProducer
@@ -58,6 +59,7 @@ class ConsumerBase(GroupVerbs, RegisteredMetrics):
         on_event: EventHook | None = None,
         key: Typed | None = None,
         value: Typed | None = None,
+        where: Where | None = None,
         **settings: Any,
     ) -> None:
         self._commits: list[CommitFuture] = []
@@ -79,7 +81,14 @@ class ConsumerBase(GroupVerbs, RegisteredMetrics):
         specs = spec_of("key", key), spec_of("value", value)
         columns = raw_columns(columns)
         check_columns(columns, key, value)
-        self._open(raw, columns, truth("headers", headers), assignors, on_event, *specs)
+        kept = None
+        if where is not None:
+            # Imported here, so that programs without conditions do not pay for the import.
+            from monedula._filters import condition_of
+            from monedula._filters.records import record_filter
+
+            kept = record_filter(condition_of(where), always=True)
+        self._open(raw, columns, truth("headers", headers), assignors, on_event, *specs, kept)
         self._refused = RefusedRecords(self._core, self._member, raw, self._open_producer, key, value)
         try:
             if topics is not None:
@@ -116,7 +125,7 @@ class ConsumerBase(GroupVerbs, RegisteredMetrics):
         | partition | int32 | |
         | offset | int64 | |
         | timestamp | timestamp[us, UTC] | set by the producer or the broker, see timestampType |
-        | timestampType | int32 | 0 CreateTime, 1 LogAppendTime |
+        | timestampType | int32 | 0 CreateTime, 1 LogAppendTime, -1 none (message format 0) |
         | headers | list<struct<key: string, value: binary>> | only with `headers=True`; null if the record has none |
 
         All columns are nullable, and named as in Spark's Kafka source. With `key=` or `value=` the column is a struct,

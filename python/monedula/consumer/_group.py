@@ -87,10 +87,11 @@ class GroupVerbs(Unpicklable):
         on_event: EventHook | None,
         key: ColumnSpec | None,
         value: ColumnSpec | None,
+        kept: object,
     ) -> None:
         check_callable("on_event", on_event, awaits=False)
         if assignors is None:
-            self._core = ConsumerCore(settings, columns, headers, None, key, value)
+            self._core = ConsumerCore(settings, columns, headers, None, key, value, kept)
         else:
             if any(key.replace("_", ".") == "partition.assignment.strategy" for key, _ in settings):
                 message = "assignors and partition.assignment.strategy say the same; give one of them"
@@ -98,7 +99,7 @@ class GroupVerbs(Unpicklable):
             from monedula.assignors import serve, split_strategy
 
             names, own = split_strategy(assignors)
-            self._core = ConsumerCore(settings, columns, headers, names, key, value)
+            self._core = ConsumerCore(settings, columns, headers, names, key, value, kept)
             desk = self._core.assignor_desk()
             if own and desk is not None:
                 serve(desk, own)

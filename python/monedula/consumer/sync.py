@@ -59,9 +59,14 @@ class Consumer(CallsBack, ConsumerBase):
         key: how keys are decoded, such as `monedula.Json(schema)`, `Avro(schema)` or `Protobuf(schema)`; bytes if
             left out.
         value: how values are decoded; bytes if left out.
+        where: a condition that records must meet to be returned, on `key`, `headers.NAME`, `topic`, `partition`,
+            `offset` and `timestamp`, as for `monedula.read`: `("headers.type", "=", "paid")`. It is decided before keys
+            and values are decoded. The position passes over the other records, which count as finished; `metrics()`
+            counts them in `records_filtered`.
         **settings: settings with underscores for dots, such as `bootstrap_servers="localhost:9092"`.
 
     Raises:
+        ArgumentError: if `columns`, `where` or another argument cannot be what is given.
         ConfigError: on an unknown setting (the message names the nearest known one) or an invalid value.
 
     Examples:

@@ -50,6 +50,7 @@ FAMILIES: tuple[Family, ...] = (
         ("fetches_empty", "fetches_empty", "Fetch responses without a record."),
         ("records_delivered", "records_delivered", "Records handed out."),
         ("records_dropped", "records_dropped", "Records dropped since their key or value cannot be decoded."),
+        ("records_filtered", "records_filtered", "Records left out since they do not meet where=."),
         ("records_with_nulls", "records_with_nulls", "Rows with nulls since their key or value cannot be decoded."),
         ("delivered_bytes", "bytes_delivered", "Bytes of the Arrow columns handed out."),
         ("batches_delivered", "batches_delivered", "Batches handed out."),

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs
 
+from monedula._filters.conditions import Condition, Unknown
+from monedula._filters.substrait import of_pyarrow
 from monedula._monedula import Batch
 from monedula._reprs import some
 from monedula.consumer._base import MAX_ROWS
 from monedula.errors import ArgumentError
 from monedula.formats._typed import check_column
 from monedula.reading._topic_scan import TopicScan
-from monedula.reading.filters.conditions import Condition, Unknown
-from monedula.reading.filters.substrait import of_pyarrow
 
 _NO_FILE = "/a dataset of monedula is read by its own methods, not as files"
 

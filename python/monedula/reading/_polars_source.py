@@ -6,10 +6,10 @@ from typing import Any
 
 import polars as pl
 
+from monedula._filters.conditions import Condition, Unknown
+from monedula._filters.polars_expressions import of_polars
 from monedula.consumer._base import MAX_ROWS
 from monedula.reading._topic_scan import TopicScan
-from monedula.reading.filters.conditions import Condition, Unknown
-from monedula.reading.filters.polars_expressions import of_polars
 
 
 def lazy_frame(source: TopicScan) -> pl.LazyFrame:

@@ -5,13 +5,14 @@ from datetime import timedelta
 from typing import Any, TypedDict
 
 from monedula._arguments import truth
+from monedula._filters import Condition, TooManyAlternativesError, Unknown, columns_of
+from monedula._filters.records import record_filter
 from monedula._migration_hints import no_argument
 from monedula._monedula import Batch, ColumnSpec, ReaderCore
 from monedula.config import RawSettings, Settings, raw_settings
 from monedula.consumer._base import MAX_BYTES, MAX_ROWS
 from monedula.formats._typed import KAFKA_COLUMNS, Typed, pinned, spec_of
-from monedula.reading.filters import Condition, TooManyAlternativesError, Unknown, columns_of
-from monedula.reading.filters.bounded import Range, begin, first_rows, lateness_ms, plan_of
+from monedula.reading._bounded import Range, begin, first_rows, lateness_ms, plan_of
 from monedula.reading.read import (
     TOPICS_SECOND,
     Bound,
@@ -110,9 +111,11 @@ class TopicScan:
         if not names:
             # Flattened fields replace the value.
             names = ["value"]
+        # The query compares what a key was decoded to.
+        kept = record_filter(condition, key="key" not in self._decoded, always=any(specs.values()))
         limits = (max_rows, MAX_BYTES)
         compared, in_order = sorted(needed), self._in_order
-        return ReaderCore(raw, names, False, *limits, specs["key"], specs["value"], compared, in_order=in_order)
+        return ReaderCore(raw, names, False, *limits, specs["key"], specs["value"], compared, None, kept, in_order)
 
     def _spec(self, column: str, columns: Sequence[str]) -> ColumnSpec | None:
         """Return the decoding of a column for a query of these columns; `None` if it need not be decoded."""

@@ -16,8 +16,8 @@ def scan(config: Settings, topics: Topics, **options: Unpack[ScanOptions]) -> "p
 
     Nothing is read, and no broker is contacted, before the query runs; it reads the topics' contents at that time. Only
     the columns that it uses are decoded. Its conditions on `topic`, `partition`, `offset` and `timestamp` decide which
-    partitions and offsets are fetched, and all its conditions are applied. `head(10)` fetches little more than ten
-    records.
+    partitions and offsets are fetched, those on a binary `key` which records are decoded, and all its conditions are
+    applied. `head(10)` fetches little more than ten records.
 
     Args:
         config: settings, as for `Consumer`.
@@ -49,8 +49,9 @@ def dataset(config: Settings, topics: Topics, **options: Unpack[ScanOptions]) ->
     """Topics as a `Dataset` of pyarrow, which DuckDB queries by the name of the variable: `SELECT ... FROM orders`.
 
     Nothing is read, and no broker is contacted, before a query runs; it reads the topics' contents at that time. DuckDB
-    passes the columns and conditions of the query: only these columns are decoded, and conditions on `topic`,
-    `partition`, `offset` and `timestamp` decide which partitions and offsets are fetched.
+    passes the columns and conditions of the query: only these columns are decoded, conditions on `topic`, `partition`,
+    `offset` and `timestamp` decide which partitions and offsets are fetched, and those on a binary `key` which records
+    are decoded.
 
     Args:
         config: settings, as for `Consumer`.

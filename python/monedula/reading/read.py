@@ -21,6 +21,7 @@ from monedula.consumer._base import MAX_BYTES, MAX_ROWS
 from monedula.errors import ArgumentError
 from monedula.formats._typed import Typed, check_columns, pinned, selected, spec_of
 from monedula.reading._export import installed, no_array, to_polars
+from monedula.types.conditions import Where
 from monedula.types.partitions import TopicPartition
 from monedula.types.times import EXPECTED_TIME, time_of
 
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 Bound = int | str | datetime
 """One end of a range: an offset (if negative, counted from the end of the log), `"earliest"`, `"latest"`, or a time: an
 aware datetime, or a text such as `"1h ago"`, `"yesterday"`, `"2026-11-21T10:00:00Z"`."""
-
-Where = tuple[str, str, object] | list[tuple[str, str, object]] | list[list[tuple[str, str, object]]] | Any
-"""A condition: tuples of a column, an operator and a value, or an expression of pyarrow or polars."""
 
 P = TypeVar("P", bound=tuple[str, int])
 """A partition as a dict key: a `TopicPartition` or a plain tuple, as the key type of a Mapping is invariant."""
@@ -77,9 +75,10 @@ def read(
             that is not older: an aware datetime, or a text such as `"1h ago"`, `"yesterday"`,
             `"2026-11-21T10:00:00Z"`; or a dict of these by `(topic, partition)`.
         end: the same; the first offset that is not read.
-        where: a condition on `topic`, `partition`, `offset` and `timestamp`, which decides what is fetched. Only the
-            records that meet it are returned. It is a tuple such as `("timestamp", ">=", "1h ago")`; a list of tuples,
-            all of which must hold; a list of such lists, one of which must hold; or an expression of pyarrow or polars.
+        where: a condition on `topic`, `partition`, `offset` and `timestamp`, which decides what is fetched, and on
+            `key` and `headers.NAME`, which decides what is decoded. Only the records that meet it are returned. It is a
+            tuple such as `("timestamp", ">=", "1h ago")` or `("headers.type", "=", "paid")`; a list of tuples, all of
+            which must hold; a list of such lists, one of which must hold; or an expression of pyarrow or polars.
         max_lateness: the most by which a record's timestamp can be before the timestamp of an earlier record in its
             partition, in seconds or as `timedelta`. Only with it, an upper bound on `timestamp` ends the read early;
             records that are later than it says may then be missed.
@@ -127,7 +126,7 @@ def read(
     in_order = is_ordered(order)
     if where is not None:
         # Imported here, so that programs that only consume do not pay for the import.
-        from monedula.reading.filters.bounded import reader_of
+        from monedula.reading._bounded import reader_of
 
         return RecordStream(reader_of(where, max_lateness, ranges, *reading, fields, in_order), progress)
     if max_lateness is not None:

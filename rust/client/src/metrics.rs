@@ -56,6 +56,8 @@ counters! {
     records_delivered,
     /// Records dropped since their key or value cannot be decoded.
     records_dropped,
+    /// Records left out since they do not meet the condition of the read.
+    records_filtered,
     /// Records whose row has nulls since their key or value cannot be decoded as a whole.
     records_with_nulls,
     /// Bytes of the Arrow columns handed out.

@@ -102,7 +102,7 @@ mod tests {
         };
         let spans = vec![span(0, 4, 0, 4), span(1, 1, 7, 8)];
         let record_batch = record_batch.expect("columns of the schema");
-        ColumnBatch { record_batch, spans, memory_bytes: 0, refused: None, dropped: 0, with_nulls: 0 }
+        ColumnBatch { record_batch, spans, memory_bytes: 0, refused: None, dropped: 0, with_nulls: 0, filtered: 0 }
     }
 
     fn kept(wanted: Vec<Rows>) -> Vec<i64> {

@@ -24,6 +24,8 @@ pub struct ColumnBatch {
     pub dropped: usize,
     /// Number of rows with a null in place of a bad key, value or field; 0 for slices.
     pub with_nulls: usize,
+    /// Number of records that do not meet the condition of [`BatchColumns`](crate::BatchColumns); 0 for slices.
+    pub filtered: usize,
 }
 
 impl ColumnBatch {
@@ -71,7 +73,15 @@ impl ColumnBatch {
             start += span.rows;
         }
         let record_batch = self.record_batch.slice(from, rows);
-        Self { record_batch, spans, memory_bytes: self.memory_bytes, refused: None, dropped: 0, with_nulls: 0 }
+        Self {
+            record_batch,
+            spans,
+            memory_bytes: self.memory_bytes,
+            refused: None,
+            dropped: 0,
+            with_nulls: 0,
+            filtered: 0,
+        }
     }
 
     /// The rows from `from` on, as one batch per span, without a copy.

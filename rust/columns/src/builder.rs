@@ -7,11 +7,15 @@ use arrow_schema::SchemaRef;
 
 use crate::batch::OffsetSpan;
 use crate::constant::{ConstantInts, ConstantStrings};
+use crate::filter::RecordFilter;
 use crate::headers::HeadersColumn;
 use crate::pool::BufferPool;
 use crate::schema::ColumnSet;
 use crate::typed::{BatchColumns, TypedColumns};
 use crate::write::{ByteColumn, LongColumn};
+
+/// Number of records that may be left out of one batch: some milliseconds of work.
+const MAX_FILTERED: usize = 1 << 18;
 
 /// Collects the rows of one batch, from any number of partitions, up to a limit of rows and bytes.
 ///
@@ -37,6 +41,9 @@ pub struct BatchBuilder {
     pub(crate) timestamp_type: ConstantInts,
     /// Typed columns that replace the binary key or value.
     pub(crate) typed: Option<Box<TypedColumns>>,
+    pub(crate) filter: Option<Arc<RecordFilter>>,
+    /// Number of records that the filter has left out.
+    pub(crate) filtered: usize,
 }
 
 impl BatchBuilder {
@@ -50,6 +57,8 @@ impl BatchBuilder {
             columns: columns.set,
             schema: typed.as_ref().map_or(Arc::clone(&schema), |typed| typed.schema(&schema)),
             typed,
+            filter: columns.filter,
+            filtered: 0,
             max_rows: max_rows.clamp(1, i32::MAX as usize - 1),
             max_bytes: max_bytes.clamp(1, i32::MAX as usize),
             rows: 0,
@@ -95,9 +104,14 @@ impl BatchBuilder {
         self.refused || self.rows_left() == 0 || self.bytes >= self.max_bytes
     }
 
-    /// Returns true if keys or values are decoded: their columns may be larger than the records.
-    pub fn is_typed(&self) -> bool {
-        self.typed.is_some()
+    /// Number of records that may be left out of the batch before it is finished: a walk that finds no row returns too.
+    pub(crate) fn filtered_left(&self) -> usize {
+        MAX_FILTERED.saturating_sub(self.filtered)
+    }
+
+    /// Returns true if each record becomes a row of about its own size: none is decoded or filtered.
+    pub fn is_plain_copy(&self) -> bool {
+        self.typed.is_none() && self.filter.is_none()
     }
 
     pub(crate) fn rows_left(&self) -> usize {

@@ -21,6 +21,7 @@ impl BatchBuilder {
         let spans = std::mem::take(&mut self.spans);
         let timestamp_types = std::mem::take(&mut self.timestamp_types);
         (self.bytes, self.refused) = (0, false);
+        let filtered = std::mem::take(&mut self.filtered);
         let mut memory_bytes = 0;
         let mut arrays = Vec::with_capacity(self.schema.fields().len());
         for (column, array) in COLUMNS {
@@ -36,7 +37,7 @@ impl BatchBuilder {
             refused = typed.finish_refused();
             (dropped, with_nulls) = (std::mem::take(&mut typed.dropped), std::mem::take(&mut typed.with_nulls));
         }
-        ColumnBatch { record_batch, spans, memory_bytes, refused, dropped, with_nulls }
+        ColumnBatch { record_batch, spans, memory_bytes, refused, dropped, with_nulls, filtered }
     }
 }
 

@@ -45,7 +45,7 @@ impl BatchFault {
 
 /// The batch at `position`; `None` at the end of the data, where a partial batch may remain (KIP-74).
 pub(crate) fn locate(data: &Bytes, position: usize) -> Result<Option<LocatedBatch>, BatchFault> {
-    let mut batches = Batches::starting_at(data, position);
+    let mut batches = Batches::of_any_format(data, position);
     match batches.next() {
         Some(Ok(batch)) => {
             let bytes = data.slice(position..position + batch.header.total_bytes());
@@ -69,7 +69,7 @@ pub(crate) fn locate(data: &Bytes, position: usize) -> Result<Option<LocatedBatc
 /// the last piece: the walker reports them as an error.
 pub fn segments(data: &Bytes, max_segment_bytes: usize) -> Vec<Bytes> {
     let mut segments = Vec::new();
-    let mut batches = Batches::new(data);
+    let mut batches = Batches::of_any_format(data, 0);
     let (mut start, mut end) = (0, 0);
     while let Some(Ok(batch)) = batches.next() {
         if end > start && batches.position() - start > max_segment_bytes {
@@ -131,7 +131,7 @@ impl Inflated {
 /// by one.
 ///
 /// Batches that are not compressed stay as they are: the walk verifies them, since it loads them into the CPU cache
-/// anyway. An error in a batch is stored, and the walker returns it when it reaches that batch.
+/// anyway. So do messages of formats 0 and 1, which the walk rewrites. An error in a batch is stored, and the walker returns it when it reaches that batch.
 pub fn inflate(
     segment: &Bytes,
     options: &WalkOptions,
@@ -151,7 +151,7 @@ pub fn inflate(
             }
         };
         let (header, batch_bytes) = (batch.header, batch.header.total_bytes());
-        if header.compression() == Compression::None {
+        if header.compression() == Compression::None || header.is_legacy() {
             output.bytes += batch_bytes;
             output.batches.push(Ok(batch));
             position += batch_bytes;

@@ -10,7 +10,7 @@
 //! and returns to it when the last Arrow reader drops it. This crate does no I/O and knows no consumer group.
 //!
 //! `unsafe` is used in `memory` and `pool` (allocation, memory handed to Arrow), `write`, `rows`, `typed_rows`,
-//! `records` and `payload` (copies into reserved room), `parse` (reads within a checked window), `finish`, `constant`
+//! `filtered_rows`, `records` and `payload` (copies into reserved room), `parse` (reads within a checked window), `finish`, `constant`
 //! and `texts` (arrays over buffers that this crate filled, texts that were checked), and `crc32c` (instructions that
 //! not every processor has).
 
@@ -18,12 +18,16 @@ mod aborted;
 mod awaited;
 mod batch;
 mod builder;
+mod bytes_test;
 mod constant;
 mod crc32c;
 mod error;
+mod filter;
+mod filtered_rows;
 mod finish;
 mod headers;
 mod inflate;
+mod legacy;
 mod lookup;
 mod memory;
 mod parse;
@@ -43,8 +47,10 @@ pub use aborted::AbortedTransaction;
 pub use awaited::Awaited;
 pub use batch::{ColumnBatch, OffsetSpan};
 pub use builder::BatchBuilder;
+pub use bytes_test::{BytesTest, Operator};
 pub use crc32c::crc32c;
 pub use error::{WalkError, WalkErrorKind};
+pub use filter::{Intervals, RecordFilter};
 pub use inflate::{Inflated, inflate, segments};
 pub use lookup::Lookup;
 pub use memory::{OutOfMemory, check_spare, is_refusable, refusable};

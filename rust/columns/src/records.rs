@@ -7,6 +7,7 @@ use monedula_protocol::records::{BatchHeader, RawRecord, RecordFault, RecordsErr
 use crate::awaited::Awaited;
 use crate::batch::OffsetSpan;
 use crate::builder::BatchBuilder;
+use crate::filtered_rows::FilteredRows;
 use crate::parse::parse_fast;
 use crate::rows::{AnyRows, DefaultRows, Rows};
 use crate::schema::ColumnSet;
@@ -135,6 +136,9 @@ pub(crate) fn append(
     if builder.typed.is_some() {
         return append_typed(source, payload, cursor, builder);
     }
+    if builder.filter.is_some() {
+        return append_filtered(source, payload, cursor, builder);
+    }
     let header = source.header;
     let before = *cursor;
     let first_row = builder.rows;
@@ -171,14 +175,49 @@ fn append_typed(source: BatchSource<'_>, payload: &[u8], cursor: &mut Cursor, bu
     let fixed_bytes = builder.fixed_row_bytes(source.topic);
     let Some(mut typed) = builder.typed.take() else { return WalkStop::Done };
     let walk = Walk { header, payload, first_row: builder.rows, end_offset: source.end_offset };
+    let (filter, filtered_left) = (builder.filter.clone(), builder.filtered_left());
     let mut rows = TypedRows::new(builder, &mut typed, source, records_left, fixed_bytes);
-    let stop = walk.run(cursor, &mut rows);
+    let (stop, filtered) = match &filter {
+        None => (walk.run(cursor, &mut rows), 0),
+        Some(filter) => {
+            let mut rows = FilteredRows::new(filter, source, &mut rows, filtered_left);
+            (walk.run(cursor, &mut rows), rows.filtered)
+        }
+    };
     let appended = rows.finish();
     builder.typed = Some(typed);
+    builder.filtered += filtered;
     builder.bytes += appended.refused_bytes;
     if let Some(first_offset) = appended.first_offset {
         let span = source.span(appended.rows, first_offset, cursor.next_offset(header));
         builder.commit(span, appended.bytes, header.timestamp_type().id());
+    }
+    builder.refused |= matches!(stop, WalkStop::Full);
+    stop
+}
+
+/// Variant of [`append`] for records of which only some get a row.
+fn append_filtered(
+    source: BatchSource<'_>,
+    payload: &[u8],
+    cursor: &mut Cursor,
+    builder: &mut BatchBuilder,
+) -> WalkStop {
+    let header = source.header;
+    let records_left = (header.record_count as usize).saturating_sub(cursor.index as usize);
+    let fixed_bytes = builder.fixed_row_bytes(source.topic);
+    let Some(filter) = builder.filter.clone() else { return WalkStop::Done };
+    let walk = Walk { header, payload, first_row: builder.rows, end_offset: source.end_offset };
+    let filtered_left = builder.filtered_left();
+    let mut beside = AnyRows::new(builder, records_left, fixed_bytes);
+    let mut rows = FilteredRows::new(&filter, source, &mut beside, filtered_left);
+    let stop = walk.run(cursor, &mut rows);
+    let FilteredRows { filtered, rows, first_offset, .. } = rows;
+    let bytes = beside.finish();
+    builder.filtered += filtered;
+    if let Some(first_offset) = first_offset {
+        let span = source.span(rows, first_offset, cursor.next_offset(header));
+        builder.commit(span, bytes, header.timestamp_type().id());
     }
     builder.refused |= matches!(stop, WalkStop::Full);
     stop

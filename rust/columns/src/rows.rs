@@ -1,6 +1,6 @@
 //! Appends records as rows to all columns of a builder.
 
-use monedula_protocol::records::{BatchHeader, RawRecord, TimestampType};
+use monedula_protocol::records::{BatchHeader, RawRecord};
 
 use crate::builder::BatchBuilder;
 use crate::headers::HeadersColumn;
@@ -244,10 +244,11 @@ unsafe fn push<const FIRST_BYTES: usize, const ROOMY: bool>(
 /// milliseconds, and one record written with nanoseconds by mistake must not make a topic unreadable.
 /// A missing timestamp (-1) stays one millisecond before the epoch, as in Spark's own source.
 #[inline(always)]
-fn timestamp_us(record: &RawRecord<'_>, header: &BatchHeader) -> i64 {
-    let millis = match header.timestamp_type() {
-        TimestampType::CreateTime => header.base_timestamp.saturating_add(record.timestamp_delta),
-        TimestampType::LogAppendTime => header.max_timestamp,
+pub(crate) fn timestamp_us(record: &RawRecord<'_>, header: &BatchHeader) -> i64 {
+    let millis = if header.has_append_time() {
+        header.max_timestamp
+    } else {
+        header.base_timestamp.saturating_add(record.timestamp_delta)
     };
     millis.saturating_mul(1000)
 }

@@ -30,7 +30,7 @@ impl ColumnBatch {
                 (record_batch, memory_bytes)
             }
         };
-        Self { record_batch, spans, memory_bytes, refused: None, dropped: 0, with_nulls: 0 }
+        Self { record_batch, spans, memory_bytes, refused: None, dropped: 0, with_nulls: 0, filtered: 0 }
     }
 
     fn spans_of(&self, ranges: &[Range<usize>]) -> Vec<OffsetSpan> {
@@ -88,7 +88,7 @@ mod tests {
         };
         let spans = vec![span(0, 3, 10, 20), span(1, 2, 5, 7)];
         let record_batch = record_batch.expect("columns of the schema");
-        ColumnBatch { record_batch, spans, memory_bytes: 100, refused: None, dropped: 0, with_nulls: 0 }
+        ColumnBatch { record_batch, spans, memory_bytes: 100, refused: None, dropped: 0, with_nulls: 0, filtered: 0 }
     }
 
     fn offsets(batch: &ColumnBatch) -> Vec<i64> {

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, StructArray};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
-use monedula_protocol::records::HeaderReader;
-
 use crate::batch::ColumnBatch;
 use crate::builder::BatchBuilder;
+use crate::filter::{RecordFilter, last_header};
 use crate::lookup::Lookup;
 use crate::pool::BufferPool;
 use crate::schema::ColumnSet;
@@ -79,14 +78,7 @@ impl<'r> RecordContext<'r> {
     /// Truncated headers give `None` without an error: the walk checks headers if their column is selected.
     #[inline(never)]
     fn last(self, name: &[u8]) -> Option<&'r [u8]> {
-        let mut headers = HeaderReader::new(self.headers).ok()?;
-        let mut found = None;
-        while let Ok(Some(header)) = headers.read() {
-            if header.key == name {
-                found = header.value;
-            }
-        }
-        found
+        last_header(self.headers, name).ok().flatten()
     }
 }
 
@@ -158,7 +150,7 @@ impl fmt::Debug for TypedSpec {
     }
 }
 
-/// Choice of a batch's columns, and the decoding of keys and values. Without a spec they are binary.
+/// Choice of a batch's columns and rows, and the decoding of keys and values. Without a spec they are binary.
 #[derive(Debug, Clone, Default)]
 pub struct BatchColumns {
     /// The columns.
@@ -167,11 +159,13 @@ pub struct BatchColumns {
     pub key: Option<TypedSpec>,
     /// Decoding of values.
     pub value: Option<TypedSpec>,
+    /// Condition that records must meet.
+    pub filter: Option<Arc<RecordFilter>>,
 }
 
 impl From<ColumnSet> for BatchColumns {
     fn from(set: ColumnSet) -> Self {
-        Self { set, key: None, value: None }
+        Self { set, key: None, value: None, filter: None }
     }
 }
 

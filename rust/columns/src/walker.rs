@@ -17,6 +17,7 @@ use crate::builder::BatchBuilder;
 use crate::crc32c::crc32c;
 use crate::error::{WalkError, WalkErrorKind};
 use crate::inflate::{BatchFault, Inflated, LocatedBatch, locate};
+use crate::legacy;
 use crate::memory::{OutOfMemory, refusable};
 use crate::records::{BadRecord, BatchSource, Cursor, UnavailableLookup, WalkStop, append, skip_below};
 
@@ -39,7 +40,7 @@ impl Default for WalkOptions {
 }
 
 /// Output of a decompression. Unwinds with [`OutOfMemory`] if there is no memory for it.
-struct RefusableBuffer(Vec<u8>);
+pub(crate) struct RefusableBuffer(pub(crate) Vec<u8>);
 
 impl OutputBuffer for RefusableBuffer {
     fn bytes_mut(&mut self) -> &mut [u8] {
@@ -60,6 +61,8 @@ impl OutputBuffer for RefusableBuffer {
 pub struct Scratch {
     pub(crate) decompressor: Decompressor,
     payload: Vec<u8>,
+    /// Decompressed messages of format 0 or 1, before they are rewritten.
+    set: Vec<u8>,
     /// Ratio of uncompressed to compressed size in the last inflated segment, rounded up: the guess for the next one.
     pub(crate) segment_ratio: usize,
 }
@@ -71,6 +74,20 @@ impl Scratch {
     fn keep(&mut self, payload: Vec<u8>) {
         if payload.capacity() <= Self::MAX_KEPT_BYTES {
             self.payload = payload;
+        }
+    }
+
+    pub(crate) fn take_payload(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.payload)
+    }
+
+    pub(crate) fn take_set(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.set)
+    }
+
+    pub(crate) fn keep_set(&mut self, set: Vec<u8>) {
+        if set.capacity() <= Self::MAX_KEPT_BYTES {
+            self.set = set;
         }
     }
 
@@ -301,8 +318,8 @@ impl PartitionWalker {
             }
             let Some(open) = &mut self.open else { break };
             if let BatchPayload::Shelved = open.payload {
-                match decompress(&open.header, &open.compressed, &self.options, scratch) {
-                    Ok(payload) => open.payload = payload,
+                match unpack(&open.header, &open.compressed, &self.options, scratch) {
+                    Ok((_, payload)) => open.payload = payload,
                     Err(kind) => {
                         let batch_fault = BatchFault::in_batch(&open.header, kind);
                         return Err(self.error(batch_fault));
@@ -370,7 +387,8 @@ impl PartitionWalker {
                 continue;
             };
             let header = batch.header;
-            if header.base_offset >= self.end_offset {
+            // A legacy set begins before its offset.
+            if header.base_offset >= self.end_offset && !header.is_legacy_set() {
                 self.reach_end();
                 return Ok(false);
             }
@@ -382,7 +400,8 @@ impl PartitionWalker {
             }
             if self.leader_epoch != header.partition_leader_epoch {
                 self.leader_epoch = header.partition_leader_epoch;
-                self.epochs.push((self.position.max(header.base_offset), self.leader_epoch));
+                let first_offset = opened.as_ref().map_or(header.base_offset, |open| open.header.base_offset);
+                self.epochs.push((self.position.max(first_offset), self.leader_epoch));
             }
             if opened.is_some() {
                 self.open = opened;
@@ -429,16 +448,16 @@ fn open_batch(
     // With read_committed, a batch below the position may also begin or end an aborted transaction that hides later
     // batches.
     let passed = header.last_offset() < position;
-    if passed && !options.read_committed {
+    if passed && (!options.read_committed || header.is_legacy()) {
         return Ok(None);
     }
-    if options.check_crcs && !batch.is_checked() {
+    if options.check_crcs && !batch.is_checked() && !header.is_legacy() {
         header.verify_crc_by(&batch.bytes, crc32c).map_err(|error| in_batch(error.into()))?;
     }
     let hidden = chunk.aborted.hides(&header, markers);
     if header.is_control() {
         if options.read_committed {
-            let payload = open_payload(&batch, options, scratch).map_err(in_batch)?;
+            let (_, payload) = open_payload(&batch, options, scratch).map_err(in_batch)?;
             let control = control_record(Records::new(&header, payload.bytes()));
             if control.map_err(|error| in_batch(error.into()))? == Some(ControlRecordType::Abort) {
                 chunk.aborted.end(&header, markers);
@@ -449,7 +468,8 @@ fn open_batch(
     if passed || hidden || header.record_count == 0 {
         return Ok(None);
     }
-    let payload = open_payload(&batch, options, scratch).map_err(in_batch)?;
+    let (header, payload) = open_payload(&batch, options, scratch).map_err(in_batch)?;
+    let in_batch = |kind: WalkErrorKind| BatchFault::in_batch(&header, kind);
     let mut cursor = Cursor::start();
     if !header.count_fits(payload.bytes().len()) {
         return Err(in_batch(cursor.error(&header, RecordFault::TooFewRecords).into()));
@@ -466,30 +486,36 @@ fn open_payload(
     batch: &LocatedBatch,
     options: &WalkOptions,
     scratch: &mut Scratch,
-) -> Result<BatchPayload, WalkErrorKind> {
+) -> Result<(BatchHeader, BatchPayload), WalkErrorKind> {
+    let header = batch.header;
     if let Some(inflated) = &batch.inflated {
-        return Ok(BatchPayload::Shared(inflated.clone(), 0));
+        return Ok((header, BatchPayload::Shared(inflated.clone(), 0)));
     }
-    let codec = batch.header.compression();
-    if codec == Compression::None {
-        return Ok(BatchPayload::Shared(batch.bytes.clone(), BATCH_HEADER_BYTES));
+    if header.compression() == Compression::None && !header.is_legacy() {
+        return Ok((header, BatchPayload::Shared(batch.bytes.clone(), BATCH_HEADER_BYTES)));
     }
-    decompress(&batch.header, &batch.bytes, options, scratch)
+    unpack(&header, &batch.bytes, options, scratch)
 }
 
-fn decompress(
+/// Decompresses a batch, or makes one of legacy messages.
+fn unpack(
     header: &BatchHeader,
     batch: &[u8],
     options: &WalkOptions,
     scratch: &mut Scratch,
-) -> Result<BatchPayload, WalkErrorKind> {
-    let mut output = RefusableBuffer(std::mem::take(&mut scratch.payload));
+) -> Result<(BatchHeader, BatchPayload), WalkErrorKind> {
+    if header.is_legacy() {
+        let (header, payload) = legacy::unpack(header, batch, options, scratch)?;
+        let len = payload.len();
+        return Ok((header, BatchPayload::Owned(payload, len)));
+    }
+    let mut output = RefusableBuffer(scratch.take_payload());
     let (input, limit) = (&batch[BATCH_HEADER_BYTES..], options.max_decompressed_bytes);
     let written = scratch.decompressor.decompress(header.compression(), input, &mut output, 0, limit);
     if let Err(CompressionError::NoMemory { .. }) = written {
         resume_unwind(Box::new(OutOfMemory { bytes: input.len() }));
     }
-    Ok(BatchPayload::Owned(output.0, written?))
+    Ok((*header, BatchPayload::Owned(output.0, written?)))
 }
 
 #[cfg(test)]

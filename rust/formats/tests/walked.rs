@@ -11,8 +11,8 @@ use arrow_schema::{DataType, Fields};
 use bytes::Bytes;
 use common::{field, list, structs};
 use monedula_columns::{
-    BatchBuilder, BatchColumns, BufferPool, ColumnBatch, ColumnSet, FlattenError, OnBadValue, PartitionWalker, Scratch,
-    TypedColumn, TypedSpec, WalkErrorKind, WalkOptions, Walked,
+    BatchBuilder, BatchColumns, BufferPool, ColumnBatch, ColumnSet, FlattenError, OnBadValue, PartitionWalker,
+    RecordFilter, Scratch, TypedColumn, TypedSpec, WalkErrorKind, WalkOptions, Walked,
 };
 use monedula_formats::{JsonDecoder, JsonOptions, Mode};
 use monedula_protocol::compression::Compressor;
@@ -110,7 +110,7 @@ fn bad_records_at_every_place_leave_every_column_right() {
             [(OnBadValue::Drop, 100), (OnBadValue::Drop, 2), (OnBadValue::Refuse, 100), (OnBadValue::Refuse, 1)]
         {
             let value = Some(spec(on_bad, Mode::FailFast, false));
-            let columns = BatchColumns { set: ColumnSet::ALL, key: None, value };
+            let columns = BatchColumns { set: ColumnSet::ALL, key: None, value, filter: None };
             let mut builder = BatchBuilder::new(columns, pool.clone(), max_rows, 1 << 20);
             let mut walker = walker(&fetches, 0);
             let batches = drain(&mut walker, &mut builder);
@@ -157,11 +157,36 @@ fn check_spans(batch: &ColumnBatch) {
 }
 
 #[test]
+fn bad_records_that_a_condition_leaves_out_are_not_decoded() {
+    for on_bad in [OnBadValue::Fail, OnBadValue::Drop, OnBadValue::Refuse] {
+        let fetch = encode(&[(0, true), (1, false), (2, true), (3, false)]);
+        let columns = BatchColumns {
+            set: ColumnSet::ALL,
+            key: None,
+            value: Some(spec(on_bad, Mode::FailFast, false)),
+            filter: Some(Arc::new(RecordFilter::Offset(vec![(0, 0), (2, 2)]))),
+        };
+        let mut builder = BatchBuilder::new(columns, BufferPool::new(0), 100, 1 << 20);
+        let mut walker = walker(&[fetch], 0);
+        let batches = drain(&mut walker, &mut builder);
+        assert_eq!(walker.position(), 4);
+        assert_eq!(batches.iter().flat_map(|batch| offsets_of(&batch.record_batch)).collect::<Vec<_>>(), [0, 2]);
+        let counts = batches.iter().map(|batch| (batch.filtered, batch.dropped, batch.refused.is_some()));
+        assert_eq!(counts.collect::<Vec<_>>(), [(2, 0, false)]);
+        batches.iter().for_each(check_spans);
+    }
+}
+
+#[test]
 fn a_walk_that_fails_stops_at_the_bad_record_after_the_rows_before_it() {
     for at in 0..5_i64 {
         let records: Vec<_> = (0..5).map(|offset| (offset, offset != at)).collect();
-        let columns =
-            BatchColumns { set: ColumnSet::ALL, key: None, value: Some(spec(OnBadValue::Fail, Mode::FailFast, false)) };
+        let columns = BatchColumns {
+            set: ColumnSet::ALL,
+            key: None,
+            value: Some(spec(OnBadValue::Fail, Mode::FailFast, false)),
+            filter: None,
+        };
         let mut builder = BatchBuilder::new(columns, BufferPool::new(0), 100, 1 << 20);
         let fetch = encode(&records);
         let mut first = walker(std::slice::from_ref(&fetch), 0);
@@ -180,8 +205,12 @@ fn a_walk_that_fails_stops_at_the_bad_record_after_the_rows_before_it() {
 #[test]
 fn a_batch_ends_by_the_bytes_of_its_typed_columns() {
     let records: Vec<_> = (0..300).map(|offset| (offset, true)).collect();
-    let columns =
-        BatchColumns { set: ColumnSet::ALL, key: None, value: Some(spec(OnBadValue::Fail, Mode::FailFast, false)) };
+    let columns = BatchColumns {
+        set: ColumnSet::ALL,
+        key: None,
+        value: Some(spec(OnBadValue::Fail, Mode::FailFast, false)),
+        filter: None,
+    };
     let max_bytes = 4_000;
     let mut builder = BatchBuilder::new(columns, BufferPool::new(0), 1_000, max_bytes);
     let batches = drain(&mut walker(&[encode(&records)], 0), &mut builder);
@@ -197,8 +226,12 @@ fn a_batch_ends_by_the_bytes_of_its_typed_columns() {
 #[test]
 fn records_that_are_refused_count_as_bytes_of_the_batch() {
     let records: Vec<_> = (0..300).map(|offset| (offset, false)).collect();
-    let columns =
-        BatchColumns { set: ColumnSet::ALL, key: None, value: Some(spec(OnBadValue::Refuse, Mode::FailFast, false)) };
+    let columns = BatchColumns {
+        set: ColumnSet::ALL,
+        key: None,
+        value: Some(spec(OnBadValue::Refuse, Mode::FailFast, false)),
+        filter: None,
+    };
     let mut builder = BatchBuilder::new(columns, BufferPool::new(0), 1_000, 4_000);
     let batches = drain(&mut walker(&[encode(&records)], 0), &mut builder);
     let kept: Vec<usize> = batches.iter().filter_map(|batch| Some(batch.refused.as_ref()?.causes.len())).collect();
@@ -212,7 +245,7 @@ fn rows_and_records_that_are_refused_are_bounded_together() {
         let records: Vec<_> = (0..100).map(|offset| (offset, is_good(offset))).collect();
         let value = Some(spec(OnBadValue::Refuse, Mode::FailFast, false));
         for max_rows in [1, 2, 3, 99, 100] {
-            let columns = BatchColumns { set: ColumnSet::ALL, key: None, value: value.clone() };
+            let columns = BatchColumns { set: ColumnSet::ALL, key: None, value: value.clone(), filter: None };
             let mut builder = BatchBuilder::new(columns, BufferPool::new(0), max_rows, 1 << 20);
             let batches = drain(&mut walker(&[encode(&records)], 0), &mut builder);
             let refused = |batch: &ColumnBatch| batch.refused.as_ref().map_or(0, |refused| refused.causes.len());
@@ -228,7 +261,7 @@ fn rows_with_nulls_count_once_wherever_the_batches_end() {
     let records: Vec<_> = (0..100).map(|offset| (offset, false)).collect();
     let value = Some(spec(OnBadValue::Fail, Mode::Permissive, false));
     for max_bytes in [1, 1_000, 4_000, 1 << 20] {
-        let columns = BatchColumns { set: ColumnSet::ALL, key: None, value: value.clone() };
+        let columns = BatchColumns { set: ColumnSet::ALL, key: None, value: value.clone(), filter: None };
         let mut builder = BatchBuilder::new(columns, BufferPool::new(0), 1_000, max_bytes);
         let batches = drain(&mut walker(&[encode(&records)], 0), &mut builder);
         for batch in &batches {
@@ -244,6 +277,7 @@ fn a_struct_is_flattened_beside_kafkas_columns() {
         set: ColumnSet::default(),
         key: None,
         value: Some(spec(OnBadValue::Fail, Mode::FailFast, true)),
+        filter: None,
     };
     assert_eq!(columns.check(&BufferPool::new(0)), Ok(()));
     let mut builder = BatchBuilder::new(columns, BufferPool::new(0), 10, 1 << 20);
@@ -259,7 +293,7 @@ fn a_struct_is_flattened_beside_kafkas_columns() {
 #[test]
 fn a_flattened_field_must_not_have_the_name_of_another_column() {
     let both = Some(spec(OnBadValue::Fail, Mode::FailFast, true));
-    let columns = BatchColumns { set: ColumnSet::default(), key: both.clone(), value: both };
+    let columns = BatchColumns { set: ColumnSet::default(), key: both.clone(), value: both, filter: None };
     let Err(FlattenError::Collision { column, name, other }) = columns.check(&BufferPool::new(0)) else {
         panic!("they collide")
     };

@@ -3,8 +3,8 @@
 
 use monedula_protocol::compression::{Compression, Compressor, Decompressor, MAX_OUTPUT_BYTES};
 use monedula_protocol::records::{
-    BatchEncoder, Batches, ControlRecordType, Header, NewRecord, RawBatch, Record, RecordsError, TimestampType,
-    control_record,
+    BatchEncoder, Batches, ControlRecordType, Header, LegacyMessage, NewRecord, RawBatch, Record, Records,
+    RecordsError, TimestampType, control_record, rewrite_legacy,
 };
 use serde_json::Value;
 
@@ -91,19 +91,23 @@ fn headers_mean_what_kafka_reads() {
 fn records_mean_what_kafka_reads() {
     for case in golden().iter().filter(|case| case.is_current() && !case.name.starts_with("many")) {
         let payload = case.payload();
-        let records: Vec<Record<'_>> = case.batch().records(&payload).map(Result::unwrap).collect();
-        let expected = case.json["records"].as_array().unwrap();
-        assert_eq!(records.len(), expected.len(), "{}", case.name);
-        for (record, expected) in records.into_iter().zip(expected) {
-            assert_eq!(record.offset, expected["offset"], "{}", case.name);
-            assert_eq!(record.timestamp_ms, expected["timestamp"], "{}", case.name);
-            assert_eq!(record.key.map(<[u8]>::to_vec), hex(&expected["key"]), "{}", case.name);
-            assert_eq!(record.value.map(<[u8]>::to_vec), hex(&expected["value"]), "{}", case.name);
-            let headers: Vec<_> = record.headers.map(|h| (Some(h.key.to_vec()), h.value.map(<[u8]>::to_vec))).collect();
-            let header = |pair: &Value| (hex(&pair[0]), hex(&pair[1]));
-            let expected: Vec<_> = expected["headers"].as_array().unwrap().iter().map(header).collect();
-            assert_eq!(headers, expected, "{}", case.name);
-        }
+        check_records(case, case.batch().records(&payload));
+    }
+}
+
+fn check_records(case: &Golden, records: Records<'_>) {
+    let records: Vec<Record<'_>> = records.map(Result::unwrap).collect();
+    let expected = case.json["records"].as_array().unwrap();
+    assert_eq!(records.len(), expected.len(), "{}", case.name);
+    for (record, expected) in records.into_iter().zip(expected) {
+        assert_eq!(record.offset, expected["offset"], "{}", case.name);
+        assert_eq!(record.timestamp_ms, expected["timestamp"], "{}", case.name);
+        assert_eq!(record.key.map(<[u8]>::to_vec), hex(&expected["key"]), "{}", case.name);
+        assert_eq!(record.value.map(<[u8]>::to_vec), hex(&expected["value"]), "{}", case.name);
+        let headers: Vec<_> = record.headers.map(|h| (Some(h.key.to_vec()), h.value.map(<[u8]>::to_vec))).collect();
+        let header = |pair: &Value| (hex(&pair[0]), hex(&pair[1]));
+        let expected: Vec<_> = expected["headers"].as_array().unwrap().iter().map(header).collect();
+        assert_eq!(headers, expected, "{}", case.name);
     }
 }
 
@@ -182,10 +186,53 @@ fn markers_are_told_apart() {
 }
 
 #[test]
+fn messages_of_old_formats_mean_what_kafka_reads() {
+    let golden = golden();
+    let old: Vec<_> = golden.iter().filter(|case| !case.is_current()).collect();
+    assert_eq!(old.len(), 9);
+    for case in old {
+        let batch = Batches::of_any_format(&case.bytes, 0).next().unwrap().unwrap();
+        assert_eq!(i64::from(batch.header.magic), case.number("magic"), "{}", case.name);
+        let (message, _) = LegacyMessage::parse(batch.bytes(), 0).unwrap();
+        message.verify_crc(0).unwrap();
+        let codec = batch.header.compression();
+        assert_eq!(codec.name(), case.json["codec"], "{}", case.name);
+        let mut set = case.bytes.clone();
+        if codec != Compression::None {
+            let value = message.value.unwrap();
+            let mut unpack = Decompressor::new();
+            let written =
+                unpack.decompress_legacy(batch.header.magic, codec, value, &mut set, MAX_OUTPUT_BYTES).unwrap();
+            set.truncate(written);
+        }
+        let mut payload = Vec::new();
+        let header = rewrite_legacy(&batch.header, &set, true, &mut payload).unwrap();
+        assert!(payload.len() <= set.len(), "{}", case.name);
+        assert_eq!(header.base_offset, case.number("base_offset"), "{}", case.name);
+        assert_eq!(header.last_offset(), case.number("last_offset"), "{}", case.name);
+        assert_eq!(header.timestamp_type() == TimestampType::LogAppendTime, case.json["append_time"], "{}", case.name);
+        check_records(case, Records::new(&header, &payload));
+    }
+}
+
+#[test]
+fn only_format_0_may_have_a_wrong_checksum_of_the_lz4_descriptor() {
+    let golden = golden();
+    let case = golden.iter().find(|case| case.name == "format 0, lz4").unwrap();
+    let (message, _) = LegacyMessage::parse(&case.bytes, 0).unwrap();
+    let unpack = |magic| {
+        let (codec, value) = (Compression::Lz4, message.value.unwrap());
+        Decompressor::new().decompress_legacy(magic, codec, value, &mut Vec::new(), MAX_OUTPUT_BYTES)
+    };
+    assert!(unpack(0).is_ok());
+    assert!(unpack(1).unwrap_err().to_string().contains("descriptor's checksum"));
+}
+
+#[test]
 fn old_formats_are_refused_by_name() {
     for case in golden().iter().filter(|case| !case.is_current()) {
         let magic = case.number("magic") as i8;
         let error = Batches::new(&case.bytes).next().unwrap().unwrap_err();
-        assert_eq!(error, RecordsError::UnsupportedMagic { base_offset: 17, magic });
+        assert_eq!(error, RecordsError::UnsupportedMagic { base_offset: case.number("last_offset"), magic });
     }
 }

@@ -13,6 +13,7 @@ mod consumer;
 mod convert;
 mod emergency_allocator;
 mod error;
+mod filter;
 mod formats;
 mod interpreter;
 mod lines;

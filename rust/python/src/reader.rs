@@ -22,6 +22,7 @@ use crate::batch::Batch;
 use crate::config;
 use crate::consumer::values::{PyPartition, PyStart, py_partition, topic_partition, want};
 use crate::error::{argument_error, to_py};
+use crate::filter::PyFilter;
 use crate::formats::{PySpec, batch_columns};
 use crate::interpreter::attaching::attached_or_stopped;
 use crate::interpreter::deferred_error::{put_off, put_off_any};
@@ -63,11 +64,11 @@ pub(crate) struct ReaderCore {
 #[pymethods]
 impl ReaderCore {
     /// `compared` names the columns that a condition needs; those that are not among `columns` are read, and left out.
-    /// `fields` are those of a flattened value that are not left out; all if it is `None`. `in_order`: rows come
-    /// partition by partition.
+    /// `fields` are those of a flattened value that are not left out; all if it is `None`. Records that do not meet
+    /// `kept` are not decoded. `in_order`: rows come partition by partition.
     #[new]
     #[pyo3(signature = (settings, columns, headers, max_rows, max_bytes, key=None, value=None, compared=vec![],
-                        fields=None, in_order=false))]
+                        fields=None, kept=None, in_order=false))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn new(
         py: Python<'_>,
@@ -80,6 +81,7 @@ impl ReaderCore {
         value: PySpec<'_>,
         compared: Vec<String>,
         fields: Option<Vec<String>>,
+        kept: Option<PyFilter>,
         in_order: bool,
     ) -> PyResult<Self> {
         let settings = config::parse(py, settings)?;
@@ -90,7 +92,7 @@ impl ReaderCore {
         };
         let columns = {
             let names = Some(read.names().map(String::from).collect());
-            batch_columns(py, names, false, (&key, &value), settings.schema_registry.as_ref())?
+            batch_columns(py, names, false, (&key, &value), kept, settings.schema_registry.as_ref())?
         };
         // In a bounded read, rows wait only for a full batch or the end of the ranges.
         let want =

@@ -14,7 +14,24 @@ _KEPT: dict[str, object] = {"retention.ms": -1, "message.timestamp.before.max.ms
 _SEGMENTS = {**_KEPT, "segment.ms": 2_000}
 """A segment ends at a record that is so much younger than its first."""
 
+HEADER = "headers.size"
+
 Rows = list[dict[str, Any]]
+
+
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def header_of(value: bytes) -> bytes | None:
+    """The header `size` of the record with this value; `None` if it has none, or a null one."""
+    return None if len(value) % 5 < 2 else str(len(value) % 5).encode()
+
+
+def _headers(value: bytes) -> list[tuple[str, bytes | None]]:
+    """Headers of which the last one of a name counts."""
+    if len(value) % 5 == 0:
+        return [("other", b"3")]
+    return [("size", b"3"), ("other", b"3"), ("size", header_of(value))]
 
 
 def send(settings: Mapping[str, Any], topic: str, partition: int, times_ms: list[int], random: Random) -> None:
@@ -32,9 +49,12 @@ def _send_one_batch(
 ) -> None:
     size = len(times_ms)
     values = [str(random.randrange(4)) * random.randrange(60) for _ in times_ms]
+    keyless = 0 if topic.endswith("-compacted") else 2
+    keys = [random.choice((*map(str, range(8)), *[None] * keyless)) for _ in times_ms]
     columns = {
-        "key": pa.array([str(random.randrange(8)) for _ in times_ms], pa.string()),
+        "key": pa.array(keys, pa.string()),
         "value": pa.array(values, pa.string()),
+        "headers": pa.array([_headers(value.encode()) for value in values], _HEADERS),
         "partition": pa.array([partition] * size, pa.int32()),
         "timestamp": pa.array(times_ms, pa.timestamp("ms", "UTC")),
     }

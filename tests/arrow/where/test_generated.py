@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 import monedula
 import pytest
-from monedula.reading.filters import ranges
+from monedula._filters import ranges
 from monedula.testing import Broker
 
 from tests.arrow.where import logs
@@ -101,10 +101,14 @@ def check_sql(world: World, count: int) -> None:
             world.check(found, wanted, sql)
 
 
-def _sql(column: str, name: str, value: Any) -> str:
+def _sql(column: str, name: str, value: Any = "") -> str:
     def literal(one: Any) -> str:
+        if isinstance(one, bytes):
+            return f"'{one.decode()}'::BLOB"
         return str(one) if isinstance(one, int) else f"'{one}'" + ("" if column == "topic" else "::TIMESTAMPTZ")
 
+    if name in ("is null", "is not null"):
+        return f'"{column}" {name}'
     operand = f"({', '.join(map(literal, value))})" if isinstance(value, list) else literal(value)
     return f'"{column}" {name} {operand}'
 

@@ -8,7 +8,7 @@ from typing import Any
 import monedula
 import pyarrow as pa
 import pytest
-from monedula.reading.filters import ranges
+from monedula._filters import ranges
 from monedula.testing import Broker
 
 PARTITIONS = 2

@@ -1,12 +1,14 @@
 """Batch queries: `spark.read.format("monedula")`."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from monedula._filters.conditions import COLUMNS, KEY, And, Unknown
+from monedula._filters.records import record_filter
 from monedula.errors import ConfigError
-from monedula.reading.filters.conditions import Unknown
 from monedula.spark.errors_first import errors_first
 from monedula.spark.offsets import PartitionOffsets, partition_text
 from monedula.spark.source.bounds import Earliest, Latest
@@ -29,7 +31,10 @@ class BatchReader(DataSourceReader):
     def __init__(self, source: Source) -> None:
         self._source = source
         self._start, self._end = source.options.batch_bounds()
-        self._filters: list[Any] = []
+        self._condition = And(())
+        typed = {each.column for each in source.typed}
+        # Spark compares what a key was decoded to.
+        self._compared = COLUMNS if KEY in typed else (*COLUMNS, KEY)
 
     @property
     def pushFilters(self) -> Callable[..., Any]:  # noqa: N802 (Spark's name)
@@ -37,8 +42,9 @@ class BatchReader(DataSourceReader):
         return passed_for_default(self._push, getattr(DataSourceReader, "pushFilters", self._push))
 
     def _push(self, filters: list[Any]) -> list[Any]:
-        self._filters = [each for each in filters if not isinstance(condition_of(each), Unknown)]
-        return [each for each in filters if not is_settled(condition_of(each))]
+        conditions = [condition_of(each, self._compared) for each in filters]
+        self._condition = And(tuple(each for each in conditions if not isinstance(each, Unknown)))
+        return [each for each, condition in zip(filters, conditions, strict=True) if not is_settled(condition)]
 
     def partitions(self) -> list[InputPartition]:
         """The tasks of the query.
@@ -59,8 +65,8 @@ class BatchReader(DataSourceReader):
             latest = cluster.latest(layout.leaders)
             end = dict(latest) if end is None else end
             self._check(start, end, earliest, latest)
-            if self._filters:
-                narrow(self._filters, start, end, cluster, options.max_lateness_ms)
+            if self._condition.parts:
+                narrow(self._condition, start, end, cluster, options.max_lateness_ms)
         finally:
             cluster.close()
         return self._source.plan(start, end, layout)
@@ -92,4 +98,4 @@ class BatchReader(DataSourceReader):
         # For an empty plan Spark runs one task with a plain InputPartition.
         if not isinstance(partition, KafkaInputPartition):
             return iter(())
-        return read(partition.value, self._source.read_settings)
+        return read(partition.value, replace(self._source.read_settings, kept=record_filter(self._condition)))

@@ -1,17 +1,30 @@
 """Filters of a query that decide what is read: Spark calls `pushFilters` with them, from 4.1 on.
 
 Filters on `topic`, `partition` and `offset` are dealt with completely, by which offsets are read. Those on `timestamp`
-decide where reading begins, and Spark applies them to the rows as well.
+decide where reading begins, and those on a binary `key` what is decoded; Spark applies both to the rows as well.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from monedula.reading.filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown, any_of
-from monedula.reading.filters.intervals import compared
-from monedula.reading.filters.ranges import Bounds, Found, Plan, narrowed
-from monedula.reading.filters.tuples import compare_texts
+from monedula._filters.conditions import (
+    COLUMNS,
+    KEY,
+    And,
+    Bytes,
+    Condition,
+    Constant,
+    Not,
+    Numbers,
+    Unknown,
+    any_of,
+    compared_bytes,
+    compared_topic,
+    not_null,
+)
+from monedula._filters.intervals import compared
+from monedula._filters.ranges import Bounds, Found, Plan, narrowed
 from monedula.spark.offsets import PartitionOffsets
 from monedula.spark.source.cluster import Cluster
 from monedula.types.partitions import TopicPartition
@@ -25,32 +38,32 @@ _OPERATORS = {
     "LessThan": "<",
     "LessThanOrEqual": "<=",
 }
-_TEXTS: dict[str, Callable[[str, str], bool]] = {
-    "StringStartsWith": str.startswith,
-    "StringEndsWith": str.endswith,
-    "StringContains": str.__contains__,
-}
-_COLUMNS = ("topic", "partition", "offset", "timestamp")
+_TEXTS = {"StringStartsWith": "starts with", "StringEndsWith": "ends with", "StringContains": "contains"}
 
 
-def condition_of(filter_: Any) -> Condition:
-    """The condition of a filter of Spark."""
+def condition_of(filter_: Any, columns: Collection[str] = COLUMNS) -> Condition:
+    """The condition of a filter of Spark, if it is on one of these columns."""
     kind = type(filter_).__name__
     if kind == "Not":
-        return Not(condition_of(filter_.child))
+        return Not(condition_of(filter_.child, columns))
     path = tuple(getattr(filter_, "attribute", ()))
-    if len(path) != 1 or path[0] not in _COLUMNS:
+    if len(path) != 1 or path[0] not in columns:
         return Unknown(str(filter_))
     column = path[0]
     if kind in ("IsNull", "IsNotNull"):
-        return Constant(kind == "IsNotNull")  # none of these columns is ever null
+        if column == KEY:
+            return not_null(column) if kind == "IsNotNull" else Bytes(column, "is null")
+        return Constant(kind == "IsNotNull")  # none of the others is ever null
     if kind == "In":
         return any_of(column, [_comparison(column, "==", value, filter_) for value in filter_.value])
     if kind in _TEXTS and column == "topic":
-        holds, part = _TEXTS[kind], filter_.value
-        return Topic(lambda topic: holds(topic, part))
+        return Bytes(column, _TEXTS[kind], (filter_.value.encode(),))
     if kind not in _OPERATORS:
         return Unknown(str(filter_))
+    if kind == "EqualNullSafe" and column == KEY:
+        # Other than with a comparison, a null differs from a value.
+        same = _comparison(column, "==", filter_.value, filter_)
+        return Bytes(column, "is null") if filter_.value is None else And((not_null(column), same))
     if kind == "EqualNullSafe" and filter_.value is None:
         return Constant(False)
     return _comparison(column, _OPERATORS[kind], filter_.value, filter_)
@@ -59,28 +72,27 @@ def condition_of(filter_: Any) -> Condition:
 def is_settled(condition: Condition) -> bool:
     """Return true if no row has to be compared any more once the offsets are chosen."""
     match condition:
-        case Topic() | Constant():
+        case Constant():
             return True
+        case Bytes(column, _, _):
+            return column == "topic"
         case Numbers("partition", _):
             return True
         case Numbers("offset", allowed):
             return len(allowed) <= 1
-        case Not(Topic() | Constant() | Numbers("partition", _) as inner):
+        case Not(Bytes() | Constant() | Not() | Numbers("partition", _) as inner):
             return is_settled(inner)
-        case Or(parts):
-            return all(isinstance(part, Topic) for part in parts)
     return False
 
 
 def narrow(
-    filters: Iterable[Any],
+    condition: Condition,
     start: PartitionOffsets,
     end: PartitionOffsets,
     cluster: Cluster,
     max_lateness_ms: int | None,
 ) -> None:
-    """Reduce `start` and `end` to what the filters need; partitions of which nothing is needed are removed."""
-    condition = And(tuple(condition_of(each) for each in filters))
+    """Reduce `start` and `end` to what the condition needs; partitions of which nothing is needed are removed."""
     bounds: Bounds = {each: (first, end[each]) for each, first in start.items()}
     plan: Plan = narrowed(condition, bounds, _Lookups(cluster), max_lateness_ms)
     for partition, (first, last) in plan.bounds.items():
@@ -113,7 +125,9 @@ def _comparison(column: str, operator: str, value: Any, filter_: Any) -> Conditi
     if value is None:
         return Constant(None)
     if column == "topic" and isinstance(value, str):
-        return Topic(compare_texts(operator, value))
+        return compared_topic(operator, value)
+    if column == KEY and isinstance(value, (bytes, bytearray)):
+        return compared_bytes(column, operator, bytes(value))
     if column == "timestamp" and isinstance(value, datetime) and value.tzinfo is not None:
         return Numbers(column, compared(operator, (value - EPOCH) // timedelta(microseconds=1)))
     if column in ("partition", "offset") and isinstance(value, int) and not isinstance(value, bool):

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from monedula._filters.records import RecordFilter
 from monedula._monedula import Batch, ReaderCore
 from monedula.errors import (
     DataLossError,
@@ -42,6 +43,8 @@ class ReadSettings:
     output: tuple[str, ...] = ()
     """The columns of the rows, in their order, if the fields of the value are among them."""
     typed: tuple[TypedColumn, ...] = ()
+    kept: RecordFilter | None = None
+    """The records that are decoded; all of them if it is `None`."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,10 @@ def report_data_loss(what: str, fail: bool, cause: Exception | None = None) -> N
 def _open(settings: ReadSettings) -> ReaderCore:
     specs = {typed.column: typed.decoder().spec for typed in settings.typed}
     columns = list(settings.columns)
-    return ReaderCore(settings.kafka.here(), columns, False, MAX_ROWS, MAX_BYTES, specs.get("key"), specs.get("value"))
+    key, value = specs.get("key"), specs.get("value")
+    return ReaderCore(
+        settings.kafka.here(), columns, False, MAX_ROWS, MAX_BYTES, key, value, fields=None, kept=settings.kept
+    )
 
 
 _clients = IdleClients(_open, ReaderCore.close)

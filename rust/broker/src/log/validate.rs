@@ -169,7 +169,7 @@ impl Validator {
         };
         match rules.timestamp_type {
             TimestampType::LogAppendTime => batch.header.set_log_append_time(now_ms),
-            TimestampType::CreateTime => batch.header.max_timestamp = largest_timestamp_ms,
+            TimestampType::CreateTime | TimestampType::NoTimestamp => batch.header.max_timestamp = largest_timestamp_ms,
         }
         if recompressed || batch.header != header {
             batch.header.crc = batch.header.crc_over(&batch.payload);

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use monedula_columns::{BufferPool, PayloadWriter};
 use monedula_protocol::compression::Compression;
-use monedula_protocol::records::{BatchHeader, Header, NewRecord, Records};
+use monedula_protocol::records::{BatchHeader, Header, MAGIC_V2, NewRecord, Records};
 
 use super::memory::{Memory, TopicUsage};
 use super::open_batch::{NotTaken, OpenBatch};
@@ -120,6 +120,7 @@ const EMPTY: BatchHeader = BatchHeader {
     base_offset: 0,
     batch_length: 0,
     partition_leader_epoch: -1,
+    magic: MAGIC_V2,
     crc: 0,
     attributes: Compression::None as i16,
     last_offset_delta: 0,

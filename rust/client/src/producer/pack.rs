@@ -8,7 +8,9 @@ use monedula_columns::{BufferPool, PayloadWriter, PooledVec, crc32c};
 use monedula_engine::TopicPartition;
 use monedula_engine::produce::{Batch, BatchId, ProducerIdentity};
 use monedula_protocol::compression::{Compression, CompressionError, Compressor, Decompressor, MAX_OUTPUT_BYTES};
-use monedula_protocol::records::{BATCH_HEADER_BYTES, BatchHeader, Header, LOG_OVERHEAD_BYTES, NewRecord, Records};
+use monedula_protocol::records::{
+    BATCH_HEADER_BYTES, BatchHeader, Header, LOG_OVERHEAD_BYTES, MAGIC_V2, NewRecord, Records,
+};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -66,6 +68,7 @@ impl PackedBatch {
             base_offset: 0,
             batch_length: (BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES + self.payload.len()) as i32,
             partition_leader_epoch: -1,
+            magic: MAGIC_V2,
             crc: 0,
             attributes: i16::from(self.codec.id()),
             last_offset_delta: self.records.saturating_sub(1) as i32,

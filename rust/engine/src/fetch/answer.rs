@@ -246,7 +246,7 @@ fn step(records: &[u8], state: &PartitionState) -> (Stepped, Option<Broken>) {
     let mut stepped =
         Stepped { whole_bytes: 0, record_count: 0, next_offset: state.offset, leader_epoch: state.offset_epoch };
     let mut last: Option<(BatchHeader, Stepped)> = None;
-    let mut batches = Batches::new(records);
+    let mut batches = Batches::of_any_format(records, 0);
     while let Some(batch) = batches.next() {
         let header = match batch {
             Ok(batch) => batch.header,

@@ -149,24 +149,24 @@ fn without_a_policy_a_start_that_needs_one_is_a_fault() {
 }
 
 #[test]
-fn an_old_message_format_names_topic_partition_and_offset_and_what_came_before_is_delivered() {
+fn an_unknown_message_format_names_topic_partition_and_offset_and_what_came_before_is_delivered() {
     const MAGIC_AT: usize = 16;
     let mut world = World::reading(&[1]);
     world.fetch(1);
-    let (good, mut old) = (batch(0..3, 0), batch(3..5, 0));
-    old[MAGIC_AT] = 1;
-    let reply = Reply { partition: 0, records: [good, old.clone()].concat(), ..Reply::default() };
+    let (good, mut unknown) = (batch(0..3, 0), batch(3..5, 0));
+    unknown[MAGIC_AT] = 3;
+    let reply = Reply { partition: 0, records: [good, unknown.clone()].concat(), ..Reply::default() };
     assert_eq!(world.answer(1, vec![reply]), vec![(0, 0)]);
     assert_eq!(asked(&world.fetch(1), 0), Some(3));
     world.outputs();
-    world.answer(1, vec![Reply { partition: 0, records: old, ..Reply::default() }]);
+    world.answer(1, vec![Reply { partition: 0, records: unknown, ..Reply::default() }]);
     let [Output::Stopped { fault: fault @ Fault::Corrupt { partition, offset: 3, .. }, .. }] = &world.outputs()[..]
     else {
         panic!("the partition must stop at offset 3");
     };
     assert_eq!(*partition, p(0));
     let text = fault.to_string();
-    assert!(text.contains("message format 1") && text.contains("offset 3") && text.contains(&*p(0).topic), "{text}");
+    assert!(text.contains("message format 3") && text.contains("offset 3") && text.contains(&*p(0).topic), "{text}");
 }
 
 /// Batches of one answer, asked from offset 10; which of them are delivered, and where the partition stops.

@@ -118,9 +118,30 @@ impl Decompressor {
             Compression::None => copy(input, &mut sink)?,
             Compression::Gzip => gzip::decompress(&mut self.gzip, input, &mut sink)?,
             Compression::Snappy => snappy::decompress(&mut self.snappy, input, &mut sink)?,
-            Compression::Lz4 => lz4::decompress(input, &mut sink)?,
+            Compression::Lz4 => lz4::decompress(input, &mut sink, true)?,
             Compression::Zstd => self.zstd.decompress(input, &mut sink)?,
         }
+        Ok(sink.written)
+    }
+
+    /// Like [`Self::decompress`] from byte 0 on, for the messages within one of this format, `magic`.
+    ///
+    /// # Errors
+    /// Errors of [`Self::decompress`].
+    pub fn decompress_legacy<O: OutputBuffer + ?Sized>(
+        &mut self,
+        magic: i8,
+        codec: Compression,
+        input: &[u8],
+        output: &mut O,
+        max_output_bytes: usize,
+    ) -> Result<usize, CompressionError> {
+        if magic > 0 || codec != Compression::Lz4 {
+            return self.decompress(codec, input, output, 0, max_output_bytes);
+        }
+        let compressed_bytes = input.len();
+        let mut sink = Sink { output, start: 0, written: 0, cap: max_output_bytes, codec, compressed_bytes };
+        lz4::decompress(input, &mut sink, false)?;
         Ok(sink.written)
     }
 

@@ -37,9 +37,12 @@ struct Frame {
     max_block_bytes: usize,
 }
 
+/// Without `checks_descriptor`, checksums of frame descriptors are not compared: clients before Kafka 0.10 computed them
+/// over the magic as well (KAFKA-3160).
 pub(super) fn decompress<O: OutputBuffer + ?Sized>(
     input: &[u8],
     sink: &mut Sink<'_, O>,
+    checks_descriptor: bool,
 ) -> Result<(), CompressionError> {
     let mut rest = input;
     loop {
@@ -48,7 +51,7 @@ pub(super) fn decompress<O: OutputBuffer + ?Sized>(
             let skipped = take_u32(&mut rest).and_then(|length| take(&mut rest, length as usize));
             skipped.ok_or_else(|| sink.corrupt("a skippable frame is truncated"))?;
         } else if magic == MAGIC {
-            decompress_frame(&mut rest, sink)?;
+            decompress_frame(&mut rest, sink, checks_descriptor)?;
         } else {
             return Err(sink.corrupt("not an LZ4 frame"));
         }
@@ -61,8 +64,9 @@ pub(super) fn decompress<O: OutputBuffer + ?Sized>(
 fn decompress_frame<O: OutputBuffer + ?Sized>(
     rest: &mut &[u8],
     sink: &mut Sink<'_, O>,
+    checks_descriptor: bool,
 ) -> Result<(), CompressionError> {
-    let frame = read_descriptor(rest).map_err(|reason| sink.corrupt(reason))?;
+    let frame = read_descriptor(rest, checks_descriptor).map_err(|reason| sink.corrupt(reason))?;
     let frame_start = sink.written();
     if frame.content_bytes.is_some_and(|bytes| bytes > sink.cap_left() as u64) {
         return Err(sink.over_limit());
@@ -141,7 +145,7 @@ fn finish_frame<O: OutputBuffer + ?Sized>(
     Ok(())
 }
 
-fn read_descriptor(rest: &mut &[u8]) -> Result<Frame, &'static str> {
+fn read_descriptor(rest: &mut &[u8], checks_descriptor: bool) -> Result<Frame, &'static str> {
     const TRUNCATED: &str = "the frame descriptor is truncated";
     let start = *rest;
     let [flags, block_descriptor] = *take_array::<2>(rest).ok_or(TRUNCATED)?;
@@ -158,7 +162,7 @@ fn read_descriptor(rest: &mut &[u8]) -> Result<Frame, &'static str> {
     }
     let descriptor = &start[..start.len() - rest.len()];
     let [checksum] = *take_array::<1>(rest).ok_or(TRUNCATED)?;
-    if checksum != (XxHash32::oneshot(0, descriptor) >> 8) as u8 {
+    if checks_descriptor && checksum != (XxHash32::oneshot(0, descriptor) >> 8) as u8 {
         return Err("the frame descriptor's checksum does not match");
     }
     let max_block_bytes = match block_descriptor >> 4 & 0b111 {

@@ -15,6 +15,7 @@ const MAGIC_AT: usize = 16;
 pub struct Batches<'a> {
     data: &'a [u8],
     position: usize,
+    reads_legacy: bool,
     tail: Option<Tail>,
 }
 
@@ -45,14 +46,15 @@ pub struct RawBatch<'a> {
 }
 
 impl<'a> Batches<'a> {
-    /// Iterates over `data`, which starts with a batch.
+    /// Iterates over `data`, which starts with a batch. Messages of formats 0 and 1 are an error.
     pub fn new(data: &'a [u8]) -> Self {
-        Self::starting_at(data, 0)
+        Self { data, position: 0, reads_legacy: false, tail: None }
     }
 
-    /// Iterates over `data` from a position that an earlier iterator has reached.
-    pub fn starting_at(data: &'a [u8], position: usize) -> Self {
-        Self { data, position, tail: None }
+    /// Iterates over `data` from a position at which a batch starts. Messages of formats 0 and 1 count as batches, as
+    /// [`BatchHeader`] says.
+    pub fn of_any_format(data: &'a [u8], position: usize) -> Self {
+        Self { data, position, reads_legacy: true, tail: None }
     }
 
     /// The position of the next batch, behind the last one returned.
@@ -77,23 +79,27 @@ impl<'a> Batches<'a> {
         }
         let base_offset = i64::from_be_bytes(array(rest, 0));
         let batch_length = i32::from_be_bytes(array(rest, 8));
-        // The magic is checked first: messages of the old formats may be shorter than a v2 header.
-        let magic = rest.get(MAGIC_AT).map_or(MAGIC_V2, |&magic| magic as i8);
         if batch_length < MIN_OLD_BATCH_LENGTH {
             return Err(RecordsError::BatchLength { base_offset, position, batch_length });
         }
-        if magic != MAGIC_V2 {
+        // The magic is checked first: messages of the old formats may be shorter than a v2 header.
+        let magic = rest.get(MAGIC_AT).map(|&magic| magic as i8);
+        let is_legacy = self.reads_legacy && matches!(magic, None | Some(0 | 1));
+        if let Some(magic) = magic.filter(|&magic| magic != MAGIC_V2 && !is_legacy) {
             return Err(RecordsError::UnsupportedMagic { base_offset, magic });
         }
         let batch_bytes = LOG_OVERHEAD_BYTES + batch_length as usize;
-        if batch_bytes < BATCH_HEADER_BYTES {
+        if batch_bytes < BATCH_HEADER_BYTES && !is_legacy {
             return Err(RecordsError::BatchLength { base_offset, position, batch_length });
         }
         let Some(bytes) = rest.get(..batch_bytes) else {
             self.tail = Some(Tail::Partial { first: position == 0, batch_bytes: Some(batch_bytes) });
             return Ok(None);
         };
-        let header = BatchHeader::parse(bytes, position)?;
+        let header = match magic.filter(|_| is_legacy) {
+            Some(magic) => BatchHeader::parse_legacy(bytes, position, magic)?,
+            None => BatchHeader::parse(bytes, position)?,
+        };
         self.position += batch_bytes;
         Ok(Some(RawBatch { header, position, bytes }))
     }
@@ -120,9 +126,9 @@ impl<'a> RawBatch<'a> {
         self.bytes
     }
 
-    /// The records, compressed with the codec of the header.
+    /// The records, compressed with the codec of the header. Empty for a message of format 0 or 1.
     pub fn payload(&self) -> &'a [u8] {
-        &self.bytes[BATCH_HEADER_BYTES..]
+        if self.header.is_legacy() { &[] } else { &self.bytes[BATCH_HEADER_BYTES..] }
     }
 
     /// Compares the CRC-32C of the bytes with that in the header.

@@ -4,10 +4,9 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordsError {
-    /// A batch with a message format other than v2.
+    /// A batch with a message format that is unknown, or that its reader does not take.
     #[error(
-        "the batch at offset {base_offset} has message format {magic}, and only format 2 is supported; formats 0 and 1 \
-         were written by brokers before 0.11: rewrite the topic, or read it with a client that still knows them"
+        "the batch at offset {base_offset} has message format {magic}; formats 0 to 2 are read, and format 2 is written"
     )]
     UnsupportedMagic {
         /// The offset in the batch's header.
@@ -37,7 +36,7 @@ pub enum RecordsError {
         /// The field's value.
         value: i64,
     },
-    /// A CRC-32C that does not match the batch's bytes.
+    /// A CRC that does not match the batch's bytes.
     #[error(
         "the batch at offsets {base_offset} to {last_offset} is damaged: its CRC is {computed:#010x}, its header says \
          {stored:#010x}; fetch it again, and if it stays so, it is damaged on the broker's disk"
@@ -113,6 +112,15 @@ pub enum RecordFault {
     /// The payload has bytes behind as many records as the header counts.
     #[error("the batch has more bytes than the records it counts")]
     TooManyRecords,
+    /// A message of another format than the one that holds it.
+    #[error("the message has format {0}, unlike the one that holds it")]
+    Magic(i8),
+    /// A message that is compressed itself, within a compressed one.
+    #[error("the message is compressed within a compressed one")]
+    CompressedTwice,
+    /// A compressed message without a value: no messages are in it.
+    #[error("the message is compressed and has no value")]
+    NoValue,
     /// A control record whose key is not a version and a type.
     #[error("the control record's key is not a version and a type")]
     ControlKey,

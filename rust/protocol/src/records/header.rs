@@ -1,6 +1,6 @@
 //! The header of a record batch: parsing, checks, changes, and the CRC.
 
-use super::{BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_V2, MIN_RECORD_BYTES, RecordsError};
+use super::{BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_V2, MIN_RECORD_BYTES, NO_TIMESTAMP, RecordsError};
 use crate::compression::Compression;
 
 pub(super) const COMPRESSION_MASK: i16 = 0b111;
@@ -12,6 +12,11 @@ const DELETE_HORIZON: i16 = 1 << 6;
 /// The first byte of a batch that the CRC covers: the attributes.
 pub(super) const CRC_START: usize = 21;
 
+/// Length of the shortest message of formats 0 and 1, behind the length field: without key and value.
+const MIN_LEGACY_LENGTHS: [usize; 2] = [14, 22];
+/// The attributes of a message of formats 0 and 1: the codec, and in format 1 the type of its timestamp.
+pub(super) const LEGACY_ATTRIBUTES: [i16; 2] = [COMPRESSION_MASK, COMPRESSION_MASK | LOG_APPEND_TIME];
+
 /// Function that continues a CRC-32C, initially 0, over more bytes.
 ///
 /// This crate uses the `crc32c` crate. Faster functions exist for certain processors, but need unsafe code.
@@ -20,20 +25,25 @@ pub type Crc32c = fn(u32, &[u8]) -> u32;
 /// Type of a batch's timestamps, which says who set them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TimestampType {
+    /// Messages of format 0 have no timestamps.
+    NoTimestamp = -1,
     /// The producer sets each record's timestamp.
-    CreateTime,
+    CreateTime = 0,
     /// The broker sets the time at which it appended the batch: every record has the batch's maximal timestamp.
-    LogAppendTime,
+    LogAppendTime = 1,
 }
 
 impl TimestampType {
-    /// Kafka's number of the type: 0 for create time, 1 for log append time.
+    /// Kafka's number of the type: 0 for create time, 1 for log append time, -1 for none.
     pub fn id(self) -> i32 {
         self as i32
     }
 }
 
-/// The header of a record batch of magic 2.
+/// The header of a record batch, or of a message of format 0 or 1, which is a batch of its own.
+///
+/// Of such a message, the offset is the first and the last of the batch, and the record count is 1. Both are unknown if
+/// it is compressed, before [`rewrite_legacy`](super::rewrite_legacy): it holds others, and the offset is the last one's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchHeader {
     /// Offset of the first record that the batch was written with; compaction may have removed that record.
@@ -42,6 +52,8 @@ pub struct BatchHeader {
     pub batch_length: i32,
     /// Epoch of the leader that appended the batch, -1 if unknown.
     pub partition_leader_epoch: i32,
+    /// Message format.
+    pub magic: i8,
     /// CRC-32C of the bytes from the attributes to the end.
     pub crc: u32,
     /// Codec, timestamp type and flags.
@@ -74,6 +86,7 @@ impl BatchHeader {
             base_offset: i64::from_be_bytes(array(fixed, 0)),
             batch_length: i32::from_be_bytes(array(fixed, 8)),
             partition_leader_epoch: i32::from_be_bytes(array(fixed, 12)),
+            magic: MAGIC_V2,
             crc: u32::from_be_bytes(array(fixed, 17)),
             attributes: i16::from_be_bytes(array(fixed, CRC_START)),
             last_offset_delta: i32::from_be_bytes(array(fixed, 23)),
@@ -83,6 +96,34 @@ impl BatchHeader {
             producer_epoch: i16::from_be_bytes(array(fixed, 51)),
             base_sequence: i32::from_be_bytes(array(fixed, 53)),
             record_count: i32::from_be_bytes(array(fixed, 57)),
+        };
+        header.check(position)?;
+        Ok(header)
+    }
+
+    /// Parses the head of a whole message of format 0 or 1.
+    pub(super) fn parse_legacy(message: &[u8], position: usize, magic: i8) -> Result<Self, RecordsError> {
+        let base_offset = i64::from_be_bytes(array(message, 0));
+        let batch_length = (message.len() - LOG_OVERHEAD_BYTES) as i32;
+        let format = magic as usize;
+        if message.len() < LOG_OVERHEAD_BYTES + MIN_LEGACY_LENGTHS[format] {
+            return Err(RecordsError::BatchLength { base_offset, position, batch_length });
+        }
+        let timestamp = if magic == 0 { NO_TIMESTAMP } else { i64::from_be_bytes(array(message, 18)) };
+        let header = Self {
+            base_offset,
+            batch_length,
+            partition_leader_epoch: -1,
+            magic,
+            crc: u32::from_be_bytes(array(message, 12)),
+            attributes: i16::from(message[17]) & LEGACY_ATTRIBUTES[format],
+            last_offset_delta: 0,
+            base_timestamp: timestamp,
+            max_timestamp: timestamp,
+            producer_id: -1,
+            producer_epoch: -1,
+            base_sequence: -1,
+            record_count: 1,
         };
         header.check(position)?;
         Ok(header)
@@ -99,13 +140,15 @@ impl BatchHeader {
         if self.last_offset_delta < 0 || next_offset.is_none() {
             return refuse("last offset delta", self.last_offset_delta.into());
         }
-        if Compression::from_id((self.attributes & COMPRESSION_MASK) as u8).is_none() {
+        let codec = Compression::from_id((self.attributes & COMPRESSION_MASK) as u8);
+        // Zstandard came with Kafka 2.1, for format 2 only.
+        if codec.is_none() || (self.is_legacy() && codec == Some(Compression::Zstd)) {
             return refuse("compression codec", (self.attributes & COMPRESSION_MASK).into());
         }
         if self.record_count < 0 || i64::from(self.record_count) > i64::from(self.last_offset_delta) + 1 {
             return refuse("record count", self.record_count.into());
         }
-        if self.compression() == Compression::None && !self.count_fits(self.payload_bytes()) {
+        if !self.is_legacy() && self.compression() == Compression::None && !self.count_fits(self.payload_bytes()) {
             return refuse("record count", self.record_count.into());
         }
         Ok(())
@@ -124,7 +167,7 @@ impl BatchHeader {
         put(0, &self.base_offset.to_be_bytes());
         put(8, &self.batch_length.to_be_bytes());
         put(12, &self.partition_leader_epoch.to_be_bytes());
-        put(16, &MAGIC_V2.to_be_bytes());
+        put(16, &self.magic.to_be_bytes());
         put(17, &self.crc.to_be_bytes());
         put(CRC_START, &self.attributes.to_be_bytes());
         put(23, &self.last_offset_delta.to_be_bytes());
@@ -198,7 +241,25 @@ impl BatchHeader {
 
     /// The type of the records' timestamps.
     pub fn timestamp_type(&self) -> TimestampType {
-        if self.attributes & LOG_APPEND_TIME == 0 { TimestampType::CreateTime } else { TimestampType::LogAppendTime }
+        if self.magic == 0 {
+            return TimestampType::NoTimestamp;
+        }
+        if self.has_append_time() { TimestampType::LogAppendTime } else { TimestampType::CreateTime }
+    }
+
+    /// Returns true if every record has the batch's maximal timestamp, which the broker has set.
+    pub fn has_append_time(&self) -> bool {
+        self.attributes & LOG_APPEND_TIME != 0
+    }
+
+    /// Returns true if this is a message of format 0 or 1, written before Kafka 0.11.
+    pub fn is_legacy(&self) -> bool {
+        self.magic < MAGIC_V2
+    }
+
+    /// Returns true if this is a message that holds compressed ones: only the last of their offsets is known.
+    pub fn is_legacy_set(&self) -> bool {
+        self.is_legacy() && self.compression() != Compression::None
     }
 
     /// Returns true if the batch belongs to a transaction.

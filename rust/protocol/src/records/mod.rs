@@ -1,8 +1,8 @@
-//! Record batches (magic 2, KIP-98): reading, checking and encoding.
+//! Record batches (magic 2, KIP-98): reading, checking and encoding; and messages of the formats before, for reading.
 //!
 //! [`Batches`] iterates the batches that a Fetch response carries for a partition, without reading payloads;
-//! [`Records`] iterates the records of one uncompressed payload; [`BatchEncoder`] encodes a batch. Nothing here
-//! decompresses, and reading allocates nothing.
+//! [`Records`] iterates the records of one uncompressed payload; [`BatchEncoder`] encodes a batch. [`rewrite_legacy`]
+//! makes a batch of legacy messages. Nothing here decompresses, and reading allocates nothing.
 
 mod batches;
 mod control;
@@ -10,6 +10,10 @@ mod control;
 mod encode;
 mod error;
 mod header;
+#[cfg(feature = "codecs")]
+mod legacy_batch;
+#[cfg(feature = "codecs")]
+mod legacy_message;
 mod record;
 pub mod varint;
 
@@ -19,9 +23,13 @@ pub use control::{ControlRecordType, control_record};
 pub use encode::{BatchEncoder, NewRecord};
 pub use error::{RecordFault, RecordsError};
 pub use header::{BatchHeader, Crc32c, TimestampType, crc_of};
+#[cfg(feature = "codecs")]
+pub use legacy_batch::rewrite_legacy;
+#[cfg(feature = "codecs")]
+pub use legacy_message::LegacyMessage;
 pub use record::{Header, HeaderReader, Headers, RawRecord, Record, Records};
 
-/// The only message format that Kafka 4 writes and that this crate reads.
+/// The message format since Kafka 0.11: the only one that Kafka 4 writes, and that this crate writes.
 pub const MAGIC_V2: i8 = 2;
 /// Length of a batch's header in bytes.
 pub const BATCH_HEADER_BYTES: usize = 61;

@@ -1,6 +1,6 @@
 //! Parses and iterates the records of an uncompressed payload, and their headers.
 
-use super::{BatchHeader, RecordFault, RecordsError, TimestampType, varint};
+use super::{BatchHeader, RecordFault, RecordsError, varint};
 
 /// One record, borrowed from the payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,9 +135,10 @@ impl<'a> RawRecord<'a> {
     /// The timestamp of the record in a batch with this header, in milliseconds since the epoch. It saturates where a
     /// hostile delta would overflow.
     pub fn timestamp_ms(&self, header: &BatchHeader) -> i64 {
-        match header.timestamp_type() {
-            TimestampType::CreateTime => header.base_timestamp.saturating_add(self.timestamp_delta),
-            TimestampType::LogAppendTime => header.max_timestamp,
+        if header.has_append_time() {
+            header.max_timestamp
+        } else {
+            header.base_timestamp.saturating_add(self.timestamp_delta)
         }
     }
 }

@@ -67,6 +67,13 @@ pub fn write_i64(output: &mut Vec<u8>, value: i64) {
     write_unsigned(output, ((value << 1) ^ (value >> 63)) as u64);
 }
 
+/// The length of a varint in bytes.
+#[cfg(feature = "codecs")]
+pub(super) fn len(value: i64) -> usize {
+    let zigzag = ((value << 1) ^ (value >> 63)) as u64;
+    if zigzag < 0x80 { 1 } else { (70 - zigzag.leading_zeros() as usize) / 7 }
+}
+
 fn write_unsigned(output: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         output.push(value as u8 | 0x80);

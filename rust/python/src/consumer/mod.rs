@@ -32,6 +32,7 @@ use crate::consumer::values::{
     topic_partition, want,
 };
 use crate::error::to_py;
+use crate::filter::PyFilter;
 use crate::formats::{PySpec, batch_columns};
 use crate::interpreter::thread_ids::thread_holder;
 use crate::logging::{flush_log, follow};
@@ -60,7 +61,8 @@ pub(crate) enum PyStep {
 #[pymethods]
 impl ConsumerCore {
     #[new]
-    #[pyo3(signature = (settings, columns=None, headers=false, strategy=None, key=None, value=None))]
+    #[pyo3(signature = (settings, columns=None, headers=false, strategy=None, key=None, value=None, kept=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn new(
         py: Python<'_>,
         settings: Settings,
@@ -69,9 +71,10 @@ impl ConsumerCore {
         strategy: Option<Vec<(String, Option<bool>)>>,
         key: PySpec<'_>,
         value: PySpec<'_>,
+        kept: Option<PyFilter>,
     ) -> PyResult<Self> {
         let settings = config::parse(py, settings)?;
-        let columns = batch_columns(py, columns, headers, (&key, &value), settings.schema_registry.as_ref())?;
+        let columns = batch_columns(py, columns, headers, (&key, &value), kept, settings.schema_registry.as_ref())?;
         let runtime = runtime::handle()?;
         let (consumer, desk) = match strategy {
             None => (Consumer::new(settings, columns, &runtime, config::seed()), None),

@@ -31,6 +31,7 @@ use crate::arrow::capsule;
 use crate::arrow::table::Table;
 use crate::config;
 use crate::error::argument_error;
+use crate::filter::PyFilter;
 use crate::formats::avro::{AvroGiven, make_avro};
 use crate::formats::encoder::Encoder;
 use crate::formats::json::{JsonGiven, JsonSchemaGiven, json_options};
@@ -427,11 +428,13 @@ pub(crate) fn batch_columns(
     names: Option<Vec<String>>,
     headers: bool,
     (key, value): (&PySpec<'_>, &PySpec<'_>),
+    filter: Option<PyFilter>,
     registry: Option<&Arc<SchemaRegistry>>,
 ) -> PyResult<BatchColumns> {
     let set = config::columns(py, names, headers)?;
     let typed = |spec: &PySpec<'_>| spec.as_ref().map(|spec| spec.typed(py, registry)).transpose();
-    let columns = BatchColumns { set, key: typed(key)?, value: typed(value)? };
+    let filter = filter.map(PyFilter::into_filter);
+    let columns = BatchColumns { set, key: typed(key)?, value: typed(value)?, filter };
     for (name, spec, column) in [("key", &columns.key, ColumnSet::KEY), ("value", &columns.value, ColumnSet::VALUE)] {
         if spec.is_some() && !set.contains(column) {
             let message =

@@ -83,7 +83,7 @@ impl Assembler {
                 break;
             }
         }
-        let is_cut = builder.is_full() && builder.is_typed() && builder.rows() < max_rows;
+        let is_cut = builder.is_full() && !builder.is_plain_copy() && builder.rows() < max_rows;
         let columns = builder.finish();
         self.builder = Some((builder, max_rows, max_bytes));
         self.hand_out(shared.lock(), columns, walks, holder, is_cut)
@@ -104,6 +104,7 @@ impl Assembler {
             take_back(&mut state, walks);
             return None;
         }
+        self.metrics.records_filtered(columns.filtered as u64);
         self.count_bad_values(&columns);
         let has_any = columns.record_batch.num_rows() > 0 || columns.refused.is_some();
         for walk in &walks {

@@ -115,7 +115,7 @@ impl<'b> DriverSide<'b> {
 }
 
 fn is_compressed(records: &[u8]) -> bool {
-    Batches::new(records)
+    Batches::of_any_format(records, 0)
         .next()
         .is_some_and(|batch| batch.is_ok_and(|batch| batch.header.compression() != Compression::None))
 }

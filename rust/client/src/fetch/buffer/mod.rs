@@ -176,7 +176,13 @@ impl FetchBuffer {
                 WaitOutcome::Nothing => return Ok(Polled::Nothing),
             }
             let again = self.shared.lock().next_returned(limits, holder);
-            let Some(batch) = again.or_else(|| self.build(limits, holder)) else { continue };
+            let Some(batch) = again.or_else(|| self.build(limits, holder)) else {
+                // Records that get no rows may come for as long as the log has any.
+                if Instant::now() >= until {
+                    return Ok(Polled::Nothing);
+                }
+                continue;
+            };
             self.metrics.batches_delivered(1);
             self.metrics.records_delivered(batch.columns.record_batch.num_rows() as u64);
             self.metrics.bytes_delivered(batch.columns.memory_bytes as u64);

@@ -1,18 +1,34 @@
 """Conditions from tuples such as `("partition", "=", 3)`, like the filters of pyarrow's and deltalake's readers."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any
 
+from monedula._filters.conditions import (
+    COLUMNS,
+    HEADER,
+    KEY,
+    And,
+    Bytes,
+    Condition,
+    Constant,
+    Not,
+    Numbers,
+    Or,
+    any_of,
+    compared_bytes,
+    compared_topic,
+    is_compared,
+)
+from monedula._filters.intervals import OPERATORS, compared, normal
 from monedula.errors import ArgumentError
-from monedula.reading.filters.conditions import COLUMNS, And, Condition, Not, Numbers, Or, Topic
-from monedula.reading.filters.intervals import OPERATORS, compared, normal
 from monedula.types.times import EPOCH, EXPECTED_TIME, time_of
 
 _ALIASES = {"=": "==", "<>": "!="}
+_NULLS = ("is null", "is not null")
 _EXAMPLE = '[("timestamp", ">=", "1h ago"), ("partition", "in", [0, 3])]'
 _EXPECTED = f"expected tuples such as {_EXAMPLE}, or an expression of pyarrow or polars"
 
@@ -36,7 +52,7 @@ def _is_tuple(value: object) -> bool:
 
 
 def _all_of(parts: list[object], where: object) -> Condition:
-    if _is_tuple(tuple(parts)) and parts[0] in COLUMNS and len(parts) == 3:
+    if _is_tuple(tuple(parts)) and is_compared(parts[0]) and len(parts) == 3:
         raise ArgumentError.of("where", where, f"a condition is a tuple: give {tuple(parts)!r}")
     for part in parts:
         if not _is_tuple(part):
@@ -48,23 +64,30 @@ def _all_of(parts: list[object], where: object) -> Condition:
 
 
 def _comparison(part: Any) -> Condition:
-    if len(part) != 3:
-        raise ArgumentError(f"where: {part!r} has {len(part)} elements; expected (column, operator, value)")
-    column, operator, value = part
-    if column not in COLUMNS:
-        raise ArgumentError(f"where: {part!r}: {not_a_column(column)}")
-    name = operator.strip().lower() if isinstance(operator, str) else operator
+    column, operator, value = part if len(part) == 3 else (*part, None) if len(part) == 2 else ("", None, None)
+    name = " ".join(operator.lower().split()) if isinstance(operator, str) else operator
     name = _ALIASES.get(name, name)
+    if len(part) != (2 if name in _NULLS else 3):
+        raise ArgumentError(
+            f"where: {part!r} has {len(part)} elements; expected (column, operator, value), or (column, 'is null')"
+        )
+    if not is_compared(column):
+        raise ArgumentError(f"where: {part!r}: {not_a_column(column)}")
+    if name in _NULLS:
+        found: Condition = Constant(False) if column in COLUMNS else Bytes(column, "is null")
+        return Not(found) if name == "is not null" else found
     if name in ("in", "not in"):
         found = _any_of(column, value, part)
         return Not(found) if name == "not in" else found
     if name not in OPERATORS:
-        known = '"=", "!=", "<", "<=", ">", ">=", "in", "not in"'
+        known = '"=", "!=", "<", "<=", ">", ">=", "in", "not in", "is null", "is not null"'
         raise ArgumentError(f"where: {part!r}: there is no operator {operator!r}; expected {known}")
     if column == "topic":
-        return Topic(compare_texts(name, _topic(value, part)))
+        return compared_topic(name, _topic(value, part))
     if name in ("==", "!=") and isinstance(value, (list, tuple, set, frozenset, range)):
         raise ArgumentError(f'where: {part!r}: several values are compared by "in" or "not in"')
+    if column not in COLUMNS:
+        return compared_bytes(column, name, _bytes(column, value, part))
     return Numbers(column, compared(name, _number(column, value, part)))
 
 
@@ -72,37 +95,34 @@ def _any_of(column: str, values: object, part: object) -> Condition:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise ArgumentError(f'where: {part!r}: "in" and "not in" take a list of values, such as [{values!r}]')
     if column == "topic":
-        names = frozenset(_topic(value, part) for value in values)
-        return Topic(names.__contains__)
+        return any_of(column, [compared_topic("==", _topic(value, part)) for value in values])
+    if column not in COLUMNS:
+        return any_of(column, [compared_bytes(column, "==", _bytes(column, value, part)) for value in values])
     if isinstance(values, range) and len(values) > 0 and values.step == 1 and column != "timestamp":
         return Numbers(column, normal([(values.start, values.stop - 1)]))
     exact = (compared("==", _number(column, value, part)) for value in values)
     return Numbers(column, normal(interval for some in exact for interval in some))
 
 
-def compare_texts(operator: str, value: str) -> Callable[[str], bool]:
-    """Return the comparison of a text with `value`, by bytes, as Arrow and polars compare."""
-    wanted = value.encode(errors="surrogatepass")
-
-    def holds(text: str) -> bool:
-        given = text.encode()
-        results = {
-            "==": given == wanted,
-            "!=": given != wanted,
-            "<": given < wanted,
-            "<=": given <= wanted,
-            ">": given > wanted,
-            ">=": given >= wanted,
-        }
-        return results[operator]
-
-    return holds
-
-
 def _topic(value: object, part: object) -> str:
     if not isinstance(value, str):
         raise ArgumentError(f"where: {part!r}: a topic is compared with a name, not with {type(value).__name__}")
     return value
+
+
+def _bytes(column: str, value: object, part: object) -> bytes:
+    if value is None:
+        raise ArgumentError(
+            f'where: {part!r}: without a value is ({column!r}, "is null") or ({column!r}, "is not null")'
+        )
+    if isinstance(value, str):
+        return value.encode(errors="surrogateescape")
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise ArgumentError(
+            f"where: {part!r}: {column} is compared with bytes, or with a text for its UTF-8, not with "
+            f"{type(value).__name__}"
+        )
+    return bytes(value)
 
 
 def _number(column: str, value: Any, part: object) -> int | Fraction:
@@ -141,11 +161,15 @@ def time_us(value: object, part: object) -> int | Fraction:
 
 def not_a_column(column: object) -> str:
     """Return the reason why `where` takes no condition on `column`."""
-    if column in ("key", "value", "headers", "timestampType"):
+    if column == "headers":
+        return f"a header is compared by its name: {HEADER + 'NAME'!r} is the value of the last header with that name"
+    if column in ("value", "timestampType"):
         return (
-            f"where decides what is fetched, which the {column} of a record cannot: filter what was read, or read by "
-            "monedula.scan() or monedula.dataset(), which take any condition"
+            f"where is decided before values are decoded, so it takes no condition on {column}: filter what was read, "
+            "or read by monedula.scan() or monedula.dataset(), which take any condition"
         )
-    near = get_close_matches(str(column), COLUMNS, 1)
+    near = get_close_matches(str(column), (*COLUMNS, KEY), 1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
-    return f"there is no column {column!r}; where takes conditions on {', '.join(COLUMNS)}{meant}"
+    return (
+        f"there is no column {column!r}; where takes conditions on {', '.join((*COLUMNS, KEY))} and {HEADER}NAME{meant}"
+    )

@@ -1,18 +1,19 @@
-"""Conditions that decide what is fetched: on the topic, the partition, the offset and the timestamp of records."""
+"""Conditions that decide what is fetched, on topic, partition, offset and timestamp, or decoded, on key and headers."""
 
 from typing import Any
 
-from monedula.errors import ArgumentError
-from monedula.reading.filters.conditions import (
+from monedula._filters.conditions import (
     COLUMNS,
     Condition,
     TooManyAlternativesError,
     Unknown,
     columns_of,
+    is_compared,
     unknown_parts,
 )
-from monedula.reading.filters.ranges import Bounds, Found, Plan, narrowed
-from monedula.reading.filters.tuples import not_a_column, of_tuples
+from monedula._filters.ranges import Bounds, Found, Plan, narrowed
+from monedula._filters.tuples import not_a_column, of_tuples
+from monedula.errors import ArgumentError
 
 __all__ = [
     "COLUMNS",
@@ -36,7 +37,7 @@ def condition_of(where: object, schema: object = None) -> Condition:
         schema: the records' pyarrow schema; by default the schema of all columns.
 
     Raises:
-        ArgumentError: if it is not a condition, or has a part that does not decide what is fetched.
+        ArgumentError: if it is not a condition, or has a part that is not decided before records are decoded.
     """
     module = type(where).__module__.partition(".")[0]
     if module == "polars":
@@ -47,7 +48,7 @@ def condition_of(where: object, schema: object = None) -> Condition:
 
 
 def _of_polars(where: object) -> Condition:
-    from monedula.reading.filters.polars_expressions import of_polars
+    from monedula._filters.polars_expressions import of_polars
 
     if not hasattr(where, "meta"):
         raise ArgumentError(f"where is a {type(where).__name__} of polars; expected an expression")
@@ -58,7 +59,7 @@ def _of_polars(where: object) -> Condition:
 def _of_pyarrow(where: object, schema: object) -> Condition:
     import pyarrow as pa
 
-    from monedula.reading.filters.substrait import of_pyarrow
+    from monedula._filters.substrait import of_pyarrow
 
     if not hasattr(where, "to_substrait"):
         raise ArgumentError(f"where is a {type(where).__name__} of pyarrow; expected an expression")
@@ -72,16 +73,16 @@ def _of_pyarrow(where: object, schema: object) -> Condition:
 
 def _check_columns(names: "list[str]") -> None:
     for name in names:
-        if name not in COLUMNS:
+        if not is_compared(name):
             raise ArgumentError(f"where: {not_a_column(name)}")
 
 
 def _only_understood(condition: Condition) -> Condition:
     for text in unknown_parts(condition):
         raise ArgumentError(
-            f"where: {text} is no condition that can be turned into offsets. where takes comparisons of "
-            f"{', '.join(COLUMNS)} with values, in, between, starts_with, and, or, not; a time has a time zone. "
-            "monedula.scan() and monedula.dataset() take any condition"
+            f"where: {text} is no condition that is decided before records are decoded. where takes comparisons of "
+            f"{', '.join(COLUMNS)} and key with values, in, between, starts_with, and, or, not; a time has a "
+            "time zone. monedula.scan() and monedula.dataset() take any condition"
         )
     return condition
 

@@ -5,11 +5,12 @@ from datetime import timedelta
 from math import ceil
 
 from monedula._arguments import RawPosition, seconds
+from monedula._filters import condition_of
+from monedula._filters.conditions import Box, Condition, boxes, columns_of
+from monedula._filters.ranges import Found, Plan, narrowed
+from monedula._filters.records import record_filter
 from monedula._monedula import Batch, ColumnSpec, ReaderCore
 from monedula.config import RawSettings
-from monedula.reading.filters import condition_of
-from monedula.reading.filters.conditions import Box, Condition, boxes, columns_of
-from monedula.reading.filters.ranges import Found, Plan, narrowed
 from monedula.types.partitions import TopicPartition
 
 Range = tuple[str, int | None, RawPosition, RawPosition]
@@ -45,7 +46,8 @@ def reader_of(
     """Start a read of the records that the user's condition `where` selects."""
     condition, late_ms = condition_of(where), lateness_ms(max_lateness)
     compared = sorted(columns_of(condition))
-    core = ReaderCore(settings, columns, headers, max_rows, max_bytes, key, value, compared, fields, in_order)
+    kept = record_filter(condition, always=key is not None or value is not None)
+    core = ReaderCore(settings, columns, headers, max_rows, max_bytes, key, value, compared, fields, kept, in_order)
     try:
         begin(core, plan_of(core, ranges, condition, late_ms))
     except BaseException:

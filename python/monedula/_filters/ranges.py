@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
-from monedula.reading.filters.conditions import Box, Condition, boxes
-from monedula.reading.filters.intervals import ALL, MAX, intersection
+from monedula._filters.conditions import Box, Condition, boxes
+from monedula._filters.intervals import ALL, MAX, intersection
 from monedula.types.partitions import TopicPartition
 
 Bounds = dict[TopicPartition, tuple[int, int]]

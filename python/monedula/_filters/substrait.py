@@ -9,12 +9,36 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from monedula.reading.filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown, any_of
-from monedula.reading.filters.intervals import MIRRORED, compared
-from monedula.reading.filters.tuples import compare_texts
+from monedula._filters.conditions import (
+    And,
+    Bytes,
+    Condition,
+    Constant,
+    Not,
+    Numbers,
+    Or,
+    Unknown,
+    any_of,
+    compared_bytes,
+    compared_topic,
+    not_null,
+)
+from monedula._filters.intervals import MIRRORED, compared
 
 _OPERATORS = {"equal": "==", "not_equal": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
-_LITERALS = {1: "bool", 2: "int", 3: "int", 5: "int", 7: "int", 10: "f32", 11: "f64", 12: "text", 14: "us", 27: "us"}
+_LITERALS = {
+    1: "bool",
+    2: "int",
+    3: "int",
+    5: "int",
+    7: "int",
+    10: "f32",
+    11: "f64",
+    12: "text",
+    13: "bytes",
+    14: "us",
+    27: "us",
+}
 """Fields of a literal that hold a value, with its kind. Both kinds of timestamps are microseconds."""
 _NULL = 29
 _NAIVE = 14
@@ -92,6 +116,8 @@ class _Reader:
             return Not(self.condition(arguments[0]))
         operands = [self._operand(argument) for argument in arguments]
         if name in ("is_null", "is_not_null") and len(operands) == 1 and isinstance(operands[0], tuple):
+            if operands[0] == ("key",):
+                return not_null("key") if name == "is_not_null" else Bytes("key", "is null")
             # These four columns are never null.
             known = operands[0][0] in ("topic", "partition", "offset", "timestamp")
             return Constant(name == "is_not_null") if known else Unknown(self._text)
@@ -104,7 +130,7 @@ class _Reader:
         if name == "starts_with" and len(operands) == 2 and operands[0] == ("topic",):
             prefix, options = operands[1], [_decoded(option) for option in _all(call, 5)]
             if isinstance(prefix, str) and all(_one(option, 2) == b"CASE_SENSITIVE" for option in options):
-                return Topic(lambda topic: topic.startswith(prefix))
+                return Bytes("topic", "starts with", (prefix.encode(),))
         return Unknown(self._text)
 
     def _comparison(self, operator: str, column: object, value: object) -> Condition:
@@ -114,18 +140,24 @@ class _Reader:
             return Constant(None)
         name = column[0]
         if name == "topic" and isinstance(value, str):
-            return Topic(compare_texts(operator, value))
+            return compared_topic(operator, value)
+        if name == "key" and isinstance(value, bytes):
+            return compared_bytes(name, operator, value)
         if name in ("partition", "offset", "timestamp") and isinstance(value, (int, Fraction)):
             return Numbers(name, compared(operator, value))
         return Unknown(self._text)
 
     def _if_then(self, data: bytes) -> Condition:
-        """Match DuckDB's `IN`: `if column is not null then column in (...) else null`; the first is true here."""
+        """Match DuckDB's `IN`: `if column is not null then column in (...) else null`; only a key may be null here."""
         message = _decoded(data)
         clauses = _all(message, 1)
         clause = dict(_decoded(clauses[0])) if len(clauses) == 1 else {}
-        if self.condition(clause.get(1, b"")) == Constant(True):
-            return self.condition(clause.get(2, b""))
+        wanted = self.condition(clause.get(2, b""))
+        match self.condition(clause.get(1, b"")), wanted, self.condition(_one(message, 2) or b""):
+            case Constant(True), _, _:
+                return wanted
+            case known, And((first, Bytes("key") as found)), Constant(None) if known == first == not_null("key"):
+                return found
         return Unknown(self._text)
 
     def _any_of(self, data: bytes) -> Condition:
@@ -137,7 +169,9 @@ class _Reader:
         each = [self._comparison("==", column, value) for value in values]
         # Leave nulls to the caller's filter: Substrait does not say how a null among the options, or its negation,
         # matches.
-        return any_of(column[0], [Unknown(self._text) if part == Constant(None) else part for part in each])
+        found = any_of(column[0], [Unknown(self._text) if part == Constant(None) else part for part in each])
+        # For pyarrow a null is not in the list, rather than unknown.
+        return And((not_null("key"), found)) if column[0] == "key" else found
 
     def _operand(self, data: bytes) -> Any:
         """Return a column's name in a tuple, a literal's value, or `_NOT_UNDERSTOOD`."""
@@ -175,6 +209,8 @@ def _literal(message: Message, kinds: dict[int, str]) -> Any:
                 return value - (1 << 64) if value >= 1 << 63 else value
             case "text", bytes():
                 return value.decode()
+            case "bytes", bytes():
+                return value
             case "f32" | "f64" as kind, bytes():
                 (number,) = struct.unpack("<f" if kind == "f32" else "<d", value)
                 return Fraction(number) if number - number == 0 else _NOT_UNDERSTOOD

@@ -11,10 +11,22 @@ from fractions import Fraction
 from io import StringIO
 from typing import Any
 
+from monedula._filters.conditions import (
+    And,
+    Bytes,
+    Condition,
+    Constant,
+    Not,
+    Numbers,
+    Or,
+    Unknown,
+    any_of,
+    compared_bytes,
+    compared_topic,
+    not_null,
+)
+from monedula._filters.intervals import MIRRORED, compared, intersection
 from monedula._process.signals import is_of_signal_handler
-from monedula.reading.filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown, any_of
-from monedula.reading.filters.intervals import MIRRORED, compared, intersection
-from monedula.reading.filters.tuples import compare_texts
 
 _OPERATORS = {
     "Eq": "==",
@@ -79,6 +91,10 @@ def _binary(left: Any, operator: str, right: Any, text: str) -> Condition:
     value = _value(right)
     if value is None and operator.endswith("Validity"):
         return Unknown(text)
+    if operator.endswith("Validity") and _column(left) == "key":
+        # Other than with a comparison, a null differs from a value.
+        same = And((not_null("key"), _comparison("key", "==", value, text)))
+        return same if symbol == "==" else Not(same)
     return _comparison(_column(left), symbol, value, text)
 
 
@@ -92,6 +108,8 @@ def _function(inputs: list[Any], function: Any, text: str) -> Condition:
             return Or(tuple(_condition(part, text) for part in parts))
         case {"Boolean": "IsNull" | "IsNotNull" as name}, [{"Column": str(column)}] if column in ("topic", *_NUMBERS):
             return Constant(name == "IsNotNull")  # none of these columns is ever null
+        case {"Boolean": "IsNull" | "IsNotNull" as name}, [{"Column": "key"}]:
+            return not_null("key") if name == "IsNotNull" else Bytes("key", "is null")
         case {"Boolean": {"IsBetween": {"closed": str(closed)}}}, [inner, low, high]:
             lower, upper = closed in ("Both", "Left"), closed in ("Both", "Right")
             between = _column(inner)
@@ -100,12 +118,14 @@ def _function(inputs: list[Any], function: Any, text: str) -> Condition:
             if isinstance(first, Numbers) and isinstance(last, Numbers):
                 return Numbers(first.column, intersection(first.allowed, last.allowed))
             return And((first, last))
-        case {"Boolean": {"IsIn": _}}, [inner, values]:
+        case {"Boolean": {"IsIn": options}}, [inner, values]:
+            if _column(inner) == "key" and options != {"nulls_equal": False}:
+                return Unknown(text)
             return _any_of(_column(inner), values, text)
         case {"StringExpr": "StartsWith"}, [{"Column": "topic"}, prefix]:
             start = _value(prefix)
             if isinstance(start, str):
-                return Topic(lambda topic: topic.startswith(start))
+                return Bytes("topic", "starts with", (start.encode(errors="surrogatepass"),))
     return Unknown(text)
 
 
@@ -113,7 +133,9 @@ def _comparison(column: str | None, operator: str, value: Any, text: str) -> Con
     if column is not None and value is None:
         return Constant(None)
     if column == "topic" and isinstance(value, str):
-        return Topic(compare_texts(operator, value))
+        return compared_topic(operator, value)
+    if column == "key" and isinstance(value, bytes):
+        return compared_bytes(column, operator, value)
     if column in _NUMBERS and isinstance(value, (int, Fraction)) and not isinstance(value, bool):
         return Numbers(str(column), compared(operator, value))
     if column == "timestamp" and isinstance(value, _Time):
@@ -197,6 +219,6 @@ def _plain(series: Any) -> Any:
     value = series[0]
     if kind == pl.Float64:
         return Fraction(value) if math.isfinite(value) and abs(value) < _EXACT_FLOATS else _NOT_UNDERSTOOD
-    if kind.is_integer() or kind in (pl.Boolean, pl.String):
+    if kind.is_integer() or kind in (pl.Boolean, pl.String, pl.Binary):
         return value
     return _NOT_UNDERSTOOD

@@ -5,15 +5,19 @@ the condition remain. Parts that are not understood may hold for any row, so the
 meet the condition.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from monedula._filters.intervals import ALL, NONE, Intervals, complement, intersection, normal, union
 from monedula.errors import ArgumentError
-from monedula.reading.filters.intervals import ALL, NONE, Intervals, complement, intersection, normal, union
 
 COLUMNS = ("topic", "partition", "offset", "timestamp")
 """The columns whose conditions decide what is fetched."""
+
+KEY = "key"
+HEADER = "headers."
+"""Before the name of a header, of which the last one is compared."""
 
 _MOST_BOXES = 512
 
@@ -38,10 +42,27 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Topic:
-    """A condition on the name of the topic."""
+class Bytes:
+    """A condition on the bytes of `topic`, `key` or `headers.NAME`. Of no bytes neither it nor its negation holds.
 
-    holds: Callable[[str], bool]
+    The operator is one of `in`, `<`, `>`, `starts with`, `ends with`, `contains`, and `is null`, which has no values.
+    """
+
+    column: str
+    operator: str
+    values: tuple[bytes, ...] = ()
+
+    def holds(self, given: bytes) -> bool:
+        """Compare bytes, as the core does."""
+        compare = {
+            "in": lambda value: given == value,
+            "<": lambda value: given < value,
+            ">": lambda value: given > value,
+            "starts with": given.startswith,
+            "ends with": given.endswith,
+            "contains": given.__contains__,
+        }
+        return any(map(compare[self.operator], self.values))
 
 
 @dataclass(frozen=True)
@@ -79,14 +100,47 @@ class Not:
     part: "Condition"
 
 
-Condition = Numbers | Topic | Constant | Unknown | And | Or | Not
+Condition = Numbers | Bytes | Constant | Unknown | And | Or | Not
+
+
+def is_compared(column: object) -> bool:
+    """True if conditions take this column: one that decides what is fetched, the key, or a header."""
+    return column in COLUMNS or column == KEY or (isinstance(column, str) and column.startswith(HEADER))
+
+
+def compared_bytes(column: str, operator: str, value: bytes) -> Condition:
+    """Return the comparison of bytes with `value`, by one of `OPERATORS`."""
+    match operator:
+        case "==":
+            return Bytes(column, "in", (value,))
+        case "!=":
+            return Not(Bytes(column, "in", (value,)))
+        case "<=":
+            return Not(Bytes(column, ">", (value,)))
+        case ">=":
+            return Not(Bytes(column, "<", (value,)))
+        case _:
+            return Bytes(column, operator, (value,))
+
+
+def compared_topic(operator: str, value: str) -> Condition:
+    """Return the comparison of the topic with a name, by bytes, as Arrow and polars compare."""
+    return compared_bytes("topic", operator, value.encode(errors="surrogatepass"))
+
+
+def not_null(column: str) -> Condition:
+    """Return the condition that there are bytes."""
+    return Not(Bytes(column, "is null"))
 
 
 def any_of(column: str, parts: Sequence[Condition]) -> Condition:
-    """Return the disjunction of conditions on a column: a single one, if it is about numbers alone."""
+    """Return the disjunction of conditions on a column: a single one, if it is about numbers alone, or values alone."""
     exact = [part for part in parts if isinstance(part, Numbers)]
     if exact and len(exact) == len(parts):
         return Numbers(column, normal(interval for part in exact for interval in part.allowed))
+    texts = [part for part in parts if isinstance(part, Bytes) and part.operator == "in"]
+    if texts and len(texts) == len(parts):
+        return Bytes(column, "in", tuple(value for part in texts for value in part.values))
     return Or(tuple(parts))
 
 
@@ -96,14 +150,14 @@ def boxes(condition: Condition, topic: str, partition: int | None, *, is_negated
     Without a partition, the rows of any partition.
     """
     match condition:
-        case Unknown():
+        case Bytes("topic", _, _):
+            return _whole(condition.holds(topic.encode(errors="surrogatepass")) != is_negated)
+        case Unknown() | Bytes():
             return [Box(ALL, ALL)]
         case Constant(None):
             return []
         case Constant(value):
             return _whole(bool(value) != is_negated)
-        case Topic(holds):
-            return _whole(holds(topic) != is_negated)
         case Numbers(column, allowed):
             wanted = complement(allowed) if is_negated else allowed
             if column == "partition":
