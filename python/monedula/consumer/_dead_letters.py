@@ -247,7 +247,7 @@ class RefusedRecords:
                 )
                 letter.error.__notes__ = [note]
                 raise letter.error
-            letters = DeadLetters(self._open(), topic, self._group, is_own=True)
+            letters = DeadLetters(self._open(), topic, self._group)
             try:
                 letter.future = letters.send_if_room(letter.record, letter.error, attempts=1)
             except BufferFullError:
