@@ -69,12 +69,12 @@ class Plan(NamedTuple):
         for name, given in ("producer", self.producer), ("transaction", self.transaction):
             if given is None:
                 continue
-            if not isinstance(given, kind):
-                raise ArgumentError(f"{name}={given!r}: expected a monedula.{kind.__name__}")
             if self.dead_letter is None and self.reply_topic is None:
                 raise ArgumentError(
                     f"{name}= writes dead letters and replies: name their topic with dead_letter= or reply_topic="
                 )
+            if not isinstance(given, kind):
+                raise ArgumentError(f"{name}={given!r}: expected a monedula.{kind.__name__}")
         if self.producer is not None and self.producer._is_transactional:
             raise ArgumentError(
                 "the producer has a transactional.id, and so writes in transactions alone",
