@@ -45,8 +45,8 @@ impl RegistryCore {
         Ok((found.id, found.version, found.schema.text, found.schema.references))
     }
 
-    /// The subject that the registry associates with the `key` or `value` of a topic; `None` if it is not asked for one,
-    /// or has none and the settings say another way.
+    /// The subject that the registry associates with the `key` or `value` of a topic, or that the settings say in place
+    /// of it; `None` if the registry is not asked for one.
     fn associated(&self, py: Python<'_>, name: &str, topic: &str) -> PyResult<Option<String>> {
         if let Some(subject) = associated(py, &self.0, name, topic)? {
             return Ok(Some(subject));

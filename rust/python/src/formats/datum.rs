@@ -172,8 +172,8 @@ fn derived(given: &Bound<'_, PyAny>, depth: usize) -> Read {
     }
     let kind = given.get_type().fully_qualified_name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
     Err(bad(format!(
-        "an object of {kind}; expected a dict, a dataclass, a named tuple or another object with named fields, a list, or a \
-         value of the field's type"
+        "an object of {kind}; expected a dict, a dataclass, a named tuple or another object with named fields, a list, \
+         or a value of the field's type"
     )))
 }
 

@@ -68,8 +68,8 @@ struct Made {
     source: EncodedColumns,
 }
 
-/// The table's rows with bytes for keys and values, by the specs, and their headers. A registry is asked only once all rows are written: a
-/// registered schema stays there, and a mended one might not be compatible with it.
+/// The table's rows with bytes for keys and values, by the specs, and their headers. A registry is asked only once all
+/// rows are written: a registered schema stays there, and a mended one might not be compatible with it.
 pub(crate) fn registered(
     py: Python<'_>,
     reader: Box<dyn RecordBatchReader + Send>,

@@ -105,7 +105,8 @@ impl ProducerCore {
     ///         them.
     ///     value: bytes, any bytes-like object, a str (sent as UTF-8), or `None` for a tombstone. With `value=` of the
     ///         producer, what that encodes: a dict, a dataclass, a named tuple or another object with named fields.
-    ///     key: the same types; with `key=` of the producer, what that encodes. Records with the same key go to the same partition.
+    ///     key: the same types; with `key=` of the producer, what that encodes. Records with the same key go to the same
+    ///         partition.
     ///     partition: the partition; by default the partitioner chooses it.
     ///     headers: `[(name, value), ...]`, whose names may repeat, or a dict.
     ///     timestamp: milliseconds since the Unix epoch, or an aware datetime; by default the current time.
