@@ -45,6 +45,7 @@ class Runner:
         subscribe: arguments of `subscribe`.
         consumer: arguments of the consumer.
         transaction: settings of the transactional producer that `run` is given.
+        value: what that producer encodes values as.
     """
 
     def __init__(
@@ -57,9 +58,10 @@ class Runner:
         subscribe: dict[str, Any] | None = None,
         consumer: dict[str, Any] | None = None,
         transaction: dict[str, Any] | None = None,
+        value: Any = None,
         **run: Any,
     ) -> None:
-        self._transaction = transaction
+        self._transaction, self._value = transaction, value
         self.consumer: monedula.Consumer | monedula.AsyncConsumer | None = None
         self.error: BaseException | None = None
         self.committed: dict[tuple[str, int], int] = {}
@@ -118,7 +120,7 @@ class Runner:
                 if self._transaction is None:
                     made.run(handler, **run)
                 else:
-                    with monedula.Producer(self._transaction) as producer:
+                    with monedula.Producer(self._transaction, value=self._value) as producer:
                         made.run(handler, transaction=producer, **run)
             finally:
                 self.metrics = made.metrics()
@@ -132,7 +134,7 @@ class Runner:
             if self._transaction is None:
                 await made.run(awaited, **run)
                 return
-            async with monedula.AsyncProducer(self._transaction) as producer:
+            async with monedula.AsyncProducer(self._transaction, value=self._value) as producer:
                 await made.run(awaited, transaction=producer, **run)
 
         self._loop = asyncio.get_running_loop()

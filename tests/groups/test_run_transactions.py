@@ -238,6 +238,41 @@ def test_dead_letters_are_part_of_the_transaction(ground: Ground, face: str) -> 
 
 
 @FACES
+def test_replies_are_encoded_and_one_that_does_not_fit_is_a_failure_of_the_handler(ground: Ground, face: str) -> None:
+    topic, target, letters, group = ground.topic(), ground.topic(), ground.topic(), ground.name("group")
+    keyed(ground, topic, 5, 10)
+
+    def handle(record: monedula.Record) -> Any:
+        return {"id": "no number" if record.offset == 3 else record.offset}
+
+    schema = {"type": "record", "name": "Reply", "fields": [{"name": "id", "type": "long"}]}
+    with Broker(registry=True) as other:
+        runner = Runner(
+            face,
+            member(ground, group),
+            topic,
+            handle,
+            transaction={**sender(ground, group), "schema.registry.url": other.schema_registry_url},
+            value=monedula.Avro(schema),
+            consumer={"headers": True},
+            reply_topic=target,
+            dead_letter=letters,
+            retries=monedula.Retry(1, backoff=0.0),
+            until="latest",
+        )
+        runner.join()
+        settings = {"bootstrap.servers": ground.bootstrap, "schema.registry.url": other.schema_registry_url}
+        with monedula.read(settings, target, value=monedula.Avro(schema)) as stream:
+            replies = [record.value for batch in stream for record in batch.records()]
+    assert sorted(reply["id"] for reply in replies if isinstance(reply, dict)) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    with monedula.read({"bootstrap.servers": ground.bootstrap}, letters, headers=True) as stream:
+        (letter,) = (record for batch in stream for record in batch.records())
+    assert letter.value == b"3"
+    assert b"id: a str, and the schema has long there" in dict(letter.headers or [])["__dlq.errors.message"]
+    assert runner.metrics["run_retries"] == 1
+
+
+@FACES
 @pytest.mark.parametrize("api", ["TxnOffsetCommit", "AddOffsetsToTxn"])
 def test_an_aborted_transaction_is_repeated(face: str, api: str) -> None:
     with Broker(topics={"orders": 1, "done": 1}, settings=SETTINGS) as broker:
