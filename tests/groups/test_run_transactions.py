@@ -10,6 +10,7 @@ import monedula
 import pytest
 from monedula import ArgumentError, TopicPartition
 from monedula.errors import ProducerFencedError, TransactionAbortedError
+from monedula.producer._transactions import AsyncTransactions, Transactions
 from monedula.testing import Broker
 
 from tests.groups.ground import PATIENCE_SECONDS, SETTINGS, Ground, until
@@ -286,6 +287,35 @@ def test_an_aborted_transaction_is_repeated(face: str, api: str) -> None:
         runner.join()
         assert committed(broker.bootstrap_servers, "done") == numbers(100)
         assert runner.committed == {TopicPartition("orders", 0): 100}
+
+
+@FACES
+def test_a_commit_whose_outcome_is_not_known_is_waited_for(face: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_unknown = threading.Event()
+    kind = Transactions if face == "sync" else AsyncTransactions
+    end = kind._end_what_was_left
+
+    def observed(self: Any) -> Any:
+        if self._left == "commit":
+            is_unknown.set()
+        return end(self)
+
+    monkeypatch.setattr(kind, "_end_what_was_left", observed)
+    with Broker(topics={"orders": 1, "done": 1}, settings=SETTINGS) as broker:
+        broker.append("orders", [(f"key {number}", str(number)) for number in range(20)])
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
+        settings["enable.auto.commit"] = False  # type: ignore[assignment]
+        transaction = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t", "max.block.ms": 500}
+        held = broker.fault(api="EndTxn", hold=True, on="answer")
+        more: dict[str, Any] = {"reply_topic": "done", "until": "latest", "transaction": transaction}
+        runner = Runner(face, settings, "orders", echo, **more)
+        assert is_unknown.wait(PATIENCE_SECONDS)
+        until(lambda: runner.metric("run_handled") == 20)
+        assert not runner.is_over()
+        held.remove()
+        runner.join()
+        assert committed(broker.bootstrap_servers, "done") == numbers(20)
+        assert runner.committed == {TopicPartition("orders", 0): 20}
 
 
 @FACES
