@@ -2,7 +2,7 @@
 
 _POSITION = "a position is {}, in assign({{('orders', 0): {}}}) and in seek(('orders', 0), {})"
 _CALLBACKS = "subscribe(topics, on_assigned=f, on_revoked=f, on_lost=f) takes functions"
-_BYTES = "keys and values are bytes, or as value=monedula.Json(), Avro(schema) or Protobuf(schema) says; else call your own"
+_BYTES = "keys and values are bytes, or as value=monedula.Json(), Avro(schema) or Protobuf(schema) says"
 _DECODES = "Consumer({{..., 'schema.registry.url': url}}, value=monedula.{}) decodes"
 _ENCODES = "Producer({{..., 'schema.registry.url': url}}, value=monedula.{}) encodes"
 _FORMATS = {"Avro": "Avro(schema)", "JSON": "Json(schema, framing='confluent')", "Protobuf": "Protobuf(schema)"}
