@@ -24,6 +24,12 @@ def member(ground: Ground, group: str, **more: Any) -> dict[str, Any]:
     return ground.settings(group, enable_auto_commit=False, isolation_level="read_committed", **more)
 
 
+def alone(broker: Broker) -> dict[str, Any]:
+    """Settings of the only member of a group."""
+    own = {"group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    return {"bootstrap.servers": broker.bootstrap_servers, **own}
+
+
 def sender(ground: Ground, name: str) -> dict[str, Any]:
     return {"bootstrap.servers": ground.bootstrap, "transactional.id": name}
 
@@ -279,8 +285,7 @@ def test_an_aborted_transaction_is_repeated(face: str, api: str) -> None:
     with Broker(topics={"orders": 1, "done": 1}, settings=SETTINGS) as broker:
         broker.append("orders", [(f"key {number}", str(number)) for number in range(100)])
         broker.fault(api=api, error="GROUP_AUTHORIZATION_FAILED", count=2)
-        settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
-        settings["enable.auto.commit"] = False  # type: ignore[assignment]
+        settings = alone(broker)
         transaction = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t"}
         more: dict[str, Any] = {"reply_topic": "done", "until": "latest"}
         runner = Runner(face, settings, "orders", echo, transaction=transaction, **more)
@@ -303,8 +308,7 @@ def test_a_commit_whose_outcome_is_not_known_is_waited_for(face: str, monkeypatc
     monkeypatch.setattr(kind, "_end_what_was_left", observed)
     with Broker(topics={"orders": 1, "done": 1}, settings=SETTINGS) as broker:
         broker.append("orders", [(f"key {number}", str(number)) for number in range(20)])
-        settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
-        settings["enable.auto.commit"] = False  # type: ignore[assignment]
+        settings = alone(broker)
         transaction = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t", "max.block.ms": 500}
         held = broker.fault(api="EndTxn", hold=True, on="answer")
         more: dict[str, Any] = {"reply_topic": "done", "until": "latest", "transaction": transaction}
@@ -323,8 +327,7 @@ def test_transactions_that_never_succeed_end_the_run(face: str) -> None:
     with Broker(topics={"orders": 1, "done": 1}, settings=SETTINGS) as broker:
         broker.append("orders", [str(number) for number in range(10)])
         fault = broker.fault(api=["TxnOffsetCommit", "AddOffsetsToTxn"], error="GROUP_AUTHORIZATION_FAILED")
-        settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
-        settings["enable.auto.commit"] = False  # type: ignore[assignment]
+        settings = alone(broker)
         transaction = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t"}
         more: dict[str, Any] = {"reply_topic": "done", "transaction": transaction}
         runner = Runner(face, settings, "orders", echo, **more)

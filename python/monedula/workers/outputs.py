@@ -1,7 +1,5 @@
 """`Outputs`: where a run writes dead letters and replies: at once, or in its transactions."""
 
-from typing import Any
-
 from monedula._monedula import SendFuture
 from monedula.producer._send_queue import SendArguments
 from monedula.workers.dead_letters import DeadLetters, LetterProducer
@@ -46,10 +44,9 @@ class Outputs:
             return []
         return [letters.letter(item.record, error, task.attempts) for item in task.items]
 
-    def send(self, written: SendArguments) -> Any:
+    def send(self, written: SendArguments) -> SendFuture:
         """Send a record whose key and value are bytes. It counts as written once the future has succeeded."""
-        future: SendFuture = self.producer._send_or_queue(*written, None)
-        return future
+        return self.producer._send_or_queue(*written, None)
 
     def forget_failures(self) -> None:
         """Keep the producer from reporting failed records: the run has raised or logged the outcome."""

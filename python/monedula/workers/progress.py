@@ -17,7 +17,8 @@ class PartitionProgress:
         nbytes: the memory of its columns.
         gate: decides whether another row may be started.
         frontier: number of rows finished without a gap.
-        committed: in a run with transactions, number of rows that are in committed ones; only these are reported.
+        is_transactional: true in a run with transactions: rows are reported once they are in a committed one.
+        committed: number of rows that are.
     """
 
     __slots__ = (
@@ -31,6 +32,7 @@ class PartitionProgress:
         "committed",
         "frontier",
         "gate",
+        "is_transactional",
         "nbytes",
         "partition",
         "rows",
@@ -49,7 +51,8 @@ class PartitionProgress:
         self.nbytes = batch.nbytes
         self.gate = gate
         self.frontier = 0
-        self.committed: int | None = None
+        self.is_transactional = False
+        self.committed = 0
         self._offsets: list[int | None] = []
         self._written: dict[int, list[SendArguments]] = {}
         """What is written with a row once it is committed."""
@@ -59,7 +62,7 @@ class PartitionProgress:
     def records(self) -> list[Record]:
         """Return the rows as records."""
         records = list(self._batch.records())
-        if self.committed is not None:
+        if self.is_transactional:
             self._offsets = [record.offset for record in records]
         return records
 
@@ -134,7 +137,7 @@ class PartitionProgress:
     @property
     def is_left_behind(self) -> bool:
         """True if rows are left that the consumer has to read again."""
-        return not self.is_complete if self.committed is None else self.committed < len(self._done)
+        return (self.committed if self.is_transactional else self.frontier) < len(self._done)
 
     @property
     def is_complete(self) -> bool:
@@ -143,7 +146,7 @@ class PartitionProgress:
 
     def report(self, member: MemberCore) -> None:
         """Report the progress to the consumer."""
-        frontier = self.frontier if self.committed is None else self.committed
+        frontier = self.committed if self.is_transactional else self.frontier
         if frontier == len(self._done):
             member.finish(self._batch)
         elif frontier > self._reported:

@@ -71,6 +71,8 @@ class RunConsumer(Protocol):
 
     def _check_drained(self, timeout: float | None, bound: Bound | None = None) -> None: ...
     def _tell_events(self) -> None: ...
+    def rewind(self) -> None:
+        """Go back to the committed offsets."""
 
 
 class Run:

@@ -57,7 +57,7 @@ class Rounds:
 
     def add(self, part: PartitionProgress) -> None:
         """Add a part that is handled from now on."""
-        part.committed = 0
+        part.is_transactional = True
         self._parts.setdefault(TopicPartition(part.topic, part.partition), deque()).append(part)
 
     def uncommitted(self) -> int:
