@@ -58,6 +58,8 @@ PEERS = {
     "kafka_python": Peer("kafka_python_send", records_max=100_000),
 }
 VARIANTS = {
+    "monedula_encoded": Peer("monedula_encoded", is_ordered=False),
+    "confluent_encoded": Peer("confluent_encoded", records_max=300_000, is_ordered=False),
     "confluent@idempotent": Peer("confluent_produce", {"enable.idempotence": "true"}),
     "monedula_batch@plain": Peer("monedula_batch", {"enable.idempotence": "false"}),
     "monedula_send@plain": Peer("monedula_send", {"enable.idempotence": "false"}),

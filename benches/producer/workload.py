@@ -4,6 +4,7 @@
 than what any codec looks back on.
 """
 
+import json
 import random
 import zlib
 from collections.abc import Iterator
@@ -17,6 +18,22 @@ COUNTRIES = ("cz", "de", "at", "pl", "sk", "fr", "nl", "se")
 USERS = 2_000_000
 FIRST_TIMESTAMP_MS = 1_790_000_000_000
 RECORDS_PER_MS = 10
+SCHEMA = json.dumps(
+    {
+        "type": "record",
+        "name": "Event",
+        "fields": [
+            {"name": "user", "type": "long"},
+            {"name": "event", "type": {"type": "enum", "name": "Kind", "symbols": list(EVENTS)}},
+            {"name": "cents", "type": "long"},
+            {"name": "item", "type": ["null", "int"]},
+            {"name": "from", "type": "string"},
+            {"name": "at", "type": "long"},
+            {"name": "ok", "type": "boolean"},
+        ],
+    }
+)
+"""Of the values as dicts, in Avro."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +52,10 @@ class Pool:
         """How many records of the pool to send, pass by pass."""
         for begin in range(0, records, len(self.keys)):
             yield min(len(self.keys), records - begin)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The values as dicts."""
+        return [json.loads(value) for value in self.values]
 
     def table(self) -> Any:
         """As an Arrow record batch with the columns key and value."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from monedula.admin import Admin, AsyncAdmin, NewTopic
     from monedula.reading.queries import dataset, scan
     from monedula.reading.schema_inference import infer
-    from monedula.workers import Retry
+    from monedula.workers import Reply, Retry
 
 __all__ = [
     "Admin",
@@ -64,6 +64,7 @@ __all__ = [
     "RecordMetadata",
     "RecordStream",
     "RegisteredSchema",
+    "Reply",
     "Retry",
     "RowError",
     "Schema",
@@ -86,6 +87,7 @@ _LATER = {
     "Admin": "monedula.admin",
     "AsyncAdmin": "monedula.admin",
     "NewTopic": "monedula.admin",
+    "Reply": "monedula.workers",
     "Retry": "monedula.workers",
     "dataset": "monedula.reading.queries",
     "infer": "monedula.reading.schema_inference",

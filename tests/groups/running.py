@@ -44,6 +44,8 @@ class Runner:
         run: arguments of `run`.
         subscribe: arguments of `subscribe`.
         consumer: arguments of the consumer.
+        transaction: settings of the transactional producer that `run` is given.
+        value: what that producer encodes values as.
     """
 
     def __init__(
@@ -55,8 +57,11 @@ class Runner:
         *,
         subscribe: dict[str, Any] | None = None,
         consumer: dict[str, Any] | None = None,
+        transaction: dict[str, Any] | None = None,
+        value: Any = None,
         **run: Any,
     ) -> None:
+        self._transaction, self._value = transaction, value
         self.consumer: monedula.Consumer | monedula.AsyncConsumer | None = None
         self.error: BaseException | None = None
         self.committed: dict[tuple[str, int], int] = {}
@@ -112,21 +117,32 @@ class Runner:
             self.consumer = made
             self._made.set()
             try:
-                made.run(handler, **run)
+                if self._transaction is None:
+                    made.run(handler, **run)
+                else:
+                    with monedula.Producer(self._transaction, value=self._value) as producer:
+                        made.run(handler, transaction=producer, **run)
             finally:
                 self.metrics = made.metrics()
             self.committed = {partition: at.offset for partition, at in made.committed().items() if at is not None}
 
     async def _async(self, topics: Any, handler: Handler, subscribe: Any, consumer: Any, run: Any) -> None:
-        async def awaited(given: Any) -> None:
-            await asyncio.get_running_loop().run_in_executor(None, handler, given)
+        async def awaited(given: Any) -> object:
+            return await asyncio.get_running_loop().run_in_executor(None, handler, given)
+
+        async def running(made: monedula.AsyncConsumer) -> None:
+            if self._transaction is None:
+                await made.run(awaited, **run)
+                return
+            async with monedula.AsyncProducer(self._transaction, value=self._value) as producer:
+                await made.run(awaited, transaction=producer, **run)
 
         self._loop = asyncio.get_running_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(128))
         async with monedula.AsyncConsumer(self._settings, **consumer) as made:
             made.subscribe(topics, **subscribe)
             self.consumer = made
-            self._task = asyncio.create_task(made.run(awaited, **run))
+            self._task = asyncio.create_task(running(made))
             self._made.set()
             try:
                 await self._task

@@ -69,7 +69,8 @@ def section_of(key: ConfigKey) -> str:
         return "TLS"
     if key.name.startswith(("sasl.", "https.")):
         return "SASL"
-    if key.name.startswith("schema.registry.") or key.name.endswith((".schemas", ".name.strategy", "latest.version")):
+    of_registry = (".schemas", ".name.strategy", "latest.version")
+    if key.name.startswith(("schema.registry.", "subject.name.")) or key.name.endswith(of_registry):
         return "Schema registry"
     if key.role == "consumer":
         return "Consumer groups" if OF_GROUPS.search(key.name) else "Reading"

@@ -5,6 +5,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,10 +18,12 @@ from monedula.testing import Broker
 GUIDE = Path(__file__).resolve().parents[2] / "docs/producer.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
 
+CLOSED = {"auto.create.topics.enable": False}
+
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(topics={"orders": 2, "audit": 1, "output": 1}, settings={"auto.create.topics.enable": False}) as broker:
+    with Broker(topics={"orders": 2, "orders.avro": 1, "audit": 1, "output": 1}, settings=CLOSED) as broker:
         yield broker
 
 
@@ -28,6 +31,7 @@ def broker() -> Iterator[Broker]:
 def test_an_example_runs(broker: Broker, source: str, capsys: pytest.CaptureFixture[str]) -> None:
     names = {
         "asyncio": asyncio,
+        "dataclass": dataclass,
         "datetime": datetime,
         "json": json,
         "logging": logging,

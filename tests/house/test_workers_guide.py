@@ -27,7 +27,7 @@ SESSION_SECONDS = 45.0
 @contextmanager
 def orders(clock: Literal["system", "manual"] = "system") -> Iterator[Broker]:
     """A broker with ten orders."""
-    topics = {"orders": 2, "orders.failed": 1}
+    topics = {"orders": 2, "orders.failed": 1, "orders.done": 1, "orders.once": 1}
     with Broker(topics=topics, settings={"group.initial.rebalance.delay.ms": 0}, clock=clock) as broker:
         for partition in range(2):
             broker.append("orders", [f'{{"id": {number}}}' for number in range(5)], partition=partition)

@@ -304,7 +304,7 @@ def test_no_name_that_is_explained_is_one_of_ours() -> None:
         (
             "from monedula import AvroSerializer",
             ImportError,
-            "send_batch(table, topic, value=monedula.Avro(schema)) en",
+            "value=monedula.Avro(schema)) encodes",
         ),
         ("from monedula import JSONDeserializer", ImportError, "value=monedula.Json(schema, framing='confluent')) de"),
         ("from monedula import SchemaRegistryClient", ImportError, "here: monedula.SchemaRegistry({"),

@@ -107,7 +107,7 @@ def test_advice_names_settings_that_exist() -> None:
         ("stats_cb", "metrics()"),
         ("default.topic.config", "into the dict itself"),
         ("value_deserializer", "value=monedula.Json(schema)"),
-        ("value.serializer", "send_batch(table, topic, value=monedula.Avro(schema))"),
+        ("value.serializer", "Producer(settings, value=monedula.Avro(schema))"),
         ("ssl_cafile", "ssl.ca.location"),
         ("ssl.engine.location", "leave it out"),
     ],

@@ -19,7 +19,7 @@ NOWHERE = "127.0.0.1:1"
     [
         ({"value": 5}, r"value=5 \(int\): expected bytes, str or None; str\(\) makes a text of it"),
         ({"value": {"a": 1}}, r"value=\{'a': 1\} \(dict\): .*json\.dumps\(\) makes a str of it"),
-        ({"value": datetime(2020, 1, 1)}, r"value=datetime.* \(datetime\): .*there are no serializers"),
+        ({"value": datetime(2020, 1, 1)}, r"value=datetime.* \(datetime\): .*encode it first"),
         ({"value": "\ud800"}, "value: this str cannot be written as UTF-8"),
         ({"key": 5}, r"key=5 \(int\)"),
         ({"key": ["a"]}, r"key=\['a'\] \(list\)"),

@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from uuid import UUID
 
+import monedula
+import pyarrow as pa
 import pytest
 from monedula import ConfigError
 from monedula.spark.sink.sink import Sink
-from monedula.testing import Registry
+from monedula.testing import Broker, Registry
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType, VariantType
 
 from tests.consumer.avro_values import field, record
@@ -70,3 +73,25 @@ def test_a_variant_is_refused_as_a_sink_gets_its_inner_bytes() -> None:
     columns = StructType([StructField("id", LongType()), StructField("all", ArrayType(VariantType()))])
     with pytest.raises(ConfigError, match=r"value\.all\[\] is a variant.*to_json"):
         sink(columns, value_format="json")
+
+
+@pytest.mark.parametrize("given", [{"value_schema": json.dumps(OLD)}, {"value_subject": "orders"}])
+def test_a_task_writes_the_guid_of_the_drivers_schema_to_a_header(registry: Registry, given: dict[str, str]) -> None:
+    registry.register("orders", OLD)
+    options = {"kafka_schema.registry.url": registry.url, "value_format": "avro", "value_id.in.header": "true"}
+    (written,) = sink(**options, **given).settings.written
+    with Broker(topics={"t": 1}) as broker:
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "schema.registry.url": registry.url}
+        with monedula.Producer(settings) as producer:
+            producer.send_batch(pa.table({"id": [7]}), "t", value=written.in_task().form()).result(30.0)
+        with monedula.read(settings, "t", headers=True) as stream:
+            (only,) = (each for batch in stream for each in batch.records())
+    subject = "orders" if "value_subject" in given else "t-value"
+    guid = registry.ask("GET", f"/subjects/{subject}/versions/latest")["guid"]
+    assert only.headers == [("__value_schema_id", b"\x01" + UUID(guid).bytes)]
+    assert only.value == b"\x0e"
+
+
+def test_an_id_in_a_header_needs_a_registry() -> None:
+    with pytest.raises(ConfigError, match=r"value\.id\.in\.header.*kafka\.schema\.registry\.url"):
+        sink(value_format="json", **{"value_id.in.header": "true"})

@@ -2,9 +2,9 @@
 
 _POSITION = "a position is {}, in assign({{('orders', 0): {}}}) and in seek(('orders', 0), {})"
 _CALLBACKS = "subscribe(topics, on_assigned=f, on_revoked=f, on_lost=f) takes functions"
-_BYTES = "keys and values are bytes; serialize them before send(), and decode what is read"
+_BYTES = "keys and values are bytes, or as value=monedula.Json(), Avro(schema) or Protobuf(schema) says"
 _DECODES = "Consumer({{..., 'schema.registry.url': url}}, value=monedula.{}) decodes"
-_ENCODES = "Producer({{..., 'schema.registry.url': url}}).send_batch(table, topic, value=monedula.{}) encodes"
+_ENCODES = "Producer({{..., 'schema.registry.url': url}}, value=monedula.{}) encodes"
 _FORMATS = {"Avro": "Avro(schema)", "JSON": "Json(schema, framing='confluent')", "Protobuf": "Protobuf(schema)"}
 _METADATA = "Admin(settings).describe_topics(topic) and describe_cluster() return plain objects"
 
@@ -51,7 +51,7 @@ NAMES: dict[str, str] = {
     "OffsetSpec": "Admin(settings).list_offsets(...) takes positions: 'earliest', 'latest', a time",
     "SchemaRegistryClient": "monedula.SchemaRegistry({'schema.registry.url': url})",
     "Serializer": _BYTES,
-    "SerializingProducer": "monedula.Producer; send_batch(table, topic, value=monedula.Avro(schema)) encodes",
+    "SerializingProducer": "monedula.Producer; value=monedula.Avro(schema), Json or Protobuf encodes values",
     "StringDeserializer": _BYTES,
     "StringSerializer": _BYTES,
     "TopicCollection": "Admin(settings).describe_topics('orders', 'payments') takes names",

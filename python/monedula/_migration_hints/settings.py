@@ -83,7 +83,7 @@ SETTINGS: dict[str, str] = {
     "internal.throw.on.fetch.stable.offset.unsupported": _LEAVE,
     "kafka.client": _LEAVE,
     "key.deserializer": "Consumer(settings, key=monedula.Json(schema)), Avro or Protobuf, and bytes without it",
-    "key.serializer": "send() takes bytes and texts; send_batch(table, topic, key=monedula.Avro(schema)) encodes",
+    "key.serializer": "Producer(settings, key=monedula.Avro(schema)), Protobuf or Json; bytes and texts without it",
     "log.cb": _LOGGING,
     "log.connection.close": _LOGGING,
     "log.level": _LOGGING,
@@ -182,6 +182,6 @@ SETTINGS: dict[str, str] = {
     "transaction.two.phase.commit.enable": "there is no two-phase commit here (KIP-939)",
     "value.deserializer": "Consumer(settings, value=monedula.Json(schema)), Avro or Protobuf, and bytes without it",
     "value.format": "Consumer(settings, value=monedula.Json(schema)); the option is the Spark source's",
-    "value.serializer": "send() takes bytes and texts; send_batch(table, topic, value=monedula.Avro(schema)) encodes",
+    "value.serializer": "Producer(settings, value=monedula.Avro(schema)), Protobuf or Json; bytes and texts without it",
 }
 """Full names, with the replacement."""

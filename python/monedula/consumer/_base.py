@@ -77,7 +77,8 @@ class ConsumerBase(GroupVerbs, RegisteredMetrics):
         for column, found in (("key", key), ("value", value)):
             form = given[column]
             if isinstance(form, Typed) and form.is_of_topics_subject and found is not None:
-                self._of_topic = (column, type(form).__name__, str(found.subject).removesuffix(f"-{column}"))
+                (topic,) = [topics] if isinstance(topics, str) else map(str, topics)  # type: ignore[arg-type]
+                self._of_topic = (column, type(form).__name__, topic)
         specs = spec_of("key", key), spec_of("value", value)
         columns = raw_columns(columns)
         check_columns(columns, key, value)

@@ -264,7 +264,7 @@ class RefusedRecords:
                     letter.error, f"{topic} is the topic of dead letters, so the record is not written there again"
                 )
                 continue
-            letters = DeadLetters(self._open(), topic, self._group, is_own=True)
+            letters = DeadLetters(self._open(), topic, self._group)
             try:
                 letter.future = letters.send_if_room(letter.record, letter.error, attempts=1)
             except BufferFullError:

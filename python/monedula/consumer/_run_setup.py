@@ -7,13 +7,14 @@ from monedula.consumer._base import ConsumerBase
 from monedula.consumer._read_until import UntilLoop
 from monedula.errors import ArgumentError
 from monedula.workers.dead_letters import DeadLetters, producer_settings
+from monedula.workers.outputs import Outputs
 from monedula.workers.plans import Plan, group_of
 from monedula.workers.runs import Run
 
 
 @contextmanager
-def under_way(consumer: ConsumerBase, plan: Plan) -> Generator[tuple[Run, DeadLetters | None], None, None]:
-    """The run of a plan, and where its dead letters go. A consumer has one run at a time."""
+def under_way(consumer: ConsumerBase, plan: Plan) -> Generator[tuple[Run, Outputs | None], None, None]:
+    """The run of a plan, and where its dead letters and replies go. A consumer has one run at a time."""
     last = consumer._last_run
     if last is not None and last.is_under_way:
         raise ArgumentError("run() is under way already: a consumer has one run at a time")
@@ -22,19 +23,22 @@ def under_way(consumer: ConsumerBase, plan: Plan) -> Generator[tuple[Run, DeadLe
         message = "dead letters have the bytes of records, and this consumer decodes them: give value= a dead_letter"
         raise ArgumentError(f"{message} for records that cannot be decoded, and on_error= for those that are handled")
     named = consumer._named
-    group = group_of(consumer._settings, is_subscribed=named is None or bool(named))
+    group = group_of(consumer._settings, is_subscribed=named is None or bool(named), commits=plan.transaction is None)
     bound = None if plan.until is None else UntilLoop(consumer._core, consumer._refused, plan.until)
     run = Run(consumer._member, plan, bound, None if last is None else last.figures)
-    letters = _dead_letters(consumer, plan, group)
+    outputs = _outputs(consumer, plan, group)
     consumer._last_run = run
     try:
-        yield run, letters
+        yield run, outputs
     finally:
         run.is_under_way = False
 
 
-def _dead_letters(consumer: ConsumerBase, plan: Plan, group: str) -> DeadLetters | None:
-    if plan.dead_letter is None:
+def _outputs(consumer: ConsumerBase, plan: Plan, group: str) -> Outputs | None:
+    if plan.dead_letter is None and plan.reply_topic is None:
         return None
-    producer = plan.producer or consumer._open_producer(producer_settings(consumer._settings))
-    return DeadLetters(producer, plan.dead_letter, group, is_own=plan.producer is None)
+    given = plan.transaction or plan.producer
+    producer = given or consumer._open_producer(producer_settings(consumer._settings))
+    letters = None if plan.dead_letter is None else DeadLetters(producer, plan.dead_letter, group)
+    is_transactional = plan.transaction is not None
+    return Outputs(producer, letters, plan.reply_topic, is_own=given is None, is_transactional=is_transactional)

@@ -119,7 +119,10 @@ class AsyncConsumer(ConsumerBase, LoopClient):
         batch_size: int | None = None,
         retries: "int | Retry" = 0,
         dead_letter: str | None = None,
+        reply_topic: str | None = None,
         producer: AsyncProducer | None = None,
+        transaction: AsyncProducer | None = None,
+        commit_interval: float = 0.1,
         on_error: "OnError | None" = None,
         max_queued_records: int = 10_000,
         max_queued_bytes: int = 64 << 20,
@@ -144,7 +147,10 @@ class AsyncConsumer(ConsumerBase, LoopClient):
             batch_size=batch_size,
             retries=retries,
             dead_letter=dead_letter,
+            reply_topic=reply_topic,
             producer=producer,
+            transaction=transaction,
+            commit_interval=commit_interval,
             on_error=on_error,
             max_queued_records=max_queued_records,
             max_queued_bytes=max_queued_bytes,
@@ -154,8 +160,8 @@ class AsyncConsumer(ConsumerBase, LoopClient):
         )
         if self._reading is not None:
             self._reading.begins()
-        with under_way(self, plan) as (run, letters):
-            await TaskRun(self, run, letters).run()
+        with under_way(self, plan) as (run, outputs):
+            await TaskRun(self, run, outputs).run()
 
     def commit(
         self, what: Batch | Offsets | None = None, *, timeout: float | None = None

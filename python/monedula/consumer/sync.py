@@ -198,7 +198,10 @@ class Consumer(CallsBack, ConsumerBase):
         batch_size: int | None = None,
         retries: "int | Retry" = 0,
         dead_letter: str | None = None,
+        reply_topic: str | None = None,
         producer: Producer | None = None,
+        transaction: Producer | None = None,
+        commit_interval: float = 0.1,
         on_error: "OnError | None" = None,
         max_queued_records: int = 10_000,
         max_queued_bytes: int = 64 << 20,
@@ -228,7 +231,14 @@ class Consumer(CallsBack, ConsumerBase):
             dead_letter: the topic to which records are written that are given up, with their key, value, headers and
                 timestamp, and headers that say where they are from and why (`__dlq.errors.*`, KIP-1191). The offset
                 counts as finished once the brokers have acknowledged. Needs `headers=True`. Without it, the run ends.
-            producer: writes the dead letters; if left out, a producer with the settings of this consumer.
+            reply_topic: the topic to which is written what the handler returns: nothing for `None`, else a value, with
+                the key of the record, or a `monedula.Reply`, or a list of these. The record counts as finished once the
+                brokers have acknowledged its replies. Values are bytes or str, or what the producer's `value=` encodes.
+            producer: writes the dead letters and replies; if left out, a producer with the settings of this consumer.
+            transaction: in place of it, a producer with a `transactional.id`: exactly once. Replies, dead letters and
+                the offsets of what is finished are committed together, in one transaction after the other, while
+                handlers run. Needs `enable.auto.commit=false`. What the handler itself sends belongs to none of them.
+            commit_interval: seconds between these transactions, which also begin after 1,000 finished records.
             on_error: called with the handler's argument, its exception and the number of attempts. Returns `"retry"`,
                 `"dead_letter"`, `"skip"`, `"stop"`, or `None` for what `retries` and `dead_letter` say.
             max_queued_records: the most records that wait or are handled; no more are taken meanwhile, but the consumer
@@ -257,7 +267,10 @@ class Consumer(CallsBack, ConsumerBase):
             batch_size=batch_size,
             retries=retries,
             dead_letter=dead_letter,
+            reply_topic=reply_topic,
             producer=producer,
+            transaction=transaction,
+            commit_interval=commit_interval,
             on_error=on_error,
             max_queued_records=max_queued_records,
             max_queued_bytes=max_queued_bytes,
@@ -265,8 +278,8 @@ class Consumer(CallsBack, ConsumerBase):
             timeout=timeout,
             until=until,
         )
-        with under_way(self, plan) as (run, letters):
-            ThreadRun(self, run, letters).run()
+        with under_way(self, plan) as (run, outputs):
+            ThreadRun(self, run, outputs).run()
 
     def beginning_offsets(
         self, partitions: Iterable[tuple[str, int]] | None = None, timeout: float | None = None

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Literal, Self, get_args
 
-from monedula._arguments import as_text, topic_names
+from monedula._arguments import as_text, topic_names, truth
 from monedula._config.texts import dotted
 from monedula._monedula import ColumnSpec, RegistryCore
 from monedula.config import RawSettings
@@ -37,6 +37,7 @@ class Typed:
         "version": None,
         "references": (),
         "fields": (),
+        "id_in_header": False,
     }
     """Arguments that `repr` shows, with their defaults."""
 
@@ -90,15 +91,17 @@ class Typed:
         """Return the names of the fields, none if keys or values are no structs."""
         return self.spec.field_names
 
-    def of_topic(self, column: str, topics: object) -> Self:
+    def of_topic(self, column: str, topics: object, registry: RegistryCore | None = None) -> Self:
         """Return a copy whose subject is the topic's, if neither a schema nor a subject was given.
 
         Args:
             column: `"key"` or `"value"`.
             topics: what is read or written, as the caller has it.
+            registry: asked for the associated subject, if the settings say so.
 
         Raises:
             ArgumentError: if that is not the name of one topic.
+            SchemaRegistryError: if the registry cannot be asked.
         """
         if not self.is_of_topics_subject:
             return self
@@ -113,7 +116,8 @@ class Typed:
                 argument=column,
                 hint="name one topic, or give the schema or subject=",
             )
-        return type(self)(**{**self._arguments, "subject": f"{topic}-{column}"})
+        subject = None if registry is None else registry.associated(column, topic)
+        return type(self)(**{**self._arguments, "subject": subject or f"{topic}-{column}"})
 
     def pinned(self, settings: RawSettings) -> Self:
         """Return a copy with the schema of its subject, requested from the registry of the settings; waits for it.
@@ -173,6 +177,10 @@ class Typed:
         """Return a copy with a schema of a registry, the named schemas that it refers to, and, for writing, its id."""
         raise NotImplementedError
 
+    def _written_in_header(self, spec: ColumnSpec) -> ColumnSpec:
+        """The form in the core, for writing with the schema's GUID in a header if that was asked for."""
+        return spec.with_id_in_header() if self._arguments["id_in_header"] else spec
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self._given, self._arguments)
 
@@ -216,8 +224,10 @@ def pinned(settings: RawSettings, given: Typed | None, column: str, topics: obje
     """Return what decodes a column of these topics, with the schema of its subject if it has none of its own."""
     if not isinstance(given, Typed):
         return given
-    of_topic = given.of_topic(column, topics)
-    if of_topic is not given and not any(dotted(key) == "schema.registry.url" for key, _ in settings):
+    has_registry = any(dotted(key) == "schema.registry.url" for key, _ in settings)
+    asks = has_registry and given.is_of_topics_subject
+    of_topic = given.of_topic(column, topics, registry_core(settings) if asks else None)
+    if of_topic is not given and not has_registry:
         raise ArgumentError(
             f"{type(given).__name__}() without a schema has that of the topic's subject, and the settings name no "
             "registry",
@@ -250,6 +260,13 @@ def framing_of_subject(framing: object) -> Literal["confluent", "apicurio"]:
         "values do not name their schema by an id that a registry knows",
         "subject is for `framing='confluent'` and `framing='apicurio'`",
     )
+
+
+def check_id_in_header(id_in_header: object, framing: object) -> bool:
+    is_in_header = truth("id_in_header", id_in_header)
+    if is_in_header and framing not in (None, "confluent"):
+        raise ArgumentError.of("framing", framing, "only ids of Confluent's framing are written to a header")
+    return is_in_header
 
 
 def check_subject(subject: object, version: object, schema: object) -> None:

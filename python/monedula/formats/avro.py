@@ -11,6 +11,7 @@ from monedula.formats._typed import (
     Mode,
     Typed,
     behaviour_of,
+    check_id_in_header,
     check_subject,
     framing_of_subject,
     is_of_topic,
@@ -66,6 +67,9 @@ class Avro(Typed):
             context; together with `schema`, the subject only names the context.
         version: the number of a version of `subject`.
         references: the schemas that `schema` refers to by name, each after those that it refers to itself.
+        id_in_header: for writing: whether the schema is named by its GUID in the header `__value_schema_id` or
+            `__key_schema_id`, as by Confluent's `HeaderSchemaIdSerializer`, and not by its id before the value. The
+            values are bare then. Readers find the GUID there by themselves.
 
     Raises:
         ArgumentError: if a schema cannot be read, a writer's schema cannot be read by the reader's, or arguments
@@ -92,8 +96,10 @@ class Avro(Typed):
         subject: str | None = None,
         version: int | None = None,
         references: Sequence[Any] = (),
+        id_in_header: bool = False,
     ) -> None:
         behaviour = behaviour_of(mode, dead_letter)
+        check_id_in_header(id_in_header, framing)
         texts = option_texts(options)
         if subject is not None or version is not None:
             check_subject(subject, version, schema)
@@ -119,6 +125,7 @@ class Avro(Typed):
             "subject": subject,
             "version": version,
             "references": tuple(beside),
+            "id_in_header": id_in_header,
         }
         self._given = None
         self._is_of_registry = of_topic or (schema is None and subject is not None)
@@ -138,9 +145,10 @@ class Avro(Typed):
         if framing == "single_object" or (framing == "bare" and not writers):
             writers = [*writers, (0, None, reader)]
         self._given = reader
-        self.spec = ColumnSpec.avro(
+        spec = ColumnSpec.avro(
             reader, writers, framing, behaviour, self.flatten, list(texts.items()), may_ask, beside, subject
         )
+        self.spec = self._written_in_header(spec)
 
     @property
     def reader(self) -> str:

@@ -14,6 +14,7 @@ from monedula.formats._typed import (
     Typed,
     behaviour_of,
     check_framing,
+    check_id_in_header,
     check_subject,
     framing_of_subject,
     option_pairs,
@@ -55,6 +56,9 @@ class Json(Typed):
         options: options of Spark's `from_json` and `to_json` by their names, such as `{"timestampFormat": "dd.MM.yyyy
             HH:mm"}`, or `{"ignoreNullFields": False}` for writing, and `{"envelope": "debezium"}`, which extracts the
             row from Debezium's envelope.
+        id_in_header: for writing: whether the schema is named by its GUID in the header `__value_schema_id` or
+            `__key_schema_id`, as by Confluent's `HeaderSchemaIdSerializer`, and not by its id before the value. The
+            values are bare then. Readers find the GUID there by themselves.
 
     Raises:
         ArgumentError: if the schema has a type that is not supported, an option is not supported, or arguments
@@ -80,9 +84,12 @@ class Json(Typed):
         subject: str | None = None,
         version: int | None = None,
         options: Mapping[str, str | bool] | None = None,
+        id_in_header: bool = False,
     ) -> None:
         behaviour = behaviour_of(mode, dead_letter)
         check_framing(framing)
+        if check_id_in_header(id_in_header, framing):
+            framing = "confluent"
         if subject is not None or version is not None:
             check_subject(subject, version, schema)
             framing = framing_of_subject(framing)
@@ -100,6 +107,7 @@ class Json(Typed):
             "subject": subject,
             "version": version,
             "options": texts,
+            "id_in_header": id_in_header,
         }
         self._given = None
         self._is_of_registry = schema is None and subject is not None
@@ -113,9 +121,10 @@ class Json(Typed):
             if document is not None:
                 text = self._given = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
                 registered |= {"text": text, "title": document.get("title")}
-        self.spec = ColumnSpec.json(
+        spec = ColumnSpec.json(
             schema, behaviour, self.flatten, corrupt_record, list(texts.items()), framing or "bare", registered
         )
+        self.spec = self._written_in_header(spec)
 
     def of_id(self, number: int) -> Self:
         """Return a copy that writes its schema under the id `number`, without requests to the registry."""

@@ -13,6 +13,7 @@ from monedula.formats._typed import (
     Typed,
     behaviour_of,
     check_framing,
+    check_id_in_header,
     check_subject,
     framing_of_subject,
     is_of_topic,
@@ -81,6 +82,9 @@ class Protobuf(Typed):
         subject: a subject of the registry, such as `"orders-value"`, in place of `schema`: the reader's schema is its
             latest version, or `version`, as with `Avro`. Together with `schema`, it only names the context of the ids.
         version: the number of a version of `subject`.
+        id_in_header: for writing: whether the schema is named by its GUID in the header `__value_schema_id` or
+            `__key_schema_id`, as by Confluent's `HeaderSchemaIdSerializer`, and not by its id before the value. The
+            values are bare then. Readers find the GUID there by themselves.
 
     Raises:
         ArgumentError: if a schema cannot be read, the message is not in it, or arguments contradict each other.
@@ -106,8 +110,10 @@ class Protobuf(Typed):
         fields: Sequence[str] = (),
         subject: str | None = None,
         version: int | None = None,
+        id_in_header: bool = False,
     ) -> None:
         behaviour = behaviour_of(mode, dead_letter)
+        check_id_in_header(id_in_header, framing)
         texts = option_texts(options)
         check_framing(framing)
         if message is not None and not isinstance(message, str):
@@ -134,12 +140,13 @@ class Protobuf(Typed):
             "fields": _fields(fields),
             "subject": subject,
             "version": version,
+            "id_in_header": id_in_header,
         }
         self._given = None
         if self._is_of_registry:
             return
         self._given = _restorable("schema", schema)
-        self.spec = ColumnSpec.protobuf(
+        spec = ColumnSpec.protobuf(
             descriptors,
             message or own,
             writers,
@@ -151,6 +158,7 @@ class Protobuf(Typed):
             subject,
             self._arguments["fields"],
         )
+        self.spec = self._written_in_header(spec)
 
     @property
     def source(self) -> bytes | dict[str, str]:

@@ -14,7 +14,7 @@ from monedula.consumer._base import ConsumerBase
 from monedula.errors import WakeupError
 from monedula.otel import conventions as c
 from monedula.otel.telemetry import Began, Handler, Telemetry, What
-from monedula.producer.sync import Partitioner, ProducerBase
+from monedula.producer.sync import Form, Partitioner, ProducerBase
 
 Result = TypeVar("Result")
 
@@ -31,10 +31,12 @@ class _TracedProducer(ProducerBase):
         *,
         telemetry: Telemetry | None = None,
         partitioner: Partitioner | str | None = None,
+        key: Form | None = None,
+        value: Form | None = None,
         **settings: Any,
     ) -> Self:
         try:
-            made = super().__new__(cls, config, partitioner=partitioner, **settings)
+            made = super().__new__(cls, config, partitioner=partitioner, key=key, value=value, **settings)
         finally:
             del config, settings  # keeps passwords out of tracebacks that show locals
         made._telemetry = telemetry or Telemetry()
@@ -77,6 +79,8 @@ class Producer(_TracedProducer, monedula.Producer):
         config: as of `monedula.Producer`.
         telemetry: how it is traced and measured; `Telemetry()` if left out.
         partitioner: as of `monedula.Producer`.
+        key: as of `monedula.Producer`.
+        value: as of `monedula.Producer`.
         **settings: as of `monedula.Producer`.
     """
 

@@ -10,7 +10,7 @@ from time import monotonic, time
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
-from monedula._monedula import QueuedSendsCore, SendFuture
+from monedula._monedula import QueuedSendsCore, RecordDraft, SendFuture
 from monedula._process.threads import start as start_thread
 from monedula.errors import ArgumentError, NoThreadError
 
@@ -25,6 +25,11 @@ class SendArguments(NamedTuple):
     headers: Any
     timestamp: Any
 
+    @property
+    def is_draft(self) -> bool:
+        """True if the key or the value is not encoded yet."""
+        return isinstance(self.value, RecordDraft) or isinstance(self.key, RecordDraft)
+
     def copied(self) -> "SendArguments":
         """A copy that the caller cannot change later, with the current time if there is no timestamp."""
         headers = self.headers.items() if isinstance(self.headers, Mapping) else self.headers
@@ -36,8 +41,8 @@ class SendArguments(NamedTuple):
         )
 
 
-def _copied(data: Any) -> str | bytes | None:
-    return data if data is None or isinstance(data, (str, bytes)) else bytes(data)
+def _copied(data: Any) -> "str | bytes | RecordDraft | None":
+    return data if data is None or isinstance(data, (str, bytes, RecordDraft)) else bytes(data)
 
 
 OnDelivery = Callable[[SendFuture], object] | None

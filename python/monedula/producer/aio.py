@@ -80,7 +80,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         try:
             await self._queued_sent(deadline)
         finally:
-            self._close_tables()
+            self._close_lookups()
             await self._loop().outcome(self._close(seconds_left(deadline)))
 
     async def _send_rows(
@@ -109,11 +109,37 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
 
     _send_rows.__qualname__ = "AsyncProducer.send_batch"  # what Python names in its warning if it is never awaited
 
+    def _send_unencoded(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        headers: Any,
+        timestamp: Any,
+        on_delivery: OnDelivery,
+    ) -> SendFuture:
+        self._check(topic, None, None, partition, headers, timestamp)
+        record = self._drafted(SendArguments(topic, value, key, partition, headers, timestamp))
+        queue = f"topic {topic}"
+        queued = enqueue_behind(self._queued, queue, record, on_delivery)
+        if queued is not None:
+            return queued
+        # Further records, also once the schemas are known, are queued behind this one.
+        self._set_may_queue(True)
+        return enqueue(self._queued, queue, record, on_delivery, self._send_when_known)
+
+    async def _encoded_later(self, record: SendArguments) -> SendArguments:
+        """As `_encoded`, without blocking the loop."""
+        if self._encodes and self._encode(record.topic, None, None, None) is None:
+            await in_executor(partial(self._find_encoders, record.topic, self._max_block))
+        return self._encoded(record)
+
     def _send_now(self, record: SendArguments, on_delivery: OnDelivery) -> SendFuture:
         queued = enqueue_behind(self._queued, _ROOM_QUEUE, record, on_delivery)
         if queued is not None:
             return queued
-        self._set_may_queue(self._partitioner is not None)
+        self._set_may_queue(self._partitioner is not None or bool(self._queued))
         try:
             return self._send(0.0, 0.0, None, on_delivery, *record)
         except BufferFullError:

@@ -1,6 +1,6 @@
 """`Producer`, the synchronous producer, and `ProducerBase`, which it shares with `AsyncProducer`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from sys import modules
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
@@ -37,6 +37,9 @@ from monedula.types.json_dict import JsonDict
 if TYPE_CHECKING:
     from monedula._monedula import ColumnSpec
 
+Form = Typed | Mapping[str, Typed]
+"""What keys or values are encoded as: in all topics, or by the names of topics; in others they are bytes."""
+
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 """Called with topic, key, value and the number of partitions. Returns the partition."""
 
@@ -51,13 +54,23 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
     _names: ClientNames
     _partitioner: Partitioner | None
     _queued: QueuedSendsCore
+    _encodes = False
+    _forms: dict[str, Form | None]
+    """The form of keys and of values, as `"key"` and `"value"`; `None` for bytes."""
     _of_subjects: "dict[str, Typed]"
-    _tables: set[CancellableCall]
-    """Calls whose rows threads are sending, which may wait for a registry."""
+    _lookups: set[CancellableCall]
+    """Calls of threads that may wait for a registry."""
     _is_closed = False
 
     def __new__(
-        cls, config: Settings | None = None, /, *, partitioner: Partitioner | str | None = None, **settings: Any
+        cls,
+        config: Settings | None = None,
+        /,
+        *,
+        partitioner: Partitioner | str | None = None,
+        key: Form | None = None,
+        value: Form | None = None,
+        **settings: Any,
     ) -> Self:
         """Parse the settings; see the class for the arguments."""
         try:
@@ -70,12 +83,16 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
         if partitioner is not None and not callable(partitioner):
             message = "expected a function of topic, key, value and the number of partitions, or a partitioner's name"
             raise ArgumentError.of("partitioner", partitioner, message)
-        made = super().__new__(cls, raw, cls._waits, partitioner is not None)
+        forms = {"key": _checked_form("key", key), "value": _checked_form("value", value)}
+        encodes = key is not None or value is not None
+        made = super().__new__(cls, raw, cls._waits, partitioner is not None, encodes)
+        made._encodes = encodes
+        made._forms = forms
         made._names = names_in(raw)
         made._partitioner = partitioner
         made._queued = QueuedSendsCore(made)
         made._of_subjects = {}
-        made._tables = set()
+        made._lookups = set()
         return made
 
     def __repr__(self) -> str:
@@ -112,6 +129,75 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
         """
         return with_since(self._health())
 
+    def _send_unencoded(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        headers: Any,
+        timestamp: Any,
+        on_delivery: OnDelivery,
+    ) -> SendFuture:
+        """Send a record of a topic whose schemas are not known yet, which the registry may have to be asked for."""
+        record = SendArguments(topic, value, key, partition, headers, timestamp)
+        return self._send_or_queue(*self._encoded(record), on_delivery)
+
+    def _encoded(self, record: SendArguments, patience: float | None = None) -> SendArguments:
+        """Encode key and value. Waits for the registry up to `patience` seconds, `max.block.ms` if that is `None`.
+
+        Raises:
+            ArgumentError: if the key or the value is no value of the schema.
+            SchemaRegistryError: if the registry does not have the schema, or refuses it.
+            KafkaTimeoutError: if it does not answer.
+        """
+        if not self._encodes:
+            return record
+        found = self._encode(record.topic, record.key, record.value, record.headers)
+        if found is None:
+            self._find_encoders(record.topic, self._max_block if patience is None else patience)
+            found = self._encode(record.topic, record.key, record.value, record.headers)
+            assert found is not None
+        key, value, headers = found
+        return record._replace(key=key, value=value, headers=headers)
+
+    def _find_encoders(self, topic: str, patience: float) -> None:
+        call, started = CancellableCall(), monotonic()
+        self._lookups.add(call)
+        if self._is_closed:
+            call.cancel()
+        try:
+            call.run_within(patience, self._make_encoders, topic)
+        except SchemaRegistryError as error:
+            if self._is_closed:
+                raise ClosedError("the producer is closed") from None
+            if monotonic() - started < patience:
+                raise
+            allowed = round(self._max_block * 1000)
+            message = f"{topic}: the schema registry did not answer within max.block.ms={allowed} ms; nothing was sent"
+            raise KafkaTimeoutError(message, retriable=True, last_error=str(error)) from error
+        finally:
+            self._lookups.discard(call)
+
+    def _make_encoders(self, topic: str) -> None:
+        key, value = (self._of_subject(self._form(column, topic), column, topic) for column in ("key", "value"))
+        self._open_encoders(topic, *written_as(key, value))
+
+    def _form(self, column: str, topic: str | None) -> Typed | None:
+        form = self._forms[column]
+        if isinstance(form, Mapping):
+            return None if topic is None else form.get(topic)
+        return form
+
+    def _drafted(self, record: SendArguments) -> SendArguments:
+        """The record with its key and value as they are now, whatever the caller does with them."""
+
+        def draft(column: str, given: Any) -> Any:
+            is_encoded = given is not None and self._form(column, record.topic) is not None
+            return self._draft(column, given) if is_encoded else given
+
+        return record._replace(key=draft("key", record.key), value=draft("value", record.value))
+
     def _send_or_queue(
         self,
         topic: str,
@@ -125,6 +211,9 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
         """Send a record through Python: to a partitioner that is a function, or behind queued records."""
         self._check(topic, value, key, partition, headers, timestamp)
         record = SendArguments(topic, value, key, partition, headers, timestamp)
+        queued = enqueue_behind(self._queued, f"topic {topic}", record, on_delivery)
+        if queued is not None:
+            return queued
         return (self._send_now if self._partitioner is None else self._send_partitioned)(record, on_delivery)
 
     def _send_now(self, record: SendArguments, on_delivery: OnDelivery) -> SendFuture:
@@ -135,20 +224,18 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
 
         A record with a partition waits only behind others of its topic, which may go to the same partition.
         """
-        queue = f"topic {record.topic}"
-        queued = enqueue_behind(self._queued, queue, record, on_delivery)
-        if queued is not None:
-            return queued
         if record.partition is not None:
             return self._send_now(record, on_delivery)
         partitions = self._partition_count(record.topic)
         if partitions is None:
-            return enqueue(self._queued, queue, record, on_delivery, self._send_when_known)
+            return enqueue(self._queued, f"topic {record.topic}", record, on_delivery, self._send_when_known)
         return self._send_now(self._with_partition(record, partitions), on_delivery)
 
     def _send_when_known(self, record: SendArguments, waited: float, transaction: int) -> SendFuture:
         started = monotonic()
-        if record.partition is None:
+        if record.is_draft:
+            record = self._encoded(record, max(self._max_block - waited, 0.0))
+        if record.partition is None and self._partitioner is not None:
             partitions = self._partition_count(record.topic)
             if partitions is None:
                 partitions = self._await_partition_count(record.topic, waited)
@@ -196,7 +283,7 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
         """The form of rows, with the schema of its subject if it has none, which a registry is asked for once."""
         if not isinstance(given, Typed) or not given.is_of_registry:
             return given
-        given = given.of_topic(column, topic)
+        given = given.of_topic(column, topic, self._registry())
         wanted = given.identity
         if wanted not in self._of_subjects:
             self._of_subjects[wanted] = given.of_subject(self._registry())
@@ -204,7 +291,7 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
 
     def _rows_until_closed(self, call: CancellableCall, *arguments: Any) -> BatchFuture:
         """Call `_rows`; its wait for a registry ends when the producer is closed."""
-        self._tables.add(call)
+        self._lookups.add(call)
         if self._is_closed:
             call.cancel()
         try:
@@ -215,16 +302,16 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
                 raise ClosedError("the producer is closed") from None
             raise
         finally:
-            self._tables.discard(call)
+            self._lookups.discard(call)
 
     def _check_open(self) -> None:
         """Raise if it was closed: the block of a `with` would only fail later."""
         if self._is_closed:
             raise ClosedError("the producer is closed")
 
-    def _close_tables(self) -> None:
+    def _close_lookups(self) -> None:
         self._is_closed = True
-        for call in list(self._tables):
+        for call in list(self._lookups):
             call.cancel()
 
     def _rows(
@@ -238,6 +325,7 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
         if topic is not None:
             check_name(topic)
         _check_no_objects(data)
+        key, value = key or self._form("key", topic), value or self._form("value", topic)
         specs: tuple[ColumnSpec | None, ColumnSpec | None] = (None, None)
         if key is not None or value is not None:
             specs = written_as(self._of_subject(key, "key", topic), self._of_subject(value, "value", topic))
@@ -267,6 +355,10 @@ class Producer(ProducerBase, Transactions):
         config: settings by Kafka's names, such as `{"bootstrap.servers": "localhost:9092"}`; both Java's and
             librdkafka's names are accepted. `monedula.config_keys()` lists them with their defaults.
         partitioner: a function `(topic, key, value, partitions) -> partition`, or the name of a built-in partitioner.
+        key: what keys are encoded as: `monedula.Avro(schema)`, `Protobuf(schema)` or `Json(schema)`; or a dict of these
+            by topics, whose other keys are bytes. Keys are bytes or str if it is left out.
+        value: what values are encoded as, likewise: `send` takes dicts, dataclasses and other objects with named fields
+            then. Fields that are missing have the schema's default; a field that the schema does not have is refused.
         **settings: settings with underscores for dots, such as `bootstrap_servers="localhost:9092"`.
 
     Leaving the block of `with Producer(...)` delivers what was sent. If records failed whose outcome nobody asked for,
@@ -279,6 +371,9 @@ class Producer(ProducerBase, Transactions):
         with Producer({"bootstrap.servers": "localhost:9092"}) as producer:
             future = producer.send("orders", b"a value", key="a key")
             print(future.result())
+
+        with Producer({"schema.registry.url": "http://localhost:8081", ...}, value=Avro(schema)) as producer:
+            producer.send("orders", {"id": 7, "price": Decimal("9.90")})
     """
 
     def __enter__(self) -> Self:
@@ -306,7 +401,7 @@ class Producer(ProducerBase, Transactions):
                 milliseconds), headers (list of structs of key and value).
             topic: the topic of all rows, also if there is a column `topic`; by that column if left out.
             key: what the column key is written as, if it is not bytes yet: `monedula.Json()`, `Avro(schema)` or
-                `Protobuf(schema)`.
+                `Protobuf(schema)`; by default that of the producer.
             value: what values are written as, likewise. A value is the column value, or, if there is none or with
                 `flatten=True`, an object of all columns but Kafka's. Every row is written before the first one is sent.
 
@@ -361,13 +456,27 @@ class Producer(ProducerBase, Transactions):
         refuse_in_partitioner(self._queued, "close")
         deadline = deadline_of(timeout)
         self._queued.wait(seconds_left(deadline))
-        self._close_tables()
+        self._close_lookups()
         self._close(seconds_left(deadline)).outcome()
 
 
 def written_as(key: Typed | None, value: Typed | None) -> "tuple[ColumnSpec | None, ColumnSpec | None]":
     """The core's form of `key=` and `value=`."""
     return spec_of("key", key), spec_of("value", value)
+
+
+def _checked_form(column: str, given: object) -> "Form | None":
+    """Refuse what is no form of keys or values."""
+    if isinstance(given, Mapping):
+        for topic, each in given.items():
+            check_name(topic)
+            if each is None:
+                raise ArgumentError(f"the topic {topic} has None: leave out topics of bytes", argument=column)
+            spec_of(column, each if not isinstance(each, Typed) or not each.is_of_registry else None)
+        return dict(given)
+    if given is not None and not isinstance(given, Typed):
+        spec_of(column, given)
+    return given if isinstance(given, Typed) else None
 
 
 def check_name(topic: object) -> None:

@@ -12,7 +12,6 @@ from monedula.errors import ArgumentError
 from monedula.producer._send_queue import SendArguments
 from monedula.producer.aio import AsyncProducer
 from monedula.producer.sync import Producer
-from monedula.workers.lanes import Item
 
 LetterProducer = Producer | AsyncProducer
 """Producer of dead letters, of the same kind (synchronous or not) as the consumer."""
@@ -33,32 +32,20 @@ class DeadLetters(NamedTuple):
         producer: the producer that writes them.
         topic: their topic.
         group: the group whose handler gave them up.
-        is_own: true if the run made the producer, and closes it.
     """
 
     producer: LetterProducer
     topic: str
     group: str
-    is_own: bool
-
-    def send(self, item: Item, error: BaseException, attempts: int) -> SendFuture:
-        """Write a record. It counts as finished once the future has succeeded."""
-        letter = self._letter(item.record, error, attempts)
-        return self.producer.send(
-            letter.topic, letter.value, key=letter.key, headers=letter.headers, timestamp=letter.timestamp
-        )
 
     def send_if_room(self, record: Record, error: BaseException, attempts: int) -> SendFuture:
         """Write a record that was not handed to a handler, without waiting for room."""
-        return self.producer._send(0.0, 0.0, None, None, *self._letter(record, error, attempts))
+        return self.producer._send(0.0, 0.0, None, None, *self.letter(record, error, attempts))
 
-    def _letter(self, record: Record, error: BaseException, attempts: int) -> SendArguments:
+    def letter(self, record: Record, error: BaseException, attempts: int) -> SendArguments:
+        """Return the dead letter of a record."""
         headers = [*(record.headers or []), *self.headers(record, error, attempts)]
         return SendArguments(self.topic, record.value, record.key, None, headers, _timestamp(record))
-
-    def forget_failures(self) -> None:
-        """Keep the producer from reporting failed dead letters: the run has raised or logged the outcome."""
-        self.producer._unseen_failures()
 
     def headers(self, record: Record, error: BaseException, attempts: int) -> list[tuple[str, bytes]]:
         """Return the headers for a record's origin and error."""

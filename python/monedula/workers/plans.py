@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 from monedula._arguments import check_callable, seconds, topic_names, whole_number
 from monedula.config import RawSettings, config_keys
 from monedula.errors import ArgumentError
+from monedula.producer.aio import AsyncProducer
+from monedula.producer.sync import Producer
 from monedula.types.partitions import Until
 from monedula.workers.dead_letters import LetterProducer, check_columns
 from monedula.workers.failures import OnError, Retry, as_retry
@@ -23,7 +25,10 @@ class Plan(NamedTuple):
     batch_size: int | None
     retry: Retry
     dead_letter: str | None
+    reply_topic: str | None
     producer: LetterProducer | None
+    transaction: LetterProducer | None
+    commit_interval: float
     on_error: OnError | None
     max_queued_records: int
     max_queued_bytes: int
@@ -52,10 +57,42 @@ class Plan(NamedTuple):
         if self.dead_letter is not None:
             topic_names([self.dead_letter], "dead_letter= takes the name of a topic")
             check_columns(columns)
-        elif self.producer is not None:
-            raise ArgumentError("producer= writes dead letters: name their topic with dead_letter=")
+        if self.reply_topic is not None:
+            topic_names([self.reply_topic], "reply_topic= takes the name of a topic")
+        self._check_producers(columns, awaits)
         timeout = None if self.timeout is None else seconds("timeout", self.timeout)
-        return self._replace(grace=seconds("grace", self.grace), timeout=timeout)
+        interval = seconds("commit_interval", self.commit_interval)
+        return self._replace(grace=seconds("grace", self.grace), timeout=timeout, commit_interval=interval)
+
+    def _check_producers(self, columns: list[str], awaits: bool) -> None:
+        kind = AsyncProducer if awaits else Producer
+        for name, given in ("producer", self.producer), ("transaction", self.transaction):
+            if given is None:
+                continue
+            if self.dead_letter is None and self.reply_topic is None:
+                raise ArgumentError(
+                    f"{name}= writes dead letters and replies: name their topic with dead_letter= or reply_topic="
+                )
+            if not isinstance(given, kind):
+                raise ArgumentError(f"{name}={given!r}: expected a monedula.{kind.__name__}")
+        if self.producer is not None and self.producer._is_transactional:
+            raise ArgumentError(
+                "the producer has a transactional.id, and so writes in transactions alone",
+                argument="producer",
+                hint="give it as transaction=, for exactly once, or a producer without that setting",
+            )
+        if self.transaction is None:
+            return
+        if self.producer is not None:
+            raise ArgumentError("transaction= writes all dead letters and replies: leave out producer=")
+        if not self.transaction._is_transactional:
+            raise ArgumentError(
+                "the producer has no transactional.id",
+                argument="transaction",
+                hint="set one that no other process uses at the same time, and that is the same after a restart",
+            )
+        if missing := [name for name in ("topic", "partition", "offset") if name not in columns]:
+            raise ArgumentError(f"transaction= needs the columns {', '.join(missing)}: name them in columns=[...]")
 
 
 def as_plan(**arguments: Any) -> Plan:
@@ -63,12 +100,16 @@ def as_plan(**arguments: Any) -> Plan:
     return Plan(retry=as_retry(arguments.pop("retries")), **arguments)
 
 
-def group_of(settings: RawSettings, is_subscribed: bool) -> str:
-    """Return the group of a consumer, which must be a member with automatic commits."""
+def group_of(settings: RawSettings, is_subscribed: bool, *, commits: bool = True) -> str:
+    """Return the group of a consumer, which must be a member with automatic commits; without, if not `commits`."""
     group = _setting(settings, "group.id")
     if not group or not is_subscribed:
         raise ArgumentError("run() is for members of a group: set group.id, and subscribe() to topics first")
-    if (_setting(settings, "enable.auto.commit") or "true").strip().lower() == "false":
+    is_automatic = (_setting(settings, "enable.auto.commit") or "true").strip().lower() != "false"
+    if is_automatic and not commits:
+        reason = "with transaction= offsets are committed in transactions alone"
+        raise ArgumentError(f"enable.auto.commit is on, but {reason}: set it to false")
+    if commits and not is_automatic:
         reason = "run() commits what its handler has finished, and nothing else"
         raise ArgumentError(f"enable.auto.commit is off, but {reason}: leave the setting out")
     return group

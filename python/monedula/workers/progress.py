@@ -1,6 +1,7 @@
 """`PartitionProgress`: rows of one partition that were handed to a run, and the progress on them."""
 
 from monedula._monedula import Batch, MemberCore, Record, WorkGate
+from monedula.producer._send_queue import SendArguments
 
 
 class PartitionProgress:
@@ -16,9 +17,27 @@ class PartitionProgress:
         nbytes: the memory of its columns.
         gate: decides whether another row may be started.
         frontier: number of rows finished without a gap.
+        is_transactional: true in a run with transactions: rows are reported once they are in a committed one.
+        committed: number of rows that are.
     """
 
-    __slots__ = ("_batch", "_done", "_reported", "base", "frontier", "gate", "nbytes", "partition", "rows", "topic")
+    __slots__ = (
+        "_batch",
+        "_done",
+        "_offsets",
+        "_reported",
+        "_together",
+        "_written",
+        "base",
+        "committed",
+        "frontier",
+        "gate",
+        "is_transactional",
+        "nbytes",
+        "partition",
+        "rows",
+        "topic",
+    )
 
     def __init__(self, batch: Batch, gate: WorkGate, base: int) -> None:
         (span,) = batch.spans
@@ -32,10 +51,70 @@ class PartitionProgress:
         self.nbytes = batch.nbytes
         self.gate = gate
         self.frontier = 0
+        self.is_transactional = False
+        self.committed = 0
+        self._offsets: list[int | None] = []
+        self._written: dict[int, list[SendArguments]] = {}
+        """What is written with a row once it is committed."""
+        self._together: list[tuple[int, int]] = []
+        """First and last rows of calls of the handler with several rows: these are committed together."""
 
     def records(self) -> list[Record]:
         """Return the rows as records."""
-        return list(self._batch.records())
+        records = list(self._batch.records())
+        if self.is_transactional:
+            self._offsets = [record.offset for record in records]
+        return records
+
+    @property
+    def total(self) -> int:
+        """Number of rows of the batch."""
+        return len(self._done)
+
+    def hold(self, rows: list[int], written: list[SendArguments]) -> None:
+        """Keep what is to be written once these rows, of one call of the handler, are committed."""
+        if written:
+            self._written[rows[-1]] = written
+        if len(rows) > 1:
+            self._together.append((rows[0], rows[-1]))
+
+    def whole_frontier(self) -> int:
+        """Return how many rows may be committed: no call of the handler has rows before and after."""
+        end = self.frontier
+        while (cut := min((first for first, last in self._together if first < end <= last), default=end)) < end:
+            end = cut
+        return end
+
+    def written(self, end: int) -> list[SendArguments]:
+        """Return what is written with the rows up to `end` that are not committed yet, in their order."""
+        return [each for row in sorted(self._written) if row < end for each in self._written[row]]
+
+    def commit(self, end: int) -> None:
+        """The rows up to `end` are in a committed transaction."""
+        self.committed = end
+        self._written = {row: written for row, written in self._written.items() if row >= end}
+        self._together = [(first, last) for first, last in self._together if last >= end]
+
+    def uncommitted(self) -> int:
+        """Return how many rows are finished, and not committed."""
+        return self._done.count(1, self.committed)
+
+    def offset_after(self, end: int) -> int:
+        """Return the offset that follows the first rows."""
+        (span,) = self._batch.spans
+        if end == len(self._done):
+            return span.next_offset
+        offset = self._offsets[end - 1]
+        assert offset is not None
+        return offset + 1
+
+    def is_lost(self) -> bool:
+        """True if the partition is not this consumer's any more, or was sought."""
+        return self.gate.ask() is False
+
+    def is_over(self) -> bool:
+        """True if nothing more will be committed."""
+        return self.is_settled and self.committed == self.whole_frontier()
 
     def finish(self, row: int) -> None:
         """Mark a row as finished."""
@@ -56,13 +135,18 @@ class PartitionProgress:
         return self.frontier >= self.rows
 
     @property
+    def is_left_behind(self) -> bool:
+        """True if rows are left that the consumer has to read again."""
+        return (self.committed if self.is_transactional else self.frontier) < len(self._done)
+
+    @property
     def is_complete(self) -> bool:
         """True if all rows are finished."""
         return self.frontier == len(self._done)
 
     def report(self, member: MemberCore) -> None:
         """Report the progress to the consumer."""
-        frontier = self.frontier
+        frontier = self.committed if self.is_transactional else self.frontier
         if frontier == len(self._done):
             member.finish(self._batch)
         elif frontier > self._reported:
@@ -72,5 +156,5 @@ class PartitionProgress:
     def abandon(self, member: MemberCore) -> None:
         """Report the progress to the consumer, and that the rest will never be finished."""
         self.report(member)
-        if not self.is_complete:
+        if self._reported < len(self._done):
             member.abandon(self._batch)

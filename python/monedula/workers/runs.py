@@ -3,7 +3,7 @@
 Which rows are finished, and so may be committed, is counted in `progress.py`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 from typing import Protocol
 
@@ -11,10 +11,12 @@ from monedula._logging import error_of_user, warn
 from monedula._monedula import Batch, ConsumerCore, MemberCore, new_holder
 from monedula._process.signals import error_to_raise
 from monedula.errors import ClosedError, WakeupError
+from monedula.producer._send_queue import SendArguments
 from monedula.workers.failures import Failures, Verdict, annotate
 from monedula.workers.lanes import Lanes, Task
 from monedula.workers.plans import Plan
 from monedula.workers.progress import PartitionProgress
+from monedula.workers.transactions import Round, Rounds
 
 BYTES_AT_ONCE = 32 << 20
 """Limit on the bytes taken from the consumer at once."""
@@ -69,6 +71,8 @@ class RunConsumer(Protocol):
 
     def _check_drained(self, timeout: float | None, bound: Bound | None = None) -> None: ...
     def _tell_events(self) -> None: ...
+    def rewind(self) -> None:
+        """Go back to the committed offsets."""
 
 
 class Run:
@@ -77,6 +81,8 @@ class Run:
     def __init__(self, member: MemberCore, plan: Plan, bound: Bound | None, figures: Figures | None) -> None:
         self.plan = plan
         self.lanes = Lanes(plan.order)
+        self.rounds = None if plan.transaction is None else Rounds(plan.commit_interval, plan.grace)
+        """What the transactions of the run have; `None` in a run without."""
         self.failures = Failures(plan.retry, plan.dead_letter is not None)
         self.figures = figures or Figures()
         self.is_under_way = True
@@ -116,6 +122,8 @@ class Run:
         """Return how many rows may be taken now; 0 until a quarter of the queue is free."""
         plan, lanes = self.plan, self.lanes
         free = plan.max_queued_records - lanes.waiting - lanes.in_flight
+        if self.rounds is not None:
+            free -= self.rounds.uncommitted()
         if free * 4 < plan.max_queued_records or lanes.queued_bytes >= plan.max_queued_bytes:
             return 0
         return min(free, ROWS_AT_ONCE)
@@ -128,9 +136,11 @@ class Run:
         """Yield the parts of a batch. Add each to the lanes before taking the next one."""
         for part in self._member.hand_over(batch, self.holder):
             (span,) = part.spans
-            yield PartitionProgress(
-                part, self._member.work_gate(part), self.lanes.assigned(span.topic, span.partition).rows
-            )
+            base = self.lanes.assigned(span.topic, span.partition).rows
+            progress = PartitionProgress(part, self._member.work_gate(part), base)
+            if self.rounds is not None:
+                self.rounds.add(progress)
+            yield progress
 
     def is_read(self) -> bool:
         """Return true if `until` is reached and all is handled: a partition that is lost before that is read again."""
@@ -163,13 +173,14 @@ class Run:
             late = self.lanes.unsettled(topic, partition) if now - since > self.plan.grace else []
             if late:
                 self.give_up(late, f"the rebalance that takes {topic}-{partition} has waited for {self.plan.grace} s")
-        return [*self.lanes.take_settled(), *self.lanes.first_parts()]
+        settled = self.lanes.take_settled()
+        return [*settled, *self.lanes.first_parts()] if self.rounds is None else self.rounds.settled()
 
     def tell(self, parts: list[PartitionProgress]) -> None:
         """Report the progress on the parts to the consumer."""
         for part in parts:
-            if part.is_settled:
-                self.left_behind = self.left_behind or not part.is_complete
+            if part.is_settled or self.rounds is not None:
+                self.left_behind = self.left_behind or part.is_left_behind
                 part.abandon(self._member)
             else:
                 part.report(self._member)
@@ -212,13 +223,18 @@ class Run:
             )
         return bool(late)
 
-    def handled(self, task: Task) -> None:
-        """Record that the handler has succeeded."""
-        self.figures.handled += len(task.items)
-        self._done(task)
+    def handled(self, task: Task, written: Sequence[SendArguments] = ()) -> None:
+        """Record that the handler has succeeded.
 
-    def decided(self, verdict: Verdict, error: Exception, task: Task) -> None:
-        """Apply the verdict on a failed handler; a dead letter has been written by now."""
+        Args:
+            task: the records.
+            written: replies that the transaction of the records is to have.
+        """
+        self.figures.handled += len(task.items)
+        self._done(task, written)
+
+    def decided(self, verdict: Verdict, error: Exception, task: Task, written: Sequence[SendArguments] = ()) -> None:
+        """Apply the verdict on a failed handler; a dead letter has been written by now, or is `written` as a reply."""
         if verdict == "stop":
             self.stop(error, task)
         elif verdict == "retry" and task.is_last_attempt:
@@ -233,7 +249,7 @@ class Run:
             self._done(task)
         else:
             self.figures.dead_letters += len(task.items)
-            self._done(task)
+            self._done(task, written)
 
     def unwritten(self, error: BaseException, task: Task) -> None:
         """End the run because a dead letter of these records cannot be written.
@@ -247,9 +263,21 @@ class Run:
         self.stop(error, task)
         self._unwritten = error if is_first else self._unwritten
 
-    def _done(self, task: Task) -> None:
+    def _done(self, task: Task, written: Sequence[SendArguments] = ()) -> None:
         # Handlers that return after the end were reported as handled again.
-        self.lanes.forgotten(task) if self.has_ended else self.lanes.done(task)
+        if self.has_ended:
+            self.lanes.forgotten(task)
+            return
+        if self.rounds is not None:
+            task.part.hold([item.row for item in task.items], [*written])
+        self.lanes.done(task)
+
+    def next_round(self, *, is_last: bool = False) -> Round | None:
+        """Return what the next transaction has, if one is due."""
+        rounds = self.rounds
+        if rounds is None or rounds.is_broken or not rounds.is_due(is_urgent=is_last or bool(self._wanted_since)):
+            return None
+        return rounds.take()
 
     def fail(self, error: BaseException) -> None:
         """End the run because of this error."""
@@ -285,7 +313,7 @@ class Ending:
         self.serves = error is None or isinstance(error, WakeupError)
         """True if rebalance callbacks are called meanwhile."""
         self._run = run
-        self._is_cut = error is not None and not isinstance(error, Exception)
+        self.is_cut = error is not None and not isinstance(error, Exception)
         """True if Ctrl-C or a cancelled task ends the run: whoever did that expects a quick end."""
         self._deadline: float | None = None
         if error is not None or run.failure is not None:
@@ -307,7 +335,7 @@ class Ending:
         least = min(grace, COMMIT_SECONDS)
         if self._deadline is None:
             return grace
-        return least if self._is_cut else max(self._deadline - monotonic(), least)
+        return least if self.is_cut else max(self._deadline - monotonic(), least)
 
     def interrupted(self) -> None:
         """Start nothing more and call no callbacks, since the consumer was woken up again, or closed elsewhere."""

@@ -5,17 +5,21 @@ import inspect
 import itertools
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import Any, Protocol
 
 from monedula._asyncio.callbacks import Callbacks
 from monedula._monedula import Batch, PendingCallback
 from monedula._process.signals import error_to_raise, is_of_signal_handler
-from monedula.errors import KafkaError, WakeupError
-from monedula.workers.dead_letters import DeadLetters
+from monedula.errors import KafkaError, TransactionAbortedError, WakeupError
+from monedula.producer._send_queue import SendArguments
+from monedula.producer.aio import AsyncProducer
 from monedula.workers.failures import Verdict, argument
 from monedula.workers.lanes import Task
+from monedula.workers.outputs import Outputs
 from monedula.workers.runs import FULL_SECONDS, LEASE_SECONDS, POLL_SECONDS, Ending, Run, RunConsumer, first_error
+from monedula.workers.transactions import Rounds
 
 TURNS = 32
 """Number of records after which a worker yields to others if its handler never suspends."""
@@ -28,6 +32,7 @@ class TaskConsumer(RunConsumer, Protocol):
         self, holder: int, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None
     ) -> Batch: ...
     async def _commit_finished(self, holder: int, timeout: float) -> None: ...
+
     def _callbacks(self) -> Callbacks: ...
     def _call_back(self, pending: PendingCallback) -> None: ...
 
@@ -35,10 +40,10 @@ class TaskConsumer(RunConsumer, Protocol):
 class TaskRun:
     """A run whose handlers are called in tasks."""
 
-    def __init__(self, consumer: TaskConsumer, run: Run, letters: DeadLetters | None) -> None:
+    def __init__(self, consumer: TaskConsumer, run: Run, outputs: Outputs | None) -> None:
         self._consumer = consumer
         self._run = run
-        self._letters = letters
+        self._outputs = outputs
         self._idle: deque[asyncio.Future[None]] = deque()
         """Futures of workers that wait for a record."""
         self._reader: asyncio.Future[None] | None = None
@@ -57,9 +62,11 @@ class TaskRun:
             Exception: an exception of a handler that is not retried, with a note; errors of reading and committing.
         """
         loop = asyncio.get_running_loop()
-        workers = [loop.create_task(self._work(number)) for number in range(self._run.plan.concurrency)]
+        workers: list[asyncio.Task[None]] = []
         error: BaseException | None = None
         try:
+            await self._begin_transactions()
+            workers += [loop.create_task(self._work(number)) for number in range(self._run.plan.concurrency)]
             await self._read()
         except BaseException as raised:
             error = raised
@@ -81,6 +88,42 @@ class TaskRun:
         if error is not None and not isinstance(error, WakeupError):
             raise error
 
+    @property
+    def _sender(self) -> AsyncProducer:
+        assert self._outputs is not None
+        assert isinstance(self._outputs.producer, AsyncProducer)
+        return self._outputs.producer
+
+    async def _begin_transactions(self) -> None:
+        """Take over the `transactional.id`: what a killed process left open is aborted before its records are read."""
+        if self._run.rounds is None:
+            return
+        sender = self._sender
+        await sender._end_what_was_left()
+        if not sender._initialized:
+            await sender.init_transactions()
+        self._consumer.rewind()
+
+    async def _commit_round(self, *, is_last: bool = False) -> bool:
+        """Commit a transaction, if one is due. Returns false if there is nothing to commit."""
+        run, rounds = self._run, self._run.rounds
+        taken = run.next_round(is_last=is_last)
+        if rounds is None or taken is None:
+            return False
+        try:
+            async with rounds.async_transaction(self._sender, self._consumer, taken):
+                for each in taken.written:
+                    self._sender._send_or_queue(*each, None)
+        except TransactionAbortedError as error:
+            rounds.aborted(error)
+            return True
+        except BaseException:
+            rounds.is_broken = True
+            raise
+        for part in rounds.committed(taken):
+            part.report(self._consumer._member)
+        return True
+
     async def _read(self) -> None:
         run, consumer = self._run, self._consumer
         heard = monotonic()
@@ -88,6 +131,7 @@ class TaskRun:
             # Idleness is checked before: errors held back until the last records are reported come with the next call.
             was_idle = run.is_idle()
             self._look_after()
+            await self._commit_round()
             room = run.room()
             if not room:
                 heard = monotonic()
@@ -120,6 +164,8 @@ class TaskRun:
             if ending.is_over():
                 break
             self._look_after()
+            if not ending.is_cut:
+                await self._commit_round()
             await self._wait(run.is_idle, FULL_SECONDS)
             try:
                 if ending.serves:
@@ -143,18 +189,31 @@ class TaskRun:
             run.bound.end()
         try:
             self._look_after()
-            member.holder_ended(run.holder)
-            await self._consumer._commit_finished(run.holder, self._seconds_left())
+            if run.rounds is None:
+                member.holder_ended(run.holder)
+                await self._consumer._commit_finished(run.holder, self._seconds_left())
+            else:
+                await self._end_transactions(run.rounds)
             if run.left_behind:
                 member.rewind()
         except KafkaError as raised:
             error = first_error(error, raised)
-        if self._letters is not None and self._letters.is_own:
-            closing = self._letters.producer.close(self._seconds_left())
-            if closing is not None:
-                await closing
-            self._letters.forget_failures()
+        if self._outputs is not None and self._outputs.is_own:
+            await self._sender.close(self._seconds_left())
+            self._outputs.forget_failures()
         return error
+
+    async def _end_transactions(self, rounds: Rounds) -> None:
+        """Commit what is finished, and leave the rest to the next run, which begins at what is committed."""
+        try:
+            while await self._commit_round(is_last=True):
+                pass
+        finally:
+            self._run.tell([*rounds.settled(), *rounds.rest()])
+            self._consumer._member.holder_ended(self._run.holder)
+            if self._sender._left == "commit":
+                # Not known to be committed: the next run finds out, and only then goes back.
+                self._run.left_behind = False
 
     def _seconds_left(self) -> float:
         return self._run.plan.grace if self._ending is None else self._ending.seconds_left()
@@ -254,7 +313,8 @@ class TaskRun:
         try:
             result = run.plan.handler(given)
             if inspect.isawaitable(result):
-                await result
+                result = await result
+            replies = await self._replies(task, result)
         except Exception as error:
             if is_of_signal_handler(error):
                 run.stop(error, task)
@@ -270,7 +330,29 @@ class TaskRun:
         except BaseException as error:
             run.stop(error, task)
         else:
-            run.handled(task)
+            await self._written(replies, task, partial(run.handled, task))
+
+    async def _replies(self, task: Task, returned: object) -> list[SendArguments]:
+        outputs = self._outputs
+        if outputs is None:
+            return []
+        return [await self._sender._encoded_later(each) for each in outputs.replies(task, returned)]
+
+    async def _written(self, records: list[SendArguments], task: Task, then: Callable[..., None]) -> None:
+        """Write records, or leave them to the transaction of the task; then the task is over."""
+        outputs = self._outputs
+        if outputs is None or not records:
+            return then()
+        if outputs.is_transactional:
+            return then(written=records)
+        try:
+            for future in [outputs.send(each) for each in records]:
+                await future
+        except BaseException as raised:
+            self._refuse_cancelled(raised, task)
+            self._run.unwritten(raised, task)
+            return None
+        return then()
 
     async def _failed(self, task: Task, given: Any, error: Exception) -> None:
         run = self._run
@@ -283,16 +365,8 @@ class TaskRun:
             self._refuse_cancelled(raised, task)
             run.stop(raised, task)
             return
-        if verdict == "dead_letter" and self._letters is not None:
-            letters = self._letters
-            try:
-                for future in [letters.send(item, error, task.attempts) for item in task.items]:
-                    await future
-            except BaseException as raised:
-                self._refuse_cancelled(raised, task)
-                run.unwritten(raised, task)
-                return
-        run.decided(verdict, error, task)
+        letters = self._outputs.letters(task, error) if verdict == "dead_letter" and self._outputs is not None else []
+        await self._written(letters, task, partial(run.decided, verdict, error, task))
 
     def _refuse_cancelled(self, raised: BaseException, task: Task) -> None:
         """Raise the error again if it says that the current task was cancelled: the task handles nothing any more."""

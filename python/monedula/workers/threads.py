@@ -9,11 +9,14 @@ from typing import Any, Protocol
 from monedula._monedula import Batch, PendingCallback
 from monedula._process.signals import error_to_raise, is_of_signal_handler
 from monedula._process.threads import no_thread
-from monedula.errors import KafkaError, WakeupError
-from monedula.workers.dead_letters import DeadLetters
+from monedula.errors import KafkaError, TransactionAbortedError, WakeupError
+from monedula.producer._send_queue import SendArguments
+from monedula.producer.sync import Producer
 from monedula.workers.failures import Verdict, argument
 from monedula.workers.lanes import Task
+from monedula.workers.outputs import Outputs
 from monedula.workers.runs import FULL_SECONDS, LEASE_SECONDS, POLL_SECONDS, Ending, Run, RunConsumer, first_error
+from monedula.workers.transactions import Rounds
 
 
 class ThreadConsumer(RunConsumer, Protocol):
@@ -23,6 +26,7 @@ class ThreadConsumer(RunConsumer, Protocol):
         self, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None, holder: int | None = None
     ) -> Batch: ...
     def _commit_finished(self, holder: int, timeout: float) -> None: ...
+
     def _tell_commits(self) -> None: ...
     def _call_back(self, pending: PendingCallback) -> None: ...
 
@@ -30,11 +34,11 @@ class ThreadConsumer(RunConsumer, Protocol):
 class ThreadRun:
     """A run whose handlers are called in threads."""
 
-    def __init__(self, consumer: ThreadConsumer, run: Run, letters: DeadLetters | None) -> None:
+    def __init__(self, consumer: ThreadConsumer, run: Run, outputs: Outputs | None) -> None:
         self._consumer = consumer
         self._run = run
         run.report = self._look_after
-        self._letters = letters
+        self._outputs = outputs
         # Looked up in the module, since gevent and eventlet replace threads and locks there by greenlets and theirs.
         self._lock = threading.Lock()
         self._available = threading.Condition(self._lock)
@@ -58,6 +62,7 @@ class ThreadRun:
         ]
         error: BaseException | None = None
         try:
+            self._begin_transactions()
             self._start(workers)
             self._read()
         except BaseException as raised:
@@ -74,6 +79,48 @@ class ThreadRun:
         if error is not None and not isinstance(error, WakeupError):
             raise error
 
+    @property
+    def _sender(self) -> Producer:
+        assert self._outputs is not None
+        assert isinstance(self._outputs.producer, Producer)
+        return self._outputs.producer
+
+    def _begin_transactions(self) -> None:
+        """Take over the `transactional.id`: what a killed process left open is aborted before its records are read."""
+        if self._run.rounds is None:
+            return
+        sender = self._sender
+        sender._end_what_was_left()
+        if not sender._initialized:
+            sender.init_transactions()
+        self._consumer.rewind()
+
+    def _commit_round(self, *, is_last: bool = False) -> bool:
+        """Commit a transaction, if one is due. Returns false if there is nothing to commit."""
+        run, rounds = self._run, self._run.rounds
+        if rounds is None:
+            return False
+        with self._lock:
+            taken = run.next_round(is_last=is_last)
+        if taken is None:
+            return False
+        try:
+            with rounds.transaction(self._sender, self._consumer, taken):
+                for each in taken.written:
+                    self._sender._send_or_queue(*each, None)
+        except TransactionAbortedError as error:
+            with self._lock:
+                rounds.aborted(error)
+            return True
+        except BaseException:
+            rounds.is_broken = True
+            raise
+        with self._lock:
+            parts = rounds.committed(taken)
+        for part in parts:
+            part.report(self._consumer._member)
+        return True
+
     def _start(self, workers: list[threading.Thread]) -> None:
         for worker in workers:
             try:
@@ -88,6 +135,7 @@ class ThreadRun:
             # Idleness is checked before: errors held back until the last records are reported come with the next call.
             was_idle = run.is_idle()
             self._look_after()
+            self._commit_round()
             with self._lock:
                 room = run.room()
             if not room:
@@ -125,6 +173,8 @@ class ThreadRun:
                 if ending.is_over():
                     break
             self._look_after()
+            if not ending.is_cut:
+                self._commit_round()
             self._wait(run.is_idle, FULL_SECONDS)
             try:
                 if ending.serves:
@@ -147,16 +197,33 @@ class ThreadRun:
             run.bound.end()
         try:
             self._look_after()
-            member.holder_ended(run.holder)
-            self._consumer._commit_finished(run.holder, self._seconds_left())
+            if run.rounds is None:
+                member.holder_ended(run.holder)
+                self._consumer._commit_finished(run.holder, self._seconds_left())
+            else:
+                self._end_transactions(run.rounds)
             if run.left_behind:
                 member.rewind()
         except KafkaError as raised:
             error = first_error(error, raised)
-        if self._letters is not None and self._letters.is_own:
-            self._letters.producer.close(self._seconds_left())
-            self._letters.forget_failures()
+        if self._outputs is not None and self._outputs.is_own:
+            self._sender.close(self._seconds_left())
+            self._outputs.forget_failures()
         return error
+
+    def _end_transactions(self, rounds: Rounds) -> None:
+        """Commit what is finished, and leave the rest to the next run, which begins at what is committed."""
+        try:
+            while self._commit_round(is_last=True):
+                pass
+        finally:
+            with self._lock:
+                parts = [*rounds.settled(), *rounds.rest()]
+            self._run.tell(parts)
+            self._consumer._member.holder_ended(self._run.holder)
+            if self._sender._left == "commit":
+                # Not known to be committed: the next run finds out, and only then goes back.
+                self._run.left_behind = False
 
     def _seconds_left(self) -> float:
         return self._run.plan.grace if self._ending is None else self._ending.seconds_left()
@@ -217,12 +284,31 @@ class ThreadRun:
         task.attempts += 1
         given = argument(task, run.plan.batch_size is not None)
         try:
-            run.plan.handler(given)
+            replies = self._replies(task, run.plan.handler(given))
         except Exception as error:
             return self._failed(task, given, error)
         except BaseException as raised:
             return partial(run.stop, raised, task)
-        return None
+        return self._written(replies, task, partial(run.handled, task)) if replies else None
+
+    def _replies(self, task: Task, returned: object) -> list[SendArguments]:
+        outputs = self._outputs
+        if outputs is None:
+            return []
+        return [self._sender._encoded(each) for each in outputs.replies(task, returned)]
+
+    def _written(self, records: list[SendArguments], task: Task, then: Callable[..., None]) -> Callable[[], None]:
+        """Write records, or leave them to the transaction of the task. Returns what to do with the task then."""
+        outputs = self._outputs
+        assert outputs is not None
+        if outputs.is_transactional:
+            return partial(then, written=records)
+        try:
+            for future in [outputs.send(each) for each in records]:
+                future.result()
+        except BaseException as raised:
+            return partial(self._run.unwritten, raised, task)
+        return then
 
     def _failed(self, task: Task, given: Any, error: Exception) -> Callable[[], None]:
         run = self._run
@@ -231,12 +317,7 @@ class ThreadRun:
             verdict: Verdict = run.failures.verdict(task, error, said)
         except BaseException as raised:
             return partial(run.stop, raised, task)
-        if verdict == "dead_letter" and self._letters is not None:
-            letters = self._letters
-            try:
-                futures = [letters.send(item, error, task.attempts) for item in task.items]
-                for future in futures:
-                    future.result()
-            except BaseException as raised:
-                return partial(run.unwritten, raised, task)
-        return partial(run.decided, verdict, error, task)
+        decided = partial(run.decided, verdict, error, task)
+        if verdict == "dead_letter" and self._outputs is not None:
+            return self._written(self._outputs.letters(task, error), task, decided)
+        return decided

@@ -14,6 +14,7 @@
 
 mod avro;
 mod column;
+mod datum;
 mod error;
 mod fixed;
 mod json;
@@ -29,6 +30,7 @@ pub use avro::{
     AvroAppended, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadAvro, BadSchema, Framing,
     WriterKey, stable_text,
 };
+pub use datum::{BadDatum, Datum};
 pub use error::{Reason, UnsupportedField, ValueFault};
 pub use json::base64::encode as encode_base64;
 pub use json::{BadOption, Envelope, JsonDecoder, JsonEncoder, JsonOptions, Mode, Pattern, Syntax, TimeZone};

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use monedula_client::registry::{self, SchemaKind};
+use monedula_client::registry::{self, NoSubject, SchemaKind};
 use monedula_formats::stable_text;
 use pyo3::prelude::*;
 
 use crate::argument::BadArgument;
 use crate::config;
 use crate::error::{argument_error, registry_error};
+use crate::formats::registered_schema::associated;
 use crate::runtime::asked;
 use crate::tokens::Settings;
 
@@ -42,6 +43,22 @@ impl RegistryCore {
         let found = asked(py, move || registry.version(&subject, version, kind))?;
         let found = found.map_err(|why| registry_error(py, why))?;
         Ok((found.id, found.version, found.schema.text, found.schema.references))
+    }
+
+    /// The subject that the registry associates with the `key` or `value` of a topic, or that the settings say in place
+    /// of it; `None` if the registry is not asked for one.
+    fn associated(&self, py: Python<'_>, name: &str, topic: &str) -> PyResult<Option<String>> {
+        if let Some(subject) = associated(py, &self.0, name, topic)? {
+            return Ok(Some(subject));
+        }
+        if !self.0.asks_for_associations(name == "key") {
+            return Ok(None);
+        }
+        // A record's name is not known before its schema is.
+        self.0.subject(name == "key", Some(topic), None).map(Some).map_err(|NoSubject { reason, hint }| {
+            let bad = BadArgument::of(name, reason);
+            hint.iter().fold(bad, |bad, hint| bad.with_hint(hint)).to_py(py)
+        })
     }
 
     /// Answer at this path, or to a JSON text that is posted there, as JSON.

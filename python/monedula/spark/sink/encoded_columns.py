@@ -22,7 +22,7 @@ from monedula.spark.options.wording import OptionWording
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-SUFFIXES = ("format", "schema", "message", "subject", "version", "framing", "flatten")
+SUFFIXES = ("format", "schema", "message", "subject", "version", "framing", "id.in.header", "flatten")
 """Suffixes of `value.` and `key.` in the names of the options."""
 
 TO_JSON = ("timeZone", "timestampFormat", "timestampNTZFormat", "dateFormat", "ignoreNullFields")
@@ -52,6 +52,8 @@ class EncodedColumn:
     number: int | None = None
     """The version that is wanted of a subject without a schema, or `None` for the latest."""
     framing: str | None = None
+    id_in_header: bool = False
+    """True if a header names the schema, by its GUID."""
     id: int | None = None
     """The id of a schema that is registered, which the driver has asked for."""
     version: tuple[int, str, tuple[tuple[str, str], ...]] | None = None
@@ -69,6 +71,7 @@ class EncodedColumn:
     def form(self) -> "Json | Avro | Protobuf":
         """The form of rows, on the driver or in a task."""
         given: dict[str, Any] = {"subject": self.subject, "version": self.number, "framing": self.framing}
+        given["id_in_header"] = self.id_in_header
         form: Json | Avro | Protobuf
         if self.format == "json":
             form = Json(self.schema, options=dict(self.options), **given)
@@ -86,11 +89,14 @@ class EncodedColumn:
 
     def pinned(self, settings: Callable[[], RawSettings]) -> "EncodedColumn":
         """The same with the schema of its file, or that of its subject if none is given, for all tasks."""
-        if self.framing == "confluent" and not any(_is_url(name) for name, _ in settings()):
-            name = f"{self.column}.framing"
+        if (self.framing == "confluent" or self.id_in_header) and not any(_is_url(name) for name, _ in settings()):
+            suffix, value, what = "framing", "confluent", "begin with its id"
+            if self.id_in_header:
+                suffix, value, what = "id.in.header", "true", "have its GUID in a header"
+            name = f"{self.column}.{suffix}"
             raise ConfigError(
-                f"option '{name}': confluent needs kafka.schema.registry.url, where the schema is registered: values "
-                "begin with its id",
+                f"option '{name}': {value} needs kafka.schema.registry.url, where the schema is registered: values "
+                f"{what}",
                 key=name,
             )
         try:
@@ -284,6 +290,7 @@ def encoded_columns(options: Mapping[str, str]) -> tuple[EncodedColumn, ...]:
                 given.get("subject"),
                 _number(column, given),
                 given.get("framing"),
+                boolean(f"{column}.id.in.header", given.get("id.in.header", "false")),
                 flatten=column == "value" and boolean("value.flatten", given.get("flatten", "false")),
                 options=tuple(columns.given_options(options, column, of_format).items()),
                 driver_time_zone=columns.time_zone_here(),

@@ -25,6 +25,7 @@ def save(store: Store, file: Path) -> None:
         "versions": [_version(version) for version in store.all_versions()],
         "configs": store.configs,
         "modes": store.modes,
+        "associations": store.associations,
     }
     new = file.with_suffix(".new")
     new.write_text(json.dumps(told, ensure_ascii=False))
@@ -47,6 +48,7 @@ def load(file: Path) -> Store:
         if told["form"] != _FORM:
             raise ValueError(f"its form is {told['form']}, and {_FORM} is expected")
         store.configs, store.modes = dict(told["configs"]), dict(told["modes"])
+        store.associations = list(told.get("associations", ()))
         if "" not in store.configs or "" not in store.modes:
             raise ValueError("it has no level or mode of all subjects")
         for name, last in told["last_ids"].items():

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from monedula.testing.registry import by_id, settings, subjects
+from monedula.testing.registry import associations, by_id, settings, subjects
 from monedula.testing.registry.errors import ApiError
 from monedula.testing.registry.requests import Request
 from monedula.testing.registry.store import Store
@@ -38,6 +38,9 @@ _ROUTES: list[tuple[str, str, Route]] = [
     ("GET", "subjects/*/versions/*/referencedby", subjects.referenced_by),
     ("POST", "compatibility/subjects/*/versions", subjects.check_all),
     ("POST", "compatibility/subjects/*/versions/*", subjects.check_version),
+    ("POST", "associations", associations.create),
+    ("GET", "associations/resources/*/*", associations.list_of_resource),
+    ("DELETE", "associations/resources/*", associations.delete),
     ("GET", "config", settings.get_config),
     ("PUT", "config", settings.set_config),
     ("DELETE", "config", settings.delete_config),

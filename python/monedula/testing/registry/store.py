@@ -64,6 +64,7 @@ class Store:
         self.subjects: dict[str, dict[int, Version]] = {}
         self.configs: dict[str, dict[str, Any]] = {"": {"compatibilityLevel": "BACKWARD"}}
         self.modes: dict[str, str] = {"": "READWRITE"}
+        self.associations: list[dict[str, Any]] = []
 
     # Subjects
 

@@ -89,6 +89,30 @@ pub(super) const KEYS: &[Key] = &[
         "longest wait before the registry is asked again; the time is drawn at random, and this doubles each time, ms",
     ),
     key("schema.registry.retries.max.wait.ms", int(0, DAY_MS), "20000", "what that is doubled up to, ms"),
+    key(
+        "key.subject.name.strategy",
+        SettingKind::Choice(STRATEGIES),
+        "TopicNameStrategy",
+        "what the subject of the schema of keys is made of: t-key of topic t, or the name of the schema's record; with \
+         AssociatedNameStrategy it is the one that the registry associates with the topic",
+    ),
+    key(
+        "value.subject.name.strategy",
+        SettingKind::Choice(STRATEGIES),
+        "TopicNameStrategy",
+        "what the subject of the schema of values is made of: t-value of topic t, or the name of the schema's record; with \
+         AssociatedNameStrategy it is the one that the registry associates with the topic",
+    ),
+    text(
+        "subject.name.strategy.kafka.cluster.id",
+        "for AssociatedNameStrategy: the id of the cluster whose topics are meant; empty: of any cluster",
+    ),
+    key(
+        "subject.name.strategy.fallback.type",
+        SettingKind::Choice(&["TOPIC", "RECORD", "TOPIC_RECORD", "NONE"]),
+        "TOPIC",
+        "for AssociatedNameStrategy: what the subject of a topic without an association is made of; NONE: it is refused",
+    ),
 ];
 
 /// Settings of producers, which register schemas.
@@ -108,18 +132,6 @@ pub(super) const WRITING: &[Key] = &[
         "false",
         "whether the registry normalizes schemas before it compares them with those that it has",
     ),
-    key(
-        "key.subject.name.strategy",
-        SettingKind::Choice(STRATEGIES),
-        "TopicNameStrategy",
-        "what the subject of the schema of keys is made of: t-key of topic t, or the name of the schema's record",
-    ),
-    key(
-        "value.subject.name.strategy",
-        SettingKind::Choice(STRATEGIES),
-        "TopicNameStrategy",
-        "what the subject of the schema of values is made of: t-value of topic t, or the name of the schema's record",
-    ),
 ];
 
 /// With the names of Java's classes.
@@ -127,7 +139,9 @@ const STRATEGIES: &[&str] = &[
     "TopicNameStrategy",
     "RecordNameStrategy",
     "TopicRecordNameStrategy",
+    "AssociatedNameStrategy",
     "io.confluent.kafka.serializers.subject.TopicNameStrategy",
     "io.confluent.kafka.serializers.subject.RecordNameStrategy",
     "io.confluent.kafka.serializers.subject.TopicRecordNameStrategy",
+    "io.confluent.kafka.serializers.subject.AssociatedNameStrategy",
 ];

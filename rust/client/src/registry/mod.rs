@@ -3,6 +3,7 @@
 //! [`SchemaRegistry::ask`] does not block: a walk that meets an unknown id is told what to wait for. A few threads,
 //! which live while there is something to ask, do the requests.
 
+mod associations;
 mod authorization;
 mod fetch;
 mod http;

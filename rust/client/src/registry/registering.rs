@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
 
+use super::associations::{ASSOCIATED, Associations, FALLBACK};
 use super::fetch::{self, NoAnswer, encoded};
 use super::http::{self, Failure, Http};
 use super::{RegisteredSchema, SchemaKind, SchemaRegistry};
@@ -22,6 +23,10 @@ pub(super) struct Registering {
     normalizes: bool,
     key_naming: Naming,
     value_naming: Naming,
+    /// Subjects that are associated with topics, if they are asked for.
+    associations: Arc<Associations>,
+    /// GUIDs of schemas by a subject of their context, and their id.
+    guids: Arc<Mutex<BTreeMap<(Option<String>, u32), u128>>>,
     /// Schemas that the registry has, kept for good, as ids never change.
     known: Arc<Mutex<Known>>,
 }
@@ -47,6 +52,8 @@ enum Naming {
     Topic,
     Record,
     TopicRecord,
+    /// Nothing: a topic without an associated subject is refused.
+    None,
 }
 
 /// A schema that values are to be written with.
@@ -97,9 +104,16 @@ impl Registering {
             (false, true) => SchemaResolution::Registered,
             (false, false) => SchemaResolution::LookedUp,
         };
+        let fallback = match &*values.text(FALLBACK) {
+            "RECORD" => Naming::Record,
+            "TOPIC_RECORD" => Naming::TopicRecord,
+            "NONE" => Naming::None,
+            _ => Naming::Topic,
+        };
         let naming = |key: &str| match values.text(key).rsplit('.').next() {
             Some("RecordNameStrategy") => Naming::Record,
             Some("TopicRecordNameStrategy") => Naming::TopicRecord,
+            Some(ASSOCIATED) => fallback,
             _ => Naming::Topic,
         };
         Ok(Self {
@@ -107,6 +121,8 @@ impl Registering {
             normalizes: values.bool("normalize.schemas"),
             key_naming: naming("key.subject.name.strategy"),
             value_naming: naming("value.subject.name.strategy"),
+            associations: Arc::new(Associations::of(values)),
+            guids: Arc::default(),
             known: Arc::default(),
         })
     }
@@ -154,7 +170,43 @@ impl SchemaRegistry {
             Naming::Topic => format!("{}-{part}", topic()?),
             Naming::Record => record()?.to_owned(),
             Naming::TopicRecord => format!("{}-{}", topic()?, record()?),
+            Naming::None => {
+                let topic = topic()?;
+                return Err(NoSubject {
+                    reason: format!("the registry associates no subject with the {part}s of the topic {topic}"),
+                    hint: Some(format!("or set `{FALLBACK}`=TOPIC")),
+                });
+            }
         })
+    }
+
+    /// The subject that the registry associates with keys or values of this topic; `None` if it has none for it, or the
+    /// settings do not have it asked. Blocks while it is asked, once for each topic.
+    ///
+    /// # Errors
+    /// The registry's refusal, or that it cannot be asked; or it associates several subjects.
+    pub fn associated(&self, is_key: bool, topic: &str) -> Result<Option<String>, String> {
+        self.registering.associations.subject(&self.inner.http, is_key, topic)
+    }
+
+    /// True if a subject that is associated with a topic is asked for.
+    pub fn asks_for_associations(&self, is_key: bool) -> bool {
+        self.registering.associations.are_asked(is_key)
+    }
+
+    /// The GUID of a schema with this id, in the context of a subject. Blocks while the registry is asked, once for
+    /// each schema.
+    ///
+    /// # Errors
+    /// The registry's refusal, that it cannot be asked, or that it has no GUIDs.
+    pub fn guid(&self, subject: Option<&str>, id: u32) -> Result<u128, String> {
+        let key = (subject.and_then(fetch::context).map(str::to_owned), id);
+        if let Some(known) = lock(&self.registering.guids).get(&key) {
+            return Ok(*known);
+        }
+        let guid = fetch::guid(&self.inner.http, subject, id)?;
+        lock(&self.registering.guids).insert(key, guid);
+        Ok(guid)
     }
 
     /// True if the subject's newest schema is written, in place of the given one.

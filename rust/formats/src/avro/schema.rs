@@ -103,6 +103,14 @@ pub(crate) struct Field {
     props: Map<String, Value>,
 }
 
+fn unit_text(units: i64) -> &'static str {
+    match units {
+        1_000 => "millis",
+        1_000_000 => "micros",
+        _ => "nanos",
+    }
+}
+
 impl AvroSchema {
     /// Parses the JSON text of a schema that refers to no types but its own and the primitive ones.
     ///
@@ -173,6 +181,21 @@ impl AvroSchema {
 
     pub(crate) fn kind(&self, id: TypeId) -> &Kind {
         &self.types[id].kind
+    }
+
+    /// Name of the type, for errors.
+    pub(crate) fn text(&self, id: TypeId) -> String {
+        let each = &self.types[id];
+        let kind = each.kind.text();
+        match (&each.kind, each.logical) {
+            (_, Some(Logical::Decimal { precision, scale })) => format!("decimal({precision}, {scale})"),
+            (_, Some(Logical::Date)) => "date".to_owned(),
+            (_, Some(Logical::Time(units))) => format!("time-{}", unit_text(units)),
+            (_, Some(Logical::Timestamp(units))) => format!("timestamp-{}", unit_text(units)),
+            (_, Some(Logical::LocalTimestamp(units))) => format!("local-timestamp-{}", unit_text(units)),
+            (Kind::Fixed { size, .. }, None) => format!("fixed({size})"),
+            (named, None) => named.name().map_or_else(|| kind.to_owned(), |name| format!("{kind} {}", name.full)),
+        }
     }
 
     /// Marks the types whose values take no bytes: nulls, fixed of size 0, and records of nothing else. Repeated until

@@ -88,6 +88,11 @@ macro_rules! encoder_methods {
             &self.frame
         }
 
+        /// Takes the frame away: values are written without it from now on, and it stands in a header.
+        pub fn take_frame(&mut self) -> Vec<u8> {
+            std::mem::take(&mut self.frame)
+        }
+
         /// Values of a column's rows. A null row becomes null, and no value of the format.
         ///
         /// # Errors

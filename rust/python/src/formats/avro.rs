@@ -63,7 +63,7 @@ impl AvroGiven {
             Some(instead) => AvroSchema::parse_beside(&instead.text, &instead.reference_texts())
                 .map_err(|bad| place.unreadable(py, &subject, bad))?,
         };
-        Ok((schema, WriterKey::Id(found.id)))
+        Ok((schema, place.key(py, Some(&subject), found.id)?))
     }
 
     /// In another framing than the given, no given schema is a writer's.

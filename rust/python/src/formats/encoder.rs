@@ -55,6 +55,15 @@ impl Encoder {
         }
     }
 
+    /// Takes the frame away: see [`AvroEncoder::take_frame`].
+    pub(crate) fn take_frame(&mut self) -> Vec<u8> {
+        match self {
+            Self::Avro(encoder) => encoder.take_frame(),
+            Self::Json(encoder) => encoder.take_frame(),
+            Self::Protobuf(encoder) => encoder.take_frame(),
+        }
+    }
+
     pub(crate) fn encode(&self, column: &ArrayRef) -> Result<LargeBinaryArray, Unwritable> {
         match self {
             Self::Avro(encoder) => encoder.encode(column),

@@ -41,6 +41,12 @@ pub(crate) struct JsonSchemaGiven {
     subject: Option<String>,
 }
 
+impl JsonSchemaGiven {
+    pub(crate) fn subject(&self) -> Option<&str> {
+        self.subject.as_deref()
+    }
+}
+
 impl JsonGiven {
     pub(crate) fn encoder(&self, key: WriterKey) -> Result<JsonEncoder, UnsupportedField> {
         JsonEncoder::new(self.fields.as_ref(), key, self.options.clone())
@@ -72,7 +78,8 @@ impl JsonGiven {
             }
         };
         let fields = instead.as_ref().or(self.fields.as_ref());
-        JsonEncoder::new(fields, WriterKey::Id(found.id), self.options.clone()).map_err(|bad| refused(bad.to_string()))
+        let key = place.key(py, Some(&subject), found.id)?;
+        JsonEncoder::new(fields, key, self.options.clone()).map_err(|bad| refused(bad.to_string()))
     }
 }
 

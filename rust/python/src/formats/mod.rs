@@ -1,10 +1,12 @@
 //! Typed keys and values: decoding and writing of one column.
 
 pub(crate) mod avro;
+pub(crate) mod datum;
 pub(crate) mod encoder;
 pub(crate) mod json;
 pub(crate) mod parsed;
 pub(crate) mod protobuf;
+pub(crate) mod record_encoder;
 pub(crate) mod registered_schema;
 pub(crate) mod registry_source;
 pub(crate) mod typed_rows;
@@ -36,6 +38,7 @@ use crate::formats::avro::{AvroGiven, make_avro};
 use crate::formats::encoder::Encoder;
 use crate::formats::json::{JsonGiven, JsonSchemaGiven, json_options};
 use crate::formats::protobuf::{ProtobufGiven, SchemaFiles, Writer};
+use crate::formats::record_encoder::RecordEncoder;
 use crate::formats::registered_schema::{SubjectLookup, new_references};
 use crate::formats::registry_source::Registry;
 use crate::formats::typed_rows::{WrittenAs, encoded};
@@ -53,6 +56,8 @@ pub(crate) struct ColumnSpec {
     avro: Option<AvroGiven>,
     /// Protobuf, whose values may be framed.
     protobuf: Option<ProtobufGiven>,
+    /// True if a header names the schema of what is written, in place of bytes before it.
+    pub(crate) id_in_header: bool,
 }
 
 #[pymethods]
@@ -143,7 +148,7 @@ impl ColumnSpec {
         let plan = avro.plan(framing).map_err(|bad| BadArgument::schema("schema", &bad).to_py(py))?;
         let data_type = plan.data_type().clone();
         let typed = TypedSpec { make: make_avro(plan), on_bad, flatten };
-        Ok(Self { typed, data_type, json: None, avro: Some(avro), protobuf: None })
+        Ok(Self { typed, data_type, json: None, avro: Some(avro), protobuf: None, id_in_header: false })
     }
 
     /// `schema` is a `FileDescriptorSet` or `.proto` texts, and `message` the full name of one of its messages.
@@ -173,7 +178,7 @@ impl ColumnSpec {
         let given = ProtobufGiven::new(py, (&schema, message), writers, framing, set, (may_ask, subject))?;
         let (make, data_type) = given.make(py, None)?;
         let typed = TypedSpec { make, on_bad, flatten };
-        Ok(Self { typed, data_type, json: None, avro: None, protobuf: Some(given) })
+        Ok(Self { typed, data_type, json: None, avro: None, protobuf: Some(given), id_in_header: false })
     }
 
     /// The same for some of the fields; for all of them if these would be others without the rest.
@@ -183,7 +188,9 @@ impl ColumnSpec {
             return self.clone();
         }
         let some: Fields = fields.iter().filter(|field| names.contains(field.name())).cloned().collect();
-        Self::of_json(JsonGiven { fields: Some(some), ..given.clone() }, self.typed.on_bad, self.typed.flatten)
+        let made =
+            Self::of_json(JsonGiven { fields: Some(some), ..given.clone() }, self.typed.on_bad, self.typed.flatten);
+        Self { id_in_header: self.id_in_header, ..made }
     }
 
     /// The same for writing JSON with this id of its schema, for which no registry is asked then.
@@ -193,6 +200,11 @@ impl ColumnSpec {
             json.id = Some(number);
         }
         with_id
+    }
+
+    /// The same for writing with the schema's GUID in a header.
+    fn with_id_in_header(&self) -> Self {
+        Self { id_in_header: true, ..self.clone() }
     }
 
     /// Decodes values to a table of one column, `value`, for tests. A value that cannot be decoded is an error.
@@ -231,7 +243,7 @@ impl ColumnSpec {
             (_, _, Some(avro)) => self.written_with(avro, avro.reader.clone(), WriterKey::Only).encoder,
             _ => return Ok(()),
         };
-        let written = WrittenAs { encoder, flatten: self.typed.flatten };
+        let written = WrittenAs::new(encoder, self.typed.flatten, false);
         encoded(py, capsule::import(data)?, None, Some(written), true).map(drop)
     }
 
@@ -248,7 +260,9 @@ impl ColumnSpec {
         let schema = capsule::import(data)?.schema();
         let data_type = schema.column_with_name("value").map(|(_, field)| field.data_type());
         let name = if name == "key" { "key" } else { "value" };
-        let registered = self.registered(py, SubjectLookup { name, topic, registry: &registry.0, data_type })?;
+        let place = SubjectLookup { name, topic, registry: &registry.0, data_type, in_header: false };
+        let without_header = Self { id_in_header: false, ..self.clone() };
+        let registered = without_header.registered(py, place)?;
         Ok(registered.and_then(|written| {
             let id = written.encoder.frame().strip_prefix(&[0])?.first_chunk()?;
             Some(u32::from_be_bytes(*id))
@@ -289,7 +303,8 @@ impl ColumnSpec {
                 Err(unsupported) => unreachable!("{unsupported}"),
             }
         };
-        Self { typed: TypedSpec { make: Arc::new(make), on_bad, flatten }, data_type, json, avro: None, protobuf: None }
+        let typed = TypedSpec { make: Arc::new(make), on_bad, flatten };
+        Self { typed, data_type, json, avro: None, protobuf: None, id_in_header: false }
     }
 
     /// Encoder of the keys or values of rows, by `name`. If a registry is to be asked for the schema's id, that is left
@@ -316,19 +331,67 @@ impl ColumnSpec {
             };
             let unsupported = |bad: UnsupportedField| refused(BadArgument::new(format!("schema: {bad}")));
             let encoder = json.encoder(key).map_err(unsupported)?;
-            return Ok(WrittenAs { encoder: Encoder::Json(encoder), flatten });
+            let written = WrittenAs::new(Encoder::Json(encoder), flatten, self.id_in_header);
+            return self.with_header(py, name, written, registry);
         }
         if let Some(protobuf) = &self.protobuf {
             let encoder = match registry {
                 Some(_) if protobuf.is_registered() => protobuf.encoder_with(WriterKey::Id(0)),
                 _ => protobuf.encoder().map_err(refused)?,
             };
-            return Ok(WrittenAs { encoder: Encoder::Protobuf(encoder), flatten });
+            let written = WrittenAs::new(Encoder::Protobuf(encoder), flatten, self.id_in_header);
+            return self.with_header(py, name, written, registry);
         }
         let Some(avro) = &self.avro else { return Err(refused(BadArgument::new("nothing says how rows are written"))) };
         let key =
             if registry.is_some() && avro.is_registered() { WriterKey::Id(0) } else { avro.key().map_err(refused)? };
-        Ok(self.written_with(avro, avro.reader.clone(), key))
+        self.with_header(py, name, self.written_with(avro, avro.reader.clone(), key), registry)
+    }
+
+    /// The same, unless there is no GUID that a header could have: a registry is asked for it later.
+    fn with_header(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        written: WrittenAs,
+        registry: Option<&Arc<SchemaRegistry>>,
+    ) -> PyResult<WrittenAs> {
+        match written.header.as_deref() {
+            None | Some([1, ..]) => Ok(written),
+            Some([0, ..]) if registry.is_some() => Ok(written),
+            Some(_) => {
+                let bad = BadArgument::of(name, "a header names the schema of what is written by its GUID");
+                Err(bad
+                    .with_hint(
+                        "give it as `schemas={GUID: schema}`, or set `schema.registry.url`, where it is asked for",
+                    )
+                    .to_py(py))
+            }
+        }
+    }
+
+    /// Encoder of the keys or values of single records; asks a registry where one is to be asked.
+    pub(crate) fn record_encoder(
+        &self,
+        py: Python<'_>,
+        name: &'static str,
+        topic: &str,
+        registry: Option<&Arc<SchemaRegistry>>,
+    ) -> PyResult<RecordEncoder> {
+        let mut written = self.written(py, name, registry)?;
+        if let Some(registry) = registry {
+            let is_open =
+                matches!(&self.json, Some(json) if json.fields.is_none() && json.options.framing == Framing::Confluent);
+            if is_open && !registry.writes_latest() {
+                let bad =
+                    BadArgument::of(name, "the schema that is registered for values must be known before the first");
+                return Err(bad.with_hint("give `Json(schema, framing='confluent')`").to_py(py));
+            }
+            let data_type = Some(&self.data_type).filter(|_| !registry.writes_latest());
+            let place = SubjectLookup { name, topic: Some(topic), registry, data_type, in_header: self.id_in_header };
+            written = self.registered(py, place)?.unwrap_or(written);
+        }
+        Ok(RecordEncoder::new(name, written, self.data_type.clone()))
     }
 
     /// Encoder with the schema that a registry has for the rows, which is asked; `None` if the id is given, or there
@@ -339,20 +402,44 @@ impl ColumnSpec {
             self.json.as_ref().filter(|json| json.options.framing == Framing::Confluent && json.id.is_none())
         {
             let encoder = Encoder::Json(json.registered(py, place)?);
-            return Ok(Some(WrittenAs { encoder, flatten }));
+            return Ok(Some(WrittenAs::new(encoder, flatten, self.id_in_header)));
         }
         if let Some(protobuf) = self.protobuf.as_ref().filter(|protobuf| protobuf.is_registered()) {
             let encoder = Encoder::Protobuf(protobuf.registered(py, place)?);
-            return Ok(Some(WrittenAs { encoder, flatten }));
+            return Ok(Some(WrittenAs::new(encoder, flatten, self.id_in_header)));
         }
-        let Some(avro) = self.avro.as_ref().filter(|avro| avro.is_registered()) else { return Ok(None) };
+        let Some(avro) = self.avro.as_ref().filter(|avro| avro.is_registered()) else {
+            return self.by_guid(py, place);
+        };
         let (schema, key) = avro.registered(py, place)?;
         Ok(Some(self.written_with(avro, schema, key)))
     }
 
+    /// Encoder with the GUID of a schema whose id was given; `None` if no GUID is needed, or it was given.
+    fn by_guid(&self, py: Python<'_>, place: SubjectLookup<'_>) -> PyResult<Option<WrittenAs>> {
+        let (own, subject) = match (&self.json, &self.protobuf, &self.avro) {
+            (Some(json), ..) => (json.id.map(WriterKey::Id), json.schema.subject()),
+            (_, Some(protobuf), _) => (protobuf.own_key(), protobuf.subject()),
+            (.., Some(avro)) => (avro.key().ok(), avro.subject.as_deref()),
+            _ => (None, None),
+        };
+        let Some(WriterKey::Id(id)) = own.filter(|_| self.id_in_header) else { return Ok(None) };
+        let key = place.key(py, subject, id)?;
+        let flatten = self.typed.flatten;
+        Ok(Some(match (&self.json, &self.protobuf, &self.avro) {
+            (Some(json), ..) => {
+                let refused = |bad: UnsupportedField| BadArgument::of(place.name, bad.to_string()).to_py(py);
+                WrittenAs::new(Encoder::Json(json.encoder(key).map_err(refused)?), flatten, true)
+            }
+            (_, Some(protobuf), _) => WrittenAs::new(Encoder::Protobuf(protobuf.encoder_with(key)), flatten, true),
+            (.., Some(avro)) => self.written_with(avro, avro.reader.clone(), key),
+            _ => return Ok(None),
+        }))
+    }
+
     fn written_with(&self, avro: &AvroGiven, schema: AvroSchema, key: WriterKey) -> WrittenAs {
         let encoder = AvroEncoder::new(schema, key, avro.options.clone());
-        WrittenAs { encoder: Encoder::Avro(encoder), flatten: self.typed.flatten }
+        WrittenAs::new(Encoder::Avro(encoder), self.typed.flatten, self.id_in_header)
     }
 
     /// Decoder of a client's column; the client may have a registry.

@@ -120,8 +120,13 @@ impl ProtobufGiven {
         self.may_ask && self.framing != Framing::Apicurio && self.own_key().is_none()
     }
 
+    /// The subject of the context of the schemas.
+    pub(crate) fn subject(&self) -> Option<&str> {
+        self.subject.as_deref()
+    }
+
     /// The highest of the keys that the schema was given with.
-    fn own_key(&self) -> Option<WriterKey> {
+    pub(crate) fn own_key(&self) -> Option<WriterKey> {
         self.writers.iter().filter(|(_, writer)| writer.is_same(&self.schema)).map(|(key, _)| *key).max()
     }
 
@@ -155,7 +160,7 @@ impl ProtobufGiven {
                 ProtobufSchema::from_texts(&texts, Some(message)).map_err(|bad| place.unreadable(py, &subject, bad))?
             }
         };
-        Ok(self.encoder_of(schema, WriterKey::Id(found.id)))
+        Ok(self.encoder_of(schema, place.key(py, Some(&subject), found.id)?))
     }
 
     fn encoder_of(&self, schema: ProtobufSchema, key: WriterKey) -> ProtobufEncoder {

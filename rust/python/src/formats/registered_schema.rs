@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::DataType;
 use monedula_client::registry::{NewReference, NewSchema, NoSubject, SchemaRegistry, WrittenSchema};
-use monedula_formats::AvroSchema;
+use monedula_formats::{AvroSchema, WriterKey};
 use pyo3::prelude::*;
 use serde_json::Value;
 
@@ -22,11 +22,19 @@ pub(crate) struct SubjectLookup<'a> {
     pub(crate) registry: &'a Arc<SchemaRegistry>,
     /// The type of their column, which fits; not known where the registry's newest schema is written.
     pub(crate) data_type: Option<&'a DataType>,
+    /// True if a header names the schema, by its GUID.
+    pub(crate) in_header: bool,
 }
 
 impl SubjectLookup<'_> {
     /// The subject: the given one, or the one that the settings make of the topic and the record's name.
     pub(crate) fn subject(&self, py: Python<'_>, given: Option<&str>, record: Option<&str>) -> PyResult<String> {
+        if given.is_none()
+            && let Some(topic) = self.topic
+            && let Some(subject) = associated(py, self.registry, self.name, topic)?
+        {
+            return Ok(subject);
+        }
         match given {
             Some(given) => Ok(given.to_owned()),
             None => {
@@ -45,11 +53,37 @@ impl SubjectLookup<'_> {
         found.map_err(|reason| registry_error_of(py, self.name, &reason))
     }
 
+    /// The key by which values name the schema with this id. Asks the registry, if that is a GUID.
+    pub(crate) fn key(&self, py: Python<'_>, subject: Option<&str>, id: u32) -> PyResult<WriterKey> {
+        if !self.in_header {
+            return Ok(WriterKey::Id(id));
+        }
+        let (registry, subject) = (Arc::clone(self.registry), subject.map(str::to_owned));
+        let found = asked(py, move || registry.guid(subject.as_deref(), id))?;
+        found.map(WriterKey::Guid).map_err(|reason| registry_error_of(py, self.name, &reason))
+    }
+
     /// The error for the newest schema of a subject, which cannot be used.
     pub(crate) fn unreadable(&self, py: Python<'_>, subject: &str, why: impl std::fmt::Display) -> PyErr {
         let reason = format!("the newest schema of subject {subject} cannot be read: {why}");
         registry_error_of(py, self.name, &reason)
     }
+}
+
+/// The subject that a registry associates with the keys or values of a topic, if it is asked for one, and has one.
+pub(crate) fn associated(
+    py: Python<'_>,
+    registry: &Arc<SchemaRegistry>,
+    name: &str,
+    topic: &str,
+) -> PyResult<Option<String>> {
+    let is_key = name == "key";
+    if !registry.asks_for_associations(is_key) {
+        return Ok(None);
+    }
+    let (registry, topic) = (Arc::clone(registry), topic.to_owned());
+    let found = asked(py, move || registry.associated(is_key, &topic))?;
+    found.map_err(|reason| registry_error_of(py, name, &reason))
 }
 
 /// The schemas of Avro that one refers to, by these names, each behind those that its own text refers to.

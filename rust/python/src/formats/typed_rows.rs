@@ -35,6 +35,23 @@ pub(crate) struct WrittenAs {
     pub(crate) encoder: Encoder,
     /// True if the columns of the table are the fields of a value.
     pub(crate) flatten: bool,
+    /// Value of the header that names the schema, in place of bytes before each value.
+    pub(crate) header: Option<Vec<u8>>,
+}
+
+impl WrittenAs {
+    pub(crate) fn new(mut encoder: Encoder, flatten: bool, in_header: bool) -> Self {
+        let header = in_header.then(|| encoder.take_frame());
+        Self { encoder, flatten, header }
+    }
+}
+
+/// Headers of all rows.
+pub(crate) type Headers = Vec<(String, Vec<u8>)>;
+
+/// Confluent's name of the header that names the schema of keys or values.
+pub(crate) fn header_name(name: &str) -> &'static str {
+    if name == "key" { "__key_schema_id" } else { "__value_schema_id" }
 }
 
 /// Place of the keys or values of rows.
@@ -51,42 +68,56 @@ struct Made {
     source: EncodedColumns,
 }
 
-/// The table's rows with bytes for keys and values, by the specs. A registry is asked only once all rows are written: a
-/// registered schema stays there, and a mended one might not be compatible with it.
+/// The table's rows with bytes for keys and values, by the specs, and their headers. A registry is asked only once all
+/// rows are written: a registered schema stays there, and a mended one might not be compatible with it.
 pub(crate) fn registered(
     py: Python<'_>,
     reader: Box<dyn RecordBatchReader + Send>,
     topic: Option<&str>,
     (key_spec, value_spec): (PySpec<'_>, PySpec<'_>),
     registry: Option<&Arc<SchemaRegistry>>,
-) -> PyResult<Box<dyn RecordBatchReader + Send>> {
+) -> PyResult<(Box<dyn RecordBatchReader + Send>, Headers)> {
+    let headers_of = |all: [(&str, Option<&WrittenAs>); 2]| -> Headers {
+        let header = |(name, written): (&str, Option<&WrittenAs>)| {
+            Some((header_name(name).to_owned(), written?.header.clone()?))
+        };
+        all.into_iter().filter_map(header).collect()
+    };
     let written = |spec: &PySpec<'_>, name| spec.as_ref().map(|spec| spec.written(py, name, registry)).transpose();
     let (mut key, mut value) = (written(&key_spec, "key")?, written(&value_spec, "value")?);
-    let Some(registry) = registry else { return encoded(py, reader, key, value, topic.is_some()) };
+    let Some(registry) = registry else {
+        let headers = headers_of([("key", key.as_ref()), ("value", value.as_ref())]);
+        return Ok((encoded(py, reader, key, value, topic.is_some())?, headers));
+    };
     if registry.writes_latest() {
         // Nothing is registered, and rows are written with the schema that is there.
         for (name, spec, written) in [("key", &key_spec, &mut key), ("value", &value_spec, &mut value)] {
             let Some(spec) = spec else { continue };
-            if let Some(latest) = spec.registered(py, SubjectLookup { name, topic, registry, data_type: None })? {
+            let place = SubjectLookup { name, topic, registry, data_type: None, in_header: spec.id_in_header };
+            if let Some(latest) = spec.registered(py, place)? {
                 *written = Some(latest);
             }
         }
-        return encoded(py, reader, key, value, topic.is_some());
+        let headers = headers_of([("key", key.as_ref()), ("value", value.as_ref())]);
+        return Ok((encoded(py, reader, key, value, topic.is_some())?, headers));
     }
     let given = reader.schema();
     let rows = Rows::of(&given, key, value, topic.is_some()).map_err(|bad| bad.to_py(py))?;
     Columns::of(&rows.schema, topic.is_some()).map_err(|error| to_py(py, error))?;
     let batches = rows.write(py, reader)?;
-    let mut frames = Vec::new();
+    let (mut frames, mut headers) = (Vec::new(), Headers::new());
     // One for each made column, which a spec has asked for.
     for made in &rows.made {
         let Some(spec) = (if made.name == "key" { &key_spec } else { &value_spec }) else { continue };
         let data_type = made.data_type(&given);
-        let place = SubjectLookup { name: made.name, topic, registry, data_type: Some(&data_type) };
-        frames.push(spec.registered(py, place)?.map(|registered| registered.encoder.frame().to_vec()));
+        let in_header = spec.id_in_header;
+        let place = SubjectLookup { name: made.name, topic, registry, data_type: Some(&data_type), in_header };
+        let registered = spec.registered(py, place)?;
+        headers.extend(headers_of([(made.name, registered.as_ref().or(Some(&made.written))), ("", None)]));
+        frames.push(registered.filter(|_| !in_header).map(|registered| registered.encoder.frame().to_vec()));
     }
     let batches = py.detach(|| batches.into_iter().map(|batch| with_frames(batch, &frames)).collect::<Vec<_>>());
-    Ok(Box::new(RecordBatchIterator::new(batches, rows.schema)))
+    Ok((Box::new(RecordBatchIterator::new(batches, rows.schema)), headers))
 }
 
 /// The rows with these frames before the values of their first columns, in place of those that are there.

@@ -64,11 +64,11 @@ fn copied(given: &Bound<'_, PyAny>) -> Option<Vec<u8>> {
 #[cold]
 fn no_data(name: &str, given: &Bound<'_, PyAny>) -> PyErr {
     let hint = if given.cast::<PyDict>().is_ok() || given.cast::<PyList>().is_ok() {
-        "json.dumps() makes a str of it"
+        "json.dumps() makes a str of it, and a producer with value=monedula.Json() or Avro(schema) encodes it"
     } else if given.cast::<PyInt>().is_ok() {
         "str() makes a text of it, int.to_bytes() or struct.pack() bytes"
     } else {
-        "encode it first: there are no serializers to be set, the caller's own function does it"
+        "encode it first, or make the producer with value=monedula.Avro(schema), Protobuf(schema) or Json(schema)"
     };
     argument_error(given.py(), format!("{name}={}: expected bytes, str or None; {hint}", short(given)))
 }

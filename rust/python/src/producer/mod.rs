@@ -11,6 +11,7 @@ mod future;
 mod observed_future;
 mod queued_future;
 mod queued_sends;
+mod record_encoders;
 mod send_arguments;
 mod shared;
 mod transactions;
@@ -34,13 +35,15 @@ pub(crate) use self::shared::Shared;
 pub(crate) use self::transactions::TransactionCore;
 
 use self::callbacks::Callbacks;
+use self::record_encoders::{EncodedRecord, RecordEncoders, TopicEncoders};
 use self::send_arguments::SendArguments;
 use crate::arrow::capsule;
 use crate::config::{parse_producer, seed};
 use crate::convert;
 use crate::error::{argument_error, exception, to_py};
 use crate::formats::PySpec;
-use crate::formats::typed_rows::registered;
+use crate::formats::record_encoder::RecordDraft;
+use crate::formats::typed_rows::{Headers, registered};
 use crate::logging::{flush_log, follow};
 use crate::metric_registry::MetricRegistry;
 use crate::operation::Operation;
@@ -71,12 +74,15 @@ pub(crate) struct ProducerCore {
     /// True if records go through `_send_or_queue`, in Python: to a partitioner that is a Python function, or
     /// behind records that wait.
     may_queue: AtomicBool,
+    /// Encoders of keys and values that are not bytes.
+    encoders: Option<RecordEncoders>,
 }
 
 #[pymethods]
 impl ProducerCore {
     #[new]
-    fn new(py: Python<'_>, settings: Settings, waits: bool, may_queue: bool) -> PyResult<Self> {
+    #[pyo3(signature = (settings, waits, may_queue, encodes = false))]
+    fn new(py: Python<'_>, settings: Settings, waits: bool, may_queue: bool, encodes: bool) -> PyResult<Self> {
         let config = parse_producer(py, settings)?;
         let max_block = config.max_block;
         let producer = Producer::new(config, &runtime::handle()?, seed());
@@ -86,7 +92,8 @@ impl ProducerCore {
             Callbacks::new(producer.log().clone(), producer.failures().clone(), Box::new(producer.trouble_source()));
         let shared = Arc::new(Shared { queued: producer.queued_sends(), producer, callbacks, max_block });
         runtime::register_producer(&shared);
-        Ok(Self { shared: Own::new(shared), waits, may_queue: AtomicBool::new(may_queue) })
+        let encoders = encodes.then(RecordEncoders::default);
+        Ok(Self { shared: Own::new(shared), waits, may_queue: AtomicBool::new(may_queue), encoders })
     }
 
     /// Send a record. Returns at once; the future has the result.
@@ -97,8 +104,10 @@ impl ProducerCore {
     /// Args:
     ///     topic: the topic's name. If its partitions are not known yet, neither the caller nor other topics wait for
     ///         them.
-    ///     value: bytes, any bytes-like object, a str (sent as UTF-8), or `None` for a tombstone.
-    ///     key: the same types. Records with the same key go to the same partition.
+    ///     value: bytes, any bytes-like object, a str (sent as UTF-8), or `None` for a tombstone. With `value=` of the
+    ///         producer, what that encodes: a dict, a dataclass, a named tuple or another object with named fields.
+    ///     key: the same types; with `key=` of the producer, what that encodes. Records with the same key go to the same
+    ///         partition.
     ///     partition: the partition; by default the partitioner chooses it.
     ///     headers: `[(name, value), ...]`, whose names may repeat, or a dict.
     ///     timestamp: milliseconds since the Unix epoch, or an aware datetime; by default the current time.
@@ -110,7 +119,9 @@ impl ProducerCore {
     ///     dropped.
     ///
     /// Raises:
-    ///     ArgumentError: if an argument is invalid.
+    ///     ArgumentError: if an argument is invalid, or no value of the schema: the message names the field.
+    ///     SchemaRegistryError: if the registry does not have the schema, or refuses it; asked once for each topic.
+    ///     KafkaTimeoutError: if it does not answer for `max.block.ms`. With asyncio the future has both errors.
     ///     BufferFullError: if there was no room for `max.block.ms`.
     ///     RecordTooLargeError: if the record is larger than `max.request.size`.
     ///     ClosedError: if the producer is closed.
@@ -139,22 +150,11 @@ impl ProducerCore {
         if let Some((name, _)) = foreign.iter().find(|(_, given)| given.is_some()) {
             return Err(convert::no_argument(slf.py(), "send", name));
         }
-        let (py, core) = (slf.py(), slf.get());
         let arguments = SendArguments { topic, value, key, partition, headers, timestamp, since: None, sent_in: None };
-        if core.may_queue.load(Ordering::Relaxed) {
-            return arguments.send_or_queue(slf, on_delivery);
+        match &slf.get().encoders {
+            None => Self::send_bytes(slf, arguments, on_delivery),
+            Some(encoders) => Self::send_encoded(slf, encoders, arguments, on_delivery),
         }
-        let shared = core.shared.get()?;
-        let prepared = shared.prepare(on_delivery)?;
-        let sent = match arguments.send(shared)? {
-            Ok(sent) => sent,
-            Err(Refused::Full { needed }) if core.waits => {
-                arguments.wait_and_send(py, shared, needed, shared.max_block)?
-            }
-            Err(Refused::Full { .. }) => return arguments.send_or_queue(slf, on_delivery),
-            Err(Refused::Error(error)) => return Err(to_py(py, error)),
-        };
-        shared.future_of(py, sent, prepared)
     }
 
     /// As `send`, but never queued. Waits for room at most `seconds`. The record was sent `ago` seconds ago, and
@@ -230,6 +230,43 @@ impl ProducerCore {
         Ok(self.shared.get()?.producer.partition_count(topic))
     }
 
+    #[getter]
+    fn _is_transactional(&self) -> PyResult<bool> {
+        Ok(self.shared.get()?.producer.config().transactional_id.is_some())
+    }
+
+    /// Makes the encoders of a topic's keys and values, `None` for bytes. Asks the registry where it is to be asked.
+    fn _open_encoders(&self, py: Python<'_>, topic: &str, key: PySpec<'_>, value: PySpec<'_>) -> PyResult<()> {
+        let registry = self.shared.get()?.producer.config().client.schema_registry.clone();
+        let encoder = |spec: &PySpec<'_>, name: &'static str| {
+            spec.as_ref().map(|spec| spec.record_encoder(py, name, topic, registry.as_ref())).transpose()
+        };
+        let encoders = TopicEncoders { key: encoder(&key, "key")?, value: encoder(&value, "value")? };
+        if let Some(known) = &self.encoders {
+            known.set(topic, encoders);
+        }
+        Ok(())
+    }
+
+    /// Key, value and headers as bytes; `None` if the topic's encoders are not made yet.
+    fn _encode<'py>(
+        &self,
+        py: Python<'py>,
+        topic: &str,
+        key: Option<&Bound<'py, PyAny>>,
+        value: Option<&Bound<'py, PyAny>>,
+        headers: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<EncodedRecord<'py>>> {
+        let encoders = self.encoders.as_ref().and_then(|encoders| encoders.of(topic));
+        encoders.map(|encoders| encoders.encode(py, key, value, headers)).transpose()
+    }
+
+    /// An object as it is now, for `_encode`; `name` is `key` or `value`.
+    #[staticmethod]
+    fn _draft(name: &str, given: &Bound<'_, PyAny>) -> PyResult<RecordDraft> {
+        RecordDraft::of(given, name)
+    }
+
     /// The registry of the settings, if they name one.
     fn _registry(&self) -> PyResult<Option<RegistryCore>> {
         Ok(self.shared.get()?.producer.config().client.schema_registry.clone().map(RegistryCore))
@@ -250,7 +287,7 @@ impl ProducerCore {
         value: PySpec<'_>,
     ) -> PyResult<BatchFuture> {
         let shared = self.shared.get()?;
-        let mut reader = capsule::import(data)?;
+        let (mut reader, mut set) = (capsule::import(data)?, Headers::new());
         let report = Report::new();
         // Seals the report also if this function fails: a commit waits for that.
         let _sealed = Sealed(&report);
@@ -259,10 +296,10 @@ impl ProducerCore {
             // there, so none is registered for rows that cannot be sent.
             shared.producer.hold(&report).map_err(|error| to_py(py, error))?;
             let registry = shared.producer.config().client.schema_registry.as_ref();
-            reader = registered(py, reader, topic, (key, value), registry)?;
+            (reader, set) = registered(py, reader, topic, (key, value), registry)?;
         }
         let columns = Columns::of(&reader.schema(), topic.is_some()).map_err(|error| to_py(py, error))?;
-        let columns = columns.with_headers(headers);
+        let columns = columns.with_headers(headers).with_set_headers(set);
         if needs_partition && !columns.has_partition() {
             let message = "rows have no column \"partition\": this producer's partitioner is a function of Python's, which \
                            is not called for rows; add the column, or set a partitioner by its name";
@@ -344,6 +381,50 @@ impl ProducerCore {
     fn _close(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Operation> {
         let shared = self.shared.get()?;
         Operation::start(shared.closing(py, timeout)?, shared.producer.log(), |py, ()| Ok(py.None()))
+    }
+}
+
+impl ProducerCore {
+    /// Sends a record of bytes.
+    #[inline]
+    fn send_bytes<'py>(
+        slf: &Bound<'py, Self>,
+        arguments: SendArguments<'_, 'py>,
+        on_delivery: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, SendFuture>> {
+        let (py, core) = (slf.py(), slf.get());
+        if core.may_queue.load(Ordering::Relaxed) {
+            return arguments.send_or_queue(slf, on_delivery);
+        }
+        let shared = core.shared.get()?;
+        let prepared = shared.prepare(on_delivery)?;
+        let sent = match arguments.send(shared)? {
+            Ok(sent) => sent,
+            Err(Refused::Full { needed }) if core.waits => {
+                arguments.wait_and_send(py, shared, needed, shared.max_block)?
+            }
+            Err(Refused::Full { .. }) => return arguments.send_or_queue(slf, on_delivery),
+            Err(Refused::Error(error)) => return Err(to_py(py, error)),
+        };
+        shared.future_of(py, sent, prepared)
+    }
+
+    /// Encodes a record and sends it. While the schemas of its topic are not known, Python asks for them.
+    fn send_encoded<'py>(
+        slf: &Bound<'py, Self>,
+        encoders: &RecordEncoders,
+        arguments: SendArguments<'_, 'py>,
+        on_delivery: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, SendFuture>> {
+        let SendArguments { topic, value, key, partition, headers, timestamp, .. } = arguments;
+        let Some(encoders) = encoders.of(argument_values::topic(topic)?) else {
+            let arguments = (topic, value, key, partition, headers, timestamp, on_delivery);
+            return Ok(slf.call_method1("_send_unencoded", arguments)?.cast_into::<SendFuture>()?);
+        };
+        let (key, value, headers) = encoders.encode(slf.py(), key, value, headers)?;
+        let encoded =
+            SendArguments { key: key.as_ref(), value: value.as_ref(), headers: headers.as_ref(), ..arguments };
+        Self::send_bytes(slf, encoded, on_delivery)
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Columns {
     timestamp: Option<usize>,
     /// Headers that rows get besides those of their column.
     added: Vec<(String, Vec<u8>)>,
+    /// Headers that rows get in place of those of the same names.
+    set: Vec<(String, Vec<u8>)>,
 }
 
 impl Columns {
@@ -87,6 +89,12 @@ impl Columns {
         Self { added, ..self }
     }
 
+    /// Sets these headers of each row, in place of those that have their names.
+    #[must_use]
+    pub fn with_set_headers(self, set: Vec<(String, Vec<u8>)>) -> Self {
+        Self { set, ..self }
+    }
+
     /// True if rows name their partitions.
     pub fn has_partition(&self) -> bool {
         self.partition.is_some()
@@ -101,6 +109,7 @@ impl Columns {
             topic: self.topic.map(|index| Bytes::of(batch.column(index))),
             headers: column(self.headers).and_then(Headers::of),
             added: &self.added,
+            set: &self.set,
             partition: column(self.partition).and_then(Partitions::of),
             timestamp: column(self.timestamp).and_then(Times::of),
         }
@@ -190,6 +199,7 @@ pub(crate) struct ColumnValues<'b> {
     pub(crate) topic: Option<Bytes<'b>>,
     headers: Option<Headers<'b>>,
     added: &'b [(String, Vec<u8>)],
+    set: &'b [(String, Vec<u8>)],
     pub(crate) partition: Option<Partitions<'b>>,
     pub(crate) timestamp: Option<Times<'b>>,
 }
@@ -204,6 +214,10 @@ impl<'b> ColumnValues<'b> {
         }
         if !self.added.is_empty() {
             self.add_headers(into);
+        }
+        for (name, value) in self.set {
+            into.retain(|header| header.key != name.as_bytes());
+            into.push(Header { key: name.as_bytes(), value: Some(value) });
         }
     }
 

@@ -53,7 +53,7 @@ impl<'s> Binder<'s> {
         let null = match kind {
             Kind::Null => Null::Nothing,
             Kind::Union(branches) => self.null_branch(branches).map_or_else(no_null_branch, Null::Branch),
-            _ => Null::Refused(self.text(id).into()),
+            _ => Null::Refused(self.schema.text(id).into()),
         };
         if let Some((indices, values)) = indexed(array) {
             let values = Values::Indexed(indices, Box::new(self.node(id, values, meaning, path)?));
@@ -97,7 +97,7 @@ impl<'s> Binder<'s> {
             .member_names(&others)
             .into_iter()
             .zip(&others)
-            .map(|(name, (_, id))| format!("{name} ({})", self.text(*id)))
+            .map(|(name, (_, id))| format!("{name} ({})", self.schema.text(*id)))
             .collect();
         let given = array.data_type();
         let expected = format!("a struct with the fields {}, of which one is not null", names.join(", "));
@@ -200,7 +200,7 @@ impl<'s> Binder<'s> {
     /// Node of a field without a column: its default.
     fn default<'a>(&self, record: &str, field: &Field, path: &str) -> Bound<Node<'a>> {
         let Some(default) = &field.default else {
-            let kind = self.text(field.type_id);
+            let kind = self.schema.text(field.type_id);
             let reason = format!("there is no column for this field of {record}, of type {kind}, which has no default");
             return Err(bad(path, reason));
         };
@@ -251,21 +251,6 @@ impl<'s> Binder<'s> {
         }
     }
 
-    /// Name of the type, for errors.
-    fn text(&self, id: TypeId) -> String {
-        let each = &self.schema.types[id];
-        let kind = each.kind.text();
-        match (&each.kind, each.logical) {
-            (_, Some(Logical::Decimal { precision, scale })) => format!("decimal({precision}, {scale})"),
-            (_, Some(Logical::Date)) => "date".to_owned(),
-            (_, Some(Logical::Time(units))) => format!("time-{}", unit_text(units)),
-            (_, Some(Logical::Timestamp(units))) => format!("timestamp-{}", unit_text(units)),
-            (_, Some(Logical::LocalTimestamp(units))) => format!("local-timestamp-{}", unit_text(units)),
-            (Kind::Fixed { size, .. }, None) => format!("fixed({size})"),
-            (named, None) => named.name().map_or_else(|| kind.to_owned(), |name| format!("{kind} {}", name.full)),
-        }
-    }
-
     fn unfit(&self, id: TypeId, array: &ArrayRef, path: &str) -> BadSchema {
         let (each, given) = (&self.schema.types[id], array.data_type());
         let expected = match (&each.kind, each.logical) {
@@ -289,7 +274,10 @@ impl<'s> Binder<'s> {
         };
         bad(
             path,
-            format!("the column is of type {given}, and the schema has {} there; expected {expected}", self.text(id)),
+            format!(
+                "the column is of type {given}, and the schema has {} there; expected {expected}",
+                self.schema.text(id)
+            ),
         )
     }
 }
@@ -332,13 +320,5 @@ fn distance(branch: &Type, column: &DataType) -> usize {
         (_, Kind::Bytes) => 2,
         (_, Kind::Fixed { .. }) => 3,
         _ => 0,
-    }
-}
-
-fn unit_text(units: i64) -> &'static str {
-    match units {
-        1_000 => "millis",
-        1_000_000 => "micros",
-        _ => "nanos",
     }
 }

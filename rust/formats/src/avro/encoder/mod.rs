@@ -4,15 +4,18 @@
 //! (`node.rs`). Faults that the types reveal are found by the binding, before the first row.
 
 mod bind;
+mod datum;
 mod node;
 
 use arrow_array::ArrayRef;
 
 use self::bind::Binder;
+use self::datum::DatumWriter;
 use self::node::Node;
 use super::framing::WriterKey;
 use super::options::AvroOptions;
 use super::schema::{AvroSchema, Kind};
+use crate::datum::{BadDatum, Datum};
 use crate::writing::{Unwritable, encoder_methods, frame};
 
 /// Encodes the rows of columns as Avro values of one schema.
@@ -43,6 +46,20 @@ impl AvroEncoder {
     }
 
     encoder_methods!();
+
+    /// One value behind its frame.
+    ///
+    /// # Errors
+    /// The field that is no value of the schema.
+    pub fn encode_datum(&self, datum: &Datum) -> Result<Vec<u8>, BadDatum> {
+        let mut out = self.frame.clone();
+        if let (true, Datum::Bytes(bytes)) = (self.is_raw, datum) {
+            out.extend_from_slice(bytes);
+            return Ok(out);
+        }
+        DatumWriter { schema: &self.schema }.write(self.schema.root, datum, &mut out, 0)?;
+        Ok(out)
+    }
 
     fn bind<'a>(&self, column: &'a ArrayRef) -> Result<Node<'a>, Unwritable> {
         let binder = Binder::new(&self.schema, &self.options);

@@ -191,7 +191,7 @@ impl Values<'_> {
 }
 
 /// Writes a decimal's bytes: length-prefixed with as many as it takes, or as a fixed of this size.
-fn decimal(value: i128, size: Option<usize>, out: &mut Vec<u8>) -> Written {
+pub(super) fn decimal(value: i128, size: Option<usize>, out: &mut Vec<u8>) -> Written {
     let bytes = value.to_be_bytes();
     let sign = if value < 0 { 0xff } else { 0 };
     // Drop leading bytes that only repeat the sign.

@@ -52,6 +52,15 @@ impl<'o> Binder<'o> {
         self.node(&wanted, column, Meaning::Storage, "")
     }
 
+    /// Binds a column of single values.
+    pub(super) fn leaf<'a>(&self, column: &'a ArrayRef) -> Bound<Node<'a>>
+    where
+        'o: 'a,
+    {
+        let wanted = natural(column.data_type(), "", 0, false)?;
+        self.node(&wanted, column, Meaning::Storage, "")
+    }
+
     fn node<'a>(&self, wanted: &DataType, array: &'a ArrayRef, meaning: Meaning, path: &str) -> Bound<Node<'a>>
     where
         'o: 'a,

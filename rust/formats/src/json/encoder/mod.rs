@@ -5,6 +5,7 @@
 //! Decoding the output gives the rows again: where Spark's formats would cut a value, more digits are written.
 
 mod bind;
+mod datum;
 mod node;
 mod scalar;
 mod shown;
@@ -19,6 +20,7 @@ use super::options::{Envelope, JsonOptions};
 use super::schema_text::schema_text;
 use crate::avro::{WriterKey, bad};
 use crate::column::nullable;
+use crate::datum::{BadDatum, Datum, column, first};
 use crate::error::UnsupportedField;
 use crate::writing::{Unwritable, encoder_methods, frame};
 
@@ -29,6 +31,8 @@ pub struct JsonEncoder {
     fields: Option<Fields>,
     options: JsonOptions,
     frame: Vec<u8>,
+    /// True if a schema of a registry says what values are.
+    is_registered: bool,
     /// Texts for a screen, never read by a schema: any value, with times in ISO 8601.
     is_shown: bool,
 }
@@ -41,14 +45,14 @@ impl JsonEncoder {
     /// Field of a type that cannot be decoded, or two fields of one name.
     pub fn new(fields: Option<&Fields>, key: WriterKey, options: JsonOptions) -> Result<Self, UnsupportedField> {
         let fields = fields.map(|fields| nullable(fields, "", 0)).transpose()?;
-        Ok(Self { fields, options, frame: frame(key), is_shown: false })
+        Ok(Self { fields, options, frame: frame(key), is_registered: key != WriterKey::Only, is_shown: false })
     }
 
     /// An encoder for a screen, of columns of any type, with all nulls. Times are in ISO 8601, or numbers of their unit
     /// outside the years 1 to 9999; lengths of time are seconds, as in Protobuf's JSON.
     pub fn shown() -> Self {
         let options = JsonOptions { ignore_null_fields: false, ..JsonOptions::default() };
-        Self { fields: None, options, frame: Vec::new(), is_shown: true }
+        Self { fields: None, options, frame: Vec::new(), is_registered: false, is_shown: true }
     }
 
     /// Names of the fields, if they are known without a column.
@@ -57,6 +61,20 @@ impl JsonEncoder {
     }
 
     encoder_methods!();
+
+    /// One value behind its frame: an object of the fields, or, without these, any value.
+    ///
+    /// # Errors
+    /// The field that is no value of the schema.
+    pub fn encode_datum(&self, datum: &Datum) -> Result<Vec<u8>, BadDatum> {
+        if let Some(fields) = &self.fields {
+            let column = column(&DataType::Struct(fields.clone()), &[datum])?;
+            return first(self.encode(&column)?);
+        }
+        let mut out = self.frame.clone();
+        datum::write(&self.options, datum, &mut out, 0)?;
+        Ok(out)
+    }
 
     /// JSON Schema of the values of a column of this type.
     ///
@@ -81,7 +99,7 @@ impl JsonEncoder {
                 "the option envelope is for reading; rows are written without one",
             )));
         }
-        let embeds_json = self.fields.is_none() && self.frame.is_empty();
+        let embeds_json = self.fields.is_none() && !self.is_registered;
         let binder = Binder { options: &self.options, embeds_json, is_shown: self.is_shown };
         binder.root(self.fields.as_ref(), column).map_err(Unwritable::Column)
     }

@@ -7,11 +7,13 @@ mod bind;
 mod node;
 
 use arrow_array::ArrayRef;
+use arrow_schema::DataType;
 
 use self::bind::Binder;
 use self::node::Root;
 use super::schema::ProtobufSchema;
 use crate::avro::WriterKey;
+use crate::datum::{BadDatum, Datum, column, first};
 use crate::varint::put_zigzag;
 use crate::writing::{Unwritable, encoder_methods, frame};
 
@@ -54,6 +56,25 @@ impl ProtobufEncoder {
     }
 
     encoder_methods!();
+
+    /// One message behind its frame, from a value for a column of this type, that of the message's columns.
+    ///
+    /// # Errors
+    /// The field that is no value of the schema.
+    pub fn encode_datum(&self, datum: &Datum, data_type: &DataType) -> Result<Vec<u8>, BadDatum> {
+        let column = column(data_type, &[datum])?;
+        first(self.encode(&column)?)
+    }
+
+    /// Bytes of a message that another encoder has written, behind the frame.
+    pub fn framed(&self, message: &[u8]) -> Vec<u8> {
+        [&self.frame, message].concat()
+    }
+
+    /// Full name of the message.
+    pub fn message(&self) -> &str {
+        self.schema.message()
+    }
 
     fn bind<'a>(&self, column: &'a ArrayRef) -> Result<Root<'a>, Unwritable> {
         Binder { schema: &self.schema, unsigned_as_signed: self.unsigned_as_signed }

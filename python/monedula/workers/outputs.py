@@ -1,0 +1,53 @@
+"""`Outputs`: where a run writes dead letters and replies: at once, or in its transactions."""
+
+from monedula._monedula import SendFuture
+from monedula.producer._send_queue import SendArguments
+from monedula.workers.dead_letters import DeadLetters, LetterProducer
+from monedula.workers.lanes import Task
+from monedula.workers.replies import replies_of
+
+
+class Outputs:
+    """What a run writes for the records that it handles.
+
+    Attributes:
+        producer: the producer of dead letters and replies.
+        is_own: true if the run made the producer, and closes it.
+        is_transactional: true if they are written in the transactions of the run.
+    """
+
+    def __init__(
+        self,
+        producer: LetterProducer,
+        letters: DeadLetters | None,
+        reply_topic: str | None,
+        *,
+        is_own: bool,
+        is_transactional: bool,
+    ) -> None:
+        self.producer = producer
+        self.is_own = is_own
+        self.is_transactional = is_transactional
+        self._letters = letters
+        self._reply_topic = reply_topic
+
+    def replies(self, task: Task, returned: object) -> list[SendArguments]:
+        """Return what the handler of a task has returned, as records to be written."""
+        if self._reply_topic is None:
+            return []
+        return replies_of(returned, self._reply_topic, task.items[0].record if len(task.items) == 1 else None)
+
+    def letters(self, task: Task, error: BaseException) -> list[SendArguments]:
+        """Return the dead letters of a task that is given up."""
+        letters = self._letters
+        if letters is None:
+            return []
+        return [letters.letter(item.record, error, task.attempts) for item in task.items]
+
+    def send(self, written: SendArguments) -> SendFuture:
+        """Send a record whose key and value are bytes. It counts as written once the future has succeeded."""
+        return self.producer._send_or_queue(*written, None)
+
+    def forget_failures(self) -> None:
+        """Keep the producer from reporting failed records: the run has raised or logged the outcome."""
+        self.producer._unseen_failures()
