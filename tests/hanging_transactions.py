@@ -19,9 +19,15 @@ def hang(admin: Admin, transactional_id: str, topic: str, *, age_ms: int = HOUR_
     producer's transaction.
     """
     (fenced,) = admin.fence_producers(transactional_id).values()
-    numbers = {"producer_id": fenced.producer_id, "producer_epoch": fenced.producer_epoch}
     written = int(time.time() * 1000) - age_ms
-    records = batch(("k", "hanging"), timestamps=[written], sequence=0, transactional=True, **numbers)
+    records = batch(
+        ("k", "hanging"),
+        timestamps=[written],
+        producer_id=fenced.producer_id,
+        producer_epoch=fenced.producer_epoch,
+        sequence=0,
+        transactional=True,
+    )
     request = _produce(transactional_id.encode(), topic.encode(), base64.b64decode(records))
     leader = admin.describe_topics(topic)[topic].partitions[0].leader
     node = next(node for node in admin.describe_cluster().nodes if node.id == leader)

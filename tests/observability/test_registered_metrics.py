@@ -70,9 +70,14 @@ def test_an_admin_pushes_its_own_figures_too() -> None:
 
 def test_only_what_the_broker_asks_for_is_read_and_pushed() -> None:
     read: list[str] = []
+
+    def value_of(name: str) -> float:
+        read.append(name)
+        return 1.0
+
     with receiver(metrics=f"{OWN}.a") as (broker, settings), producer(settings) as client:
-        client.register_metric(f"{OWN}.b", lambda: (read.append("b"), 1)[1])
-        client.register_metric(f"{OWN}.a", lambda: (read.append("a"), 1)[1])
+        client.register_metric(f"{OWN}.b", lambda: value_of("b"))
+        client.register_metric(f"{OWN}.a", lambda: value_of("a"))
         eventually(lambda: points_of(broker, f"{OWN}.a"), "a push")
         names = {name for push in broker.client_metrics() for name in decoded(push.metrics).points}
     assert names == {f"{OWN}.a"}

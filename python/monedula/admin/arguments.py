@@ -135,7 +135,7 @@ def raw_resource(resource: object) -> tuple[int, str]:
 
 
 def raw_which(
-    topics: str | Iterable[str] | None, partitions: Iterable[tuple[str, int]] | None
+    topics: str | Iterable[str] | None, partitions: tuple[str, int] | Iterable[tuple[str, int]] | None
 ) -> tuple[list[str] | None, list[tuple[str, int]] | None]:
     """Check the arguments `topics` and `partitions`, of which only one may be given."""
     if topics is not None and partitions is not None:

@@ -226,9 +226,17 @@ def transaction_listing(transactional_id: str, raw: Any) -> transaction_types.Tr
 
 def transaction(transactional_id: str, raw: Any) -> transaction_types.TransactionDescription:
     """An entry of `describe_transactions`."""
-    *numbers, partitions, coordinator = raw
-    node = None if coordinator is None else types.Node(*coordinator)
-    return transaction_types.TransactionDescription(transactional_id, *numbers, _partitions(partitions), node)
+    state, producer_id, epoch, timeout_ms, start, partitions, coordinator = raw
+    return transaction_types.TransactionDescription(
+        transactional_id=transactional_id,
+        state=state,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        timeout_ms=timeout_ms,
+        start_timestamp=start,
+        partitions=_partitions(partitions),
+        coordinator=None if coordinator is None else types.Node(*coordinator),
+    )
 
 
 def fenced_producer(_: object, raw: tuple[int, int]) -> transaction_types.FencedProducer:
