@@ -32,7 +32,7 @@ HOUR = timedelta(hours=1)
 BATCH_ROWS = 500
 KEYS = 997
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-ORDER = monedula.Json(pa.schema({"order": pa.string(), "customer": pa.string(), "city": pa.string(), "amount": pa.int64(), "note": pa.string()}))  # fmt: skip  # noqa: E501
+ORDER = monedula.Json("order string, customer string, city string, amount bigint, note string")
 
 
 def main() -> None:

@@ -39,7 +39,9 @@ def lz4_with_wrong_checksum(data: bytes) -> bytes:
     return bytes(frame)
 
 
-def legacy_set(random: Random, first: int, magic: int, codec: str, count: int | None = None) -> LegacySet:
+def legacy_set(
+    random: Random, first: int, magic: int, codec: str, count: int | None = None, first_value: bytes | None = None
+) -> LegacySet:
     """A set of some messages from offset `first` on, with gaps as compaction leaves them."""
     offsets = sorted(random.sample(range(first, first + 12), count or random.randint(1, 8)))
     is_compressed = codec != "none"
@@ -47,7 +49,8 @@ def legacy_set(random: Random, first: int, magic: int, codec: str, count: int | 
     rows: list[Row] = []
     for number, offset in enumerate(offsets):
         # The first is long enough for a batch of format 2 to be as long as the whole.
-        value = random.choice((None, b"", random.randbytes(random.randrange(80)))) if number else random.randbytes(300)
+        value = random.choice((None, b"", random.randbytes(random.randrange(80))))
+        value = value if number else first_value or random.randbytes(300)
         key = random.choice((None, b"", b"k%d" % random.randrange(9)))
         timestamp = random.randrange(1_700_000_000_000)
         builder.append(offset - offsets[0] if magic and is_compressed else offset, timestamp, key, value)

@@ -73,7 +73,7 @@ def test_the_records_are_those_that_meet_the_condition(
 @pytest.mark.parametrize(("where", "holds"), CONDITIONS, ids=[str(where) for where, _ in CONDITIONS])
 def test_a_read_has_the_same_records(kafka: KafkaCluster, name: str, where: Any, holds: Any) -> None:
     with monedula.read({"bootstrap.servers": kafka.bootstrap}, name, where=where, columns=["value"]) as stream:
-        found = [int(record.value) for batch in stream for record in batch.records()]
+        found = [int(record.value or b"") for batch in stream for record in batch.records()]
         assert found == [number for number in range(60) if holds(number)]
         assert stream.progress[0] == stream.progress[1]
 
@@ -101,6 +101,7 @@ def test_a_group_commits_the_place_behind_what_was_left_out(
     reader.commit()
     with monedula.Admin({"bootstrap.servers": kafka.bootstrap}) as admin:
         (place,) = admin.list_group_offsets(group).values()
+    assert place is not None
     assert place.offset == 60
 
 
@@ -124,7 +125,7 @@ def test_values_that_cannot_be_decoded_are_left_out_by_the_condition(
     assert (dropping.metrics()["records_filtered"], dropping.metrics()["records_dropped"]) == (2, 0)
     for where in (("key", "=", "a"), ("offset", "in", [0, 2])):
         with monedula.read(settings, empty_topic, value=Json(SCHEMA), where=where) as stream:
-            assert [record.value["id"] for batch in stream for record in batch.records()] == [0, 2]
+            assert stream.to_polars()["value"].struct.field("id").to_list() == [0, 2]
     orders = monedula.scan(settings, empty_topic, value=Json(SCHEMA)).filter(pl.col("offset").is_in([0, 2]))
     assert orders.collect()["value"].struct.field("id").to_list() == [0, 2]
 

@@ -110,7 +110,7 @@ def _joined(parts: list[Truth], *, decisive: bool) -> Truth:
 def holds(leaf: Leaf, row: dict[str, Any]) -> Truth:
     """Whether a row meets a condition."""
     column, name = leaf[:2]
-    given = header_of(row["value"]) if column == HEADER else row[column]
+    given: Any = header_of(row["value"]) if column == HEADER else row[column]
     given = time_of(given) if column == "timestamp" else given
     if len(leaf) == 2:
         return (given is None) == (name == "is null")
