@@ -501,7 +501,8 @@ def test_the_guid_of_protobuf_and_json_is_in_a_header(
     sender = producer(schema_registry_url=registry, value=form)
     sender.send(topic, given).result(PATIENCE)
     (only,) = stored(ground.bootstrap, topic)
-    ((name, header),) = only.headers
+    ((name, header),) = only.headers or []
+    assert isinstance(header, bytes)
     assert (name, header[:1]) == ("__value_schema_id", b"\x01")
     # The places of the message in its file follow the GUID.
     assert header[17:] == (b"\x04\0\x02" if isinstance(form, Protobuf) else b"")
@@ -535,7 +536,8 @@ def associate(registry: str, topic: str, subject: str, schema: Any = ORDER) -> l
     monedula.SchemaRegistry(schema_registry_url=registry).register(subject, schema)
     own = AssociationCreateOrUpdateInfo(subject=subject, association_type="value")
     client.create_association(AssociationCreateOrUpdateRequest(topic, "-", f"id-{topic}", "topic", [own]))
-    return client.get_associations_by_resource_name(topic, "-", "topic", ["value"])
+    found: list[Association] = client.get_associations_by_resource_name(topic, "-", "topic", ["value"])
+    return found
 
 
 def test_the_associated_subject_is_written_and_read(ground: Ground, producer: ProducerFactory, registry: str) -> None:

@@ -25,14 +25,16 @@ pub(super) struct Registering {
     value_naming: Naming,
     /// Subjects that are associated with topics, if they are asked for.
     associations: Arc<Associations>,
-    /// GUIDs of schemas by a subject of their context, and their id.
-    guids: Arc<Mutex<BTreeMap<(Option<String>, u32), u128>>>,
+    guids: Arc<Mutex<Guids>>,
     /// Schemas that the registry has, kept for good, as ids never change.
     known: Arc<Mutex<Known>>,
 }
 
 /// Written schemas by subject and given schema.
 type Known = BTreeMap<(String, NewSchema), Arc<WrittenSchema>>;
+
+/// GUIDs of schemas by their context, unless that is the default one, and their id.
+type Guids = BTreeMap<(Option<String>, u32), u128>;
 
 /// The versions that references were found to have, by their names.
 type Versions<'s> = BTreeMap<&'s str, Value>;
