@@ -110,7 +110,7 @@ async def test_the_line_is_no_way_around_the_wait(orders: Broker) -> None:
         # All stood there for the time of one: the wait counts from each one's own send.
         assert all(future.done() for future in futures[100:])
         with pytest.raises(monedula.ArgumentError, match="value=5"):
-            sender.send("orders", 5)  # type: ignore[arg-type]
+            sender.send("orders", 5)
         await sender.close(timeout=0.1)
 
 
