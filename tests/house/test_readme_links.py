@@ -9,6 +9,16 @@ from tests.wheel.readme import README, absolute
 REPOSITORY = "https://localhost/owner/name"
 
 
+PYPI_COLUMNS = 95
+"""Letters of code that PyPI shows in a line before there is a scroll bar."""
+
+
+def test_lines_of_code_fit_the_column_of_pypi() -> None:
+    blocks = re.findall(r"```\w*\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    assert len(blocks) > 5
+    assert [line for block in blocks for line in block.splitlines() if len(line) > PYPI_COLUMNS] == []
+
+
 def test_no_relative_link_is_left_for_pypi(tmp_path: Path) -> None:
     page = tmp_path / "README.md"
     page.write_text(absolute(README.read_text(), REPOSITORY, "v1"))
