@@ -28,6 +28,8 @@ def _leaf(text: str) -> Leaf:
     if found is None:
         raise UsageError(f"--where {text}: expected {SYNTAX}")
     column, value = found["column"], found["value"]
+    if column == "value":
+        raise UsageError(f"--where {text}: it is decided before values are decoded; --value has conditions on these")
     leaf: Leaf
     if found["null"]:
         leaf = (column, found["null"])
