@@ -27,7 +27,7 @@ _INTERCEPT = "there are no interceptors: wrap the call to send(), or the loop ov
 _SHARE = "there are no share groups here yet (KIP-932)"
 _ADAPTIVE = f"records without a key always go more often to brokers that keep up (KIP-794); {_LEAVE}"
 _SUBJECT = "value.subject.name.strategy and key.subject.name.strategy, such as RecordNameStrategy"
-_VERSION = "value=monedula.Avro(subject='orders-value', version=3) of Producer"
+_VERSION = "Producer(settings, value=monedula.Avro(subject='orders-value', version=3))"
 _NO_RULES = f"rules of schemas are not applied, and a schema that has some is refused; {_LEAVE}"
 _VALIDATES = f"the types of a JSON Schema are checked, and nothing else that it says; {_LEAVE}"
 _NOT_JAVA = f"it names a part of Java; {_LEAVE}"
@@ -144,7 +144,7 @@ SETTINGS: dict[str, str] = {
     "sasl.plain.password": "sasl.password",
     "sasl.plain.username": "sasl.username",
     "schema.id.deserializer": f"ids in headers are found by themselves; {_LEAVE}",
-    "schema.id.serializer": "value=monedula.Avro(schema, id_in_header=True) of Producer",
+    "schema.id.serializer": "Producer(settings, value=monedula.Avro(schema, id_in_header=True))",
     "security.providers": _NOT_TLS.format("provider"),
     "selector": _LEAVE,
     "send.buffer.bytes": f"the system sizes the send buffer; {_LEAVE}",
