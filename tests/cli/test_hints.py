@@ -129,10 +129,6 @@ def test_an_option_without_its_value_is_told_in_one_line(line: str) -> None:
     assert f"Option '{line.split()[-1]}' requires an argument" in problem(*line.split(), code=2)
 
 
-def test_a_condition_on_the_value_is_told_which_option_has_it() -> None:
-    assert "--value has conditions" in problem("consume", "orders", "--where", "value = 7", code=2)
-
-
 @pytest.mark.parametrize("line", ["topics list", "topics describe orders", "cluster describe", "topics offsets orders"])
 def test_headings_in_a_pipe_are_there_on_request(servers: str, line: str) -> None:
     usual, headed = (run(*line.split(), *more, servers=servers).stdout for more in ([], ["--headings"]))

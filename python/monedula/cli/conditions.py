@@ -29,7 +29,9 @@ def _leaf(text: str) -> Leaf:
         raise UsageError(f"--where {text}: expected {SYNTAX}")
     column, value = found["column"], found["value"]
     if column == "value":
-        raise UsageError(f"--where {text}: it is decided before values are decoded; --value has conditions on these")
+        raise UsageError(
+            f"--where {text}: decided before values are decoded, it takes no condition on value; --value has them"
+        )
     leaf: Leaf
     if found["null"]:
         leaf = (column, found["null"])
