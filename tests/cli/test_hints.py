@@ -124,6 +124,11 @@ def test_an_option_at_the_wrong_place_is_told_with_the_right_one(line: str, told
     assert told in problem(*line.split(), code=2)
 
 
+@pytest.mark.parametrize("line", ["consume orders --where", "topics list -b", "produce orders -F", "consume -n"])
+def test_an_option_without_its_value_is_told_in_one_line(line: str) -> None:
+    assert f"Option '{line.split()[-1]}' requires an argument" in problem(*line.split(), code=2)
+
+
 @pytest.mark.parametrize("line", ["topics list", "topics describe orders", "cluster describe", "topics offsets orders"])
 def test_headings_in_a_pipe_are_there_on_request(servers: str, line: str) -> None:
     usual, headed = (run(*line.split(), *more, servers=servers).stdout for more in ([], ["--headings"]))

@@ -21,8 +21,9 @@ A setting has the name that Kafka's Java client gives it, if that client has the
 accepted as well; most of them are librdkafka's. If such a name has another unit, the unit stands after it.
 
 Give settings as a dict with dots, or as keywords with underscores: `Consumer({"fetch.max.bytes": 1_000_000})` and
-`Consumer(fetch_max_bytes=1_000_000)` are the same. An unknown name is a `ConfigError`, which names the nearest known
-one. A client that does not use a setting accepts it and logs a warning.
+`Consumer(fetch_max_bytes=1_000_000)` are the same; `read`, `scan` and `dataset` take the dict alone. An unknown
+name is a `ConfigError`, which names the nearest known one. A client that does not use a setting accepts it and logs a
+warning.
 
 Run `python -m tests.house.settings_page` in a checkout to write this page anew.
 """

@@ -5,6 +5,7 @@ import inspect
 import re
 import subprocess
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,15 @@ def librdkafka_names(folder: Path) -> list[str]:
 
 def test_every_property_of_librdkafka_is_known_or_explained(tmp_path: Path) -> None:
     assert unexplained([*librdkafka_names(tmp_path), *CONFLUENT]) == []
+
+
+@pytest.mark.parametrize("form", ["avro.Avro", "json_schema.JSON", "protobuf.Protobuf"])
+@pytest.mark.parametrize("part", ["Serializer", "Deserializer"])
+def test_every_option_of_confluents_serializers_is_known_or_explained(form: str, part: str) -> None:
+    module, _, name = f"confluent_kafka.schema_registry.{form}{part}".rpartition(".")
+    options = vars(getattr(import_module(module), name))["_default_conf"]
+    assert "subject.name.strategy" in options
+    assert unexplained(options) == []
 
 
 @pytest.mark.parametrize(

@@ -294,6 +294,9 @@ def test_what_is_no_client_is_refused(registry: CollectorRegistry) -> None:
         metrics.watch({}, registry=registry)  # type: ignore[arg-type]
     with pytest.raises(monedula.ArgumentError, match="'topic'"):
         metrics.Collector(detail="topics")  # type: ignore[arg-type]
+    metrics.watch(registry=registry)
+    with pytest.raises(monedula.ArgumentError, match="detail='topics': expected one of 'client', 'topic', 'partition'"):
+        metrics.watch(registry=registry, detail="topics")  # type: ignore[arg-type]
 
 
 FORKED = """

@@ -81,8 +81,8 @@ def _only_understood(condition: Condition) -> Condition:
     for text in unknown_parts(condition):
         raise ArgumentError(
             f"where: {text} is no condition that is decided before records are decoded. where takes comparisons of "
-            f"{', '.join(COLUMNS)} and key with values, in, between, starts_with, and, or, not; a time has a "
-            "time zone. monedula.scan() and monedula.dataset() take any condition"
+            f"{', '.join(COLUMNS)} with values, and of key with bytes such as b'7', in, between, starts_with of topic, "
+            "and, or, not; a time has a time zone. monedula.scan() and monedula.dataset() take any condition"
         )
     return condition
 

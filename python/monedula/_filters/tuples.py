@@ -165,8 +165,8 @@ def not_a_column(column: object) -> str:
         return f"a header is compared by its name: {HEADER + 'NAME'!r} is the value of the last header with that name"
     if column in ("value", "timestampType"):
         return (
-            f"where is decided before values are decoded, so it takes no condition on {column}: filter what was read, "
-            "or read by monedula.scan() or monedula.dataset(), which take any condition"
+            f"decided before values are decoded, it takes no condition on {column}: filter what was read, or "
+            "read by monedula.scan() or monedula.dataset(), which take any condition"
         )
     near = get_close_matches(str(column), (*COLUMNS, KEY), 1)
     meant = f"; did you mean {near[0]!r}?" if near else ""

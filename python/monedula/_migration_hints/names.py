@@ -6,6 +6,7 @@ _BYTES = "keys and values are bytes, or as value=monedula.Json(), Avro(schema) o
 _DECODES = "Consumer({{..., 'schema.registry.url': url}}, value=monedula.{}) decodes"
 _ENCODES = "Producer({{..., 'schema.registry.url': url}}, value=monedula.{}) encodes"
 _FORMATS = {"Avro": "Avro(schema)", "JSON": "Json(schema, framing='confluent')", "Protobuf": "Protobuf(schema)"}
+_PART = "value= and key= of Producer and Consumer say which of both is encoded, and the topic is that of the record"
 _METADATA = "Admin(settings).describe_topics(topic) and describe_cluster() return plain objects"
 
 
@@ -42,6 +43,7 @@ NAMES: dict[str, str] = {
     "KafkaException": "monedula.KafkaError is the base of all errors",
     "KafkaProducer": "monedula.Producer",
     "Message": "monedula.Record",
+    "MessageField": _PART,
     "Messages": "monedula.Batch",
     "NoBrokersAvailable": "monedula.errors.BrokerConnectionError",
     "OFFSET_BEGINNING": _position("'earliest'"),
@@ -50,6 +52,7 @@ NAMES: dict[str, str] = {
     "OFFSET_STORED": _position("'committed'"),
     "OffsetSpec": "Admin(settings).list_offsets(...) takes positions: 'earliest', 'latest', a time",
     "SchemaRegistryClient": "monedula.SchemaRegistry({'schema.registry.url': url})",
+    "SerializationContext": _PART,
     "Serializer": _BYTES,
     "SerializingProducer": "monedula.Producer; value=monedula.Avro(schema), Json or Protobuf encodes values",
     "StringDeserializer": _BYTES,

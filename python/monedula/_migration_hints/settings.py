@@ -1,7 +1,8 @@
 """Settings of other clients that do not exist here, by dotted name, with the replacement.
 
-Covers Java's consumer, producer and admin client, librdkafka and confluent-kafka, aiokafka and kafka-python. Settings
-that this client has under the same name, or under an alias, are in the core's table (`monedula.config_keys()`).
+Covers Java's consumer, producer and admin client, librdkafka and confluent-kafka with its serializers, aiokafka and
+kafka-python. Settings that this client has under the same name, or under an alias, are in the core's table
+(`monedula.config_keys()`).
 """
 
 _LEAVE = "leave it out"
@@ -25,6 +26,10 @@ _VERIFY = (
 _INTERCEPT = "there are no interceptors: wrap the call to send(), or the loop over records"
 _SHARE = "there are no share groups here yet (KIP-932)"
 _ADAPTIVE = f"records without a key always go more often to brokers that keep up (KIP-794); {_LEAVE}"
+_SUBJECT = "value.subject.name.strategy and key.subject.name.strategy, such as RecordNameStrategy"
+_VERSION = "Producer(settings, value=monedula.Avro(subject='orders-value', version=3))"
+_NO_RULES = f"rules of schemas are not applied, and a schema that has some is refused; {_LEAVE}"
+_VALIDATES = f"the types of a JSON Schema are checked, and nothing else that it says; {_LEAVE}"
 _NOT_JAVA = f"it names a part of Java; {_LEAVE}"
 _NOT_TLS = f"TLS is rustls with AWS-LC, and takes no other {{}}; {_LEAVE}"
 
@@ -121,6 +126,7 @@ SETTINGS: dict[str, str] = {
     "rebalance.cb": "subscribe(..., on_assigned=f, on_revoked=g, on_lost=h)",
     "rebalance.timeout.ms": "max.poll.interval.ms: a rebalance waits for so long",
     "reconnect.backoff.jitter.ms": f"waits vary by 20 % already; {_LEAVE}",
+    "reference.subject.name.strategy": f"what a schema refers to is registered under its own name; {_LEAVE}",
     "resolve.cb": _NO_HOOK,
     "sasl.kerberos.domain.name": "bootstrap.servers: the name by which a broker is dialled is the one in its principal",
     "sasl.kerberos.name": "sasl.kerberos.principal",
@@ -137,11 +143,14 @@ SETTINGS: dict[str, str] = {
     ),
     "sasl.plain.password": "sasl.password",
     "sasl.plain.username": "sasl.username",
+    "schema.id.deserializer": f"ids in headers are found by themselves; {_LEAVE}",
+    "schema.id.serializer": "Producer(settings, value=monedula.Avro(schema, id_in_header=True))",
     "security.providers": _NOT_TLS.format("provider"),
     "selector": _LEAVE,
     "send.buffer.bytes": f"the system sizes the send buffer; {_LEAVE}",
     "share.acknowledgement.mode": _SHARE,
     "share.acquire.mode": _SHARE,
+    "skip.known.types": f"Google's own files are never registered; {_LEAVE}",
     "socket.blocking.max.ms": f"no thread of yours waits for a socket; {_LEAVE}",
     "socket.cb": _NO_HOOK,
     "socket.connection.setup.timeout.max.ms": "socket.connection.setup.timeout.ms is the time for every attempt",
@@ -173,6 +182,9 @@ SETTINGS: dict[str, str] = {
     "statistics.interval.ms": _METRICS,
     "stats.cb": _METRICS,
     "sticky.partitioning.linger.ms": f"records without a key change the partition with each batch (KIP-480); {_LEAVE}",
+    "subject.name.strategy": _SUBJECT,
+    "subject.name.strategy.conf": "subject.name.strategy.kafka.cluster.id and subject.name.strategy.fallback.type",
+    "subject.name.strategy.type": f"{_SUBJECT} or AssociatedNameStrategy",
     "throttle.cb": 'metrics()["throttled"] counts the answers of brokers that throttled this client',
     "topic.blacklist": "subscribe(pattern=..., exclude=...) leaves topics out",
     "topic.metadata.refresh.fast.cnt": _METADATA,
@@ -180,6 +192,15 @@ SETTINGS: dict[str, str] = {
     "topic.metadata.refresh.sparse": f"only topics in use are asked for; {_LEAVE}",
     "topics": "Consumer(settings, topics=[...])",
     "transaction.two.phase.commit.enable": "there is no two-phase commit here (KIP-939)",
+    "use.deprecated.format": f"it is neither read nor written; {_LEAVE}",
+    "use.latest.with.metadata": _VERSION,
+    "use.schema.id": _VERSION,
+    "validate": _VALIDATES,
+    "validate.strict": _VALIDATES,
+    "validate.strict.allow.default": _VALIDATES,
+    "validation.rules.execution": _NO_RULES,
+    "validation.rules.executor": _NO_RULES,
+    "validation.rules.fail.fast": _NO_RULES,
     "value.deserializer": "Consumer(settings, value=monedula.Json(schema)), Avro or Protobuf, and bytes without it",
     "value.format": "Consumer(settings, value=monedula.Json(schema)); the option is the Spark source's",
     "value.serializer": "Producer(settings, value=monedula.Avro(schema)), Protobuf or Json; bytes and texts without it",

@@ -28,6 +28,10 @@ def _leaf(text: str) -> Leaf:
     if found is None:
         raise UsageError(f"--where {text}: expected {SYNTAX}")
     column, value = found["column"], found["value"]
+    if column == "value":
+        raise UsageError(
+            f"--where {text}: decided before values are decoded, it takes no condition on value; --value has them"
+        )
     leaf: Leaf
     if found["null"]:
         leaf = (column, found["null"])

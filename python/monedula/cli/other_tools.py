@@ -71,7 +71,7 @@ def advice_on(path: str, error: Any) -> str | None:
         error: click's error.
     """
     option = getattr(error, "option_name", None)
-    if option is not None and hasattr(error.ctx.command, "commands"):
+    if option is not None and hasattr(getattr(error.ctx, "command", None), "commands"):
         known = _EVERYWHERE.get(option) or _BEHIND.get(option)
         if known is None:
             return "the options of a command stand behind it"

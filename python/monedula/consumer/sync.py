@@ -214,8 +214,8 @@ class Consumer(CallsBack, ConsumerBase):
         Returns at the end of `timeout` or `until`, when all records are handled; or after `wakeup()`, also in a signal
         handler, when those are handled that were begun. What is finished is committed by then. Only offsets before the
         first unfinished record of a partition are committed (at-least-once): after a crash the records from there on
-        are handled again. The consumer must be subscribed, with `enable.auto.commit` on (the default). This thread
-        reads, and runs rebalance callbacks; handlers may take as long as they need.
+        are handled again. The consumer must be subscribed, with `enable.auto.commit` on (the default), or off with
+        `transaction`. This thread reads, and runs rebalance callbacks; handlers may take as long as they need.
 
         When a rebalance takes a partition away, none of its waiting records is begun, except those before the last one
         that was; the rebalance waits for these, at most `grace` seconds.
@@ -254,7 +254,11 @@ class Consumer(CallsBack, ConsumerBase):
                 topic, partition and offset. Handlers that run are waited for; no other is begun.
             ArgumentError: if an argument makes no sense, or this consumer is not subscribed.
             CommitFailedError: if the last commit failed.
-            PartitionError, GroupError, ClosedError: as `batches`; `UnknownTopicError` once all is handled.
+            TransactionAbortedError: if three transactions in a row were aborted.
+            ProducerFencedError: if another producer has the `transactional.id` of `transaction`.
+            KafkaTimeoutError: if brokers do not say whether the last transaction was committed.
+            PartitionError, GroupError, ClosedError: as `batches`; `UnknownTopicError` once all is handled, or if the
+                topic of replies or dead letters does not exist.
         """
         from monedula.consumer._run_setup import under_way
         from monedula.workers.plans import as_plan

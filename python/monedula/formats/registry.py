@@ -41,7 +41,7 @@ class RegisteredSchema:
 class SchemaRegistry:
     """A schema registry that speaks Confluent's API: `SchemaRegistry({"schema.registry.url": ...})`.
 
-    The settings are a consumer's, of which only those that begin with `schema.registry.` are used. Every call waits for
+    The settings are a consumer's, of which only those of the registry and `proxy.url` are used. Every call waits for
     the registry's answer, as long as `schema.registry.request.timeout.ms` and `schema.registry.max.retries` allow.
 
     Raises:

@@ -56,8 +56,7 @@ class Collector(PrometheusCollector):
     """
 
     def __init__(self, *clients: "Client", detail: Detail = "topic") -> None:
-        if detail not in get_args(Detail):
-            raise ArgumentError.of("detail", detail, f"expected one of {', '.join(map(repr, get_args(Detail)))}")
+        _check_detail(detail)
         self.detail = detail
         self._begin()
         self.add(*clients)
@@ -270,8 +269,11 @@ def watch(*clients: "Client", registry: CollectorRegistry = REGISTRY, detail: De
         The collector of the registry.
 
     Raises:
-        ArgumentError: if `detail` is not that of an earlier call, or a client is not one of monedula's.
+        ArgumentError: if `detail` is none of these, or not that of an earlier call, or a client is not one of
+            monedula's.
     """
+    if detail is not None:
+        _check_detail(detail)
     with _REGISTERING:
         collector = _REGISTERED.get(registry)
         if collector is None:
@@ -282,6 +284,11 @@ def watch(*clients: "Client", registry: CollectorRegistry = REGISTRY, detail: De
         raise ArgumentError.of("detail", detail, f"an earlier call for this registry said {collector.detail!r}")
     collector.add(*clients)
     return collector
+
+
+def _check_detail(detail: object) -> None:
+    if detail not in get_args(Detail):
+        raise ArgumentError.of("detail", detail, f"expected one of {', '.join(map(repr, get_args(Detail)))}")
 
 
 def unwatch(registry: CollectorRegistry = REGISTRY) -> None:

@@ -199,6 +199,7 @@ def test_progress_reaches_its_end_where_no_row_is_left(settings: dict[str, Any])
         (pc.field("offset") + 1 == 3, "is no condition that is decided before"),
         (pl.col("value") == b"x", "it takes no condition on value"),
         (pl.col("offset") % 2 == 0, "is no condition that is decided before"),
+        (pl.col("key") == "7", "of key with bytes such as b'7'"),
         (pl.col("timestamp") > datetime(2026, 11, 21), "is no condition that is decided before.*time zone"),
         (pl.DataFrame({"offset": [3]}), "is a DataFrame of polars; expected an expression"),
         (pa.array([True]), "of pyarrow; expected an expression"),
