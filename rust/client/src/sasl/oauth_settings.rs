@@ -65,7 +65,10 @@ pub(super) fn source(values: &ConfigValues, jaas: Option<&Jaas>) -> Result<Optio
             let missing = |key: &str| error(values, key, format!("{key} is missing, which {URL} needs"));
             Grant::ClientCredentials {
                 id: id.ok_or_else(|| missing(CLIENT_ID))?,
-                secret: secret.ok_or_else(|| missing(CLIENT_SECRET))?,
+                secret: secret.ok_or_else(|| {
+                    let instead = "or sasl.oauthbearer.assertion.* in its place";
+                    error(values, CLIENT_SECRET, format!("{CLIENT_SECRET} is missing, which {URL} needs, {instead}"))
+                })?,
                 url_encode: values.bool("sasl.oauthbearer.header.urlencode"),
             }
         }

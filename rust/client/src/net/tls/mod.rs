@@ -82,7 +82,7 @@ impl Tls {
             if !given.is_empty() {
                 let protocol = values.text("security.protocol");
                 warnings.push(format!(
-                    "{} mean nothing under security.protocol={protocol}; TLS is security.protocol=SSL or SASL_SSL",
+                    "without effect under security.protocol={protocol}: {}; TLS is security.protocol=SSL or SASL_SSL",
                     given.join(", ")
                 ));
             }
