@@ -117,6 +117,11 @@ def test_what_does_not_exist_is_an_error_of_its_kind(ground: Ground, admin: Admi
         admin.find_hanging_transactions(topics=ground.name("missing"))
     with pytest.raises(monedula.ArgumentError, match="is no state of a transaction: expected one of Empty"):
         admin.list_transactions(states="Asleep")  # type: ignore[arg-type]
+    for wrong in (None, 1.5, "5"):
+        with pytest.raises(monedula.ArgumentError, match=r"producer_ids=.*: expected a whole number"):
+            admin.list_transactions(producer_ids=wrong)  # type: ignore[arg-type]
+    with pytest.raises(monedula.ArgumentError, match=r"is no transactional id: it has 32768 bytes; .* room for 32767"):
+        admin.describe_transactions("é" * 16_384)
     with pytest.raises(monedula.ArgumentError, match="producer_epoch"):
         admin.abort_transaction((topic, 0), 1, 40_000)
 

@@ -300,10 +300,10 @@ def test_a_commit_whose_outcome_is_not_known_is_waited_for(face: str, monkeypatc
     kind = Transactions if face == "sync" else AsyncTransactions
     end = kind._end_what_was_left
 
-    def observed(self: Any) -> Any:
+    def observed(self: Any, timeout: float | None = None) -> Any:
         if self._left == "commit":
             is_unknown.set()
-        return end(self)
+        return end(self, timeout)
 
     monkeypatch.setattr(kind, "_end_what_was_left", observed)
     with Broker(topics={"orders": 1, "done": 1}, settings=SETTINGS) as broker:
@@ -337,6 +337,49 @@ def test_transactions_that_never_succeed_end_the_run(face: str) -> None:
         again = Runner(face, settings, "orders", echo, **more, until="latest")
         again.join()
         assert committed(broker.bootstrap_servers, "done") == numbers(10)
+
+
+@FACES
+@pytest.mark.parametrize("api", ["TxnOffsetCommit", "EndTxn"])
+def test_the_last_transaction_waits_no_longer_than_the_grace(face: str, api: str) -> None:
+    with Broker(topics={"orders": 1, "done": 1}, settings=SETTINGS) as broker:
+        broker.append("orders", [str(number) for number in range(10)])
+        silent = broker.fault(api=api, drop=True)
+        transaction = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t", "max.block.ms": 600_000}
+        more: dict[str, Any] = {"reply_topic": "done", "transaction": transaction, "commit_interval": 600.0}
+        runner = Runner(face, alone(broker), "orders", echo, grace=0.5, **more)
+        until(lambda: runner.metric("run_handled") == 10)
+        runner.wakeup()
+        until(lambda: bool(runner.metrics))
+        silent.remove()
+        with pytest.raises((TransactionAbortedError, monedula.KafkaTimeoutError)):
+            runner.join()
+        again = Runner(face, alone(broker), "orders", echo, **more, until="latest")
+        again.join()
+        assert committed(broker.bootstrap_servers, "done") == numbers(10)
+
+
+@FACES
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (5, monedula.ArgumentError),
+        (monedula.workers.Reply(b"1", topic="a b"), monedula.ArgumentError),
+        (monedula.workers.Reply(b"1", partition=7), TransactionAbortedError),
+    ],
+)
+def test_the_error_about_a_reply_that_cannot_be_written_names_its_record(
+    face: str, reply: object, error: type[Exception]
+) -> None:
+    with Broker(topics={"orders": 1, "done": 1}, settings=SETTINGS) as broker:
+        broker.append("orders", [str(number) for number in range(5)])
+        transaction = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t"}
+        more: dict[str, Any] = {"reply_topic": "done", "transaction": transaction}
+        runner = Runner(face, alone(broker), "orders", lambda each: reply if each.offset == 3 else each.value, **more)
+        with pytest.raises(error) as raised:
+            runner.join()
+        note = "monedula: raised while the reply to orders-0 at offset 3, or its dead letter, was written"
+        assert raised.value.__notes__[-1] == note
 
 
 @FACES

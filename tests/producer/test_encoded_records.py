@@ -15,6 +15,8 @@ import attrs
 import confluent_kafka.schema_registry.avro as confluent_avro
 import confluent_kafka.schema_registry.json_schema as confluent_json
 import monedula
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pydantic
 import pytest
@@ -61,6 +63,11 @@ class State(enum.Enum):
 class Item:
     name: str
     price: Decimal
+
+
+@dataclass
+class Numbered:
+    id: int
 
 
 @dataclass
@@ -247,6 +254,62 @@ def test_what_is_no_value_of_the_schema_is_refused_with_its_place(given: Any, me
         bytes_of(Avro(ORDER), given)
     assert "nothing was sent" in str(raised.value)
     assert "secret" not in str(raised.value)
+
+
+class Raising:
+    """An object whose field cannot be read."""
+
+    __dataclass_fields__ = Order.__dataclass_fields__
+
+    @property
+    def id(self) -> int:
+        raise ValueError("not loaded")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (timedelta.max, r"value: a: a timedelta of more microseconds than 64 bits hold"),
+        (time(12, tzinfo=UTC), r"value: a: a time with a zone, which would be lost"),
+        (np.datetime64("2026-01-01T00:00:00.000000001"), r"value: a: a time of numpy with a unit that datetime"),
+        (np.timedelta64(5, "ns"), r"value: a: a time of numpy with a unit that datetime"),
+        (pd.Timestamp("2026-01-01T00:00:00.000000123", tz="UTC"), r"value: a: is more precise than microseconds"),
+        (np.longdouble(1.5), r"value: a: an object of numpy.longdouble; expected"),
+        ([pd.NaT], r"value: a\[0\]: reading it raised ValueError"),
+        (Raising(), r"value: a\.id: reading it raised ValueError: not loaded"),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_times_that_would_be_written_as_others_and_what_cannot_be_read_are_refused(given: Any, message: str) -> None:
+    for form in (Avro(record(field("a", "long"))), Json()):
+        with pytest.raises(ArgumentError, match=message):
+            bytes_of(form, {"a": given})
+
+
+def test_a_dict_that_changes_while_it_is_read_is_written_as_it_was() -> None:
+    given: dict[str, Any] = {}
+
+    class Changing:
+        __dataclass_fields__ = Numbered.__dataclass_fields__
+
+        @property
+        def id(self) -> int:
+            given["late"] = 1
+            return 7
+
+    given |= {"a": Changing(), "b": 1}
+    assert bytes_of(Json(), given) == b'{"a":{"id":7},"b":1}'
+
+
+def test_a_fault_deep_in_unions_is_found_at_once() -> None:
+    second = record(field("next", ["null", "First", "Second", "int"]), name="Second")
+    first = record(field("next", ["null", "First", second, "int"]), name="First")
+    form = Avro(record(field("a", ["null", first])), options={"recursiveFieldMaxDepth": "2"})
+    given: Any = "no int"
+    for _ in range(60):
+        given = {"next": given}
+    with pytest.raises(ArgumentError, match="value: a"):
+        bytes_of(form, {"a": given})
 
 
 PROTO = """syntax = "proto3"; import "google/protobuf/timestamp.proto"; package shop;

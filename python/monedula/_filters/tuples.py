@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any
 
+from monedula._config.texts import is_utf8
 from monedula._filters.conditions import (
     COLUMNS,
     HEADER,
@@ -73,6 +74,8 @@ def _comparison(part: Any) -> Condition:
         )
     if not is_compared(column):
         raise ArgumentError(f"where: {part!r}: {not_a_column(column)}")
+    if not is_utf8(column):
+        raise ArgumentError(f"where: {part!r}: no header has this name, which cannot be written as UTF-8")
     if name in _NULLS:
         found: Condition = Constant(False) if column in COLUMNS else Bytes(column, "is null")
         return Not(found) if name == "is not null" else found
@@ -116,7 +119,7 @@ def _bytes(column: str, value: object, part: object) -> bytes:
             f'where: {part!r}: without a value is ({column!r}, "is null") or ({column!r}, "is not null")'
         )
     if isinstance(value, str):
-        return value.encode(errors="surrogateescape")
+        return _utf8(value, part)
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise ArgumentError(
             f"where: {part!r}: {column} is compared with bytes, or with a text for its UTF-8, not with "
@@ -173,3 +176,13 @@ def not_a_column(column: object) -> str:
     return (
         f"there is no column {column!r}; where takes conditions on {', '.join((*COLUMNS, KEY))} and {HEADER}NAME{meant}"
     )
+
+
+def _utf8(text: str, part: object) -> bytes:
+    """The bytes of a text. Those of the command line that are no UTF-8 are in it as lone surrogates (PEP 383)."""
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError as error:
+        raise ArgumentError(
+            f"where: {part!r}: the text {text!r} cannot be written as UTF-8", hint="give bytes"
+        ) from error

@@ -39,6 +39,9 @@ Target = str | datetime | Mapping[Any, int]
 """The target of `reset_group_offsets`: the dict is `{"shift": n}` or `{(topic, partition): offset}`; a str is
 `"earliest"`, `"latest"`, or a time such as `"1h ago"`."""
 
+LONGEST_NAME = 32_767
+"""Longest name in Kafka's protocol, in bytes: its lengths have 16 bits."""
+
 RESOURCE_TYPES: dict[str, int] = {"topic": 2, "broker": 4, "broker_logger": 8, "client_metrics": 16, "group": 32}
 
 
@@ -236,6 +239,10 @@ def raw_name(name: object, what: str) -> str:
         raise ArgumentError(f"{name!r} is no {what}: expected a name")
     if not is_utf8(name):
         raise ArgumentError(f"{name!r} is no {what}: it cannot be written as UTF-8")
+    # A text of n characters has n bytes or more, and four for each at most.
+    if len(name) * 4 > LONGEST_NAME and (size := len(name.encode())) > LONGEST_NAME:
+        shown = f"{name[:40]!r}..."
+        raise ArgumentError(f"{shown} is no {what}: it has {size} bytes; Kafka's protocol has room for {LONGEST_NAME}")
     return name
 
 

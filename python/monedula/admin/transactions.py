@@ -1,7 +1,7 @@
 """Transactions: at their coordinators, in partitions, and those that hang between the two."""
 
 from collections.abc import Iterable
-from typing import get_args
+from typing import Any, get_args
 
 from monedula._arguments import raw_partition, raw_partitions, whole_number
 from monedula.admin import values
@@ -49,7 +49,8 @@ class TransactionMethods(AdminBase):
         names = raw_names(states, "state")
         if unknown := [name for name in names if name not in STATES]:
             raise ArgumentError(f"{unknown[0]!r} is no state of a transaction: expected one of {', '.join(STATES)}")
-        ids = [producer_ids] if isinstance(producer_ids, int) else list(producer_ids)
+        given: Any = producer_ids
+        ids = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [given]
         raw_ids = [_number("producer_ids", each, bits=63) for each in ids]
         duration = None if duration_ms is None else _number("duration_ms", duration_ms, bits=63)
         pattern = None if transactional_id_pattern is None else raw_name(transactional_id_pattern, "pattern")

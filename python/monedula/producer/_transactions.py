@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from monedula._arguments import RawOffset, raw_commit, seconds
@@ -53,6 +54,11 @@ class TransactionBase(ProducerCore):
         if self._core_of_transactions is None:
             self._core_of_transactions = TransactionCore(self)
         return self._core_of_transactions
+
+    def _seconds_until(self, deadline: float | None) -> float | None:
+        """Time for a call that is to end by the deadline, a monotonic time; `None` for `max.block.ms`."""
+        left = seconds_left(deadline)
+        return None if left is None else min(left, self._max_block)
 
     def _abort_requested(self, consumer: Consumer | None, is_aborted: bool) -> None:
         """Follow the outcome of an abort: the consumer goes back, unless the transaction goes on committing."""
@@ -125,12 +131,18 @@ class Transactions(TransactionBase):
                 with producer.transaction(consumer):
                     producer.send_batch(transformed(batch), "output")
         """
+        with self._transaction_until(None, consumer) as transaction:
+            yield transaction
+
+    @contextmanager
+    def _transaction_until(self, deadline: float | None, consumer: Consumer | None = None) -> Iterator[Transaction]:
+        """As `transaction`. After the deadline, a monotonic time, nothing but an abort is waited for, and shortly."""
         if consumer is not None:
             member_of(consumer)
         try:
-            self._end_what_was_left()
+            self._end_what_was_left(self._seconds_until(deadline))
             if not self._initialized:
-                self.init_transactions()
+                self.init_transactions(self._seconds_until(deadline))
             self._begin()
         except BaseException:
             _read_again(consumer)
@@ -138,16 +150,17 @@ class Transactions(TransactionBase):
         try:
             yield Transaction(self)
         except BaseException as error:
-            self._abort_for(error, consumer)
+            self._abort_for(error, consumer, deadline=deadline)
             raise
         commits = False
         try:
             if consumer is not None:
-                self.send_offsets(consumer)
+                self.send_offsets(consumer, timeout=self._seconds_until(deadline))
             commits = True
-            self.commit_transaction()
+            self.commit_transaction(self._seconds_until(deadline))
         except BaseException as error:
-            if self._abort_for(error, consumer, commits=commits) and isinstance(error, KafkaTimeoutError):
+            is_aborted = self._abort_for(error, consumer, commits=commits, deadline=deadline)
+            if is_aborted and isinstance(error, KafkaTimeoutError):
                 raise TransactionAbortedError(f"the transaction was aborted: {error}") from error
             raise
 
@@ -215,8 +228,9 @@ class Transactions(TransactionBase):
         """
         # If a record has failed already, do not wait for the others.
         self._transactions.check_commit()
+        deadline = deadline_of(timeout)
         self.flush(self._max_block if timeout is None else timeout)
-        self._transactions.run("commit", timeout).outcome()
+        self._transactions.run("commit", seconds_left(deadline)).outcome()
         self._left = None
 
     def abort_transaction(self, timeout: float | None = None) -> None:
@@ -245,14 +259,14 @@ class Transactions(TransactionBase):
             self._abort_for(error, None)
             raise
 
-    def _end_what_was_left(self) -> None:
+    def _end_what_was_left(self, timeout: float | None = None) -> None:
         """Wait until the last transaction has ended, if that was not confirmed: no other one begins before."""
         if self._left is None:
             return
         try:
-            self._transactions.run(self._left, None).outcome()
+            self._transactions.run(self._left, timeout).outcome()
         except TransactionAbortedError:
-            self._transactions.run("abort", None).outcome()
+            self._transactions.run("abort", timeout).outcome()
             self._left = None
             raise
         except ProducerFencedError:
@@ -261,11 +275,13 @@ class Transactions(TransactionBase):
             pass  # it has ended
         self._left = None
 
-    def _abort_for(self, error: BaseException, consumer: Consumer | None, *, commits: bool = False) -> bool:
+    def _abort_for(
+        self, error: BaseException, consumer: Consumer | None, *, commits: bool = False, deadline: float | None = None
+    ) -> bool:
         """Abort because of `error`. False if the transaction may be committed: its commit cannot be taken back."""
         self._left, aborts = "abort", True
         try:
-            self.abort_transaction(_seconds_to_abort(error))
+            self.abort_transaction(_seconds_to_abort(error, deadline))
         except ProducerFencedError as fenced:
             raise fenced from error
         except KafkaError as failure:
@@ -302,12 +318,20 @@ class AsyncTransactions(TransactionBase, LoopClient):
 
         The transaction is also aborted if a call in the block was never awaited, such as `producer.send_batch(...)`.
         """
+        async with self._transaction_until(None, consumer) as transaction:
+            yield transaction
+
+    @asynccontextmanager
+    async def _transaction_until(
+        self, deadline: float | None, consumer: Consumer | None = None
+    ) -> AsyncIterator[AsyncTransaction]:
+        """As `transaction`. After the deadline, a monotonic time, nothing but an abort is waited for, and shortly."""
         if consumer is not None:
             member_of(consumer)
         try:
-            await self._end_what_was_left()
+            await self._end_what_was_left(self._seconds_until(deadline))
             if not self._initialized:
-                await self.init_transactions()
+                await self.init_transactions(self._seconds_until(deadline))
             await self._begin()
         except BaseException:
             _read_again(consumer)
@@ -315,16 +339,17 @@ class AsyncTransactions(TransactionBase, LoopClient):
         try:
             yield AsyncTransaction(self)
         except BaseException as error:
-            await self._abort_for(error, consumer)
+            await self._abort_for(error, consumer, deadline=deadline)
             raise
         commits = False
         try:
             if consumer is not None:
-                await self.send_offsets(consumer)
+                await self.send_offsets(consumer, timeout=self._seconds_until(deadline))
             commits = True
-            await self.commit_transaction()
+            await self.commit_transaction(self._seconds_until(deadline))
         except BaseException as error:
-            if await self._abort_for(error, consumer, commits=commits) and isinstance(error, KafkaTimeoutError):
+            is_aborted = await self._abort_for(error, consumer, commits=commits, deadline=deadline)
+            if is_aborted and isinstance(error, KafkaTimeoutError):
                 raise TransactionAbortedError(f"the transaction was aborted: {error}") from error
             raise
 
@@ -357,12 +382,12 @@ class AsyncTransactions(TransactionBase, LoopClient):
         Raises:
             TransactionAbortedError: also if a call in the transaction was never awaited.
         """
-        left = self._max_block if timeout is None else seconds("timeout", timeout)
+        deadline = deadline_of(timeout)
         self._transactions.check_commit()
         if self._pending_calls is not None:
-            await self._pending_calls.finished(left)
-        await self.flush(left)
-        await self._run("commit", timeout)
+            await self._pending_calls.finished(self._max_block if timeout is None else timeout)
+        await self.flush(self._max_block if deadline is None else seconds_left(deadline))
+        await self._run("commit", seconds_left(deadline))
         self._is_over()
 
     def abort_transaction(self, timeout: float | None = None) -> Coroutine[Any, Any, None]:
@@ -416,14 +441,14 @@ class AsyncTransactions(TransactionBase, LoopClient):
             await self._abort_for(error, None)
             raise
 
-    async def _end_what_was_left(self) -> None:
+    async def _end_what_was_left(self, timeout: float | None = None) -> None:
         """Wait until the last transaction has ended, if that was not confirmed: no other one begins before."""
         if self._left is None:
             return
         try:
-            await self._run(self._left, None)
+            await self._run(self._left, timeout)
         except TransactionAbortedError:
-            await self._run("abort", None)
+            await self._run("abort", timeout)
             self._left = None
             raise
         except ProducerFencedError:
@@ -432,14 +457,16 @@ class AsyncTransactions(TransactionBase, LoopClient):
             pass  # it has ended
         self._left = None
 
-    async def _abort_for(self, error: BaseException, consumer: Consumer | None, *, commits: bool = False) -> bool:
+    async def _abort_for(
+        self, error: BaseException, consumer: Consumer | None, *, commits: bool = False, deadline: float | None = None
+    ) -> bool:
         """Abort because of an error. Returns `False` if a commit was requested before, and cannot be aborted."""
         import asyncio  # only here: if it is not in use, its import costs more than everything else
 
         from monedula._asyncio.pending_calls import uncancelled
 
         self._left, aborts = "abort", True
-        aborting = self.abort_transaction(_seconds_to_abort(error))
+        aborting = self.abort_transaction(_seconds_to_abort(error, deadline))
         cancelled = None
         try:
             if not commits:
@@ -470,10 +497,25 @@ class AsyncTransactions(TransactionBase, LoopClient):
         return aborts
 
 
-def _seconds_to_abort(error: BaseException) -> float | None:
+def _seconds_to_abort(error: BaseException, deadline: float | None) -> float | None:
     """Time for an abort because of `error`; `None` for as long as any other call."""
     is_interrupted = not isinstance(error, Exception) or is_of_signal_handler(error)
-    return INTERRUPTED_SECONDS if is_interrupted else None
+    allowed = INTERRUPTED_SECONDS if is_interrupted else None
+    left = seconds_left(deadline)
+    if left is None:
+        return allowed
+    left = max(left, DECIDED_SECONDS)
+    return left if allowed is None else min(left, allowed)
+
+
+def deadline_of(timeout: float | None) -> float | None:
+    """The monotonic time in `timeout` seconds."""
+    return None if timeout is None else monotonic() + seconds("timeout", timeout)
+
+
+def seconds_left(deadline: float | None) -> float | None:
+    """The seconds until `deadline`; 0 if it has passed."""
+    return None if deadline is None else max(deadline - monotonic(), 0.0)
 
 
 def _is_refused(failure: KafkaError | None) -> bool:

@@ -10,8 +10,8 @@ from monedula._process.threads import in_executor
 from monedula.errors import BufferFullError, KafkaTimeoutError
 from monedula.formats._typed import Typed
 from monedula.producer._send_queue import OnDelivery, SendArguments, enqueue, enqueue_behind
-from monedula.producer._transactions import AsyncTransactions
-from monedula.producer.sync import LAST_WORDS_SECONDS, ProducerBase, check_name, deadline_of, seconds_left
+from monedula.producer._transactions import AsyncTransactions, deadline_of, seconds_left
+from monedula.producer.sync import LAST_WORDS_SECONDS, ProducerBase, check_name
 from monedula.types.reports import BatchReport
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from sys import modules
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
-from monedula._arguments import as_text, seconds, whole_number
+from monedula._arguments import as_text, whole_number
 from monedula._config.client_names import ClientNames, names_in
 from monedula._health import late_flush, with_since
 from monedula._migration_hints import tells
@@ -31,7 +31,7 @@ from monedula.errors import (
 )
 from monedula.formats._typed import Typed, spec_of
 from monedula.producer._send_queue import OnDelivery, SendArguments, enqueue, enqueue_behind, refuse_in_partitioner
-from monedula.producer._transactions import Transactions
+from monedula.producer._transactions import Transactions, deadline_of, seconds_left
 from monedula.types.json_dict import JsonDict
 
 if TYPE_CHECKING:
@@ -490,13 +490,3 @@ def _encoded(data: Any) -> bytes | None:
     if data is None or isinstance(data, bytes):
         return data
     return data.encode() if isinstance(data, str) else bytes(data)
-
-
-def deadline_of(timeout: float | None) -> float | None:
-    """The monotonic time in `timeout` seconds."""
-    return None if timeout is None else monotonic() + seconds("timeout", timeout)
-
-
-def seconds_left(deadline: float | None) -> float | None:
-    """The seconds until `deadline`; 0 if it has passed."""
-    return None if deadline is None else max(deadline - monotonic(), 0.0)

@@ -85,9 +85,13 @@ class PartitionProgress:
             end = cut
         return end
 
-    def written(self, end: int) -> list[SendArguments]:
-        """Return what is written with the rows up to `end` that are not committed yet, in their order."""
-        return [each for row in sorted(self._written) if row < end for each in self._written[row]]
+    def written(self, end: int) -> list[tuple[SendArguments, int | None]]:
+        """Return what is written with the rows up to `end` that are not committed yet, in their order.
+
+        Each with the offset of the record that it is about, the last one of a call with several.
+        """
+        rows = [row for row in sorted(self._written) if row < end]
+        return [(each, self._offsets[row]) for row in rows for each in self._written[row]]
 
     def commit(self, end: int) -> None:
         """The rows up to `end` are in a committed transaction."""

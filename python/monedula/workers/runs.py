@@ -337,6 +337,16 @@ class Ending:
             return grace
         return least if self.is_cut else max(self._deadline - monotonic(), least)
 
+    def commit_deadline(self) -> float | None:
+        """Return when to wait for no transaction any longer; `None` if the run ends once everything is handled."""
+        return None if self._deadline is None else self._deadline + COMMIT_SECONDS
+
+    def last_deadline(self) -> float:
+        """Return when to wait for the last transaction no longer."""
+        if self.is_cut:
+            return monotonic() + COMMIT_SECONDS
+        return self.commit_deadline() or monotonic() + max(self._run.plan.grace, COMMIT_SECONDS)
+
     def interrupted(self) -> None:
         """Start nothing more and call no callbacks, since the consumer was woken up again, or closed elsewhere."""
         self._begin_nothing()

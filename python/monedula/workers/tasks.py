@@ -18,7 +18,16 @@ from monedula.producer.aio import AsyncProducer
 from monedula.workers.failures import Verdict, argument
 from monedula.workers.lanes import Task
 from monedula.workers.outputs import Outputs
-from monedula.workers.runs import FULL_SECONDS, LEASE_SECONDS, POLL_SECONDS, Ending, Run, RunConsumer, first_error
+from monedula.workers.runs import (
+    COMMIT_SECONDS,
+    FULL_SECONDS,
+    LEASE_SECONDS,
+    POLL_SECONDS,
+    Ending,
+    Run,
+    RunConsumer,
+    first_error,
+)
 from monedula.workers.transactions import Rounds
 
 TURNS = 32
@@ -104,18 +113,23 @@ class TaskRun:
             await sender.init_transactions()
         self._consumer.rewind()
 
-    async def _commit_round(self, *, is_last: bool = False) -> bool:
-        """Commit a transaction, if one is due. Returns false if there is nothing to commit."""
+    async def _commit_round(self, *, is_last: bool = False, deadline: float | None = None) -> bool:
+        """Commit a transaction, if one is due. Returns false if there is nothing to commit.
+
+        Until the deadline, a monotonic time, its outcome is waited for; `None` for as long as the settings say.
+        """
         run, rounds = self._run, self._run.rounds
         taken = run.next_round(is_last=is_last)
         if rounds is None or taken is None:
             return False
         try:
-            async with rounds.async_transaction(self._sender, self._consumer, taken):
+            async with rounds.async_transaction(self._sender, self._consumer, taken, deadline):
                 for each in taken.written:
-                    self._sender._send_or_queue(*each, None)
+                    each.send(self._sender)
         except TransactionAbortedError as error:
-            rounds.aborted(error)
+            rounds.aborted(error, taken)
+            if is_last and deadline is not None and monotonic() >= deadline:
+                raise
             return True
         except BaseException:
             rounds.is_broken = True
@@ -165,7 +179,7 @@ class TaskRun:
                 break
             self._look_after()
             if not ending.is_cut:
-                await self._commit_round()
+                await self._commit_round(deadline=ending.commit_deadline())
             await self._wait(run.is_idle, FULL_SECONDS)
             try:
                 if ending.serves:
@@ -206,7 +220,9 @@ class TaskRun:
     async def _end_transactions(self, rounds: Rounds) -> None:
         """Commit what is finished, and leave the rest to the next run, which begins at what is committed."""
         try:
-            while await self._commit_round(is_last=True):
+            ending = self._ending
+            deadline = monotonic() + COMMIT_SECONDS if ending is None else ending.last_deadline()
+            while await self._commit_round(is_last=True, deadline=deadline):
                 pass
         finally:
             self._run.tell([*rounds.settled(), *rounds.rest()])

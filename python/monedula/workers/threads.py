@@ -15,7 +15,16 @@ from monedula.producer.sync import Producer
 from monedula.workers.failures import Verdict, argument
 from monedula.workers.lanes import Task
 from monedula.workers.outputs import Outputs
-from monedula.workers.runs import FULL_SECONDS, LEASE_SECONDS, POLL_SECONDS, Ending, Run, RunConsumer, first_error
+from monedula.workers.runs import (
+    COMMIT_SECONDS,
+    FULL_SECONDS,
+    LEASE_SECONDS,
+    POLL_SECONDS,
+    Ending,
+    Run,
+    RunConsumer,
+    first_error,
+)
 from monedula.workers.transactions import Rounds
 
 
@@ -95,8 +104,11 @@ class ThreadRun:
             sender.init_transactions()
         self._consumer.rewind()
 
-    def _commit_round(self, *, is_last: bool = False) -> bool:
-        """Commit a transaction, if one is due. Returns false if there is nothing to commit."""
+    def _commit_round(self, *, is_last: bool = False, deadline: float | None = None) -> bool:
+        """Commit a transaction, if one is due. Returns false if there is nothing to commit.
+
+        Until the deadline, a monotonic time, its outcome is waited for; `None` for as long as the settings say.
+        """
         run, rounds = self._run, self._run.rounds
         if rounds is None:
             return False
@@ -105,12 +117,14 @@ class ThreadRun:
         if taken is None:
             return False
         try:
-            with rounds.transaction(self._sender, self._consumer, taken):
+            with rounds.transaction(self._sender, self._consumer, taken, deadline):
                 for each in taken.written:
-                    self._sender._send_or_queue(*each, None)
+                    each.send(self._sender)
         except TransactionAbortedError as error:
             with self._lock:
-                rounds.aborted(error)
+                rounds.aborted(error, taken)
+            if is_last and deadline is not None and monotonic() >= deadline:
+                raise
             return True
         except BaseException:
             rounds.is_broken = True
@@ -174,7 +188,7 @@ class ThreadRun:
                     break
             self._look_after()
             if not ending.is_cut:
-                self._commit_round()
+                self._commit_round(deadline=ending.commit_deadline())
             self._wait(run.is_idle, FULL_SECONDS)
             try:
                 if ending.serves:
@@ -214,7 +228,9 @@ class ThreadRun:
     def _end_transactions(self, rounds: Rounds) -> None:
         """Commit what is finished, and leave the rest to the next run, which begins at what is committed."""
         try:
-            while self._commit_round(is_last=True):
+            ending = self._ending
+            deadline = monotonic() + COMMIT_SECONDS if ending is None else ending.last_deadline()
+            while self._commit_round(is_last=True, deadline=deadline):
                 pass
         finally:
             with self._lock:

@@ -11,13 +11,14 @@ from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
 from typing import NamedTuple
 
-from monedula._monedula import WorkGate
+from monedula._monedula import SendFuture, WorkGate
 from monedula.errors import KafkaTimeoutError, TransactionAbortedError
 from monedula.producer._send_queue import SendArguments
 from monedula.producer._transactions import Consumer
 from monedula.producer.aio import AsyncProducer
 from monedula.producer.sync import Producer
 from monedula.types.partitions import TopicPartition
+from monedula.workers.dead_letters import LetterProducer
 from monedula.workers.progress import PartitionProgress
 
 ROUND_RECORDS = 1_000
@@ -27,11 +28,47 @@ MAX_ABORTS = 3
 """Number of rounds that may be aborted one after the other, while no partition is lost."""
 
 
+class Written:
+    """A reply or dead letter of a round.
+
+    Attributes:
+        record: what is written.
+        place: topic, partition and offset of the record that it is about.
+        future: what becomes of it; `None` if it is not sent yet.
+    """
+
+    __slots__ = ("future", "place", "record")
+
+    def __init__(self, record: SendArguments, place: str) -> None:
+        self.record = record
+        self.place = place
+        self.future: SendFuture | None = None
+
+    def send(self, producer: LetterProducer) -> None:
+        """Send it in the transaction that is open."""
+        try:
+            self.future = producer._send_or_queue(*self.record, None)
+        except Exception as error:
+            self.annotate(error)
+            raise
+
+    def has_failed(self) -> bool:
+        """True if this is why the transaction was aborted."""
+        if self.future is None or not self.future.done():
+            return False
+        failure = self.future.exception()
+        return failure is not None and not isinstance(failure, TransactionAbortedError)
+
+    def annotate(self, error: BaseException) -> None:
+        """Add to the error which record could not be written."""
+        error.add_note(f"monedula: raised while the reply to {self.place}, or its dead letter, was written")
+
+
 class Round(NamedTuple):
     """What one transaction has."""
 
     offsets: dict[TopicPartition, int]
-    written: list[SendArguments]
+    written: list[Written]
     ends: list[tuple[PartitionProgress, int]]
     """The parts, and how many of their rows are committed then."""
 
@@ -80,7 +117,8 @@ class Rounds:
                     break
                 if end > part.committed:
                     taken.offsets[place] = part.offset_after(end)
-                    taken.written.extend(part.written(end))
+                    name = f"{part.topic}-{part.partition} at offset"
+                    taken.written.extend(Written(each, f"{name} {offset}") for each, offset in part.written(end))
                     taken.ends.append((part, end))
                 if end < part.total:
                     break
@@ -97,7 +135,7 @@ class Rounds:
             part.commit(end)
         return [part for part, _ in taken.ends]
 
-    def aborted(self, error: TransactionAbortedError) -> None:
+    def aborted(self, error: TransactionAbortedError, taken: Round) -> None:
         """The transaction was aborted: its records are in the next one, but for those of partitions that are lost.
 
         Raises:
@@ -108,6 +146,9 @@ class Rounds:
         self._aborts = 0 if is_lost else self._aborts + 1
         if self._aborts >= MAX_ABORTS:
             error.add_note(f"monedula: {MAX_ABORTS} transactions of run() were aborted one after the other")
+            failed = next((each for each in taken.written if each.has_failed()), None)
+            if failed is not None:
+                failed.annotate(error)
             raise error
 
     def settled(self) -> list[PartitionProgress]:
@@ -142,24 +183,32 @@ class Rounds:
         return over
 
     @contextmanager
-    def transaction(self, producer: Producer, consumer: Consumer, taken: Round) -> Iterator[None]:
+    def transaction(
+        self, producer: Producer, consumer: Consumer, taken: Round, deadline: float | None
+    ) -> Iterator[None]:
         """Commit a transaction with the round's offsets, and with the records that the block sends.
+
+        Args:
+            producer: the producer of the run.
+            consumer: its consumer.
+            taken: the round.
+            deadline: the monotonic time at which the run ends; `None` while it goes on.
 
         Raises:
             TransactionAbortedError: if it was aborted; the producer is ready for the next one.
-            KafkaTimeoutError: if it is not known for `patience` seconds whether it was committed.
+            KafkaTimeoutError: if it is not known for `patience` seconds, or at the deadline, whether it was committed.
         """
         try:
-            with producer.transaction() as transaction:
+            with producer._transaction_until(deadline) as transaction:
                 yield
-                transaction.send_offsets(consumer, taken.offsets)
+                transaction.send_offsets(consumer, taken.offsets, timeout=producer._seconds_until(deadline))
         except KafkaTimeoutError as error:
-            until = monotonic() + self.patience
+            until = monotonic() + self.patience if deadline is None else deadline
             while producer._left == "commit":
                 try:
-                    producer._end_what_was_left()
+                    producer._end_what_was_left(producer._seconds_until(deadline))
                 except KafkaTimeoutError:
-                    if monotonic() > until:
+                    if monotonic() >= until:
                         raise
                 else:
                     return
@@ -168,19 +217,21 @@ class Rounds:
             raise
 
     @asynccontextmanager
-    async def async_transaction(self, producer: AsyncProducer, consumer: Consumer, taken: Round) -> AsyncIterator[None]:
+    async def async_transaction(
+        self, producer: AsyncProducer, consumer: Consumer, taken: Round, deadline: float | None
+    ) -> AsyncIterator[None]:
         """The same for asyncio."""
         try:
-            async with producer.transaction() as transaction:
+            async with producer._transaction_until(deadline) as transaction:
                 yield
-                await transaction.send_offsets(consumer, taken.offsets)
+                await transaction.send_offsets(consumer, taken.offsets, timeout=producer._seconds_until(deadline))
         except KafkaTimeoutError as error:
-            until = monotonic() + self.patience
+            until = monotonic() + self.patience if deadline is None else deadline
             while producer._left == "commit":
                 try:
-                    await producer._end_what_was_left()
+                    await producer._end_what_was_left(producer._seconds_until(deadline))
                 except KafkaTimeoutError:
-                    if monotonic() > until:
+                    if monotonic() >= until:
                         raise
                 else:
                     return

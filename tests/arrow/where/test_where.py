@@ -180,6 +180,9 @@ def test_progress_reaches_its_end_where_no_row_is_left(settings: dict[str, Any])
         (("partition", "=", [0, 1]), 'several values are compared by "in"'),
         (("partition", "in", 3), 'take a list of values, such as \\[3\\]'),
         (("topic", "=", 3), "a topic is compared with a name, not with int"),
+        (("key", "=", "\ud800"), "the text '.*' cannot be written as UTF-8; give bytes"),
+        (("headers.kind", "in", ["a", "\ud800"]), "the text '.*' cannot be written as UTF-8; give bytes"),
+        (("headers.\ud800", "is null"), "no header has this name, which cannot be written as UTF-8"),
         (("timestamp", ">=", datetime(2026, 11, 21)), "has no time zone; use datetime.now"),
         (("timestamp", ">=", "an hour ago"), "'an hour ago' is no time: expected"),
         (("timestamp", ">=", date(2026, 11, 21)), "a day is text: '2026-11-21'"),
@@ -204,7 +207,7 @@ def test_progress_reaches_its_end_where_no_row_is_left(settings: dict[str, Any])
         (pl.DataFrame({"offset": [3]}), "is a DataFrame of polars; expected an expression"),
         (pa.array([True]), "of pyarrow; expected an expression"),
     ],
-    ids=lambda value: str(value)[:60],
+    ids=lambda value: ascii(value)[:60],
 )  # fmt: skip
 def test_a_bad_condition_is_told_what_is_wrong_and_what_to_do(where: Any, told: str) -> None:
     with pytest.raises(monedula.ArgumentError, match=f"(?s){told}"):

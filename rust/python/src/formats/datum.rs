@@ -20,13 +20,13 @@ const DAYS_TO_1970: i32 = 719_163;
 /// Reason that an object is no value.
 pub(crate) enum NoDatum {
     Bad(BadDatum),
-    /// An exception of the object's own code.
-    Raised(PyErr),
+    /// An exception of the object's own code, and the path of the field that was read.
+    Raised(PyErr, String),
 }
 
 impl From<PyErr> for NoDatum {
     fn from(error: PyErr) -> Self {
-        Self::Raised(error)
+        Self::Raised(error, String::new())
     }
 }
 
@@ -92,7 +92,9 @@ pub(crate) fn datum(given: &Bound<'_, PyAny>, depth: usize) -> Read {
         return Ok(Datum::Bytes(bytes.as_bytes().into()));
     }
     if let Ok(dict) = given.cast_exact::<PyDict>() {
-        return pairs(dict.len(), dict.iter().map(Ok), depth);
+        // All of them at first: code of the values' own may change the dict.
+        let entries: Vec<_> = dict.iter().collect();
+        return pairs(entries.len(), entries.into_iter().map(Ok), depth);
     }
     if let Ok(list) = given.cast_exact::<PyList>() {
         return items(list.iter().map(Ok), depth);
@@ -116,11 +118,15 @@ fn other(given: &Bound<'_, PyAny>, depth: usize) -> Read {
         return Ok(Datum::Date(days - DAYS_TO_1970));
     }
     if is(&types.time)? {
+        if !given.getattr("tzinfo")?.is_none() {
+            return Err(bad("a time with a zone, which would be lost; give the time without it"));
+        }
         let part = |name| given.getattr(name)?.extract::<i64>();
         let seconds = (part("hour")? * 60 + part("minute")?) * 60 + part("second")?;
         return Ok(Datum::Time(seconds * 1_000_000 + part("microsecond")?));
     }
     if is(&types.timedelta)? {
+        check_nanoseconds(given, &types.timedelta, "nanoseconds")?;
         return Ok(Datum::Duration(micros(given)?));
     }
     if is(&types.decimal)? {
@@ -133,7 +139,9 @@ fn other(given: &Bound<'_, PyAny>, depth: usize) -> Read {
     if let Some(names) = field_names(given)? {
         let mut fields = Vec::with_capacity(names.len());
         for name in names.iter() {
-            let (text, value) = (key(&name)?, given.getattr(name.cast::<PyString>().map_err(PyErr::from)?)?);
+            let text = key(&name)?;
+            let value = given.getattr(name.cast::<PyString>().map_err(PyErr::from)?);
+            let value = value.map_err(|error| NoDatum::from(error).within(&text))?;
             fields.push((text.clone(), datum(&value, depth + 1).map_err(|no| no.within(&text))?));
         }
         return Ok(Datum::Fields(fields));
@@ -168,7 +176,18 @@ fn derived(given: &Bound<'_, PyAny>, depth: usize) -> Read {
     }
     // A scalar of numpy's.
     if given.hasattr("dtype")? && given.hasattr("item")? && given.getattr("ndim")?.extract::<usize>()? == 0 {
-        return datum(&given.call_method0("item")?, depth + 1);
+        let item = given.call_method0("item")?;
+        let kind = given.getattr("dtype")?.getattr_opt("kind")?;
+        let is_time = kind.is_some_and(|kind| kind.extract::<String>().is_ok_and(|kind| kind == "M" || kind == "m"));
+        if is_time && item.is_instance_of::<PyInt>() {
+            return Err(bad(
+                "a time of numpy with a unit that datetime does not have; convert it, as by .astype('datetime64[us]')",
+            ));
+        }
+        // Numbers that Python has no type for are their own items.
+        if !item.get_type().is(&given.get_type()) {
+            return datum(&item, depth + 1);
+        }
     }
     let kind = given.get_type().fully_qualified_name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
     Err(bad(format!(
@@ -268,6 +287,7 @@ fn int(number: &Bound<'_, PyInt>) -> Read {
 fn datetime(given: &Bound<'_, PyAny>, types: &Types) -> Read {
     let py = given.py();
     let is_local = given.call_method0("utcoffset")?.is_none();
+    check_nanoseconds(given, &types.datetime, "nanosecond")?;
     let epoch = if is_local { &types.epoch } else { &types.utc_epoch };
     // Without its zone: that of a local time is one without an offset.
     let given = if is_local {
@@ -281,10 +301,24 @@ fn datetime(given: &Bound<'_, PyAny>, types: &Types) -> Read {
     Ok(if is_local { Datum::LocalTimestamp(micros) } else { Datum::Timestamp(micros) })
 }
 
+/// Refuses nanoseconds, which subclasses such as those of pandas have.
+fn check_nanoseconds(given: &Bound<'_, PyAny>, class: &Py<PyAny>, name: &str) -> Read<()> {
+    if given.get_type().is(class.bind(given.py())) {
+        return Ok(());
+    }
+    match given.getattr_opt(name)? {
+        Some(nanoseconds) if nanoseconds.is_truthy()? => Err(bad("is more precise than microseconds; round it first")),
+        _ => Ok(()),
+    }
+}
+
 /// Microseconds of a `timedelta`.
-fn micros(given: &Bound<'_, PyAny>) -> PyResult<i64> {
+fn micros(given: &Bound<'_, PyAny>) -> Read<i64> {
     let part = |name| given.getattr(name)?.extract::<i64>();
-    Ok((part("days")? * 86_400 + part("seconds")?) * 1_000_000 + part("microseconds")?)
+    let (days, seconds, rest) = (part("days")?, part("seconds")?, part("microseconds")?);
+    let seconds = days.checked_mul(86_400).and_then(|of_days| of_days.checked_add(seconds));
+    let micros = seconds.and_then(|all| all.checked_mul(1_000_000)).and_then(|all| all.checked_add(rest));
+    micros.ok_or_else(|| bad("a timedelta of more microseconds than 64 bits hold"))
 }
 
 /// Digits and places of a decimal's text, such as `-1.50` and `1E+3`.
@@ -308,9 +342,14 @@ fn bad(reason: impl Into<String>) -> NoDatum {
 impl NoDatum {
     #[cold]
     fn within(self, place: &str) -> Self {
-        let Self::Bad(BadDatum { path, reason }) = self else { return self };
-        let joint = if path.is_empty() || path.starts_with('[') { "" } else { "." };
-        Self::Bad(BadDatum { path: format!("{place}{joint}{path}"), reason })
+        let joined = |path: String| {
+            let joint = if path.is_empty() || path.starts_with('[') { "" } else { "." };
+            format!("{place}{joint}{path}")
+        };
+        match self {
+            Self::Bad(BadDatum { path, reason }) => Self::Bad(BadDatum { path: joined(path), reason }),
+            Self::Raised(error, path) => Self::Raised(error, joined(path)),
+        }
     }
 
     /// An exception of the object's own code, or the place of what is no value.
@@ -318,10 +357,10 @@ impl NoDatum {
         match self {
             Self::Bad(bad) => Ok(bad),
             // Ctrl-C and the like are the program's.
-            Self::Raised(error) if !error.is_instance_of::<PyException>(py) => Err(error),
-            Self::Raised(error) => {
+            Self::Raised(error, _) if !error.is_instance_of::<PyException>(py) => Err(error),
+            Self::Raised(error, path) => {
                 let reason = format!("reading it raised {error}");
-                Ok(BadDatum { path: String::new(), reason })
+                Ok(BadDatum { path, reason })
             }
         }
     }

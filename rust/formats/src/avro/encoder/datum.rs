@@ -1,5 +1,8 @@
 //! Encoding of one value along the schema, without a column.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
+
 use super::node::decimal;
 use crate::avro::defaults;
 use crate::avro::schema::{AvroSchema, Field, Kind, Logical, TypeId};
@@ -13,10 +16,17 @@ const MAX_DEPTH: usize = 64;
 const MAX_DEFAULT_VALUES: usize = 100_000;
 
 pub(super) struct DatumWriter<'s> {
-    pub(super) schema: &'s AvroSchema,
+    schema: &'s AvroSchema,
+    /// Values that do not fit a type of a union. Without them, each level of unions within unions would double the
+    /// attempts on what is below.
+    failed: RefCell<HashSet<(*const Datum, TypeId)>>,
 }
 
-impl DatumWriter<'_> {
+impl<'s> DatumWriter<'s> {
+    pub(super) fn new(schema: &'s AvroSchema) -> Self {
+        Self { schema, failed: RefCell::default() }
+    }
+
     pub(super) fn write(&self, id: TypeId, datum: &Datum, out: &mut Vec<u8>, depth: usize) -> Written {
         if depth > MAX_DEPTH {
             return Err(Fault::new(format!("values are nested deeper than {MAX_DEPTH}")));
@@ -96,12 +106,20 @@ impl DatumWriter<'_> {
         let mut tried: Vec<(usize, TypeId)> = branches.iter().copied().enumerate().collect();
         tried.sort_by_key(|(_, id)| self.distance(*id, datum));
         let (start, mut own) = (out.len(), None);
+        let is_compound = matches!(datum.plain(), Datum::Fields(_) | Datum::List(_));
         for (branch, id) in tried {
+            let attempt = (std::ptr::from_ref(datum), id);
+            if is_compound && self.failed.borrow().contains(&attempt) {
+                continue;
+            }
             put_zigzag(branch as i64, out);
             match self.write(id, datum, out, depth + 1) {
                 Ok(()) => return Ok(()),
                 Err(fault) => {
                     out.truncate(start);
+                    if is_compound {
+                        self.failed.borrow_mut().insert(attempt);
+                    }
                     // Of a type that may be null as well, the fault is that of the type.
                     if branches.len() == 2 && !matches!(self.schema.kind(id), Kind::Null) {
                         own = own.or(Some(fault));

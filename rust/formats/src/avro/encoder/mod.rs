@@ -57,7 +57,7 @@ impl AvroEncoder {
             out.extend_from_slice(bytes);
             return Ok(out);
         }
-        DatumWriter { schema: &self.schema }.write(self.schema.root, datum, &mut out, 0)?;
+        DatumWriter::new(&self.schema).write(self.schema.root, datum, &mut out, 0)?;
         Ok(out)
     }
 
