@@ -13,6 +13,7 @@ from monedula.errors import AdminErrors, BrokerError
 
 from tests.admin.protected import ProtectedBroker
 from tests.interop.java import ACLS, tool
+from tests.interop.process import eventually
 from tests.kafka import KafkaCluster
 from tests.kafka.embedded import EmbeddedCluster
 from tests.kafka.secured import ANNA, SecuredKafka
@@ -143,7 +144,9 @@ def test_an_acl_that_cannot_be_fails_for_itself(admin: Admin, principal: str) ->
 def test_acls_are_a_table(admin: Admin, principal: str) -> None:
     pa = pytest.importorskip("pyarrow")
     admin.create_acls(AclBinding(principal, "read", "topic", "one", host="192.0.2.7"))
-    (row,) = pa.table(admin.describe_acls(AclFilter(principal)).to_arrow()).to_pylist()
+    # A broker of KRaft describes what it has read of the metadata log, which may be behind what was created.
+    acls = eventually("the binding", lambda: admin.describe_acls(AclFilter(principal)))
+    (row,) = pa.table(acls.to_arrow()).to_pylist()
     assert (row["principal"], row["operation"], row["resource_name"], row["host"]) == (
         principal,
         "read",

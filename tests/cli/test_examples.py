@@ -84,7 +84,7 @@ def shell(broker: Broker, registry: Registry, tmp_path: Path) -> Callable[[str],
 
     def start(line: str) -> "subprocess.Popen[bytes]":
         if " transactions " in line:
-            leave_open(broker)
+            line = line.replace("--start-offset 20", f"--start-offset {leave_open(broker)}")
         return subprocess.Popen(
             line,
             shell=True,
@@ -99,14 +99,16 @@ def shell(broker: Broker, registry: Registry, tmp_path: Path) -> Callable[[str],
     return start
 
 
-def leave_open(broker: Broker) -> None:
-    """Begin the transaction that examples are about, behind the 20 records of a partition, and end its producer."""
+def leave_open(broker: Broker) -> int:
+    """Begin the transaction that examples are about, and end its producer. Returns its first offset in `orders`, 0."""
     settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "billing-1"}
     producer = monedula.Producer(settings)
     producer.init_transactions()
     producer.begin_transaction()
-    producer.send("orders", '{"amount":1}', partition=0).result()
+    begins = producer.send("orders", '{"amount":1}', partition=0).result().offset
     producer.close()
+    assert begins is not None
+    return begins
 
 
 def is_endless(line: str) -> bool:

@@ -244,6 +244,9 @@ def test_every_event_is_in_the_table_of_the_documentation() -> None:
     root = Path(__file__).parents[2]
     kinds = (root / "rust/client/src/log/kinds.rs").read_text()
     names = re.findall(r'"([a-z.]+)" "([a-z_]+)" (Trace|Debug|Info|Warning)', kinds)
+    of_python = (path.read_text() for path in (root / "python/monedula").rglob("*.py"))
+    warned = [found for text in of_python for found in re.findall(r'\balert\(\s*"([a-z.]+)",\s*"([a-z_]+)"', text)]
+    names += [(part, name, "Warning") for part, name in warned if (part, name, "Warning") not in names]
     table = (root / "docs/logging.md").read_text()
     rows = re.findall(r"^\| `([a-z_]+)` \| `([a-z.]+)` \| ([a-z]+)", table, re.MULTILINE)
     levels: Callable[[str], str] = str.lower

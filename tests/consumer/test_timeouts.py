@@ -28,6 +28,7 @@ ACL = admin.AclBinding("User:alice", "read", "topic", "orders")
 TABLE = pyarrow.table({"value": [b"x"]})
 
 ADMIN_CALLS: dict[str, tuple[object, ...]] = {
+    "abort_transaction": (ORDERS, 1, 0, 0),
     "alter_client_quotas": ({admin.QuotaEntity(user="alice"): {"producer_byte_rate": 1.0}},),
     "alter_configs": ({("topic", "orders"): {"retention.ms": 1}},),
     "alter_group_offsets": ("etl", {ORDERS: 0}),
@@ -51,10 +52,14 @@ ADMIN_CALLS: dict[str, tuple[object, ...]] = {
     "describe_groups": ("etl",),
     "describe_log_dirs": (1,),
     "describe_metadata_quorum": (),
+    "describe_producers": (ORDERS,),
     "describe_topics": ("orders",),
+    "describe_transactions": ("billing",),
     "describe_user_scram_credentials": (),
     "elect_leaders": ([ORDERS],),
     "expire_delegation_token": (b"hmac",),
+    "fence_producers": ("billing",),
+    "find_hanging_transactions": (),
     "group_lag": ("etl",),
     "list_config_resources": (),
     "list_group_offsets": ("etl",),
@@ -62,6 +67,7 @@ ADMIN_CALLS: dict[str, tuple[object, ...]] = {
     "list_offsets": ("orders",),
     "list_partition_reassignments": (),
     "list_topics": (),
+    "list_transactions": (),
     "renew_delegation_token": (b"hmac",),
     "reset_group_offsets": ("etl", "earliest"),
 }

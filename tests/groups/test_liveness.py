@@ -1,7 +1,9 @@
 """Users and coordinators that are slow, busy or hung; and how users learn of it."""
 
+import gc
 import threading
 import time
+import weakref
 
 import monedula
 import pytest
@@ -256,6 +258,20 @@ def test_a_denied_group_is_an_error_on_every_call(broker: Broker, member: Member
             assert (caught.value.group, caught.value.code) == ("etl", "GROUP_AUTHORIZATION_FAILED")
     assert consumer.health()["group"]["state"] == "Fatal"
     assert "GROUP_AUTHORIZATION_FAILED" in consumer.health()["group"]["fatal_error"]
+
+
+@pytest.mark.parametrize("kind", [monedula.Consumer, monedula.AsyncConsumer])
+def test_a_forgotten_consumer_needs_no_garbage_collector(broker: Broker, kind: type[monedula.Consumer]) -> None:
+    broker.create_topic("orders")
+    value = monedula.Json("id int", dead_letter="failed")
+    gc.disable()
+    try:
+        forgotten = kind({"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl"}, ["orders"], value=value)
+        gone = weakref.ref(forgotten)
+        del forgotten
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_members_of_a_forgotten_consumer_leave_by_themselves(broker: Broker) -> None:

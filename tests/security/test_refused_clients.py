@@ -179,6 +179,12 @@ CALLS: dict[str, Callable[[Settings], object]] = {
     **of_admin("create_topics", "orders", partitions=1),
     **of_admin("delete_topics", "orders"),
     **of_admin("list_topics"),
+    **of_admin("list_transactions"),
+    **of_admin("describe_transactions", "t"),
+    **of_admin("fence_producers", "t"),
+    **of_admin("describe_producers", AT),
+    **of_admin("abort_transaction", AT, 1, 0, 0),
+    **of_admin("find_hanging_transactions", topics="orders"),
     **of_admin("describe_topics", "orders"),
     **of_admin("create_partitions", {"orders": 4}),
 }
@@ -191,6 +197,7 @@ LOCAL = {
     "assignment", "close", "flush", "hand_over", "health", "keep_alive", "lag", "metrics", "pause", "paused",
     "position", "resume", "schema", "seek", "seek_to_beginning", "seek_to_end", "subscribe", "subscription", "unassign",
     "unsubscribe", "wakeup", "assign", "enforce_rebalance", "finish", "group_metadata", "rebalance_wanted", "rewind",
+    "register_metric", "unregister_metric",
 }  # fmt: skip
 """Methods that ask no broker, or tell what became of others' requests in another way than by raising."""
 
@@ -339,7 +346,7 @@ def test_the_table_has_every_method_that_asks_a_broker(kind: type) -> None:
 
 
 def test_the_table_has_every_method_of_admin() -> None:
-    public = {name for name in dir(monedula.Admin) if not name.startswith("_")} - {"close", "metrics"}
+    public = {name for name in dir(monedula.Admin) if not name.startswith("_")} - LOCAL
     assert not {name for name in public if f"Admin.{name}" not in CALLS}
 
 

@@ -68,7 +68,7 @@ def show(names: Sequence[str], rows: Iterable[Row], as_json: bool = False, *, sp
     console.print(drawn(kept, fitting, broken=True))
     if left_out:
         hidden = ", ".join(name.replace("_", " ") for name in left_out)
-        say(f"not shown: {hidden} (a wider terminal or --json has them)")
+        say(f"not shown: {hidden} (--json has them)")
 
 
 def fit(

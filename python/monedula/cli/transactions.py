@@ -35,7 +35,7 @@ def list_transactions(
     matching: Annotated[str | None, Option(metavar="REGEX", help="Only transactional ids that match it whole.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List transactional ids with their states, asked of every broker.
+    """List transactional ids with their states, of every broker.
 
     Examples:
         monedula transactions list
@@ -231,7 +231,7 @@ def _milliseconds(text: str, option: str) -> int:
     return duration_of(text, option) // timedelta(milliseconds=1)
 
 
-HELP = "List and describe transactions, find those that hang, and abort them."
+HELP = "List transactions, find those that hang, and abort them."
 COMMANDS = (
     ("list", list_transactions),
     ("describe", describe),

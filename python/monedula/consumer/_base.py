@@ -267,7 +267,9 @@ class ConsumerBase(GroupVerbs, RegisteredMetrics):
         running = {} if run is None else {**run.figures.by_name(), **run.gauges()}
         return {**dict(self._core.metrics()), **self._member.figures(), **running}
 
-    def _open_producer(self, settings: RawSettings) -> LetterProducer:
+    # A bound method, kept beside the consumer, would keep one that nobody closed until the garbage collector comes.
+    @staticmethod
+    def _open_producer(settings: RawSettings) -> LetterProducer:
         """The producer of dead letters, of records that cannot be decoded and of those that a handler gives up."""
         raise NotImplementedError
 

@@ -369,7 +369,8 @@ class AsyncConsumer(ConsumerBase, LoopClient):
     ) -> dict[TopicPartition, int]:
         return await self._start_commit(raw, holder, timeout)
 
-    def _open_producer(self, settings: RawSettings) -> AsyncProducer:
+    @staticmethod
+    def _open_producer(settings: RawSettings) -> AsyncProducer:
         return AsyncProducer(cast("Settings", settings))
 
     async def _commit_finished(self, holder: int, timeout: float) -> None:

@@ -507,7 +507,8 @@ class Consumer(CallsBack, ConsumerBase):
                     wait.future.exception(wait.slice_seconds)
         return wait.outcome
 
-    def _open_producer(self, settings: RawSettings) -> Producer:
+    @staticmethod
+    def _open_producer(settings: RawSettings) -> Producer:
         return Producer(cast("Settings", settings))
 
     def _commit_finished(self, holder: int, timeout: float) -> None:

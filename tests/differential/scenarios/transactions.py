@@ -488,6 +488,7 @@ def markers(script: Script, version: int) -> None:
     producer = Transactional(script, "p", TV1, topic)
     member = script.member()
     producer.init()
+    producer.init()
     producer.send("x")
 
     def call(label: str, *partitions: int, name: str = topic, **more: Any) -> None:
@@ -506,6 +507,7 @@ def markers(script: Script, version: int) -> None:
     call("an unknown topic", 0, name=script.name("missing"))
     call("an unknown partition", 9)
     call("an old epoch", 0, producerEpoch=producer.epoch - 1)
+    call("a negative epoch", 0, producerEpoch=-1)
     if version >= 2:
         call("the epoch of the records", 0, transactionVersion=2)
     call("an abort", 0)

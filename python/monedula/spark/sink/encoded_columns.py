@@ -251,6 +251,13 @@ def _number(column: str, given: Mapping[str, str]) -> int | None:
     return whole_number(name, version, 1, INT_MAX)
 
 
+def _says(column: str, given: Mapping[str, str], suffix: str) -> bool:
+    """Whether an option is given, and not as its default that says no."""
+    if suffix == "id.in.header" and suffix in given:
+        return boolean(f"{column}.{suffix}", given[suffix])
+    return suffix in given
+
+
 def encoded_columns(options: Mapping[str, str]) -> tuple[EncodedColumn, ...]:
     """The columns that options say how to write."""
     written = []
@@ -258,7 +265,7 @@ def encoded_columns(options: Mapping[str, str]) -> tuple[EncodedColumn, ...]:
         given = columns.given_options(options, column, (*SUFFIXES, *TO_JSON))
         known = columns.take_format(column, given)
         if known == "binary":
-            if idle := next((suffix for suffix in SUFFIXES[1:-1] if suffix in given), None):
+            if idle := next((suffix for suffix in SUFFIXES[1:-1] if _says(column, given, suffix)), None):
                 raise columns.unfit(column, idle, ", ".join(columns.FORMATS))
             if "flatten" in given and boolean("value.flatten", given["flatten"]):
                 raise refused(

@@ -37,6 +37,10 @@ fn write(
     if partition.leader != Some(call.node) {
         return Err(ErrorCode::NotLeaderOrFollower);
     }
+    // A failure inside of Kafka, which makes its marker before it looks at the producer.
+    if marker.producer_epoch < 0 {
+        return Err(ErrorCode::UnknownServerError);
+    }
     let marker = Marker {
         transaction_version: marker.transaction_version.into(),
         producer_id: marker.producer_id,
@@ -53,7 +57,10 @@ fn respond<'a>(
     mut outcome: impl FnMut(&WritableTxnMarker<'a>, &str, i32) -> Result<(), ErrorCode>,
 ) -> WriteTxnMarkersResponse<'a> {
     let mut markers = Vec::with_capacity(request.markers.len());
-    for marker in &request.markers {
+    // Kafka leaves out a marker for no partition.
+    let has_partitions =
+        |marker: &&WritableTxnMarker<'_>| marker.topics.iter().any(|topic| !topic.partition_indexes.is_empty());
+    for marker in request.markers.iter().filter(has_partitions) {
         let mut topics = Vec::with_capacity(marker.topics.len());
         for topic in &marker.topics {
             let partitions = topic.partition_indexes.iter().map(|&partition_index| WritableTxnMarkerPartitionResult {
