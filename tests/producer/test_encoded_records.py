@@ -286,6 +286,22 @@ def test_times_that_would_be_written_as_others_and_what_cannot_be_read_are_refus
             bytes_of(form, {"a": given})
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"topic": "t", "headers": [5]}, r"^headers=\[5\] \(list\)"),
+        ({"topic": "t", "partition": -1}, r"^partition=-1"),
+    ],
+)
+def test_what_is_wrong_beside_the_value_is_told_before_a_registry_is_asked(given: Any, message: str) -> None:
+    settings = {"bootstrap.servers": "127.0.0.1:1", "schema.registry.url": "http://127.0.0.1:1"}
+    with (
+        monedula.Producer(settings, value=Avro(ORDER, id_in_header=True)) as made,
+        pytest.raises(ArgumentError, match=message),
+    ):
+        made.send(value={"id": 1}, **given)
+
+
 def test_a_dict_that_changes_while_it_is_read_is_written_as_it_was() -> None:
     given: dict[str, Any] = {}
 

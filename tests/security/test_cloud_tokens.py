@@ -130,6 +130,22 @@ def test_an_identity_that_azure_does_not_know_is_final_and_says_what_to_check(br
     assert "managed identity" in str(raised.value)
 
 
+@pytest.mark.parametrize("answer", [(500, b""), (200, b"<html>"), (200, b"{}"), (302, b""), (401, b"")])
+def test_the_query_of_a_token_endpoint_is_in_no_message(broker: Broker, answer: Answer) -> None:
+    with Cloud(lambda _asked: answer) as cloud:
+        given = settings(
+            broker,
+            sasl_oauthbearer_token_endpoint_url=f"{cloud.url}/token?code=canary",
+            sasl_oauthbearer_client_id="me",
+            sasl_oauthbearer_client_secret="canary",
+            sasl_oauthbearer_allow_plain_http=True,
+            bootstrap_timeout_ms=500,
+        )
+        with pytest.raises(AuthenticationError, match=f"{cloud.url}/token[: ]") as raised:
+            topics(given)
+    assert "canary" not in str(raised.value)
+
+
 def test_a_metadata_service_that_is_busy_is_asked_again(broker: Broker) -> None:
     statuses = [429, 404, 500]
 

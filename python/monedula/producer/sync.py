@@ -140,6 +140,7 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
         on_delivery: OnDelivery,
     ) -> SendFuture:
         """Send a record of a topic whose schemas are not known yet, which the registry may have to be asked for."""
+        self._check(topic, None, None, partition, headers, timestamp)
         record = SendArguments(topic, value, key, partition, headers, timestamp)
         return self._send_or_queue(*self._encoded(record), on_delivery)
 

@@ -155,14 +155,14 @@ impl TokenSource for OidcSource {
             200..=299 => self.token(&body),
             300..=399 => Err(TokenError::Refused(format!(
                 "{} answered with a redirect ({status}), which is not followed: give the URL that it leads to",
-                self.url
+                self.place()
             ))),
-            429 | 500.. => Err(TokenError::Failed(format!("{} answered {status}", self.url))),
+            429 | 500.. => Err(TokenError::Failed(format!("{} answered {status}", self.place()))),
             // Azure's is not there for a moment while it is updated.
             404 | 410 if matches!(self.grant, Grant::Metadata { .. }) => {
-                Err(TokenError::Failed(format!("{} answered {status}", self.url)))
+                Err(TokenError::Failed(format!("{} answered {status}", self.place())))
             }
-            _ => Err(TokenError::Refused(format!("{} answered {status}{}", self.url, reason(&body)))),
+            _ => Err(TokenError::Refused(format!("{} answered {status}{}", self.place(), reason(&body)))),
         }
     }
 
@@ -179,6 +179,11 @@ impl TokenSource for OidcSource {
 }
 
 impl OidcSource {
+    /// The URL, for messages: without its query, in which some services have a key.
+    fn place(&self) -> &str {
+        self.url.split(['?', '#']).next().unwrap_or_default()
+    }
+
     /// Sends the request that the grant wants.
     fn ask(&self) -> Result<Response<Body>, TokenError> {
         let answered = if let Grant::Metadata { headers, .. } = &self.grant {
@@ -204,7 +209,7 @@ impl OidcSource {
         let advice =
             if let Grant::Metadata { advice, .. } = &self.grant { format!(". {advice}") } else { String::new() };
         let proxy = through_proxy(&self.agent, &self.url);
-        let said = |reason: &str| format!("{}: {reason}{advice}{proxy}", self.url);
+        let said = |reason: &str| format!("{}: {reason}{advice}{proxy}", self.place());
         if is_refused_by_proxy(&self.agent, error) {
             return TokenError::Refused(said("the proxy does not take the user and password: correct them"));
         }
@@ -277,7 +282,7 @@ impl OidcSource {
     }
 
     fn token(&self, body: &[u8]) -> Result<Token, TokenError> {
-        let wrong = |what: &str| TokenError::Failed(format!("{} answered {what}", self.url));
+        let wrong = |what: &str| TokenError::Failed(format!("{} answered {what}", self.place()));
         let answer: Map<String, Value> =
             serde_json::from_slice(body).map_err(|_| wrong("with something else than JSON"))?;
         let token = ["access_token", "id_token"].iter().find_map(|key| answer.get(*key)?.as_str());
@@ -287,7 +292,7 @@ impl OidcSource {
             return Err(TokenError::Refused(format!(
                 "{} answered with an access_token that is none: there are line breaks, blanks or other bytes in it that no \
                  token has",
-                self.url
+                self.place()
             )));
         }
         // The provider's `expires_in` counts before the token's own claim, since a token may be opaque. Some providers
