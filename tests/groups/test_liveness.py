@@ -260,13 +260,13 @@ def test_a_denied_group_is_an_error_on_every_call(broker: Broker, member: Member
     assert "GROUP_AUTHORIZATION_FAILED" in consumer.health()["group"]["fatal_error"]
 
 
-@pytest.mark.parametrize("kind", [monedula.Consumer, monedula.AsyncConsumer])
-def test_a_forgotten_consumer_needs_no_garbage_collector(broker: Broker, kind: type[monedula.Consumer]) -> None:
+@pytest.mark.parametrize("face", [monedula.Consumer, monedula.AsyncConsumer])
+def test_a_forgotten_consumer_needs_no_garbage_collector(broker: Broker, face: type[monedula.Consumer]) -> None:
     broker.create_topic("orders")
     value = monedula.Json("id int", dead_letter="failed")
     gc.disable()
     try:
-        forgotten = kind({"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl"}, ["orders"], value=value)
+        forgotten = face({"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl"}, ["orders"], value=value)
         gone = weakref.ref(forgotten)
         del forgotten
         assert gone() is None
