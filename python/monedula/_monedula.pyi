@@ -36,6 +36,7 @@ __all__ = [
     "QueuedSendsCore",
     "ReaderCore",
     "Record",
+    "RecordDraft",
     "RecordMetadata",
     "RegistryCore",
     "Schema",
