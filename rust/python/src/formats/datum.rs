@@ -185,7 +185,7 @@ fn derived(given: &Bound<'_, PyAny>, depth: usize) -> Read {
             ));
         }
         // Numbers that Python has no type for are their own items.
-        if !item.get_type().is(&given.get_type()) {
+        if !item.get_type().is(given.get_type()) {
             return datum(&item, depth + 1);
         }
     }
