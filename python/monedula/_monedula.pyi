@@ -725,6 +725,15 @@ class ProducerCore:
         headers: _Headers,
         timestamp: int | datetime | None,
     ) -> None: ...
+    @staticmethod
+    def _check_record(
+        topic: str,
+        value: _Data,
+        key: _Data,
+        partition: int | None,
+        headers: _Headers,
+        timestamp: int | datetime | None,
+    ) -> None: ...
     def _set_may_queue(self, may_queue: bool) -> None: ...
     @property
     def _max_block(self) -> float: ...

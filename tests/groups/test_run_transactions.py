@@ -363,7 +363,6 @@ def test_the_last_transaction_waits_no_longer_than_the_grace(face: str, api: str
 @pytest.mark.parametrize(
     ("reply", "error"),
     [
-        (5, monedula.ArgumentError),
         (monedula.workers.Reply(b"1", topic="a b"), monedula.ArgumentError),
         (monedula.workers.Reply(b"1", partition=7), TransactionAbortedError),
     ],
@@ -380,6 +379,28 @@ def test_the_error_about_a_reply_that_cannot_be_written_names_its_record(
             runner.join()
         note = "monedula: raised while the reply to orders-0 at offset 3, or its dead letter, was written"
         assert raised.value.__notes__[-1] == note
+
+
+@FACES
+@pytest.mark.parametrize("reply", [5, monedula.workers.Reply(b"1", partition=-7)])
+def test_a_reply_that_is_no_record_is_a_failure_of_the_handler(ground: Ground, face: str, reply: object) -> None:
+    topic, target, letters, group = ground.topic(), ground.topic(), ground.topic(), ground.name("group")
+    keyed(ground, topic, 5, 10)
+    runner = Runner(
+        face,
+        ground.settings(group),
+        topic,
+        lambda each: reply if each.offset == 3 else each.value,
+        consumer={"headers": True},
+        reply_topic=target,
+        dead_letter=letters,
+        retries=monedula.Retry(1, backoff=0.0),
+        until="latest",
+    )
+    runner.join()
+    assert runner.committed == {TopicPartition(topic, 0): 10}
+    assert len(committed(ground.bootstrap, target)) == 9
+    assert len(committed(ground.bootstrap, letters)) == 1
 
 
 @FACES

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from monedula._monedula import Record
+from monedula._monedula import ProducerCore, Record
 from monedula.errors import ArgumentError
 from monedula.producer._send_queue import SendArguments
 
@@ -58,3 +58,13 @@ def _keyed(value: object, topic: str, record: Record | None) -> SendArguments:
     if not isinstance(key, bytes | None):
         raise ArgumentError("the record's key is decoded, so a reply does not have it by itself: return a Reply")
     return SendArguments(topic, value, key, None, None, None)
+
+
+def checked(reply: SendArguments) -> SendArguments:
+    """Return a reply that is a record.
+
+    Raises:
+        ArgumentError: if it is none: a failure of the handler, which may be tried again or become a dead letter.
+    """
+    ProducerCore._check_record(*reply)
+    return reply

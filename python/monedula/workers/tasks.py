@@ -18,6 +18,7 @@ from monedula.producer.aio import AsyncProducer
 from monedula.workers.failures import Verdict, argument
 from monedula.workers.lanes import Task
 from monedula.workers.outputs import Outputs
+from monedula.workers.replies import checked
 from monedula.workers.runs import (
     COMMIT_SECONDS,
     FULL_SECONDS,
@@ -352,7 +353,7 @@ class TaskRun:
         outputs = self._outputs
         if outputs is None:
             return []
-        return [await self._sender._encoded_later(each) for each in outputs.replies(task, returned)]
+        return [checked(await self._sender._encoded_later(each)) for each in outputs.replies(task, returned)]
 
     async def _written(self, records: list[SendArguments], task: Task, then: Callable[..., None]) -> None:
         """Write records, or leave them to the transaction of the task; then the task is over."""

@@ -15,6 +15,7 @@ from monedula.producer.sync import Producer
 from monedula.workers.failures import Verdict, argument
 from monedula.workers.lanes import Task
 from monedula.workers.outputs import Outputs
+from monedula.workers.replies import checked
 from monedula.workers.runs import (
     COMMIT_SECONDS,
     FULL_SECONDS,
@@ -311,7 +312,7 @@ class ThreadRun:
         outputs = self._outputs
         if outputs is None:
             return []
-        return [self._sender._encoded(each) for each in outputs.replies(task, returned)]
+        return [checked(self._sender._encoded(each)) for each in outputs.replies(task, returned)]
 
     def _written(self, records: list[SendArguments], task: Task, then: Callable[..., None]) -> Callable[[], None]:
         """Write records, or leave them to the transaction of the task. Returns what to do with the task then."""

@@ -201,6 +201,19 @@ impl ProducerCore {
         timestamp: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         self.shared.get()?.producer.acquire_permit().map_err(|error| to_py(py, error))?;
+        Self::_check_record(topic, value, key, partition, headers, timestamp)
+    }
+
+    /// Raises if a record is invalid, whatever the producer's state.
+    #[staticmethod]
+    fn _check_record(
+        topic: &Bound<'_, PyAny>,
+        value: Option<&Bound<'_, PyAny>>,
+        key: Option<&Bound<'_, PyAny>>,
+        partition: Option<&Bound<'_, PyAny>>,
+        headers: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         SendArguments { topic, value, key, partition, headers, timestamp, since: None, sent_in: None }
             .with_record(|_| ())
     }
