@@ -57,7 +57,7 @@ _FEATURES = {
 }
 """Features of writers under which added files are right; that no column has a rule is checked besides."""
 _PARTITIONED = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_string, pa.types.is_date32)
-_PLAIN = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 class DeltaStore:
@@ -235,7 +235,8 @@ class DeltaLandingTable:
         column = self._partition_column
         values = {} if column is None else {column: _partition_text(file.partition)}
         schema = pa.schema([field for field in self._schema if field.name != column])
-        return AddAction(quote(file.path), file.size, values, now, True, _statistics(file, schema))
+        # deltalake writes the path encoded.
+        return AddAction(file.path, file.size, values, now, True, _statistics(file, schema))
 
     def _moved(self, pending: PendingCommit) -> bool:
         return any(self._position(each) != start for each, (start, _) in pending.moves.items())
@@ -397,9 +398,12 @@ class DeltaLandingTable:
         return version
 
     def _path_of(self, name: str, value: Any) -> str:
-        text = "" if self._partition_column is None else str(_partition_text(value))
-        folder = f"{self._partition_column}={text}/" if _PLAIN.fullmatch(text) else ""
-        return f"{folder}part-{name}.zstd.parquet"
+        """The path of a new file: with the partition's folder, from which polars takes the value."""
+        file = f"part-{name}.zstd.parquet"
+        if self._partition_column is None:
+            return file
+        text = _partition_text(value)
+        return f"{self._partition_column}={_NO_VALUE if text is None else quote(text, safe='')}/{file}"
 
 
 def _schema_of(table: DeltaTable) -> Any:
@@ -424,7 +428,8 @@ def _interval_seconds(text: str) -> float | None:
 
 
 def _partition_text(value: Any) -> str | None:
-    if value is None:
+    """A value as the log has it. Delta has no empty text among them: it is null."""
+    if value is None or value == "":
         return None
     return str(value).lower() if isinstance(value, bool) else str(value)
 

@@ -262,14 +262,15 @@ class LandingJob(Unpicklable):
             LandingError: if the table cannot take the rows, or not go on.
             DataLossError: if the log has deleted records that the table lacks.
             DecodeError: if a record cannot be decoded, once the rows before it are committed.
-            PartitionError: a subclass, if a topic cannot be read, such as `TopicRecreatedError`.
+            UnknownTopicError: if a topic does not exist.
+            PartitionError: another subclass, if a topic cannot be read, such as `TopicRecreatedError`.
             GroupError: a subclass, if the membership ends.
         """
         if self._thread is None:
             self._begin()
         try:
-            self._table.topic_ids(self._consumer.topic_ids(self.topics, None))
             self._table.prepare(self.schema)
+            self._look_ahead()
             self._consumer.subscribe(
                 self.topics, on_assigned=self._assigned, on_revoked=self._revoked, on_lost=self._lost
             )
@@ -339,6 +340,18 @@ class LandingJob(Unpicklable):
     def _run_in_thread(self) -> None:
         with suppress(BaseException):  # wait() raises it
             self.run()
+
+    def _look_ahead(self) -> None:
+        """Refuse what cannot go on before the group has another member; the group gets offsets where it has none.
+
+        Without these its members would warn of partitions that have no position, although the table has them.
+        """
+        positions = self._starts.of(self._consumer.partitions_of(*self.topics))
+        with suppress(KafkaError):
+            known = self._consumer.committed(positions, timeout=_OFFSETS_SECONDS)
+            missing = {each: at for each, at in positions.items() if known[each] is None}
+            if missing:
+                self._consumer.commit(missing, timeout=_OFFSETS_SECONDS)
 
     def _land(self) -> None:
         bound = None if self._until is None else self._consumer.until(self._until)
