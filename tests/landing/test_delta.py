@@ -314,5 +314,5 @@ def test_a_job_begins_once(orders: Orders, tmp_path: Path) -> None:
         orders.job(tmp_path / "lake").wait()
 
 
-def test_the_package_has_the_names(tmp_path: Path) -> None:
+def test_the_package_has_the_names() -> None:
     assert (monedula.land, monedula.LandingJob, monedula.Delta) == (land, LandingJob, Delta)

@@ -35,6 +35,7 @@ FORMAT = 1
 
 COMMIT_KEY = "monedula.commit"
 JOB_KEY = "monedula.job"
+BASE_KEY = "monedula.base"
 RANGES_KEY = "monedula.ranges"
 
 _RESTORE = "RESTORE"
@@ -136,11 +137,7 @@ class DeltaLandingTable:
 
     def positions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Look at the newest version, and return the position of each partition there."""
-        before = self.version
         self._refresh()
-        newer = self.version - before
-        if newer and any(each.get("operation") == _RESTORE for each in self._table.history(newer)):
-            self._check_rollback()
         found = {partition: self._position(partition) for partition in partitions}
         for topic in {topic for topic, _ in partitions}:
             self._check_topic(topic)
@@ -217,6 +214,7 @@ class DeltaLandingTable:
         metadata = {
             COMMIT_KEY: pending.commit_id,
             JOB_KEY: self._job,
+            BASE_KEY: str(self.version),
             RANGES_KEY: json.dumps(pending.ranges(), separators=(",", ":")),
         }
         self._table.create_write_transaction(
@@ -262,11 +260,15 @@ class DeltaLandingTable:
         return newer > 0 and any(each.get(COMMIT_KEY) == pending.commit_id for each in self._table.history(newer))
 
     def _refresh(self) -> None:
+        before = self.version
         self._table.update_incremental()
         if self._table.metadata().id != self._metadata_id:
             raise LandingError(
                 f"{self._target.path}: another table stands there now", hint="begin again, if that one is meant"
             )
+        newer = self.version - before
+        if newer and any(each.get("operation") == _RESTORE for each in self._table.history(newer)):
+            self._check_rollback()
 
     def _check_unchanged(self) -> None:
         """Refuse to go on if the table has become one for which the written files are not right."""
@@ -342,18 +344,29 @@ class DeltaLandingTable:
             self.refresh_seconds = seconds / 4
 
     def _check_rollback(self) -> None:
-        """Refuse a table that was restored to a version without the last rows that its positions count."""
+        """Refuse a table that was restored to a version without rows that its positions count.
+
+        Looked at are all versions since the one that the newest commit of this job was made for: that commit may have
+        come after a restoration that it did not see.
+        """
         restores: dict[int, int] = {}
-        ours = -1
+        own: list[int] = []
+        base = -1
         for entry in _history(self._table):
-            if entry.get(JOB_KEY) == self._job:
-                ours = int(entry["version"])
+            version = int(entry["version"])
+            if own and version <= base and own[-1] < min(restores, default=version + 1):
                 break
-            if entry.get("operation") == _RESTORE:
+            if entry.get(JOB_KEY) == self._job:
+                base = base if own else int(entry.get(BASE_KEY, version))
+                own.append(version)
+            elif entry.get("operation") == _RESTORE:
                 target = str(dict(entry.get("operationParameters") or {}).get("version"))
                 # Restored to a time, which version that is cannot be told.
-                restores[int(entry["version"])] = int(target) if target.isdigit() else -1
-        state = self.version
+                restores[version] = int(target) if target.isdigit() else -1
+        if not restores:
+            return
+        ours = max((each for each in own if each < max(restores)), default=-1)
+        state = max(restores)
         while (restored := max((each for each in restores if each <= state), default=None)) is not None:
             state = restores[restored]
         if state < ours:
@@ -411,12 +424,12 @@ def _schema_of(table: DeltaTable) -> Any:
 
 
 def _history(table: DeltaTable) -> Iterator[Mapping[str, Any]]:
-    """All commits, the newest first. The first few are read alone: they are mostly enough."""
+    """The last commits, the newest first. The first few are read alone: they are mostly enough."""
     seen = 0
-    for limit in (10, 100, None):
+    for limit in (10, 100, 1000):
         entries = table.history(limit)
         yield from entries[seen:]
-        if limit is None or len(entries) < limit:
+        if len(entries) < limit:
             return
         seen = len(entries)
 

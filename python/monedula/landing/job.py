@@ -2,12 +2,12 @@
 
 The group shares the partitions among workers, and nothing hangs on it: a worker that believes to own a partition still
 is refused by the table. After each assignment the positions come from the table. A commit adds the files of all
-partitions together with the next position of each, on condition that the table has the positions from which these files were read.
-Otherwise another worker was first: all files are discarded, and reading goes on where the table is.
+partitions together with the next position of each, on condition that the table has the positions from which these files
+were read. Otherwise another worker was first: all files are discarded, and reading goes on where the table is.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from threading import Event, Thread
 from time import monotonic
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from monedula._arguments import check_callable, seconds, topic_names, whole_number
 from monedula._monedula import Batch
 from monedula.config import Settings, Unpicklable, raw_settings
+from monedula.consumer._dead_letters import Letter
 from monedula.errors import (
     ArgumentError,
     ClosedError,
@@ -375,6 +376,7 @@ class LandingJob(Unpicklable):
     def _read(self) -> None:
         """Read a batch into files."""
         timeout = min(_WAIT_SECONDS, max(self._due_at - monotonic(), 0.0))
+        generation = self._consumer.generation()
         try:
             batch = self._consumer.take(timeout)
         except WakeupError:
@@ -395,6 +397,11 @@ class LandingJob(Unpicklable):
             self._is_torn = True
             raise
         letters = self._consumer.take_bad()
+        if not self._froms.keys() >= {*batch.offsets, *(letter.partition for letter in letters)}:
+            # Rows of a partition that was taken away: no position would count them.
+            self._discard()
+            self._go_back(list(self._positions))
+            return
         self._is_torn = True
         if batch or letters:
             if self._files is None:
@@ -404,9 +411,25 @@ class LandingJob(Unpicklable):
             if letters:
                 self._table.write(self._files, self._columns.bad_rows(letters))
                 self._result = _added(self._result, bad_records=len(letters))
-        for partition in self._positions:
-            self._positions[partition] = self._consumer.position(partition) or self._positions[partition]
+        self._advance(batch, letters, is_same=self._consumer.generation() == generation is not None)
         self._is_torn = False
+
+    def _advance(self, batch: Batch, letters: Sequence[Letter], is_same: bool) -> None:
+        """Note the positions behind what was written, and behind what is no record, such as markers of transactions.
+
+        Args:
+            batch: what was written.
+            letters: the records that were written as bytes.
+            is_same: whether the generation is that of before the batch. If not, a partition may be lost, or lost and
+                assigned again, before the callbacks that say so: then its position is not where this job has read to.
+        """
+        for partition, offset in batch.offsets.items():
+            self._positions[TopicPartition(*partition)] = offset
+        for letter in letters:
+            self._positions[letter.partition] = max(letter.error.next_offset or 0, self._positions[letter.partition])
+        for partition in self._positions if is_same else ():
+            with suppress(ArgumentError):  # lost since then
+                self._positions[partition] = max(self._consumer.position(partition) or 0, self._positions[partition])
 
     def _rows(self, batch: Batch) -> Any:
         try:
@@ -494,14 +517,18 @@ class LandingJob(Unpicklable):
         for partition, position in self._table.positions(partitions).items():
             if position is None:
                 raise LandingError(f"{self.target!r}: the position of {partition.topic}-{partition.partition} is gone")
-            self._froms[partition] = self._positions[partition] = position
+            self._read_from(partition, position)
+
+    def _read_from(self, partition: TopicPartition, position: int) -> None:
+        self._froms[partition] = self._positions[partition] = position
+        # It may be lost already, before the callback that says so.
+        with suppress(ArgumentError):
             self._consumer.seek(partition, position)
 
     def _assigned(self, partitions: set[TopicPartition]) -> None:
         """Begin where the table is."""
         for partition, position in self._starts.of(partitions).items():
-            self._froms[partition] = self._positions[partition] = position
-            self._consumer.seek(partition, position)
+            self._read_from(partition, position)
 
     def _loss(self, error: OffsetOutOfRangeError) -> KafkaError:
         hint = "begin again: the job looks where the table and the log are; `fail_on_data_loss=False` goes on"

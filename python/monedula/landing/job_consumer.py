@@ -6,6 +6,7 @@ from monedula._monedula import Batch, PendingCallback
 from monedula.consumer._dead_letters import Letter, WaitingBatch
 from monedula.consumer._read_until import UntilLoop
 from monedula.consumer.sync import Consumer
+from monedula.errors import KafkaError
 from monedula.types.partitions import Until
 
 
@@ -33,6 +34,13 @@ class JobConsumer(Consumer):
         letters = list(self._bad)
         self._bad.clear()
         return letters
+
+    def generation(self) -> int | None:
+        """The generation of the membership; `None` while this is no member."""
+        try:
+            return self._member.metadata()[1]
+        except KafkaError:
+            return None
 
     def until(self, until: Until) -> UntilLoop:
         """Begin a loop that ends where the log ends now, or at a time."""
