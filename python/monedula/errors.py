@@ -237,6 +237,9 @@ class LandingError(KafkaError):
     What was committed stays, and nothing is lost: a job that begins again goes on where the table is.
     """
 
+    def __init__(self, message: str = "", *, hint: str | None = None, **details: Any) -> None:
+        super().__init__(with_hint(message, plain_hint(hint, None), is_sentence=False), hint=hint, **details)
+
 
 class GroupError(KafkaError):
     """An error of a consumer group. `group` names the group, `code` has Kafka's name for the error."""

@@ -20,6 +20,7 @@ IMPORTS = {
     "arrow": "pyarrow",
     "aws": "botocore",
     "cli": "monedula.cli",
+    "delta": "monedula.landing",
     "otel": "monedula.otel",
     "pandas": "pandas, pyarrow",
     "polars": "polars",

@@ -122,6 +122,11 @@ class Columns:
         return pa.record_batch(arrays, schema=self.schema)
 
 
+def is_own(name: str) -> bool:
+    """Return true for the columns that are no fields of values. That of keys may have another name."""
+    return name in (KAFKA, ERROR, RAW, DATE, "key")
+
+
 def conformed(rows: Any, schema: Any) -> Any:
     """The rows with the columns of a table, whose types may be wider and which may have more columns."""
     arrays = [

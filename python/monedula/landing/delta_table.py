@@ -108,6 +108,10 @@ class DeltaLandingTable:
         self._metadata_id = self._table.metadata().id
         return True
 
+    def columns(self) -> Any:
+        """The columns of the table."""
+        return _schema_of(self._table)
+
     def new_columns(self, schema: Any) -> tuple[str, ...]:
         """The columns that the table lacks."""
         self._check_table()
@@ -253,7 +257,7 @@ class DeltaLandingTable:
                 return
         message = f"{self._target.path}: whether the last commit is in the table is not known"
         hint = "begin again once the store answers: the job looks first, and repeats nothing"
-        raise LandingError(f"{message}: {failure}, and then: {unreadable}; {hint}", hint=hint) from failure
+        raise LandingError(f"{message}: {failure}, and then: {unreadable}", hint=hint) from failure
 
     def _has(self, pending: PendingCommit, since: int) -> bool:
         newer = self.version - since
@@ -278,7 +282,7 @@ class DeltaLandingTable:
             if field.name not in there.names or there.field(field.name).type != field.type:
                 hint = "begin again: what is not committed is read anew"
                 raise LandingError(
-                    f"{self._target.path}: the column {field.name} was changed while rows were written; {hint}",
+                    f"{self._target.path}: the column {field.name} was changed while rows were written",
                     hint=hint,
                 )
 
@@ -297,7 +301,7 @@ class DeltaLandingTable:
         try:
             return missing_columns(schema, _schema_of(self._table))
         except ArgumentError as error:
-            raise LandingError(f"{self._target.path}: {error}", hint=error.hint) from None
+            raise LandingError(f"{self._target.path}: {error.reason}", hint=error.hint) from None
 
     def _check_partition_column(self, schema: Any) -> None:
         column = self._partition_column
@@ -338,7 +342,7 @@ class DeltaLandingTable:
                 hint = f"unset {_RETENTION}, or make it 30 days or more"
                 raise LandingError(
                     f"{path}: {_RETENTION} is {retention!r}: the table would forget positions, and rows would be "
-                    f"repeated; {hint}",
+                    f"repeated",
                     hint=hint,
                 )
             self.refresh_seconds = seconds / 4
@@ -373,7 +377,7 @@ class DeltaLandingTable:
             hint = "restore the version before, or land the topic as another `job` with `start` where rows are missing"
             raise LandingError(
                 f"{self._target.path}: the table was restored to an earlier version, and still has the positions of "
-                f"rows that are gone; {hint}",
+                f"rows that are gone",
                 hint=hint,
             )
 
@@ -389,7 +393,7 @@ class DeltaLandingTable:
             hint = "land it as another `job`, whose offsets begin anew"
             raise LandingError(
                 f"{self._target.path}: the topic {topic} was deleted and created again, and the offsets in the table "
-                f"are those of the old one; {hint}",
+                f"are those of the old one",
                 topic=topic,
                 hint=hint,
             )

@@ -29,6 +29,7 @@ from monedula.errors import (
     MaxPollExceededError,
     OffsetOutOfRangeError,
     WakeupError,
+    plain_hint,
 )
 from monedula.formats._typed import Typed
 from monedula.landing.columns import DATE, KAFKA, Columns
@@ -147,7 +148,6 @@ class LandingJob(Unpicklable):
         self._max_commit_age = (
             max(10 * self._every, 300.0) if max_commit_age is None else seconds("max_commit_age", max_commit_age)
         )
-        self._until = until
         if start is None:
             start = setting(raw, "auto.offset.reset") or "earliest"
         check_start(start)
@@ -163,6 +163,7 @@ class LandingJob(Unpicklable):
         try:
             if keeps_bad:
                 self._consumer.keep_bad()
+            self._bound = None if until is None else self._consumer.until(until)
             self._columns = Columns(
                 pa.schema(self._consumer.schema),
                 key_column=key_column,
@@ -355,7 +356,7 @@ class LandingJob(Unpicklable):
                 self._consumer.commit(missing, timeout=_OFFSETS_SECONDS)
 
     def _land(self) -> None:
-        bound = None if self._until is None else self._consumer.until(self._until)
+        bound = self._bound
         self._due_at = monotonic() + self._every
         try:
             while not self._is_stopping.is_set():
@@ -533,7 +534,7 @@ class LandingJob(Unpicklable):
     def _loss(self, error: OffsetOutOfRangeError) -> KafkaError:
         hint = "begin again: the job looks where the table and the log are; `fail_on_data_loss=False` goes on"
         return DataLossError(
-            f"{error}; {hint}",
+            f"{error}; {plain_hint(hint, None)}",
             topic=error.topic,
             partition=error.partition,
             offset=error.offset,

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection, Mapping
 
 from monedula._arguments import raw_position
-from monedula.errors import DataLossError, LandingError
+from monedula.errors import DataLossError, LandingError, plain_hint
 from monedula.landing.commits import PendingCommit
 from monedula.landing.job_consumer import JobConsumer
 from monedula.landing.table import LandingTable
@@ -85,9 +85,9 @@ class StartPositions:
         if is_told or not self._table.holds_rows(partition):
             return
         name = f"{partition.topic}-{partition.partition}"
-        hint = f"say where this job begins: `start={{({partition.topic!r}, {partition.partition}): OFFSET}}`"
+        hint = "say where this job begins, by `start` for the partition"
         raise LandingError(
-            f"{self._name}: the table has rows of {name}, but no position: they could be repeated; {hint}",
+            f"{self._name}: the table has rows of {name}, but no position: they could be repeated",
             topic=partition.topic,
             partition=partition.partition,
             hint=hint,
@@ -116,10 +116,10 @@ class StartPositions:
             elif start == "committed" and (committed := self._consumer.committed([each])[each]) is not None:
                 found[each] = committed.offset
             elif start in (*_NONE, "committed"):
-                hint = "give another `start` or auto.offset.reset"
+                hint = "give another `start`, or auto.offset.reset"
                 raise LandingError(
                     f"{self._name}: the table has no position of {each.topic}-{each.partition}, and it is to begin at "
-                    f"{start!r}; {hint}",
+                    f"{start!r}",
                     hint=hint,
                 )
             else:
@@ -145,7 +145,7 @@ class StartPositions:
                 if self._fails_on_loss:
                     hint = "retention removed what is between; `fail_on_data_loss=False` goes on without it"
                     raise DataLossError(
-                        f"{told}; {hint}",
+                        f"{told}; {plain_hint(hint, None)}",
                         topic=partition.topic,
                         partition=partition.partition,
                         offset=position,

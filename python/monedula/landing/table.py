@@ -23,6 +23,9 @@ class LandingTable(Protocol):
     def open(self) -> bool:
         """Look whether there is a table; false if not."""
 
+    def columns(self) -> Any:
+        """The `pyarrow.Schema` of a table that is open."""
+
     def prepare(self, schema: Any) -> None:
         """Create the table, or add the columns that it lacks for rows of this schema.
 
