@@ -33,7 +33,7 @@ from monedula.types.reports import BatchReport, RowError
 
 if TYPE_CHECKING:
     from monedula.admin import Admin, AsyncAdmin, NewTopic
-    from monedula.landing import Delta, LandingJob, land
+    from monedula.landing import Delta, Iceberg, LandingJob, land
     from monedula.reading.queries import dataset, scan
     from monedula.reading.schema_inference import infer
     from monedula.workers import Retry
@@ -54,6 +54,7 @@ __all__ = [
     "Consumer",
     "DecodeError",
     "Delta",
+    "Iceberg",
     "Json",
     "KafkaError",
     "KafkaTimeoutError",
@@ -90,6 +91,7 @@ _LATER = {
     "Admin": "monedula.admin",
     "AsyncAdmin": "monedula.admin",
     "Delta": "monedula.landing",
+    "Iceberg": "monedula.landing",
     "LandingJob": "monedula.landing",
     "NewTopic": "monedula.admin",
     "Retry": "monedula.workers",

@@ -6,9 +6,20 @@ from typing import Any
 
 import monedula
 import polars
-from monedula.landing import Delta, LandingJob, LandingResult
+from monedula.landing import Delta, Iceberg, LandingJob, LandingResult
 
 ORDER = "id bigint, amount double"
+
+
+def iceberg(folder: Path | str, **options: Any) -> Iceberg:
+    """A table of Iceberg whose catalog and files are in a folder."""
+    Path(folder).mkdir(exist_ok=True)
+    catalog = {
+        "type": "sql",
+        "uri": f"sqlite:///{folder}/catalog.db",
+        "warehouse": f"file://{folder}/warehouse",
+    }
+    return Iceberg("lake.orders", catalog=catalog, **options)
 
 
 class Orders:
@@ -36,8 +47,8 @@ class Orders:
             producer.send(self.topic, b"{broken", key=b"bad", partition=partition)
 
     def job(self, path: Path | str, **options: Any) -> LandingJob:
-        """A job that lands what is there now."""
-        target = Delta(path, partition_by=options.pop("partition_by", None))
+        """A job that lands what is there now: in a table of Iceberg if the folder is called `ice`."""
+        target = (iceberg if Path(path).name == "ice" else Delta)(path, partition_by=options.pop("partition_by", None))
         options = {"value": monedula.Json(ORDER), "until": "latest", "job": "lake", **options}
         return LandingJob({**self.settings, **options.pop("settings", {})}, self.topic, target, **options)
 
@@ -58,8 +69,23 @@ class Orders:
 
 def landed(path: Path | str) -> dict[int, list[int]]:
     """The offsets of all rows of a table as polars reads it, by partition."""
-    origins = polars.read_delta(str(path)).select(polars.col("_kafka").struct.unnest())
+    origins = rows(path).select(polars.col("_kafka").struct.unnest())
     return _by_partition(origins.select("partition", "offset"))
+
+
+def rows(path: Path | str) -> polars.DataFrame:
+    """All rows of a table as polars reads it."""
+    if Path(path).name != "ice":
+        return polars.read_delta(str(path))
+    return polars.scan_iceberg(iceberg_table(path)).collect()
+
+
+def iceberg_table(path: Path | str) -> Any:
+    """The table of Iceberg in a folder."""
+    from pyiceberg.catalog import load_catalog
+
+    catalog: Any = iceberg(path).catalog
+    return load_catalog("default", **catalog).load_table("lake.orders")
 
 
 def _by_partition(table: polars.DataFrame) -> dict[int, list[int]]:

@@ -233,12 +233,11 @@ def test_planted_the_last_offset_and_one_as_position_is_caught(
             last[origin["partition"]] = origin["offset"] + 1
         rows_of(table, files, rows)
 
-    position = monedula.landing.job.JobConsumer.position
+    def advance(job: LandingJob, *_: object, **__: object) -> None:
+        for partition, offset in last.items():
+            job._positions[monedula.TopicPartition(orders.topic, partition)] = offset
+
     assert orders.land(tmp_path / "right").positions[orders.topic, 0] == orders.ends()[0]
     monkeypatch.setattr(DeltaLandingTable, "write", write)
-    monkeypatch.setattr(
-        monedula.landing.job.JobConsumer,
-        "position",
-        lambda consumer, partition: last.get(partition[1], position(consumer, partition)),
-    )
+    monkeypatch.setattr(LandingJob, "_advance", advance)
     assert orders.land(tmp_path / "wrong", job="wrong").positions[orders.topic, 0] != orders.ends()[0]

@@ -9,41 +9,50 @@ import random
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from monedula.landing import LandingJob
 from monedula.landing.data_files import DataFiles
-from monedula.landing.delta_table import DeltaLandingTable
 
 from tests.landing.orders import Orders
 
-POINTS: tuple[tuple[type, str], ...] = (
+STEPS: tuple[tuple[type, str], ...] = (
     (DataFiles, "finish"),
-    (DeltaLandingTable, "_write"),
-    (DeltaLandingTable, "_look"),
     (LandingJob, "_note_committed"),
     (LandingJob, "_assigned"),
     (LandingJob, "_revoked"),
     (LandingJob, "_go_back"),
 )
-"""The steps before and after which it may die."""
+"""The steps before and after which it may die, besides those of the table."""
 
 
-def plant(odds: random.Random, crash: float, lost: float) -> None:
+def table_of(path: str) -> type[Any]:
+    """The class of the table in a folder."""
+    if Path(path).name == "ice":
+        from monedula.landing.iceberg_table import IcebergLandingTable
+
+        return IcebergLandingTable
+    from monedula.landing.delta_table import DeltaLandingTable
+
+    return DeltaLandingTable
+
+
+def plant(table: type[Any], odds: random.Random, crash: float, lost: float) -> None:
     """Have each step die with the probability `crash`, and commits lose their answers with `lost`."""
-    for owner, name in POINTS:
+    for owner, name in (*STEPS, (table, "_write"), (table, "_look")):
         setattr(owner, name, _deadly(getattr(owner, name), odds, crash))
-    write = DeltaLandingTable._write
+    write = table._write
 
-    def losing(table: DeltaLandingTable, pending: Any) -> None:
+    def losing(self: Any, pending: Any) -> None:
         chance = odds.random()
         if chance < lost / 2:
             raise OSError("the request was lost")
-        write(table, pending)
+        write(self, pending)
         if chance < lost:
             raise OSError("the answer was lost")
 
-    DeltaLandingTable._write = losing  # type: ignore[method-assign]
+    table._write = losing
 
 
 def _deadly(step: Callable[..., Any], odds: random.Random, crash: float) -> Callable[..., Any]:
@@ -60,7 +69,7 @@ def _deadly(step: Callable[..., Any], odds: random.Random, crash: float) -> Call
 
 def main() -> None:
     told = json.loads(sys.argv[1])
-    plant(random.Random(told["seed"]), told["crash"], told["lost"])
+    plant(table_of(told["path"]), random.Random(told["seed"]), told["crash"], told["lost"])
     orders = Orders(told["bootstrap"], told["topic"])
     settings = {"group.id": told["group"], "session.timeout.ms": 2000, "heartbeat.interval.ms": 200}
     job = orders.job(told["path"], until=None, every=told["every"], settings=settings)

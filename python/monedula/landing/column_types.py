@@ -1,11 +1,14 @@
 """The Arrow types of a table for those of decoded values, and which of them fit into columns that a table has."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from monedula.errors import ArgumentError
+
+Form = Literal["delta", "iceberg"]
+"""The format of a table."""
 
 _BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 _OF_UNSIGNED = {
@@ -15,37 +18,36 @@ _OF_UNSIGNED = {
     pa.uint64(): pa.decimal128(20),
 }
 _KEPT = {pa.bool_(), *_BITS, pa.float32(), pa.float64(), pa.date32()}
+_SMALL = (pa.int8(), pa.int16(), pa.uint8(), pa.uint16())
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 
 
-def table_type(kind: Any, path: str, has_times: bool) -> Any:
+def table_type(kind: Any, path: str, form: Form) -> Any:
     """The type in a table for an Arrow type.
 
     Args:
         kind: the Arrow type.
         path: the column, for the error.
-        has_times: whether the format has times of day; otherwise they are microseconds since midnight.
+        form: the format of the table.
 
     Raises:
         ArgumentError: if the format has none.
     """
     if isinstance(kind, pa.BaseExtensionType):
-        return table_type(kind.storage_type, path, has_times)
+        return table_type(kind.storage_type, path, form)
     if pa.types.is_dictionary(kind):
-        return table_type(kind.value_type, path, has_times)
+        return table_type(kind.value_type, path, form)
     if pa.types.is_struct(kind) and kind.num_fields:
         fields = [kind.field(index) for index in range(kind.num_fields)]
-        return pa.struct(
-            [pa.field(each.name, table_type(each.type, f"{path}.{each.name}", has_times)) for each in fields]
-        )
+        return pa.struct([pa.field(each.name, table_type(each.type, f"{path}.{each.name}", form)) for each in fields])
     if any(test(kind) for test in _LISTS):
-        return pa.list_(pa.field("element", table_type(kind.value_type, f"{path}[]", has_times)))
+        return pa.list_(pa.field("element", table_type(kind.value_type, f"{path}[]", form)))
     if pa.types.is_map(kind):
-        key, item = (table_type(each, f"{path}[]", has_times) for each in (kind.key_type, kind.item_type))
+        key, item = (table_type(each, f"{path}[]", form) for each in (kind.key_type, kind.item_type))
         return pa.map_(key, item)
-    plain = _plain_type(kind, has_times)
+    plain = _plain_type(kind, form)
     if plain is None:
         what = "a struct without fields" if pa.types.is_struct(kind) else str(kind)
         raise ArgumentError(
@@ -55,7 +57,9 @@ def table_type(kind: Any, path: str, has_times: bool) -> Any:
     return plain
 
 
-def _plain_type(kind: Any, has_times: bool) -> Any | None:
+def _plain_type(kind: Any, form: Form) -> Any | None:
+    if form == "iceberg" and kind in _SMALL:
+        return pa.int32()
     if kind in _KEPT:
         return kind
     if kind in _OF_UNSIGNED:
@@ -67,7 +71,7 @@ def _plain_type(kind: Any, has_times: bool) -> Any | None:
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", None if kind.tz is None else "UTC")
     if pa.types.is_time(kind):
-        return pa.time64("us") if has_times else pa.int64()
+        return pa.time64("us") if form == "iceberg" else pa.int64()
     if pa.types.is_duration(kind):
         return pa.int64()
     if pa.types.is_decimal(kind) and kind.precision <= 38:
@@ -148,3 +152,24 @@ def fits(kind: Any, there: Any) -> bool:
     if pa.types.is_map(kind) and pa.types.is_map(there):
         return fits(kind.key_type, there.key_type) and fits(kind.item_type, there.item_type)
     return False
+
+
+_PARTITIONING = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_string, pa.types.is_date32)
+
+
+def check_partition_column(schema: Any, column: str) -> None:
+    """Refuse a column that makes no partitions.
+
+    Args:
+        schema: the schema of the rows.
+        column: its name.
+
+    Raises:
+        ArgumentError: if it is not in the schema, or of another type than those of partitions.
+    """
+    if column not in schema.names:
+        raise ArgumentError.of("partition_by", column, f"the columns are {', '.join(schema.names)}")
+    kind = schema.field(column).type
+    if not any(test(kind) for test in _PARTITIONING):
+        hint = "booleans, whole numbers, texts and dates make partitions"
+        raise ArgumentError.of("partition_by", column, f"the column is of the type {kind}", hint)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from monedula.errors import ArgumentError
-from monedula.landing.column_types import converted, fits, table_type
+from monedula.landing.column_types import Form, converted, fits, table_type
 
 if TYPE_CHECKING:
     from monedula.consumer._dead_letters import Letter
@@ -37,7 +37,7 @@ class Columns:
         headers: whether `_kafka` has the headers.
         keeps_bad: whether records that cannot be decoded become rows, with `_error` and `_raw`.
         has_date: whether there is a column for the day of the timestamp.
-        has_times: whether the format has times of day.
+        form: the format of the table.
 
     Raises:
         ArgumentError: if two columns have the same name, or the format lacks a type.
@@ -51,7 +51,7 @@ class Columns:
         headers: bool,
         keeps_bad: bool,
         has_date: bool,
-        has_times: bool,
+        form: Form,
     ) -> None:
         self._key_column = key_column
         self._headers = headers
@@ -61,7 +61,7 @@ class Columns:
         fields = [(each.name, each.type) if isinstance(each, pa.Field) else each for each in fields]
         if key_column is not None:
             fields.append((key_column, batch_schema.field("key").type))
-        own = [(name, table_type(kind, name, has_times)) for name, kind in fields]
+        own = [(name, table_type(kind, name, form)) for name, kind in fields]
         own.append((KAFKA, pa.struct([*_ORIGIN, *([("headers", _HEADERS)] if headers else [])])))
         own += [(ERROR, pa.string()), (RAW, _BYTES)] if keeps_bad else []
         own += [(DATE, pa.date32())] if has_date else []
@@ -152,15 +152,16 @@ def converted_struct(column: Any, kind: Any) -> Any:
     return pa.StructArray.from_arrays(children, fields=list(kind), mask=column.is_null())
 
 
-def missing_columns(wanted: Any, there: Any) -> list[Any]:
+def missing_columns(wanted: Any, there: Any, widens: bool = False) -> list[Any]:
     """The columns that a table has to get before rows of the schema `wanted` can be written to it.
 
     Args:
         wanted: the schema of the rows.
         there: the schema of the table.
+        widens: whether the format can make a column wider.
 
     Returns:
-        The fields to add, all nullable. A struct that lacks fields is among them as a whole.
+        The fields to add or to make wider, all nullable. A struct that lacks fields is among them as a whole.
 
     Raises:
         ArgumentError: if a column of the table is of another type, or must not be null and is not among the rows'.
@@ -178,7 +179,7 @@ def missing_columns(wanted: Any, there: Any) -> list[Any]:
                 )
             missing.append(field)
         elif not fits(field.type, has.type):
-            merged = _merged(field.type, has.type)
+            merged = field.type if widens and fits(has.type, field.type) else _merged(field.type, has.type)
             if merged is None:
                 raise ArgumentError(
                     f"the column {field.name} of the table is of the type {has.type}, and records have {field.type}",

@@ -5,6 +5,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from monedula.errors import ArgumentError
+from monedula.landing.column_types import Form
 from monedula.landing.columns import DATE, DAY
 from monedula.reading._export import installed
 
@@ -54,9 +55,9 @@ class Delta:
         return DATE if self.partition_by == DAY else self.partition_by
 
     @property
-    def has_times(self) -> bool:
-        """True if the format has times of day: Delta does not."""
-        return False
+    def form(self) -> Form:
+        """The format of the table."""
+        return "delta"
 
     def __repr__(self) -> str:
         return f"Delta({self.path!r}{'' if self.partition_by is None else f', partition_by={self.partition_by!r}'})"

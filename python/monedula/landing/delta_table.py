@@ -22,6 +22,7 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction
 
 from monedula.errors import ArgumentError, LandingError
+from monedula.landing.column_types import check_partition_column
 from monedula.landing.columns import KAFKA, conformed, missing_columns
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles, extremes
@@ -57,7 +58,6 @@ _FEATURES = {
     "generatedColumns",
 }
 """Features of writers under which added files are right; that no column has a rule is checked besides."""
-_PARTITIONED = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_string, pa.types.is_date32)
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -119,7 +119,8 @@ class DeltaLandingTable:
 
     def prepare(self, schema: Any) -> None:
         """Create the table, or add the columns that it lacks."""
-        self._check_partition_column(schema)
+        if self._partition_column is not None:
+            check_partition_column(schema, self._partition_column)
         for pause in _PAUSES:
             time.sleep(pause)
             if not self.open():
@@ -302,20 +303,6 @@ class DeltaLandingTable:
             return missing_columns(schema, _schema_of(self._table))
         except ArgumentError as error:
             raise LandingError(f"{self._target.path}: {error.reason}", hint=error.hint) from None
-
-    def _check_partition_column(self, schema: Any) -> None:
-        column = self._partition_column
-        if column is None:
-            return
-        if column not in schema.names:
-            raise ArgumentError.of(
-                "partition_by", self._target.partition_by, f"the columns are {', '.join(schema.names)}"
-            )
-        if not any(test(schema.field(column).type) for test in _PARTITIONED):
-            reason = f"the column is of the type {schema.field(column).type}"
-            raise ArgumentError.of(
-                "partition_by", column, reason, "booleans, whole numbers, texts and dates make partitions"
-            )
 
     def _check_table(self) -> None:
         """Refuse a table whose rules would need more than adding files, or that forgets positions."""

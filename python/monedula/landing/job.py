@@ -32,6 +32,7 @@ from monedula.errors import (
     plain_hint,
 )
 from monedula.formats._typed import Typed
+from monedula.landing.column_types import Form
 from monedula.landing.columns import DATE, KAFKA, Columns
 from monedula.landing.commits import LandingCommit, LandingPlan, LandingResult, PendingCommit
 from monedula.landing.data_files import DataFiles
@@ -55,15 +56,15 @@ _OFFSETS_SECONDS = 5.0
 
 
 class Target(Protocol):
-    """A table to land in: `Delta`."""
+    """A table to land in: `Delta` or `Iceberg`."""
 
     @property
     def partition_column(self) -> str | None:
         """The column by which it is partitioned."""
 
     @property
-    def has_times(self) -> bool:
-        """Whether the format has times of day."""
+    def form(self) -> Form:
+        """The format of the table."""
 
     def _table(self, job: str) -> LandingTable: ...
 
@@ -170,7 +171,7 @@ class LandingJob(Unpicklable):
                 headers=headers,
                 keeps_bad=keeps_bad,
                 has_date=target.partition_column == DATE,
-                has_times=target.has_times,
+                form=target.form,
             )
         except BaseException:
             self._consumer.close(0.0)
