@@ -237,7 +237,10 @@ def test_planted_the_last_offset_and_one_as_position_is_caught(
         for partition, offset in last.items():
             job._positions[monedula.TopicPartition(orders.topic, partition)] = offset
 
-    assert orders.land(tmp_path / "right").positions[orders.topic, 0] == orders.ends()[0]
+    assert orders.land(tmp_path / "right").positions[monedula.TopicPartition(orders.topic, 0)] == orders.ends()[0]
     monkeypatch.setattr(DeltaLandingTable, "write", write)
     monkeypatch.setattr(LandingJob, "_advance", advance)
-    assert orders.land(tmp_path / "wrong", job="wrong").positions[orders.topic, 0] != orders.ends()[0]
+    assert (
+        orders.land(tmp_path / "wrong", job="wrong").positions[monedula.TopicPartition(orders.topic, 0)]
+        != orders.ends()[0]
+    )

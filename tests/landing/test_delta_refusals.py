@@ -151,7 +151,8 @@ def test_a_table_with_other_columns_is_refused(own: Orders, tmp_path: Path) -> N
 
 
 def test_a_table_of_others_with_a_column_that_must_not_be_null_is_refused(own: Orders, tmp_path: Path) -> None:
-    schema = pa.schema([pa.field("id", pa.int64()), pa.field("tenant", pa.string(), nullable=False)])
+    fields: list[Any] = [pa.field("id", pa.int64()), pa.field("tenant", pa.string(), nullable=False)]
+    schema = pa.schema(fields)
     deltalake.DeltaTable.create(tmp_path / "lake", schema=schema)
     with pytest.raises(LandingError, match="tenant of the table must not be null"):
         own.land(tmp_path / "lake")

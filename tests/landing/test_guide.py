@@ -16,6 +16,7 @@ from monedula.testing import Broker
 from tests.landing.orders import Orders, landed
 
 pytest.importorskip("deltalake", reason="the extra delta is not installed")
+pytest.importorskip("pyiceberg", reason="the extra iceberg is not installed")
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs/landing.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)

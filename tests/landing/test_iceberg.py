@@ -84,7 +84,7 @@ def test_a_table_is_partitioned_by_the_hidden_day(orders: Orders, path: Path) ->
 
 @pytest.mark.parametrize("field", ["country string", "country int", "country boolean", "country date"])
 def test_a_table_is_partitioned_by_a_field(ground: Ground, path: Path, field: str) -> None:
-    values = {"string": ["a/b", "", None], "int": [1, -2, None], "boolean": [True, False, None]}
+    values: dict[str, list[Any]] = {"string": ["a/b", "", None], "int": [1, -2, None], "boolean": [True, False, None]}
     told: list[Any] = values.get(field.split()[1], ["2026-11-01", "1969-12-31", None])
     made = Orders(ground.bootstrap, ground.topic(1))
     for value in told:

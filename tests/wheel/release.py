@@ -21,6 +21,7 @@ IMPORTS = {
     "aws": "botocore",
     "cli": "monedula.cli",
     "delta": "monedula.landing",
+    "iceberg": "monedula.landing",
     "otel": "monedula.otel",
     "pandas": "pandas, pyarrow",
     "polars": "polars",

@@ -13,7 +13,7 @@ from monedula._reprs import counted
 from monedula.cli import consume_options
 from monedula.cli.administration import Connection, DryRun, administration
 from monedula.cli.completing import complete_topics
-from monedula.cli.decoding import Decode, Schema, decoder
+from monedula.cli.decoding import Bad, Decode, Schema, decoder
 from monedula.cli.failures import Failure, UsageError, require
 from monedula.cli.formats import Format
 from monedula.cli.positions import duration_of, place_of
@@ -33,6 +33,7 @@ class TableFormat(StrEnum):
     """Format of a table."""
 
     delta = "delta"
+    iceberg = "iceberg"
 
 
 class BadRecords(StrEnum):
@@ -56,8 +57,16 @@ class LandGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-Table = Annotated[str, Argument(metavar="TARGET", help="A folder, or a URL such as s3://bucket/orders.")]
-OfFormat = Annotated[TableFormat, Option("--format", help="The table's format.")]
+Table = Annotated[
+    str, Argument(metavar="TARGET", help="Of Delta a folder or a URL, s3://bucket/orders; of Iceberg NAMESPACE.NAME.")
+]
+OfFormat = Annotated[
+    TableFormat | None, Option("--format", help="The table's format: iceberg with --catalog, or else delta.")
+]
+Catalog = Annotated[
+    str | None,
+    Option("--catalog", metavar="NAME|URI", help="Of Iceberg: the catalog, of pyiceberg's configuration or its URI."),
+]
 Job = Annotated[
     str | None,
     Option(
@@ -66,7 +75,7 @@ Job = Annotated[
 ]
 StoreOptions = Annotated[
     list[str] | None,
-    Option("--storage-option", metavar="KEY=VALUE", help="An option of the store, as AWS_REGION=... Repeatable."),
+    Option("--storage-option", metavar="KEY=VALUE", help="An option of the store, or of the catalog. Repeatable."),
 ]
 
 
@@ -75,7 +84,8 @@ def land(
     connection: Connection,
     topic: Annotated[str, Argument(help="The topic.", autocompletion=complete_topics)],
     target: Table,
-    format_: OfFormat = TableFormat.delta,
+    format_: OfFormat = None,
+    catalog: Catalog = None,
     value: Annotated[
         Decode | None, Option("--value", "--decode", help="Decode values: each field is a column. Else they are bytes.")
     ] = None,
@@ -131,7 +141,7 @@ def land(
 
     settings = settings_of(*connection)
     check_name(topic, "; this command lands one topic")
-    table = _target(format_, target, storage_option, partition_by)
+    table = _target(format_, target, catalog, storage_option, partition_by)
     told = Schema(schema, message, subject, [topic], names_registry(settings, value is not None), framing, schemas)
     made = LandingJob(
         settings,
@@ -159,7 +169,8 @@ def check(
     connection: Connection,
     target: Table,
     topic: Annotated[str, Option("--topic", help="The topic.", autocompletion=complete_topics)],
-    format_: OfFormat = TableFormat.delta,
+    format_: OfFormat = None,
+    catalog: Catalog = None,
     job: Job = None,
     as_json: AsJson = False,
     storage_option: StoreOptions = None,
@@ -173,7 +184,7 @@ def check(
     """
     from monedula.landing.check import check as compare
 
-    found = compare(settings_of(*connection), topic, _target(format_, target, storage_option, None), job=job)
+    found = compare(settings_of(*connection), topic, _target(format_, target, catalog, storage_option, None), job=job)
     show(
         ("partition", "rows", "from", "to", "repeated", "missing", "unknown"),
         [
@@ -199,21 +210,39 @@ def _until(text: str) -> Until:
     return place
 
 
-def _target(kind: TableFormat, path: str, options: list[str] | None, partition_by: str | None) -> Any:
+def _target(
+    form: TableFormat | None, path: str, catalog: str | None, options: list[str] | None, partition_by: str | None
+) -> Any:
     """The table that the options name."""
-    purpose = f"--format {kind}"
-    require("pyarrow", "arrow", purpose)
-    require("deltalake", "delta", purpose)
-    from monedula.landing.delta import Delta
-
+    form = form or (TableFormat.delta if catalog is None else TableFormat.iceberg)
+    require("pyarrow", "arrow", f"--format {form}")
     given = dict(pair(text, "--storage-option") for text in options or ())
     for name in given:
-        if is_secret(name.replace("_", ".")):
+        if is_secret(name.replace("_", ".").replace("-", ".")):
             raise UsageError(
                 f"--storage-option {name}: everyone on this machine can read the arguments of a command. Give it as "
-                "an environment variable of that name"
+                "an environment variable, or in pyiceberg's configuration"
             )
-    return Delta(path if "://" in path else Path(path), partition_by=partition_by, storage_options=given)
+    if form is TableFormat.delta:
+        if catalog is not None:
+            raise UsageError("--catalog is for --format iceberg")
+        require("deltalake", "delta", f"--format {form}")
+        from monedula.landing.delta import Delta
+
+        return Delta(path if "://" in path else Path(path), partition_by=partition_by, storage_options=given)
+    require("pyiceberg", "iceberg", f"--format {form}")
+    from monedula.landing.iceberg import Iceberg
+
+    if catalog is not None and PASSWORD_IN_ADDRESS.search(catalog):
+        raise UsageError("--catalog: everyone on this machine can read a password in it; name one of pyiceberg's file")
+    if catalog is not None and "://" in catalog:
+        return Iceberg(path, catalog={"uri": catalog, **given}, partition_by=partition_by)
+    if given:
+        raise UsageError("--storage-option goes with --catalog URI; a catalog by its name has its options in a file")
+    return Iceberg(path, catalog=catalog or "default", partition_by=partition_by)
+
+
+PASSWORD_IN_ADDRESS = re.compile(r"://[^/?#@]*:[^/?#@]*@")
 
 
 def _decoder(
@@ -230,11 +259,11 @@ def _decoder(
     if dead_letter is not None and bad is not BadRecords.fail:
         raise UsageError("--dead-letter and --bad say two things about bad values; give one of them")
     if value is Decode.json and schema.given is None and schema.subject is None and not schema.has_registry:
-        made = _inferred(settings, schema.topics[0], table, job)
+        made: Typed | None = _inferred(settings, schema.topics[0], table, job)
     else:
         kept = bad.value if bad in (BadRecords.null, BadRecords.drop) else None
         # The options of consume say how values are read; columns are made of their fields here.
-        made = decoder(value, schema, None if kept is None else consume_options.Bad(kept), False, Format.parquet)
+        made = decoder(value, schema, None if kept is None else Bad(kept), False, Format.parquet)
     if made is None or dead_letter is None:
         return made
     return made.changed(dead_letter=dead_letter)

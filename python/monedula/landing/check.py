@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from monedula.config import Settings
@@ -128,13 +129,12 @@ def _looked_up(
     return _merged(missing), unknown
 
 
-def _runs(offsets: object) -> Iterable[tuple[int, int]]:
+def _runs(offsets: Any) -> Iterable[tuple[int, int]]:
     """The ranges of consecutive offsets; an offset that is there twice makes two."""
-    ordered = pc.sort_indices(offsets)
-    values = pc.take(offsets, ordered)
+    values: Any = pc.take(offsets, pc.sort_indices(offsets))
     if not len(values):
         return []
-    breaks = pc.indices_nonzero(pc.not_equal(pc.pairwise_diff(values), 1)).to_pylist()
+    breaks = pc.indices_nonzero(pc.not_equal(pc.pairwise_diff(values), pa.scalar(1, values.type))).to_pylist()
     starts = [0, *breaks]
     ends = [*breaks, len(values)]
     return [(values[first].as_py(), values[end - 1].as_py() + 1) for first, end in zip(starts, ends, strict=True)]

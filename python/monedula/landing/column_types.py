@@ -140,7 +140,7 @@ def fits(kind: Any, there: Any) -> bool:
     if kind == pa.float32() and there == pa.float64():
         return True
     if pa.types.is_decimal(kind) and pa.types.is_decimal(there):
-        return kind.scale == there.scale and kind.precision <= there.precision
+        return bool(kind.scale == there.scale and kind.precision <= there.precision)
     if pa.types.is_struct(kind) and pa.types.is_struct(there):
         known = {there.field(index).name: there.field(index) for index in range(there.num_fields)}
         own = [kind.field(index) for index in range(kind.num_fields)]

@@ -21,7 +21,12 @@ DAY = "day(timestamp)"
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
-_ORIGIN = [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp", _TIMESTAMP)]
+_ORIGIN: list[tuple[str, Any]] = [
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("offset", pa.int64()),
+    ("timestamp", _TIMESTAMP),
+]
 _BYTES = pa.struct([("key", pa.binary()), ("value", pa.binary())])
 
 
@@ -62,7 +67,8 @@ class Columns:
         if key_column is not None:
             fields.append((key_column, batch_schema.field("key").type))
         own = [(name, table_type(kind, name, form)) for name, kind in fields]
-        own.append((KAFKA, pa.struct([*_ORIGIN, *([("headers", _HEADERS)] if headers else [])])))
+        origin: list[Any] = [*_ORIGIN, *([("headers", _HEADERS)] if headers else [])]
+        own.append((KAFKA, pa.struct(origin)))
         own += [(ERROR, pa.string()), (RAW, _BYTES)] if keeps_bad else []
         own += [(DATE, pa.date32())] if has_date else []
         _check_names([name for name, _ in own], key_column)
@@ -71,7 +77,7 @@ class Columns:
     def rows(self, batch: Any) -> Any:
         """The rows of a batch, as a `pyarrow.RecordBatch`."""
         data = pa.record_batch(batch)
-        column = {name: data.column(index) for index, name in enumerate(data.schema.names)}
+        column: dict[str, Any] = {name: data.column(index) for index, name in enumerate(data.schema.names)}
         value = column["value"]
         columns = dict(zip((field.name for field in value.type), value.flatten(), strict=True)) if self._is_flat else {}
         if not self._is_flat:
@@ -91,7 +97,7 @@ class Columns:
         records = [letter.record for letter in letters]
         times = [None if each.timestamp is None or each.timestamp < 0 else each.timestamp * 1000 for each in records]
         timestamps = pa.array(times, _TIMESTAMP)
-        origin = [
+        origin: list[Any] = [
             pa.array([each.topic for each in records], pa.string()),
             pa.array([each.partition for each in records], pa.int32()),
             pa.array([each.offset for each in records], pa.int64()),

@@ -77,9 +77,8 @@ class _OpenFile:
         self._batches: list[Any] = []
         self._schema = schema
         self._stream = CountedStream(store.open(path))
-        self._writer = pq.ParquetWriter(
-            self._stream, schema, compression="zstd", write_page_index=True, store_schema=False
-        )
+        sink: Any = self._stream
+        self._writer = pq.ParquetWriter(sink, schema, compression="zstd", write_page_index=True, store_schema=False)
 
     @property
     def size(self) -> int:
@@ -154,9 +153,9 @@ class DataFiles:
         if partitions is None:
             self._file(None).append(rows)
         else:
-            encoded = partitions.dictionary_encode(null_encoding="encode")
+            encoded: Any = partitions.dictionary_encode(null_encoding="encode")
             for index, value in enumerate(encoded.dictionary.to_pylist()):
-                self._file(value).append(rows.filter(pc.equal(encoded.indices, index)))
+                self._file(value).append(rows.filter(pc.equal(encoded.indices, pa.scalar(index, encoded.indices.type))))
         self.rows += rows.num_rows
         while sum(each.buffered_bytes for each in self._open.values()) > self._max_memory_bytes:
             max(self._open.values(), key=lambda each: each.buffered_bytes).write_row_group()

@@ -87,7 +87,7 @@ class DeltaLandingTable:
         self._partition_column = target.partition_column
         self.refresh_seconds: float | None = None
         self._schema: Any = None
-        self._table: DeltaTable = None  # type: ignore[assignment] # until prepare() or new_columns()
+        self._table: DeltaTable = None  # until open()
 
     @property
     def version(self) -> int:

@@ -1,15 +1,15 @@
 """`IcebergLandingTable`: commits of a landing job to an Iceberg table, with the positions among its properties.
 
 pyiceberg tries a commit again on whatever snapshot is the newest by then, so a worker that believes to own partitions
-still would be let in. Here each commit is one request to the catalog, which holds only if the newest snapshot is the one with
-which the positions were compared. Each commit makes a snapshot, also one that only moves positions: otherwise two of
-these could both hold.
+still would be let in. Here each commit is one request to the catalog, which holds only if the newest snapshot is the one
+with which the positions were compared. Each commit makes a snapshot, also one that only moves positions: otherwise two
+of these could both hold.
 """
 
 import json
 import random
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -163,7 +163,7 @@ class IcebergLandingTable:
         self._look(None)
         for topic in {topic for topic, _ in partitions}:
             self._check_topic(topic)
-        return {partition: self._position(partition) for partition in partitions}
+        return self._recorded(partitions)
 
     def has_begun(self, topic: str) -> bool:
         """Return true if the table has positions of a topic."""
@@ -263,7 +263,8 @@ class IcebergLandingTable:
         )
 
     def _moved(self, pending: PendingCommit) -> bool:
-        return any(self._position(each) != start for each, (start, _) in pending.moves.items())
+        recorded = self._recorded(pending.moves)
+        return any(recorded[each] != start for each, (start, _) in pending.moves.items())
 
     def _look(self, failure: BaseException | None) -> None:
         """Load the newest metadata, for as long as it takes: without it nothing can be said."""
@@ -294,10 +295,13 @@ class IcebergLandingTable:
         found: dict[str, Any] = json.loads(self._table.properties.get(self._property, '{"topics":{}}'))
         return found
 
-    def _position(self, partition: TopicPartition) -> int | None:
-        topic = self._known()["topics"].get(partition.topic)
-        position: int | None = None if topic is None else topic["positions"].get(str(partition.partition))
-        return position
+    def _recorded(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
+        topics = self._known()["topics"]
+        found: dict[TopicPartition, int | None] = {}
+        for partition in partitions:
+            told = topics.get(partition.topic, {"positions": {}})
+            found[partition] = told["positions"].get(str(partition.partition))
+        return found
 
     def _check_topic(self, topic: str) -> None:
         known = self._known()

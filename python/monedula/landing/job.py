@@ -154,8 +154,9 @@ class LandingJob(Unpicklable):
         check_start(start)
         self._on_commit = on_commit
         keeps_bad = bad_records == "column"
+        own: Any = job_settings(raw, self.name)
         self._consumer = JobConsumer(
-            job_settings(raw, self.name),
+            own,
             columns=["key", "value", "topic", "partition", "offset", "timestamp", *(["headers"] if headers else [])],
             headers=headers,
             key=kept(key, "key", self.topics, keeps_bad),
@@ -165,8 +166,9 @@ class LandingJob(Unpicklable):
             if keeps_bad:
                 self._consumer.keep_bad()
             self._bound = None if until is None else self._consumer.until(until)
+            batch_schema: Any = self._consumer.schema
             self._columns = Columns(
-                pa.schema(self._consumer.schema),
+                pa.schema(batch_schema),
                 key_column=key_column,
                 headers=headers,
                 keeps_bad=keeps_bad,
