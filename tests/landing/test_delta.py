@@ -235,13 +235,12 @@ def test_transactions_that_were_aborted_are_passed_over(orders: Orders, tmp_path
             producer.begin_transaction()
             producer.send(orders.topic, f'{{"id": {1000 + number}}}', partition=0)
             producer.abort_transaction() if number % 2 else producer.commit_transaction()
-    committed = {"isolation.level": "read_committed"}
-    result = orders.land(tmp_path / "lake", settings=committed)
+    result = orders.land(tmp_path / "lake")
     assert result.rows == 302
     # The position of the table is behind the markers: not the last offset and one.
     assert {partition: at for (_, partition), at in result.positions.items()} == orders.ends()
     table = Delta(tmp_path / "lake")
-    assert check({**orders.settings, **committed}, orders.topic, table, job="lake").ok
+    assert check(orders.settings, orders.topic, table, job="lake").ok
 
 
 def test_a_partition_that_a_topic_gets_later_begins_at_its_first_record(

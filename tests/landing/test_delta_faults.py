@@ -3,6 +3,7 @@
 The same faults with a bug planted into the protocol are caught: what these tests look at can tell.
 """
 
+import errno
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from monedula.errors import LandingError
 from monedula.landing import LandingJob
 from monedula.landing.commits import PendingCommit
+from monedula.landing.data_files import DataFiles
 
 from tests.groups.ground import PATIENCE_SECONDS
 from tests.landing.orders import Orders, landed
@@ -134,6 +136,39 @@ def test_a_store_that_fails_for_good_ends_the_job_and_keeps_the_files(
         with pytest.raises(LandingError, match="the commit failed: the connection was reset"):
             orders.land(tmp_path / "lake")
     assert list((tmp_path / "lake").glob("*.parquet")), "they may be in the table: only a certain failure deletes them"
+    orders.land(tmp_path / "lake")
+    assert landed(tmp_path / "lake") == orders.offsets()
+
+
+@pytest.mark.parametrize("step", ["write", "finish"])
+@pytest.mark.parametrize("path", ["lake", "ice"])
+def test_a_full_disk_loses_nothing(
+    orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, path: str
+) -> None:
+    if path == "ice":
+        pytest.importorskip("pyiceberg", reason="the extra iceberg is not installed")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DataFiles, step, full)
+        with pytest.raises(OSError, match="No space left on device"):
+            orders.land(tmp_path / path)
+    orders.land(tmp_path / path)
+    assert landed(tmp_path / path) == orders.offsets()
+
+
+def test_ctrl_c_between_a_batch_and_its_rows_loses_nothing(
+    orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LandingJob, "_advance", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            orders.land(tmp_path / "lake")
     orders.land(tmp_path / "lake")
     assert landed(tmp_path / "lake") == orders.offsets()
 

@@ -24,6 +24,7 @@ from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import check_name
 from monedula.config import is_secret
 from monedula.formats._typed import Typed
+from monedula.formats.json import Json
 from monedula.types.partitions import Until
 
 _LOOK_SECONDS = 0.2
@@ -273,7 +274,6 @@ def _inferred(settings: dict[str, str], topic: str, table: Any, job: str | None)
     """JSON with the fields that the table has, and those that some of the records have."""
     import pyarrow as pa
 
-    from monedula.formats.json import Json
     from monedula.landing.columns import is_own
     from monedula.reading.schema_inference import infer
 
@@ -336,6 +336,6 @@ def size_of(text: str, option: str) -> int:
     return int(found[1]) * unit
 
 
-HELP = "Land topics in tables, each record exactly once: monedula land TOPIC TARGET."
+HELP = "Land topics in tables: monedula land TOPIC TARGET."
 COMMANDS = (("topic", land), ("check", check))
 GROUP = LandGroup

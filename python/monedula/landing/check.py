@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from monedula.config import Settings
+from monedula.config import Settings, raw_settings
 from monedula.errors import LandingError
+from monedula.landing.job_settings import committed_only
 from monedula.reading.read import read
 from monedula.types.partitions import TopicPartition
 
@@ -78,6 +79,10 @@ def check(settings: Settings, topic: str, target: "Target", *, job: str | None =
         LandingError: if there is no table, or it has no column `_kafka`.
         UnknownTopicError: if the topic does not exist.
     """
+    try:
+        raw: Any = committed_only(raw_settings(settings, {}))
+    finally:
+        del settings  # no traceback shows passwords as locals
     table = target._table(job or f"land-{topic}")
     if not table.open():
         raise LandingError(f"{target!r}: there is no table")
@@ -88,7 +93,7 @@ def check(settings: Settings, topic: str, target: "Target", *, job: str | None =
     found = {}
     for number, each in sorted(runs.items()):
         partition = TopicPartition(topic, number)
-        found[partition] = _compared(settings, table, partition, each)
+        found[partition] = _compared(raw, table, partition, each)
     return TableCheck(found)
 
 

@@ -1,7 +1,7 @@
 """`IcebergLandingTable`: commits of a landing job to an Iceberg table, with the positions among its properties.
 
 pyiceberg tries a commit again on whatever snapshot is the newest by then, so a worker that believes to own partitions
-still would be let in. Here each commit is one request to the catalog, which holds only if the newest snapshot is the one
+still would be let in. Here each commit is one request to the catalog, which holds only if the newest snapshot is that
 with which the positions were compared. Each commit makes a snapshot, also one that only moves positions: otherwise two
 of these could both hold.
 """
@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
-    NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
     TableAlreadyExistsError,
@@ -377,8 +376,11 @@ class IcebergLandingTable:
 
     def _create(self, schema: Any) -> None:
         namespace = self._target.table.rpartition(".")[0]
-        with suppress(NamespaceAlreadyExistsError):
+        try:
             self._catalog.create_namespace_if_not_exists(namespace)
+        except Exception:  # of many classes, if another worker creates it just now
+            if not self._catalog.namespace_exists(namespace):
+                raise
         # Whoever else creates it at the same time may be first.
         with suppress(TableAlreadyExistsError, CommitFailedException):
             transaction = self._catalog.create_table_transaction(

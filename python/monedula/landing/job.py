@@ -76,7 +76,8 @@ class LandingJob(Unpicklable):
 
     Args:
         settings: settings, as for `Consumer`. `group.id` is the job's name if it is left out. `auto.offset.reset` says
-            where partitions begin of which the table knows nothing, by default at `earliest`.
+            where partitions begin of which the table knows nothing, by default at `earliest`, and `isolation.level` is
+            `read_committed` unless it is set: rows of aborted transactions could not be taken back.
         topics: a topic, or several whose records have the same columns.
         target: the table, such as `Delta("./lake/orders")`.
         key: how keys are decoded, such as `monedula.Json(schema)`; bytes if left out.
@@ -208,6 +209,9 @@ class LandingJob(Unpicklable):
     def plan(self) -> LandingPlan:
         """Say what the job would do, and change nothing.
 
+        Returns:
+            The columns of the rows, those that the table would get, and the offsets that would be read.
+
         Raises:
             LandingError: if the table cannot take the rows.
             UnknownTopicError: if a topic does not exist.
@@ -263,6 +267,9 @@ class LandingJob(Unpicklable):
     def run(self) -> LandingResult:
         """Land until `until` is reached, or `stop()` is called.
 
+        Returns:
+            What it did.
+
         Raises:
             LandingError: if the table cannot take the rows, or not go on.
             DataLossError: if the log has deleted records that the table lacks.
@@ -283,7 +290,8 @@ class LandingJob(Unpicklable):
             self._commit()
             self._state = "ended"
         except BaseException as error:
-            self._failure, self._state = error, "failed"
+            # Whatever is left uncommitted is read anew: a commit of what is half written would lose or repeat rows.
+            self._failure, self._state, self._is_broken = error, "failed", True
             raise
         finally:
             self._close()
@@ -469,8 +477,8 @@ class LandingJob(Unpicklable):
             self._committed_at = began
             return
         files, self._files = self._files, None
-        pending = PendingCommit([] if files is None else files.finish(), moves)
         try:
+            pending = PendingCommit([] if files is None else files.finish(), moves)
             is_committed = self._table.commit(pending)
         except BaseException:
             self._is_broken = True
@@ -565,9 +573,6 @@ class LandingJob(Unpicklable):
             self._positions.pop(partition, None)
 
     def _close(self) -> None:
-        # Whatever is left uncommitted is read anew; a commit of half-written files would lose or repeat rows.
-        if self._state == "failed":
-            self._is_broken = self._is_broken or self._files is not None
         try:
             self._consumer.close(_CLOSE_SECONDS)
         except KafkaError as error:

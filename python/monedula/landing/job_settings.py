@@ -33,6 +33,16 @@ def job_settings(raw: RawSettings, job: str) -> RawSettings:
     own = {"auto.offset.reset": "none", "enable.auto.commit": "false"}
     if setting(raw, "group.id") is None:
         own["group.id"] = job
+    return _replaced(committed_only(raw), own)
+
+
+def committed_only(raw: RawSettings) -> RawSettings:
+    """The settings under which records of aborted transactions are not read, unless they say otherwise."""
+    is_told = setting(raw, "isolation.level") is not None
+    return raw if is_told else _replaced(raw, {"isolation.level": "read_committed"})
+
+
+def _replaced(raw: RawSettings, own: dict[str, str]) -> RawSettings:
     ruled = set().union(*(_names_of(name) for name in own))
     made = RawSettings([(key, value) for key, value in raw if key.strip().replace("_", ".") not in ruled])
     made.extend(own.items())
