@@ -2,6 +2,7 @@
 
 import re
 import signal
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +24,7 @@ from monedula.cli.settings import names_registry, pair, settings_of
 from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import check_name
 from monedula.config import is_secret
+from monedula.errors import ClosedError
 from monedula.formats._typed import Typed
 from monedula.formats.json import Json
 from monedula.types.partitions import Until
@@ -311,13 +313,19 @@ def _run(job: Any) -> None:
             figures = job.metrics()
             done = int(figures["landing_rows"] + figures["landing_pending_rows"])
             bar.count(done - bar.records, int(figures["landing_bytes"]) - bar.bytes)
-            bar.at(done, done + int(figures["landing_lag"]))
+            bar.at(done, done + _behind(job))
     repeats = f", {counted(result.conflicts, 'conflict')}" if result.conflicts else ""
     bad = f", {counted(result.bad_records, 'bad record')}" if result.bad_records else ""
     written = ", ".join(counted(*each) for each in ((result.files, "file"), (result.commits, "commit")))
     say(f"{counted(result.rows, 'row')}: {written}{repeats}{bad}")
     if ended:
         raise Stopped(ended[0])
+
+
+def _behind(job: Any) -> int:
+    with suppress(ClosedError):
+        return sum(lag for lag in job.lag().values() if lag is not None)
+    return 0
 
 
 def _ranges(ranges: Any) -> str:

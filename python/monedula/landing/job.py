@@ -164,6 +164,7 @@ class LandingJob(Unpicklable):
             value=kept(value, "value", self.topics, keeps_bad),
         )
         try:
+            self._consumer.show(self._figures)
             if keeps_bad:
                 self._consumer.keep_bad()
             self._bound = None if until is None else self._consumer.until(until)
@@ -321,12 +322,13 @@ class LandingJob(Unpicklable):
         """The figures of the consumer, and those of the job, whose names begin with `landing_`.
 
         Rows, files, bytes, commits, conflicts, rows discarded after conflicts, records that could not be decoded; rows
-        and bytes that no commit has yet; seconds since the last commit; and the lag, in offsets.
+        that no commit has yet; and seconds since the last commit. `monedula.prometheus.watch(job)` shows them.
         """
+        return self._consumer.metrics()
+
+    def _figures(self) -> dict[str, float]:
         files, result = self._files, self._result
-        lags = [lag for lag in self._lags() if lag is not None]
         return {
-            **self._consumer.metrics(),
             "landing_rows": result.rows,
             "landing_files": result.files,
             "landing_bytes": result.size,
@@ -336,13 +338,11 @@ class LandingJob(Unpicklable):
             "landing_bad_records": result.bad_records,
             "landing_pending_rows": 0 if files is None else files.rows,
             "landing_last_commit_seconds": monotonic() - self._committed_at,
-            "landing_lag": sum(lags),
         }
 
-    def _lags(self) -> list[int | None]:
-        with suppress(ClosedError):
-            return list(self._consumer.lag().values())
-        return []
+    def lag(self) -> JsonDict[TopicPartition, int | None]:
+        """How many offsets each assigned partition is behind the end of its log; as `Consumer.lag`."""
+        return self._consumer.lag()
 
     def _begin(self) -> None:
         if self._state != "new":

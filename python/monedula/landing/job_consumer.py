@@ -1,6 +1,7 @@
 """`JobConsumer`: the group member of a landing job, which keeps the records that cannot be decoded for it."""
 
 from collections import deque
+from collections.abc import Callable
 
 from monedula._monedula import Batch, PendingCallback
 from monedula.consumer._dead_letters import Letter, WaitingBatch
@@ -16,8 +17,17 @@ class JobConsumer(Consumer):
     KEPT = "_error"
     """A name that stands for the table itself."""
 
+    _figures: Callable[[], dict[str, float]] | None = None
     _keeps_bad = False
     _bad: deque[Letter]
+
+    def show(self, figures: Callable[[], dict[str, float]]) -> None:
+        """Have `metrics()` return the figures of the job too."""
+        self._figures = figures
+
+    def metrics(self) -> dict[str, float]:
+        """The figures of the consumer and of its job."""
+        return {**super().metrics(), **({} if self._figures is None else self._figures())}
 
     def keep_bad(self) -> None:
         """Hand such records out by `take_bad`, in place of writing them to a topic."""
