@@ -319,3 +319,14 @@ def test_a_job_begins_once(orders: Orders, tmp_path: Path) -> None:
 
 def test_the_package_has_the_names() -> None:
     assert (monedula.land, monedula.LandingJob, monedula.Delta) == (land, LandingJob, Delta)
+
+
+def test_a_job_that_is_stopped_before_it_reads_ends(orders: Orders, tmp_path: Path) -> None:
+    job = orders.job(tmp_path / "lake", until=None)
+    job.stop()
+    job.start()
+    with pytest.raises(monedula.ArgumentError, match="it begins once"):
+        job.run()
+    assert job.wait(PATIENCE_SECONDS) is not None
+    assert job.health()["state"] == "ended"
+    assert orders.land(tmp_path / "lake").rows == 300

@@ -83,8 +83,8 @@ class LandingJob(Unpicklable):
         key: how keys are decoded, such as `monedula.Json(schema)`; bytes if left out.
         value: how values are decoded, such as `monedula.Json(schema)`, `Avro()` or `Protobuf()`: each field is a
             column. Without it there is one column `value` of bytes.
-        job: the name under which the table has the positions; `group.id` if left out. Under another name the topic
-            lands once more.
+        job: the name under which the table has the positions; `group.id` if left out. Under another name the table
+            does not know how far it has the topic.
         start: where partitions begin of which the table knows nothing, in place of `auto.offset.reset`: a position, as
             for `Consumer.seek`, or a dict of positions by `(topic, partition)`.
         every: seconds after which rows are committed.
@@ -279,8 +279,10 @@ class LandingJob(Unpicklable):
             PartitionError: another subclass, if a topic cannot be read, such as `TopicRecreatedError`.
             GroupError: a subclass, if the membership ends.
         """
-        if self._thread is None:
-            self._begin()
+        self._begin()
+        return self._run()
+
+    def _run(self) -> LandingResult:
         try:
             self._table.prepare(self.schema)
             self._look_ahead()
@@ -290,6 +292,8 @@ class LandingJob(Unpicklable):
             self._land()
             self._commit()
             self._state = "ended"
+        except WakeupError:
+            self._state = "ended"  # stopped before it had begun to read
         except BaseException as error:
             # Whatever is left uncommitted is read anew: a commit of what is half written would lose or repeat rows.
             self._failure, self._state, self._is_broken = error, "failed", True
@@ -352,7 +356,7 @@ class LandingJob(Unpicklable):
 
     def _run_in_thread(self) -> None:
         with suppress(BaseException):  # wait() raises it
-            self.run()
+            self._run()
 
     def _look_ahead(self) -> None:
         """Refuse what cannot go on before the group has another member; the group gets offsets where it has none.

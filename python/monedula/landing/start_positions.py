@@ -56,12 +56,16 @@ class StartPositions:
             DataLossError: if the log has deleted what comes next.
         """
         self._table.topic_ids(self._consumer.topic_ids(self._topics, None))
-        known = self._table.positions(partitions)
-        while new := [each for each, position in known.items() if position is None]:
-            known |= self._written_down(new)
-        positions = {each: position for each, position in known.items() if position is not None}
-        self._check_within_log(positions)
-        return positions
+        while True:
+            known = self._table.positions(partitions)
+            while new := [each for each, position in known.items() if position is None]:
+                known |= self._written_down(new)
+            positions = {each: position for each, position in known.items() if position is not None}
+            skipped = self._beyond_loss(positions)
+            if not skipped:
+                return positions
+            # Of two workers that skip the same records one is first, and both look again.
+            self._table.commit(PendingCommit([], skipped))
 
     def _written_down(self, new: list[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Write down where partitions begin; with the first one of a topic all of its partitions.
@@ -127,10 +131,11 @@ class StartPositions:
                 found[each] = last[each] if at is None else at.offset
         return found
 
-    def _check_within_log(self, positions: dict[TopicPartition, int]) -> None:
-        """Refuse positions outside of the log, or go on at its beginning if the job may."""
+    def _beyond_loss(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int | None, int]]:
+        """Refuse positions outside of the log; those that the log has deleted and that may be skipped are returned."""
         first = self._consumer.beginning_offsets(positions)
         last = self._consumer.end_offsets(positions)
+        skipped: dict[TopicPartition, tuple[int | None, int]] = {}
         for partition, position in positions.items():
             name = f"{partition.topic}-{partition.partition}"
             if position > last[partition]:
@@ -153,13 +158,8 @@ class StartPositions:
                         hint=hint,
                     )
                 _log.warning("landing: %s: %s: what is between is lost", self._name, told)
-                self._skip(partition, position, first[partition])
-                positions[partition] = first[partition]
-
-    def _skip(self, partition: TopicPartition, position: int, to: int) -> None:
-        pending = PendingCommit([], {partition: (position, to)})
-        if not self._table.commit(pending):
-            raise LandingError(f"{self._name}: another worker moved the position; begin again", retriable=True)
+                skipped[partition] = (position, first[partition])
+        return skipped
 
 
 def check_start(start: Start) -> None:
