@@ -11,7 +11,7 @@ import monedula
 import polars
 import pyarrow as pa
 import pytest
-from monedula.errors import DecodeError
+from monedula.errors import DecodeError, OffsetOutOfRangeError
 from monedula.landing import Delta, LandingCommit, LandingJob, check, land
 
 from tests.groups.ground import PATIENCE_SECONDS, Ground
@@ -330,3 +330,45 @@ def test_a_job_that_is_stopped_before_it_reads_ends(orders: Orders, tmp_path: Pa
     assert job.wait(PATIENCE_SECONDS) is not None
     assert job.health()["state"] == "ended"
     assert orders.land(tmp_path / "lake").rows == 300
+
+
+def test_a_partition_that_a_topic_gets_while_a_job_runs_is_landed(
+    orders: Orders, ground: Ground, tmp_path: Path
+) -> None:
+    seen = threading.Event()
+
+    def note(commit: LandingCommit) -> None:
+        if commit.positions.get(monedula.TopicPartition(orders.topic, 3)) == 10:
+            seen.set()
+
+    settings = {"metadata.max.age.ms": 500}
+    job = orders.job(tmp_path / "lake", until=None, every=0.05, on_commit=note, settings=settings)
+    job.start()
+    ground.grow(orders.topic, 4)
+    with monedula.Producer({**orders.settings, "metadata.max.age.ms": 500}) as producer:
+        for number in range(10):
+            producer.send(orders.topic, f'{{"id": {number}}}', partition=3)
+    assert seen.wait(PATIENCE_SECONDS)
+    job.stop()
+    assert job.wait(PATIENCE_SECONDS) is not None
+    assert landed(tmp_path / "lake")[3] == list(range(10))
+
+
+def test_a_partition_that_stopped_without_an_offset_goes_on(orders: Orders, tmp_path: Path) -> None:
+    """The group has no offset of a new partition, which is told as an error before or after its assignment."""
+    job = orders.job(tmp_path / "lake")
+    take, told = job._consumer.take, [False, False]
+
+    def stopped(timeout: float) -> Any:
+        for number, is_assigned in enumerate((False, True)):
+            if not told[number] and is_assigned == bool(job._positions):
+                told[number] = True
+                if is_assigned:
+                    job._consumer._core.seek((orders.topic, 0), ("latest", 0))
+                raise OffsetOutOfRangeError("no starting offset is known", topic=orders.topic, partition=0)
+        return take(timeout)
+
+    job._consumer.take = stopped  # type: ignore[method-assign]
+    assert job.run().rows == 300
+    assert told == [True, True]
+    assert landed(tmp_path / "lake") == orders.offsets()

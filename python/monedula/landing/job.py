@@ -402,6 +402,9 @@ class LandingJob(Unpicklable):
             _log.warning("landing %s: %s", self.name, error)
             return
         except OffsetOutOfRangeError as error:
+            if error.offset is None:
+                self._begin_again(error)
+                return
             self._try_commit()
             raise self._loss(error) from error
         except LandingError:
@@ -429,6 +432,13 @@ class LandingJob(Unpicklable):
                 self._result = _added(self._result, bad_records=len(letters))
         self._advance(batch, letters, is_same=self._consumer.generation() == generation is not None)
         self._is_torn = False
+
+    def _begin_again(self, error: OffsetOutOfRangeError) -> None:
+        """Read on in a partition that the group has no offset of: this may be told before, or after, it is assigned."""
+        partition = TopicPartition(str(error.topic), error.partition or 0)
+        if partition in self._positions:
+            with suppress(ArgumentError):  # lost since then
+                self._consumer.seek(partition, self._positions[partition])
 
     def _advance(self, batch: Batch, letters: Sequence[Letter], is_same: bool) -> None:
         """Note the positions behind what was written, and behind what is no record, such as markers of transactions.
