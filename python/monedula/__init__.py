@@ -33,6 +33,7 @@ from monedula.types.reports import BatchReport, RowError
 
 if TYPE_CHECKING:
     from monedula.admin import Admin, AsyncAdmin, NewTopic
+    from monedula.landing import Delta, Iceberg, LandingJob, land
     from monedula.reading.queries import dataset, scan
     from monedula.reading.schema_inference import infer
     from monedula.workers import Reply, Retry
@@ -52,9 +53,12 @@ __all__ = [
     "ConfigKey",
     "Consumer",
     "DecodeError",
+    "Delta",
+    "Iceberg",
     "Json",
     "KafkaError",
     "KafkaTimeoutError",
+    "LandingJob",
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
@@ -78,6 +82,7 @@ __all__ = [
     "config_keys",
     "dataset",
     "infer",
+    "land",
     "read",
     "read_range",
     "scan",
@@ -86,14 +91,20 @@ __all__ = [
 _LATER = {
     "Admin": "monedula.admin",
     "AsyncAdmin": "monedula.admin",
+    "Delta": "monedula.landing",
+    "Iceberg": "monedula.landing",
+    "LandingJob": "monedula.landing",
     "NewTopic": "monedula.admin",
     "Reply": "monedula.workers",
     "Retry": "monedula.workers",
     "dataset": "monedula.reading.queries",
     "infer": "monedula.reading.schema_inference",
+    "land": "monedula.landing",
     "scan": "monedula.reading.queries",
 }
-_MODULES_LATER = frozenset({"admin", "assignors", "events", "otel", "prometheus", "formats", "spark", "testing"})
+_MODULES_LATER = frozenset(
+    {"admin", "assignors", "events", "landing", "otel", "prometheus", "formats", "spark", "testing"}
+)
 
 
 if not TYPE_CHECKING:  # type checkers would take any name

@@ -224,10 +224,21 @@ class OffsetOutOfRangeError(PartitionError, LookupError):
 
 
 class DataLossError(KafkaError):
-    """Records that a Spark query has to read are gone: retention removed them, or their topic was deleted or recreated.
+    """Records that a Spark query or a landing job has to read are gone: by retention, or with their topic.
 
-    With the option `failOnDataLoss` set to `false`, the query warns and continues with the records that are left.
+    With the option `failOnDataLoss` set to `false`, the query warns and continues with the records that are left; a
+    landing job does with `fail_on_data_loss=False`.
     """
+
+
+class LandingError(KafkaError):
+    """A landing job cannot begin or go on with its table; the message says why, and the way out.
+
+    What was committed stays, and nothing is lost: a job that begins again goes on where the table is.
+    """
+
+    def __init__(self, message: str = "", *, hint: str | None = None, **details: Any) -> None:
+        super().__init__(with_hint(message, plain_hint(hint, None), is_sentence=False), hint=hint, **details)
 
 
 class GroupError(KafkaError):

@@ -69,6 +69,8 @@ WRONG: dict[str, str] = {
     "tokens create": "--lifetime soon",
     "tokens renew": "",
     "tokens expire": "",
+    "land topic": "orders ./lake --format csv",
+    "land check": "./lake",
     "schema infer": "orders -o yaml",
     "schemas list": "",
     "schemas show": "orders-value",

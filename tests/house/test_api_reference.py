@@ -26,6 +26,7 @@ MODULES = (
     "monedula.prometheus",
     "monedula.otel",
     "monedula.assignors",
+    "monedula.landing",
     "monedula.events",
 )
 # A docstring may point to another one that has the same arguments.

@@ -21,6 +21,7 @@ LATER: Mapping[str, str] = {
     "errors": "for names that do not exist",
     "events": "it imports dataclasses, for hooks",
     "formats.schemas": "it needs pyarrow",
+    "landing": "it needs pyarrow and a table format's library",
     "reading": "it needs pyarrow or polars, or is for conditions alone",
     "spark": "it needs pyspark",
     "testing.registry": "it imports an HTTP server",

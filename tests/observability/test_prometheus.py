@@ -121,7 +121,7 @@ def test_every_gauge_of_the_table_is_in_the_health_of_a_client(broker: Broker, r
         text = generate_latest(registry).decode()
     shown = set(re.findall(r"^(monedula_\w+)\{", text, flags=re.MULTILINE))
     there_with_tls_or_errors = {"monedula_retried_errors_total", "monedula_certificate_expiry_timestamp_seconds"}
-    there_with_a_run = {name for name in metric_names() if name.startswith("monedula_run_")}
+    there_with_a_run = {name for name in metric_names() if name.startswith(("monedula_run_", "monedula_landing_"))}
     assert metric_names() - shown == there_with_tls_or_errors | there_with_a_run
 
 

@@ -20,6 +20,8 @@ IMPORTS = {
     "arrow": "pyarrow",
     "aws": "botocore",
     "cli": "monedula.cli",
+    "delta": "monedula.landing",
+    "iceberg": "monedula.landing",
     "otel": "monedula.otel",
     "pandas": "pandas, pyarrow",
     "polars": "polars",

@@ -19,6 +19,7 @@ from monedula.cli import (
     configs,
     consume,
     groups,
+    landing,
     log_dirs,
     produce,
     quickstart,
@@ -65,6 +66,7 @@ FAMILIES = {
     "configs": configs,
     "reassignments": reassignments,
     "log-dirs": log_dirs,
+    "land": landing,
     "schema": schema,
     "schemas": schemas,
     "acls": acls,
@@ -73,7 +75,8 @@ FAMILIES = {
     "tokens": tokens,
 }
 for name, family in FAMILIES.items():
-    group = typer.Typer(help=family.HELP, no_args_is_help=True, rich_markup_mode=None)
+    kind = getattr(family, "GROUP", None)
+    group = typer.Typer(help=family.HELP, cls=kind, no_args_is_help=True, rich_markup_mode=None)
     for verb, function in family.COMMANDS:
         add(group, verb, function)
     app.add_typer(group, name=name)

@@ -32,9 +32,26 @@ _PHRASES = {
     "topic. ": "",
     ", or seek past the batch": "",
     "no row was sent": "",
+    "start": "--from",
+    "job": "--job",
+    "partition_by": "--partition-by",
+    "fail_on_data_loss=False": "--no-fail-on-data-loss",
+    "key_column='_key'": "--key-column _key",
+    "key_column=None": "--key-column none",
 }
 
-_OPTIONS = ("schema", "message", "subject", "schemas", "framing", "columns", "flatten")
+_OPTIONS = (
+    "schema",
+    "message",
+    "subject",
+    "schemas",
+    "framing",
+    "columns",
+    "flatten",
+    "partition_by",
+    "until",
+    "every",
+)
 """The arguments that are options of the same name."""
 
 
@@ -56,4 +73,4 @@ class CommandWording(Wording):
             return f"{name}={value or ''}"
         prefix = "--key-" if self._column == "key" and known in ("schema", "message", "subject") else "--"
         word = f" {value.strip(chr(39))}" if known == "framing" and value is not None else ""
-        return f"{prefix}{name}{word}"
+        return f"{prefix}{name.replace('_', '-')}{word}"

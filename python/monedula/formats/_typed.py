@@ -173,6 +173,12 @@ class Typed:
         made: Self = kind(self._given, **{**self._arguments, "version": None, "schemas": {number: self._given}})
         return made
 
+    def changed(self, **arguments: Any) -> Self:
+        """Return a copy with other arguments."""
+        kind: type[Any] = type(self)
+        made: Self = kind(self._given, **{**self._arguments, **arguments})
+        return made
+
     def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
         """Return a copy with a schema of a registry, the named schemas that it refers to, and, for writing, its id."""
         raise NotImplementedError

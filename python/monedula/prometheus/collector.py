@@ -21,10 +21,10 @@ from monedula.prometheus import families
 from monedula.prometheus.families import FAMILIES, OTHER_HELP, Role, value_of
 
 if TYPE_CHECKING:
-    from monedula import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, Producer
+    from monedula import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, LandingJob, Producer
     from monedula.spark import LagListener
 
-    Client = Union[Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, LagListener, Producer]  # noqa: UP007 - quoted names
+    Client = Union[Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, LagListener, LandingJob, Producer]  # noqa: UP007 - quoted names
 
 Detail = Literal["client", "topic", "partition"]
 """Labels by which the figures of partitions are told apart."""
@@ -46,7 +46,8 @@ class Collector(PrometheusCollector):
 
     Args:
         clients: consumers, producers and admin clients, synchronous or for asyncio; a `LagListener` of Spark, whose
-            queries are shown like consumers, with the role `spark` and the name of the query, or its id, as client id.
+            queries are shown like consumers, with the role `spark` and the name of the query, or its id, as client id;
+            and a `LandingJob`, which is shown as its consumer.
         detail: the labels of the figures of partitions: `"client"` for none besides those of the client, `"topic"`, or
             `"partition"` for topic and partition, which also adds positions and log end offsets. Each partition is
             then a time series of its own.
@@ -73,6 +74,7 @@ class Collector(PrometheusCollector):
         Raises:
             ArgumentError: if one is not a client of monedula.
         """
+        clients = tuple(map(_client_of, clients))
         for client in clients:
             if not _is_lag_listener(client):
                 role_of(client)
@@ -200,6 +202,12 @@ def _is_lag_listener(client: object) -> bool:
     return module is not None and isinstance(client, module.LagListener)
 
 
+def _client_of(given: Any) -> Any:
+    """The consumer of a landing job, which has the job's figures too; anything else as it is."""
+    module = sys.modules.get("monedula.landing.job")
+    return given._consumer if module is not None and isinstance(given, module.LandingJob) else given
+
+
 def role_of(client: object) -> Role:
     """Return the role of a client: it consumes, produces or administers."""
     if isinstance(client, ConsumerBase):
@@ -260,8 +268,8 @@ def watch(*clients: "Client", registry: CollectorRegistry = REGISTRY, detail: De
     A registry has one collector: however often this is called, in whichever process, no metric is there twice.
 
     Args:
-        clients: consumers, producers and admin clients, synchronous or for asyncio, and a `LagListener` of Spark. They
-            are not kept alive.
+        clients: consumers, producers and admin clients, synchronous or for asyncio, a `LagListener` of Spark, and a
+            `LandingJob`. They are not kept alive.
         registry: where the collector is registered.
         detail: as of `Collector`; `"topic"` if left out. The first call for a registry decides.
 

@@ -92,6 +92,17 @@ FAMILIES: tuple[Family, ...] = (
         ("run_dead_letters", "run_dead_letters", "Records that failed, and were written to the dead letter topic."),
         ("run_skipped_records", "run_skipped", "Records that failed, and were skipped because on_error said so."),
         ("run_abandoned", "run_abandoned", "How often run() waited no longer for a handler."),
+        ("landing_rows", "landing_rows", "Rows that a landing job has committed."),
+        ("landing_files", "landing_files", "Data files that a landing job has committed."),
+        ("landing_file_bytes", "landing_bytes", "Bytes of the data files that a landing job has committed."),
+        ("landing_commits", "landing_commits", "Commits of a landing job."),
+        ("landing_conflicts", "landing_conflicts", "How often another worker was first, and rows were read anew."),
+        (
+            "landing_discarded_rows",
+            "landing_discarded_rows",
+            "Rows that a landing job has discarded to read them anew.",
+        ),
+        ("landing_bad_records", "landing_bad_records", "Records that cannot be decoded and became rows with _error."),
     ),
     *_gauges(
         LIVE,
@@ -120,6 +131,12 @@ FAMILIES: tuple[Family, ...] = (
         ("run_waiting", "run_waiting", "Records that wait for a handler, retries included."),
         ("run_waiting_bytes", "run_waiting_bytes", "Bytes of the records that wait or are handled."),
         ("run_oldest_seconds", "run_oldest_seconds", "For how long the oldest call of a handler has run."),
+        ("landing_pending_rows", "landing_pending_rows", "Rows that a landing job has not committed yet."),
+        (
+            "landing_last_commit_seconds",
+            "landing_last_commit_seconds",
+            "Seconds since a landing job had nothing pending.",
+        ),
     ),
     *_gauges(
         PRODUCER,

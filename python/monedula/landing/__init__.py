@@ -1,0 +1,28 @@
+"""A topic lands in a table: Kafka into Delta Lake and Apache Iceberg, each record exactly once, without a JVM.
+
+    import monedula
+
+    monedula.land(settings, "orders", monedula.Delta("./lake/orders"), value=monedula.Json("id bigint, amount double"))
+
+The consumer group shares the partitions among workers, no more. The offsets are in the table, in the commit that adds
+the rows, and the table refuses a commit whose offsets are not those that it has.
+"""
+
+from monedula.landing.check import PartitionCheck, TableCheck, check
+from monedula.landing.commits import LandingCommit, LandingPlan, LandingResult
+from monedula.landing.delta import Delta
+from monedula.landing.iceberg import Iceberg
+from monedula.landing.job import LandingJob, land
+
+__all__ = [
+    "Delta",
+    "Iceberg",
+    "LandingCommit",
+    "LandingJob",
+    "LandingPlan",
+    "LandingResult",
+    "PartitionCheck",
+    "TableCheck",
+    "check",
+    "land",
+]

@@ -1,0 +1,230 @@
+"""`DataFiles`: the Parquet files of a commit, open and closed, within a bound of memory."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+MAX_OPEN = 100
+"""The most values of a partition column whose files are open at once."""
+_ROW_GROUP_BYTES = 16 << 20
+
+
+class Store(Protocol):
+    """Where data files are written, beside a table's metadata."""
+
+    def open(self, path: str) -> Any:
+        """Begin a file; nobody sees it before it is closed."""
+
+    def delete(self, path: str) -> None:
+        """Delete a file that was closed."""
+
+
+class DataFile(NamedTuple):
+    """A Parquet file that is written completely, and in no table yet."""
+
+    path: str
+    """In a table of Delta, relative to it."""
+    size: int
+    rows: int
+    partition: Any
+    """The value of the partition column in all of its rows; `None` if it is null, or there is no such column."""
+    metadata: Any
+    """The footer, a `pyarrow.parquet.FileMetaData`."""
+
+
+class CountedStream:
+    """Passes what is written to a stream of Rust or of pyiceberg, which take bytes alone, and counts it."""
+
+    closed = False
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.size = 0
+
+    def write(self, data: Any) -> int:
+        """Write a buffer."""
+        content = bytes(data)
+        self._stream.write(content)
+        self.size += len(content)
+        return len(content)
+
+    def tell(self) -> int:
+        """The number of bytes written."""
+        return self.size
+
+    def flush(self) -> None:
+        """Do nothing: a file is there once it is closed."""
+
+    def close(self) -> None:
+        """Write the rest; the file is there from now on."""
+        if not self.closed:
+            self.closed = True
+            self._stream.close()
+
+
+class _OpenFile:
+    """A file with its rows that are not written yet."""
+
+    def __init__(self, path: str, partition: Any, store: Store, schema: Any) -> None:
+        self.path = path
+        self.partition = partition
+        self.rows = 0
+        self.buffered_bytes = 0
+        self._batches: list[Any] = []
+        self._schema = schema
+        self._stream = CountedStream(store.open(path))
+        sink: Any = self._stream
+        self._writer = pq.ParquetWriter(sink, schema, compression="zstd", write_page_index=True, store_schema=False)
+
+    @property
+    def size(self) -> int:
+        return self._stream.size + self.buffered_bytes
+
+    def append(self, batch: Any) -> None:
+        self._batches.append(batch)
+        self.rows += batch.num_rows
+        self.buffered_bytes += batch.nbytes
+        if self.buffered_bytes >= _ROW_GROUP_BYTES:
+            self.write_row_group()
+
+    def write_row_group(self) -> None:
+        if self._batches:
+            table = pa.Table.from_batches(self._batches, self._schema)
+            self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        self._batches, self.buffered_bytes = [], 0
+
+    def close(self) -> DataFile:
+        self.write_row_group()
+        self._writer.close()
+        self._stream.close()
+        return DataFile(self.path, self._stream.size, self.rows, self.partition, self._writer.writer.metadata)
+
+    def abandon(self) -> None:
+        """Close it with what is written; it has to be deleted then."""
+        self._batches = []
+        self._writer.close()
+        self._stream.close()
+
+
+class DataFiles:
+    """The files of the next commit. Their rows are read by nobody before a commit of the table names them.
+
+    Args:
+        store: where they are written.
+        schema: the columns of the files.
+        partition_column: the column of whose values each has files of its own, or `None`.
+        path_of: the path of a new file for a value of it, given a unique name.
+        max_memory_bytes: the bytes of rows that may wait for their row group; beyond that the largest one is written.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        schema: Any,
+        partition_column: str | None,
+        path_of: Callable[[str, Any], str],
+        max_memory_bytes: int,
+    ) -> None:
+        self._store = store
+        self._schema = schema
+        self._partition_column = partition_column
+        self._path_of = path_of
+        self._max_memory_bytes = max_memory_bytes
+        self._open: dict[Any, _OpenFile] = {}
+        self._closed: list[DataFile] = []
+        self.rows = 0
+
+    @property
+    def size(self) -> int:
+        """The bytes of Parquet that are written, and those of columns that are not yet."""
+        return sum(each.size for each in self._closed) + sum(each.size for each in self._open.values())
+
+    def write(self, rows: Any, partitions: Any | None = None) -> None:
+        """Write rows of the files' schema.
+
+        Args:
+            rows: a `pyarrow.RecordBatch`.
+            partitions: the value of the partition column of each row, if there is one.
+        """
+        if partitions is None:
+            self._file(None).append(rows)
+        else:
+            encoded: Any = partitions.dictionary_encode(null_encoding="encode")
+            for index, value in enumerate(encoded.dictionary.to_pylist()):
+                self._file(value).append(rows.filter(pc.equal(encoded.indices, pa.scalar(index, encoded.indices.type))))
+        self.rows += rows.num_rows
+        while sum(each.buffered_bytes for each in self._open.values()) > self._max_memory_bytes:
+            max(self._open.values(), key=lambda each: each.buffered_bytes).write_row_group()
+
+    def finish(self) -> list[DataFile]:
+        """Complete all files."""
+        while self._open:
+            _, file = self._open.popitem()
+            self._closed.append(file.close())
+        return self._closed
+
+    def discard(self) -> None:
+        """Delete all files: for those that no commit names, and that no commit under way may name."""
+        paths = [each.path for each in self._closed]
+        while self._open:
+            _, file = self._open.popitem()
+            file.abandon()
+            paths.append(file.path)
+        self._closed = []
+        for path in paths:
+            self._store.delete(path)
+
+    def _file(self, value: Any) -> _OpenFile:
+        if value not in self._open:
+            if len(self._open) >= MAX_OPEN:
+                largest = max(self._open.values(), key=lambda each: each.size)
+                self._closed.append(self._open.pop(largest.partition).close())
+            self._open[value] = _OpenFile(self._path_of(str(uuid4()), value), value, self._store, self._schema)
+        return self._open[value]
+
+
+def leaf_paths(schema: Any) -> list[tuple[str, ...] | None]:
+    """The names on the way to each Parquet column, in their order; `None` for columns within lists and maps."""
+    return [path for field in schema for path in _leaves(field.type, (field.name,), is_repeated=False)]
+
+
+def _leaves(kind: Any, path: tuple[str, ...], is_repeated: bool) -> list[tuple[str, ...] | None]:
+    if pa.types.is_struct(kind):
+        return [leaf for field in kind for leaf in _leaves(field.type, (*path, field.name), is_repeated)]
+    if pa.types.is_list(kind):
+        return _leaves(kind.value_type, path, is_repeated=True)
+    if pa.types.is_map(kind):
+        return _leaves(kind.key_type, path, True) + _leaves(kind.item_type, path, True)
+    return [None if is_repeated else path]
+
+
+class Extremes(NamedTuple):
+    """What the footer of a file says of a column."""
+
+    smallest: Any
+    """`None` if it is not known."""
+    largest: Any
+    nulls: int | None
+
+
+def extremes(metadata: Any, schema: Any) -> Mapping[tuple[str, ...], Extremes]:
+    """The extremes of the columns of a file that are not within lists or maps, by the names on the way to them."""
+    found: dict[tuple[str, ...], Extremes] = {}
+    for index, path in enumerate(leaf_paths(schema)):
+        groups = [metadata.row_group(number).column(index).statistics for number in range(metadata.num_row_groups)]
+        if path is None or not groups or any(each is None for each in groups):
+            continue
+        nulls = sum(each.null_count for each in groups) if all(each.has_null_count for each in groups) else None
+        # A group of nulls alone has no extremes.
+        told = [each for each in groups if each.num_values]
+        has_all = bool(told) and all(each.has_min_max for each in told)
+        found[path] = Extremes(
+            min(each.min for each in told) if has_all else None,
+            max(each.max for each in told) if has_all else None,
+            nulls,
+        )
+    return found

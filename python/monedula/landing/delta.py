@@ -1,0 +1,68 @@
+"""`Delta`: a table of Delta Lake as the target of a landing job."""
+
+from collections.abc import Mapping
+from os import PathLike, fspath
+from typing import Any
+
+from monedula.errors import ArgumentError
+from monedula.landing.column_types import Form
+from monedula.landing.columns import DATE, DAY
+from monedula.reading._export import installed
+
+
+class Delta:
+    """A table of Delta Lake, which is created if there is none. Needs the extra `delta`.
+
+    Args:
+        path: a folder, or a URL such as `s3://bucket/orders`.
+        partition_by: `"day(timestamp)"` for the day of each record's timestamp in UTC, in the column `_date`; or the
+            name of a column of booleans, whole numbers, texts or dates. Without it the table is not partitioned.
+        storage_options: access to the store, as deltalake has it, such as `{"AWS_REGION": "eu-central-1"}`. They are
+            not shown by `repr`.
+        configuration: properties of a table that is created, such as
+            `{"delta.logRetentionDuration": "interval 7 days"}`.
+
+    Raises:
+        ArgumentError: if `storage_options` would have the store overwrite commits of others.
+        ModuleNotFoundError: without the extra.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        partition_by: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        configuration: Mapping[str, str] | None = None,
+    ) -> None:
+        installed("deltalake", "delta")
+        self.path = str(fspath(path))
+        self.partition_by = partition_by
+        self.storage_options = dict(storage_options or {})
+        self.configuration = dict(configuration or {})
+        for name, value in self.storage_options.items():
+            if name.lower().removeprefix("aws_") == "s3_allow_unsafe_rename" and str(value).lower() == "true":
+                raise ArgumentError(
+                    "with it two workers may both write one version of the table, and one of them is lost",
+                    argument="storage_options",
+                    value=name,
+                    hint="leave it out: S3 and its like take conditional writes",
+                )
+
+    @property
+    def partition_column(self) -> str | None:
+        """The column by which the table is partitioned, or `None`."""
+        return DATE if self.partition_by == DAY else self.partition_by
+
+    @property
+    def form(self) -> Form:
+        """The format of the table."""
+        return "delta"
+
+    def __repr__(self) -> str:
+        return f"Delta({self.path!r}{'' if self.partition_by is None else f', partition_by={self.partition_by!r}'})"
+
+    def _table(self, job: str) -> Any:
+        from monedula.landing.delta_table import DeltaLandingTable
+
+        return DeltaLandingTable(self, job)

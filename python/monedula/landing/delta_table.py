@@ -1,0 +1,491 @@
+"""`DeltaLandingTable`: commits of a landing job to Delta's log, with the positions as transactions of an application.
+
+The high-level writes of deltalake are holes for workers that believe to own partitions still: a write by path reads the
+newest version first, so it checks nothing. Here one handle is read, its positions are compared, and the commit extends
+this handle: Delta refuses it if a commit since then has the same application id.
+"""
+
+import json
+import re
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from datetime import date
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, Field, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
+from deltalake.transaction import AddAction
+
+from monedula.errors import ArgumentError, LandingError
+from monedula.landing.column_types import check_partition_column
+from monedula.landing.columns import KAFKA, conformed, missing_columns
+from monedula.landing.commits import PendingCommit
+from monedula.landing.data_files import DataFile, DataFiles, extremes
+from monedula.types.partitions import TopicPartition
+
+if TYPE_CHECKING:
+    from monedula.landing.delta import Delta
+
+FORMAT = 1
+"""The version of what a job writes to a table's log; a job refuses a table with a newer one."""
+
+COMMIT_KEY = "monedula.commit"
+JOB_KEY = "monedula.job"
+BASE_KEY = "monedula.base"
+RANGES_KEY = "monedula.ranges"
+
+_RESTORE = "RESTORE"
+_RETENTION = "delta.setTransactionRetentionDuration"
+_LEAST_RETENTION_SECONDS = 30 * 86400
+_UNIT_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
+_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
+"""Seconds before each attempt to commit, and to look after one without an answer."""
+_FEATURES = {
+    "appendOnly",
+    "timestampNtz",
+    "changeDataFeed",
+    "deletionVectors",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+    "domainMetadata",
+    "invariants",
+    "checkConstraints",
+    "generatedColumns",
+}
+"""Features of writers under which added files are right; that no column has a rule is checked besides."""
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+class DeltaStore:
+    """Writes data files beside the log, by the store that deltalake itself uses."""
+
+    def __init__(self, path: str, options: Mapping[str, str]) -> None:
+        self._handler = DeltaStorageHandler(path, dict(options))
+
+    def open(self, path: str) -> Any:
+        """Begin a file. pyarrow's wrapper passes buffers, which the stream does not take."""
+        return self._handler._handler.open_output_stream(path, None)
+
+    def delete(self, path: str) -> None:
+        """Delete a file."""
+        self._handler.delete_file(path)
+
+
+class DeltaLandingTable:
+    """A table of Delta for one job: see `LandingTable`."""
+
+    def __init__(self, target: "Delta", job: str) -> None:
+        self._target = target
+        self._job = job
+        self._prefix = f"monedula/{quote(job, safe='')}"
+        self._topics: Mapping[str, tuple[str, int]] = {}
+        self._partition_column = target.partition_column
+        self.refresh_seconds: float | None = None
+        self._schema: Any = None
+        self._table: DeltaTable = None  # until open()
+
+    @property
+    def version(self) -> int:
+        """The version that the handle is at."""
+        return int(self._table.version())
+
+    def topic_ids(self, ids: Mapping[str, tuple[str, int]]) -> None:
+        """Say which id and how many partitions each topic has."""
+        self._topics = ids
+
+    def open(self) -> bool:
+        """Read the log; false if there is no table."""
+        try:
+            # deltalake raises the same error for a folder without a log, and for one that is not there.
+            self._table = DeltaTable(self._target.path, storage_options=self._target.storage_options or None)
+        except TableNotFoundError:
+            return False
+        self._metadata_id = self._table.metadata().id
+        return True
+
+    def columns(self) -> Any:
+        """The columns of the table."""
+        return _schema_of(self._table)
+
+    def new_columns(self, schema: Any) -> tuple[str, ...]:
+        """The columns that the table lacks."""
+        self._check_table()
+        return tuple(field.name for field in self._missing(schema))
+
+    def prepare(self, schema: Any) -> None:
+        """Create the table, or add the columns that it lacks."""
+        if self._partition_column is not None:
+            check_partition_column(schema, self._partition_column)
+        for pause in _PAUSES:
+            time.sleep(pause)
+            if not self.open():
+                # Whoever else creates it at the same time may be first.
+                with suppress(CommitFailedError):
+                    self._create(schema)
+                continue
+            self._check_table()
+            missing = self._missing(schema)
+            if missing:
+                with suppress(CommitFailedError):
+                    fields = [Field.from_arrow(field) for field in missing]
+                    self._table.alter.add_columns(fields)
+                continue
+            self._schema = pa.schema([_schema_of(self._table).field(name) for name in schema.names])
+            self._check_rollback()
+            return
+        raise LandingError(f"{self._target.path}: others change the table all the time; it cannot be prepared")
+
+    def positions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """Look at the newest version, and return the position of each partition there."""
+        self._refresh()
+        found = {partition: self._position(partition) for partition in partitions}
+        for topic in {topic for topic, _ in partitions}:
+            self._check_topic(topic)
+        return found
+
+    def holds_rows(self, partition: TopicPartition) -> bool:
+        """Return true if there are rows of a partition: by statistics, and by the rows where they allow it."""
+        if KAFKA not in _schema_of(self._table).names:
+            return False
+        actions = pa.table(self._table.get_add_actions(flatten=True))
+        if not actions.num_rows or not any(_may_hold(each, partition) for each in _origins(actions)):
+            return False
+        topic, number = pc.field(KAFKA, "topic"), pc.field(KAFKA, "partition")
+        wanted = (topic == partition.topic) & (number == partition.partition)
+        return bool(self._table.to_pyarrow_dataset().head(1, columns=[], filter=wanted).num_rows)
+
+    def has_begun(self, topic: str) -> bool:
+        """Return true if the table has positions of a topic."""
+        return self._topic_format(topic) is not None
+
+    def origins(self, topic: str) -> Iterator[tuple[Any, Any]]:
+        """The partitions and offsets of all rows of a topic."""
+        wanted = {name: pc.field(KAFKA, name) for name in ("partition", "offset")}
+        for batch in self._table.to_pyarrow_dataset().to_batches(wanted, filter=pc.field(KAFKA, "topic") == topic):
+            yield batch.column("partition"), batch.column("offset")
+
+    def files(self, max_memory_bytes: int) -> DataFiles:
+        """Begin the files of the next commit."""
+        names = [name for name in self._schema.names if name != self._partition_column]
+        schema = pa.schema([self._schema.field(name) for name in names])
+        store = DeltaStore(self._target.path, self._target.storage_options)
+        return DataFiles(store, schema, self._partition_column, self._path_of, max_memory_bytes)
+
+    def write(self, files: DataFiles, rows: Any) -> None:
+        """Write rows; the column of partitions is in the log alone."""
+        rows = conformed(rows, self._schema)
+        if self._partition_column is None:
+            files.write(rows)
+        else:
+            files.write(rows.drop_columns([self._partition_column]), rows.column(self._partition_column))
+
+    def commit(self, pending: PendingCommit) -> bool:
+        """Add files and positions in one version of the log, if the positions are still those of `pending`."""
+        failure: BaseException | None = None
+        for pause in _PAUSES:
+            time.sleep(pause)
+            # The handle may have moved on since the positions were read: a commit extends what is compared here.
+            if self._moved(pending):
+                return False
+            before = self.version
+            try:
+                self._write(pending)
+            except CommitFailedError as error:
+                failure = error
+            except Exception as error:  # the store's errors are of many classes, and the commit may have arrived
+                failure, pending.is_certain = error, False
+            else:
+                with suppress(DeltaError, OSError):
+                    self._refresh()
+                return True
+            self._look(failure)
+            # An answer that was lost looks like a conflict: with one's own commit.
+            if self._has(pending, since=before):
+                return True
+            self._check_unchanged()
+        raise LandingError(f"{self._target.path}: the commit failed: {failure}") from failure
+
+    def _write(self, pending: PendingCommit) -> None:
+        now = int(time.time() * 1000)
+        positions = {self._application(each): to for each, (_, to) in pending.moves.items()}
+        for topic in {topic for topic, _ in pending.moves}:
+            if self._topic_format(topic) is None:
+                positions[self._topic_application(topic)] = FORMAT
+        metadata = {
+            COMMIT_KEY: pending.commit_id,
+            JOB_KEY: self._job,
+            BASE_KEY: str(self.version),
+            RANGES_KEY: json.dumps(pending.ranges(), separators=(",", ":")),
+        }
+        self._table.create_write_transaction(
+            [self._action(file, now) for file in pending.files],
+            mode="append",
+            schema=self._table.schema(),
+            partition_by=self._table.metadata().partition_columns,
+            commit_properties=CommitProperties(
+                custom_metadata=metadata,
+                # Spark drops transactions without a time under a retention.
+                app_transactions=[Transaction(name, to, now) for name, to in sorted(positions.items())],
+            ),
+        )
+
+    def _action(self, file: DataFile, now: int) -> AddAction:
+        column = self._partition_column
+        values = {} if column is None else {column: _partition_text(file.partition)}
+        schema = pa.schema([field for field in self._schema if field.name != column])
+        # deltalake writes the path encoded.
+        return AddAction(file.path, file.size, values, now, True, _statistics(file, schema))
+
+    def _moved(self, pending: PendingCommit) -> bool:
+        return any(self._position(each) != start for each, (start, _) in pending.moves.items())
+
+    def _look(self, failure: BaseException) -> None:
+        """Read the log after a commit that failed, for as long as it takes: without it nothing can be said."""
+        for pause in _PAUSES:
+            time.sleep(pause)
+            try:
+                self._refresh()
+            except LandingError:
+                raise
+            except Exception as error:  # of the store, as above
+                unreadable: BaseException = error
+            else:
+                return
+        message = f"{self._target.path}: whether the last commit is in the table is not known"
+        hint = "begin again once the store answers: the job looks first, and repeats nothing"
+        raise LandingError(f"{message}: {failure}, and then: {unreadable}", hint=hint) from failure
+
+    def _has(self, pending: PendingCommit, since: int) -> bool:
+        newer = self.version - since
+        return newer > 0 and any(each.get(COMMIT_KEY) == pending.commit_id for each in self._table.history(newer))
+
+    def _refresh(self) -> None:
+        before = self.version
+        self._table.update_incremental()
+        if self._table.metadata().id != self._metadata_id:
+            raise LandingError(
+                f"{self._target.path}: another table stands there now", hint="begin again, if that one is meant"
+            )
+        newer = self.version - before
+        if newer and any(each.get("operation") == _RESTORE for each in self._table.history(newer)):
+            self._check_rollback()
+
+    def _check_unchanged(self) -> None:
+        """Refuse to go on if the table has become one for which the written files are not right."""
+        self._check_table()
+        there = _schema_of(self._table)
+        for field in self._schema:
+            if field.name not in there.names or there.field(field.name).type != field.type:
+                hint = "begin again: what is not committed is read anew"
+                raise LandingError(
+                    f"{self._target.path}: the column {field.name} was changed while rows were written",
+                    hint=hint,
+                )
+
+    def _create(self, schema: Any) -> None:
+        column = self._partition_column
+        DeltaTable.create(
+            self._target.path,
+            schema=schema,
+            mode="ignore",
+            partition_by=None if column is None else [column],
+            configuration=dict(self._target.configuration) or None,
+            storage_options=self._target.storage_options or None,
+        )
+
+    def _missing(self, schema: Any) -> list[Any]:
+        try:
+            return missing_columns(schema, _schema_of(self._table))
+        except ArgumentError as error:
+            raise LandingError(f"{self._target.path}: {error.reason}", hint=error.hint) from None
+
+    def _check_table(self) -> None:
+        """Refuse a table whose rules would need more than adding files, or that forgets positions."""
+        path, metadata = self._target.path, self._table.metadata()
+        columns = metadata.partition_columns
+        wanted = [] if self._partition_column is None else [self._partition_column]
+        if columns != wanted:
+            told = f"is partitioned by {', '.join(columns)}" if columns else "is not partitioned"
+            raise LandingError(f"{path}: the table {told}", hint="give `partition_by` as the table has it")
+        features = set(self._table.protocol().writer_features or ()) - _FEATURES
+        ruled = [name for name in metadata.configuration if name.startswith("delta.constraints.")]
+        if metadata.configuration.get("delta.columnMapping.mode", "none") != "none":
+            ruled.append("delta.columnMapping.mode")
+        for field in self._table.schema().fields:
+            ruled += [f"{field.name}: {name}" for name in field.metadata or {} if name.startswith("delta.")]
+        if features or ruled:
+            told = ", ".join(sorted([*features, *ruled]))
+            raise LandingError(f"{path}: the table has rules that a landing job does not apply: {told}")
+        self.refresh_seconds = None
+        retention = metadata.configuration.get(_RETENTION)
+        if retention is not None:
+            seconds = _interval_seconds(retention)
+            if seconds is None or seconds < _LEAST_RETENTION_SECONDS:
+                hint = f"unset {_RETENTION}, or make it 30 days or more"
+                raise LandingError(
+                    f"{path}: {_RETENTION} is {retention!r}: the table would forget positions, and rows would be "
+                    f"repeated",
+                    hint=hint,
+                )
+            self.refresh_seconds = seconds / 4
+
+    def _check_rollback(self) -> None:
+        """Refuse a table that was restored to a version without rows that its positions count.
+
+        Looked at are all versions since the one that the newest commit of this job was made for: that commit may have
+        come after a restoration that it did not see.
+        """
+        restores: dict[int, int] = {}
+        own: list[int] = []
+        base = -1
+        for entry in _history(self._table):
+            version = int(entry["version"])
+            if own and version <= base and own[-1] < min(restores, default=version + 1):
+                break
+            if entry.get(JOB_KEY) == self._job:
+                base = base if own else int(entry.get(BASE_KEY, version))
+                own.append(version)
+            elif entry.get("operation") == _RESTORE:
+                target = str(dict(entry.get("operationParameters") or {}).get("version"))
+                # Restored to a time, which version that is cannot be told.
+                restores[version] = int(target) if target.isdigit() else -1
+        if not restores:
+            return
+        ours = max((each for each in own if each < max(restores)), default=-1)
+        state = max(restores)
+        while (restored := max((each for each in restores if each <= state), default=None)) is not None:
+            state = restores[restored]
+        if state < ours:
+            hint = "restore the version before, or land the topic as another `job` with `start` where rows are missing"
+            raise LandingError(
+                f"{self._target.path}: the table was restored to an earlier version, and still has the positions of "
+                f"rows that are gone",
+                hint=hint,
+            )
+
+    def _check_topic(self, topic: str) -> None:
+        form = self._topic_format(topic)
+        if form is not None and form > FORMAT:
+            raise LandingError(f"{self._target.path}: a newer version of monedula has written it; update this one")
+        if form is not None or topic not in self._topics:
+            return
+        _, count = self._topics[topic]
+        known = [number for number in range(count) if self._position(TopicPartition(topic, number)) is not None]
+        if known:
+            hint = "land it as another `job`, whose offsets begin anew"
+            raise LandingError(
+                f"{self._target.path}: the topic {topic} was deleted and created again, and the offsets in the table "
+                f"are those of the old one",
+                topic=topic,
+                hint=hint,
+            )
+
+    def _application(self, partition: TopicPartition) -> str:
+        return f"{self._prefix}/{partition.topic}/{partition.partition}"
+
+    def _topic_application(self, topic: str) -> str:
+        return f"{self._prefix}/{topic}/id/{self._topics[topic][0]}"
+
+    def _topic_format(self, topic: str) -> int | None:
+        return self._transaction(self._topic_application(topic)) if topic in self._topics else None
+
+    def _position(self, partition: TopicPartition) -> int | None:
+        return self._transaction(self._application(partition))
+
+    def _transaction(self, application: str) -> int | None:
+        version: int | None = self._table.transaction_version(application)
+        return version
+
+    def _path_of(self, name: str, value: Any) -> str:
+        """The path of a new file: with the partition's folder, from which polars takes the value."""
+        file = f"part-{name}.zstd.parquet"
+        if self._partition_column is None:
+            return file
+        text = _partition_text(value)
+        return f"{self._partition_column}={_NO_VALUE if text is None else quote(text, safe='')}/{file}"
+
+
+def _schema_of(table: DeltaTable) -> Any:
+    return pa.schema(table.schema().to_arrow())
+
+
+def _history(table: DeltaTable) -> Iterator[Mapping[str, Any]]:
+    """The last commits, the newest first. The first few are read alone: they are mostly enough."""
+    seen = 0
+    for limit in (10, 100, 1000):
+        entries = table.history(limit)
+        yield from entries[seen:]
+        if len(entries) < limit:
+            return
+        seen = len(entries)
+
+
+def _interval_seconds(text: str) -> float | None:
+    """The seconds of Delta's `interval 30 days`; `None` if it is another form."""
+    found = re.fullmatch(r"(?:interval\s+)?(\d+)\s+(second|minute|hour|day|week)s?", text.strip(), re.IGNORECASE)
+    return None if found is None else int(found[1]) * _UNIT_SECONDS[found[2].lower()]
+
+
+def _partition_text(value: Any) -> str | None:
+    """A value as the log has it. Delta has no empty text among them: it is null."""
+    if value is None or value == "":
+        return None
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _statistics(file: DataFile, schema: Any) -> str:
+    smallest: dict[str, Any] = {}
+    largest: dict[str, Any] = {}
+    nulls: dict[str, Any] = {}
+    for path, told in extremes(file.metadata, schema).items():
+        low, high = _json_value(told.smallest), _json_value(told.largest)
+        if low is not None and high is not None:
+            _put(smallest, path, low)
+            _put(largest, path, high)
+        if told.nulls is not None:
+            _put(nulls, path, told.nulls)
+    found = {"numRecords": file.rows, "minValues": smallest, "maxValues": largest, "nullCount": nulls}
+    return json.dumps(found, separators=(",", ":"), allow_nan=False)
+
+
+_LONGEST_TEXT = 64
+
+
+def _json_value(value: Any) -> Any:
+    """A value of the statistics as types of JSON; `None` for those that readers could misread or that are too long."""
+    if isinstance(value, bool | bytes):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST_TEXT else None
+    if isinstance(value, float):
+        return value if value - value == 0 else None  # neither NaN nor infinite
+    if hasattr(value, "hour"):
+        return f"{value:%Y-%m-%dT%H:%M:%S.%f}{'' if value.tzinfo is None else 'Z'}"
+    return value.isoformat() if isinstance(value, date) else None
+
+
+def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    *parents, name = path
+    for parent in parents:
+        tree = tree.setdefault(parent, {})
+    tree[name] = value
+
+
+def _origins(actions: Any) -> Iterator[dict[str, Any]]:
+    names = [name for name in actions.schema.names if name.startswith((f"min.{KAFKA}.", f"max.{KAFKA}."))]
+    yield from actions.select(names).to_pylist() if names else [{}] * actions.num_rows
+
+
+def _may_hold(origin: Mapping[str, Any], partition: TopicPartition) -> bool:
+    def within(name: str, value: Any) -> bool:
+        low, high = origin.get(f"min.{KAFKA}.{name}"), origin.get(f"max.{KAFKA}.{name}")
+        return low is None or high is None or low <= value <= high
+
+    return within("topic", partition.topic) and within("partition", partition.partition)

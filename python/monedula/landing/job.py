@@ -1,0 +1,634 @@
+"""`LandingJob` and `land`: read a topic as a member of a group, and commit its rows and positions to a table.
+
+The group shares the partitions among workers, and nothing hangs on it: a worker that believes to own a partition still
+is refused by the table. After each assignment the positions come from the table. A commit adds the files of all
+partitions together with the next position of each, on condition that the table has the positions from which these files
+were read. Otherwise another worker was first: all files are discarded, and reading goes on where the table is.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from threading import Event, Thread
+from time import monotonic
+from typing import Any, Literal, Protocol, get_args
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from monedula._arguments import check_callable, seconds, topic_names, whole_number
+from monedula._monedula import Batch
+from monedula.config import Settings, Unpicklable, raw_settings
+from monedula.consumer._dead_letters import Letter
+from monedula.errors import (
+    ArgumentError,
+    ClosedError,
+    DataLossError,
+    KafkaError,
+    LandingError,
+    MaxPollExceededError,
+    OffsetOutOfRangeError,
+    WakeupError,
+    plain_hint,
+)
+from monedula.formats._typed import Typed
+from monedula.landing.column_types import Form
+from monedula.landing.columns import DATE, KAFKA, Columns
+from monedula.landing.commits import LandingCommit, LandingPlan, LandingResult, PendingCommit
+from monedula.landing.data_files import DataFiles
+from monedula.landing.job_consumer import JobConsumer
+from monedula.landing.job_settings import job_settings, kept, setting
+from monedula.landing.start_positions import StartPositions, check_start
+from monedula.landing.table import LandingTable
+from monedula.types.json_dict import JsonDict
+from monedula.types.partitions import Position, TopicPartition, Until
+
+_log = logging.getLogger("monedula.landing")
+
+BadRecords = Literal["fail", "column"]
+"""What becomes of records that cannot be decoded: the job ends, or they are rows with `_error` and `_raw`."""
+
+State = Literal["new", "running", "ended", "failed"]
+
+_WAIT_SECONDS = 0.2
+_CLOSE_SECONDS = 30.0
+_OFFSETS_SECONDS = 5.0
+
+
+class Target(Protocol):
+    """A table to land in: `Delta` or `Iceberg`."""
+
+    @property
+    def partition_column(self) -> str | None:
+        """The column by which it is partitioned."""
+
+    @property
+    def form(self) -> Form:
+        """The format of the table."""
+
+    def _table(self, job: str) -> LandingTable: ...
+
+
+class LandingJob(Unpicklable):
+    """Lands topics in a table, each record exactly once, in a thread of its own after `start()`, or here by `run()`.
+
+    Several jobs with the same `group.id`, in as many processes, share the partitions and write to one table.
+
+    Args:
+        settings: settings, as for `Consumer`. `group.id` is the job's name if it is left out. `auto.offset.reset` says
+            where partitions begin of which the table knows nothing, by default at `earliest`, and `isolation.level` is
+            `read_committed` unless it is set: rows of aborted transactions could not be taken back.
+        topics: a topic, or several whose records have the same columns.
+        target: the table, such as `Delta("./lake/orders")`.
+        key: how keys are decoded, such as `monedula.Json(schema)`; bytes if left out.
+        value: how values are decoded, such as `monedula.Json(schema)`, `Avro()` or `Protobuf()`: each field is a
+            column. Without it there is one column `value` of bytes.
+        job: the name under which the table has the positions; `group.id` if left out. Under another name the table
+            does not know how far it has the topic.
+        start: where partitions begin of which the table knows nothing, in place of `auto.offset.reset`: a position, as
+            for `Consumer.seek`, or a dict of positions by `(topic, partition)`.
+        every: seconds after which rows are committed.
+        max_bytes: bytes of files after which they are committed before that.
+        max_memory_bytes: bytes of rows that may wait in memory for their row group.
+        until: `"latest"` or a time, as for `Consumer.batches`: the job ends when all is committed up to there.
+        headers: whether `_kafka` has the headers of records.
+        key_column: the name of the column of keys; `None` for none.
+        bad_records: what becomes of records that cannot be decoded: `"fail"` ends the job after the rows before the
+            record are committed; `"column"` makes rows with the reason in `_error` and the bytes in `_raw`. `mode` and
+            `dead_letter` of the decoders say otherwise.
+        fail_on_data_loss: whether a position in the table that the log has deleted ends the job; otherwise it goes on
+            at the log's beginning, with a warning.
+        max_commit_age: seconds after which `health()` is not well if there is something to commit; by default ten times
+            `every`, but at least 300.
+        on_commit: called with each `LandingCommit`, in the job's thread.
+
+    Raises:
+        ArgumentError: if an argument makes no sense, or a type of the values has no type in the table's format.
+        ConfigError: on invalid settings.
+        SchemaRegistryError: if the schema of a subject cannot be had.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        topics: str | Iterable[str],
+        target: Target,
+        *,
+        key: Typed | None = None,
+        value: Typed | None = None,
+        job: str | None = None,
+        start: Position | Mapping[tuple[str, int], Position] | None = None,
+        every: float = 60.0,
+        max_bytes: int = 128 << 20,
+        max_memory_bytes: int = 64 << 20,
+        until: Until | None = None,
+        headers: bool = False,
+        key_column: str | None = "key",
+        bad_records: BadRecords = "fail",
+        fail_on_data_loss: bool = True,
+        max_commit_age: float | None = None,
+        on_commit: Callable[[LandingCommit], object] | None = None,
+    ) -> None:
+        try:
+            raw = raw_settings(settings, {}, in_place_of_text="topics come second, as in land(settings, 'orders', ...)")
+        finally:
+            del settings  # no traceback shows passwords as locals
+        names = [topics] if isinstance(topics, str) else topics
+        self.topics = topic_names(names, "topics are names, such as 'orders'")
+        if not hasattr(target, "_table"):
+            raise ArgumentError.of("target", target, "expected a table, such as monedula.Delta('./lake/orders')")
+        if bad_records not in get_args(BadRecords):
+            raise ArgumentError.of("bad_records", bad_records, "expected 'fail' or 'column'")
+        for name, number in (("max_bytes", max_bytes), ("max_memory_bytes", max_memory_bytes)):
+            if (whole_number(number) or 0) < 1:
+                raise ArgumentError.of(name, number, "expected a number of bytes")
+        check_callable("on_commit", on_commit, awaits=False)
+        self.target = target
+        self.name = job or setting(raw, "group.id") or f"land-{'-'.join(self.topics)}"
+        self._every = seconds("every", every)
+        self._max_bytes, self._max_memory_bytes = max_bytes, max_memory_bytes
+        self._max_commit_age = (
+            max(10 * self._every, 300.0) if max_commit_age is None else seconds("max_commit_age", max_commit_age)
+        )
+        if start is None:
+            start = setting(raw, "auto.offset.reset") or "earliest"
+        check_start(start)
+        self._on_commit = on_commit
+        keeps_bad = bad_records == "column"
+        own: Any = job_settings(raw, self.name)
+        self._consumer = JobConsumer(
+            own,
+            columns=["key", "value", "topic", "partition", "offset", "timestamp", *(["headers"] if headers else [])],
+            headers=headers,
+            key=kept(key, "key", self.topics, keeps_bad),
+            value=kept(value, "value", self.topics, keeps_bad),
+        )
+        try:
+            self._consumer.show(self._figures)
+            if keeps_bad:
+                self._consumer.keep_bad()
+            self._bound = None if until is None else self._consumer.until(until)
+            batch_schema: Any = self._consumer.schema
+            self._columns = Columns(
+                pa.schema(batch_schema),
+                key_column=key_column,
+                headers=headers,
+                keeps_bad=keeps_bad,
+                has_date=target.partition_column == DATE,
+                form=target.form,
+            )
+        except BaseException:
+            self._consumer.close(0.0)
+            raise
+        self._table: LandingTable = target._table(self.name)
+        self._starts = StartPositions(
+            self._consumer, self._table, self.topics, f"{target!r}, job {self.name!r}", start, fail_on_data_loss
+        )
+        self._files: DataFiles | None = None
+        self._froms: dict[TopicPartition, int | None] = {}
+        """For each partition of this worker the position in the table, as of when it was looked at."""
+        self._positions: dict[TopicPartition, int] = {}
+        """The position behind the rows that are in files."""
+        self._written_at: dict[TopicPartition, float] = {}
+        self._is_torn = False
+        """True while rows are written: the files have rows then which no position counts."""
+        self._is_broken = False
+        self._newest: Any = None
+        self._result = LandingResult()
+        self._discarded_rows = 0
+        self._seen_at = self._committed_at = monotonic()
+        self._is_stopping = Event()
+        self._failure: BaseException | None = None
+        self._thread: Thread | None = None
+        self._state: State = "new"
+
+    @property
+    def schema(self) -> Any:
+        """The `pyarrow.Schema` of the rows. A table may have wider types, and more columns."""
+        return self._columns.schema
+
+    def plan(self) -> LandingPlan:
+        """Say what the job would do, and change nothing.
+
+        Returns:
+            The columns of the rows, those that the table would get, and the offsets that would be read.
+
+        Raises:
+            LandingError: if the table cannot take the rows.
+            UnknownTopicError: if a topic does not exist.
+        """
+        partitions = self._consumer.partitions_of(*self.topics)
+        self._table.topic_ids(self._consumer.topic_ids(self.topics, None))
+        is_new = not self._table.open()
+        columns = tuple(self.schema.names) if is_new else self._table.new_columns(self.schema)
+        known = dict.fromkeys(partitions) if is_new else self._table.positions(partitions)
+        ends = self._consumer.end_offsets(partitions)
+        starts = self._starts.beginnings([each for each in partitions if known[each] is None])
+        ranges = {each: (starts[each] if at is None else at, ends[each]) for each, at in known.items()}
+        return LandingPlan(self.schema, is_new, columns, ranges)
+
+    def start(self) -> None:
+        """Begin in a thread of its own. It ends by `stop()`, at `until`, or with an error, which `wait()` raises.
+
+        Raises:
+            ArgumentError: if it was begun already.
+        """
+        self._begin()
+        self._thread = Thread(target=self._run_in_thread, name=f"monedula-land-{self.name}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Have the job commit what it has, and end; from any thread, or a signal handler. Returns at once."""
+        self._is_stopping.set()
+        with suppress(ClosedError):
+            self._consumer.wakeup()
+
+    def wait(self, timeout: float | None = None) -> LandingResult | None:
+        """Wait for the end of a job that was started.
+
+        Args:
+            timeout: seconds to wait; `None` for as long as it takes.
+
+        Returns:
+            What it did; `None` if it is not at its end after `timeout`.
+
+        Raises:
+            ArgumentError: if it was not started.
+            KafkaError: what ended it, such as `LandingError`; as `run`.
+        """
+        if self._thread is None:
+            raise ArgumentError("the job was not started: start() begins it in a thread, and run() in this one")
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            return None
+        if self._failure is not None:
+            raise self._failure
+        return self._result
+
+    def run(self) -> LandingResult:
+        """Land until `until` is reached, or `stop()` is called.
+
+        Returns:
+            What it did.
+
+        Raises:
+            LandingError: if the table cannot take the rows, or not go on.
+            DataLossError: if the log has deleted records that the table lacks.
+            DecodeError: if a record cannot be decoded, once the rows before it are committed.
+            UnknownTopicError: if a topic does not exist.
+            PartitionError: another subclass, if a topic cannot be read, such as `TopicRecreatedError`.
+            GroupError: a subclass, if the membership ends.
+        """
+        self._begin()
+        return self._run()
+
+    def _run(self) -> LandingResult:
+        try:
+            self._table.prepare(self.schema)
+            self._look_ahead()
+            self._consumer.subscribe(
+                self.topics, on_assigned=self._assigned, on_revoked=self._revoked, on_lost=self._lost
+            )
+            self._land()
+            self._commit()
+            self._state = "ended"
+        except WakeupError:
+            self._state = "ended"  # stopped before it had begun to read
+        except BaseException as error:
+            # Whatever is left uncommitted is read anew: a commit of what is half written would lose or repeat rows.
+            self._failure, self._state, self._is_broken = error, "failed", True
+            raise
+        finally:
+            self._close()
+        return self._result
+
+    def health(self) -> JsonDict[str, Any]:
+        """The state of the job: for a probe, `health()["ok"]`.
+
+        `"ok"` is false once the job has failed, if nothing was committed for `max_commit_age` although there is
+        something to commit, or while its consumer is not well. `"state"` is `"new"`, `"running"`, `"ended"` or
+        `"failed"`, `"error"` what ended it; `"last_commit_ago"` seconds since the last commit, or since the job began;
+        `"pending_rows"` the rows that no commit has; `"consumer"` is `Consumer.health()`.
+        """
+        files = self._files
+        age = monotonic() - self._committed_at
+        pending = 0 if files is None else files.rows
+        is_late = pending > 0 and age > self._max_commit_age
+        consumer = self._consumer.health()
+        is_open = self._state in ("new", "running")
+        ok = self._state != "failed" and not is_late and (bool(consumer["ok"]) or not is_open)
+        error = None if self._failure is None else str(self._failure)
+        return JsonDict(
+            ok=ok, state=self._state, error=error, last_commit_ago=age, pending_rows=pending, consumer=consumer
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """The figures of the consumer, and those of the job, whose names begin with `landing_`.
+
+        Rows, files, bytes, commits, conflicts, rows discarded after conflicts, records that could not be decoded; rows
+        that no commit has yet; and seconds since the last commit. `monedula.prometheus.watch(job)` shows them.
+        """
+        return self._consumer.metrics()
+
+    def _figures(self) -> dict[str, float]:
+        files, result = self._files, self._result
+        return {
+            "landing_rows": result.rows,
+            "landing_files": result.files,
+            "landing_bytes": result.size,
+            "landing_commits": result.commits,
+            "landing_conflicts": result.conflicts,
+            "landing_discarded_rows": self._discarded_rows,
+            "landing_bad_records": result.bad_records,
+            "landing_pending_rows": 0 if files is None else files.rows,
+            "landing_last_commit_seconds": monotonic() - self._committed_at,
+        }
+
+    def lag(self) -> JsonDict[TopicPartition, int | None]:
+        """How many offsets each assigned partition is behind the end of its log; as `Consumer.lag`."""
+        return self._consumer.lag()
+
+    def _begin(self) -> None:
+        if self._state != "new":
+            raise ArgumentError(f"the job is {self._state}: it begins once; make another one")
+        self._state = "running"
+        self._committed_at = monotonic()
+
+    def _run_in_thread(self) -> None:
+        with suppress(BaseException):  # wait() raises it
+            self._run()
+
+    def _look_ahead(self) -> None:
+        """Refuse what cannot go on before the group has another member; the group gets offsets where it has none.
+
+        Without these its members would warn of partitions that have no position, although the table has them.
+        """
+        positions = self._starts.of(self._consumer.partitions_of(*self.topics))
+        with suppress(KafkaError):
+            known = self._consumer.committed(positions, timeout=_OFFSETS_SECONDS)
+            missing = {each: at for each, at in positions.items() if known[each] is None}
+            if missing:
+                self._consumer.commit(missing, timeout=_OFFSETS_SECONDS)
+
+    def _land(self) -> None:
+        bound = self._bound
+        self._due_at = monotonic() + self._every
+        try:
+            while not self._is_stopping.is_set():
+                if bound is not None and bound.reached():
+                    self._commit()
+                    # A conflict leads back to the positions of the table.
+                    if bound.reached():
+                        return
+                self._read()
+                size = 0 if self._files is None else self._files.size
+                if monotonic() >= self._due_at or size >= self._max_bytes:
+                    self._commit()
+                    self._due_at = monotonic() + self._every
+        finally:
+            if bound is not None:
+                bound.end()
+
+    def _read(self) -> None:
+        """Read a batch into files."""
+        timeout = min(_WAIT_SECONDS, max(self._due_at - monotonic(), 0.0))
+        generation = self._consumer.generation()
+        try:
+            batch = self._consumer.take(timeout)
+        except WakeupError:
+            return
+        except MaxPollExceededError as error:
+            # A commit took too long. Its partitions are lost, which discards what is left, and the next call joins.
+            _log.warning("landing %s: %s", self.name, error)
+            return
+        except OffsetOutOfRangeError as error:
+            if error.offset is None:
+                self._begin_again(error)
+                return
+            self._try_commit()
+            raise self._loss(error) from error
+        except LandingError:
+            raise  # of a callback
+        except KafkaError:
+            self._try_commit()  # no record was taken
+            raise
+        except BaseException:
+            self._is_torn = True
+            raise
+        letters = self._consumer.take_bad()
+        if not self._froms.keys() >= {*batch.offsets, *(letter.partition for letter in letters)}:
+            # Rows of a partition that was taken away: no position would count them.
+            self._discard()
+            self._go_back(list(self._positions))
+            return
+        self._is_torn = True
+        if batch or letters:
+            if self._files is None:
+                self._files = self._table.files(self._max_memory_bytes)
+            if batch:
+                self._table.write(self._files, self._rows(batch))
+            if letters:
+                self._table.write(self._files, self._columns.bad_rows(letters))
+                self._result = _added(self._result, bad_records=len(letters))
+        self._advance(batch, letters, is_same=self._consumer.generation() == generation is not None)
+        self._is_torn = False
+
+    def _begin_again(self, error: OffsetOutOfRangeError) -> None:
+        """Read on in a partition that the group has no offset of: this may be told before, or after, it is assigned."""
+        partition = TopicPartition(str(error.topic), error.partition or 0)
+        if partition in self._positions:
+            with suppress(ArgumentError):  # lost since then
+                self._consumer.seek(partition, self._positions[partition])
+
+    def _advance(self, batch: Batch, letters: Sequence[Letter], is_same: bool) -> None:
+        """Note the positions behind what was written, and behind what is no record, such as markers of transactions.
+
+        Args:
+            batch: what was written.
+            letters: the records that were written as bytes.
+            is_same: whether the generation is that of before the batch. If not, a partition may be lost, or lost and
+                assigned again, before the callbacks that say so: then its position is not where this job has read to.
+        """
+        for partition, offset in batch.offsets.items():
+            self._positions[TopicPartition(*partition)] = offset
+        for letter in letters:
+            self._positions[letter.partition] = max(letter.error.next_offset or 0, self._positions[letter.partition])
+        for partition in self._positions if is_same else ():
+            with suppress(ArgumentError):  # lost since then
+                self._positions[partition] = max(self._consumer.position(partition) or 0, self._positions[partition])
+
+    def _rows(self, batch: Batch) -> Any:
+        try:
+            rows = self._columns.rows(batch)
+        except pa.ArrowInvalid as error:
+            ranges = ", ".join(f"{each.topic}-{each.partition} from {each.first_offset}" for each in batch.spans)
+            raise LandingError(f"a value does not fit into its column: {error}, in {ranges}") from error
+        newest = pc.max(rows.column(KAFKA).field("timestamp")).as_py()
+        self._newest = max((each for each in (newest, self._newest) if each is not None), default=None)
+        return rows
+
+    def _try_commit(self) -> None:
+        """Commit what is there before an error is raised; what fails meanwhile is a note of no one."""
+        try:
+            self._commit()
+        except KafkaError as error:
+            self._is_broken = True
+            _log.warning("landing %s: the rows before the error are not committed: %s", self.name, error)
+
+    def _commit(self) -> None:
+        """Commit files and positions, or go back to those of the table."""
+        if self._is_torn or self._is_broken:
+            self._discard()
+            return
+        began = monotonic()
+        refresh = self._table.refresh_seconds
+        moves = {
+            each: (self._froms[each], at)
+            for each, at in self._positions.items()
+            if at != self._froms[each] or (refresh is not None and began - self._written_at.get(each, 0.0) > refresh)
+        }
+        if not moves:
+            self._committed_at = began
+            return
+        files, self._files = self._files, None
+        try:
+            pending = PendingCommit([] if files is None else files.finish(), moves)
+            is_committed = self._table.commit(pending)
+        except BaseException:
+            self._is_broken = True
+            raise
+        if not is_committed:
+            self._result = _added(self._result, conflicts=1)
+            self._discarded_rows += pending.rows
+            _log.info("landing %s: another worker was first; %d rows are read anew", self.name, pending.rows)
+            if files is not None and pending.is_certain:
+                self._delete(files)
+            self._go_back(list(self._positions))
+            return
+        self._note_committed(pending, began)
+
+    def _note_committed(self, pending: PendingCommit, began: float) -> None:
+        moved = {each: to for each, (_, to) in pending.moves.items()}
+        self._froms.update(moved)
+        self._committed_at = monotonic()
+        self._written_at.update(dict.fromkeys(moved, self._committed_at))
+        size = sum(file.size for file in pending.files)
+        self._result = _added(self._result, rows=pending.rows, files=len(pending.files), size=size, commits=1)
+        self._result = LandingResult(**{**vars(self._result), "positions": {**self._result.positions, **moved}})
+        newest, self._newest = self._newest, None
+        # For tools that show the lag of groups: nothing depends on it.
+        with suppress(KafkaError):
+            self._consumer.commit_async(moved, timeout=_OFFSETS_SECONDS)
+        if self._on_commit is not None:
+            took = self._committed_at - began
+            self._on_commit(
+                LandingCommit(self._table.version, pending.rows, len(pending.files), size, moved, took, newest)
+            )
+
+    def _discard(self) -> None:
+        files, self._files = self._files, None
+        self._newest = None
+        if files is not None:
+            self._discarded_rows += files.rows
+            self._delete(files)
+
+    def _delete(self, files: DataFiles) -> None:
+        try:
+            files.discard()
+        except Exception as error:  # of the store, whose errors are of many classes
+            _log.warning("landing %s: files that no commit names are left: %s", self.name, error)
+
+    def _go_back(self, partitions: list[TopicPartition]) -> None:
+        """Read on from the positions of the table."""
+        for partition, position in self._table.positions(partitions).items():
+            if position is None:
+                raise LandingError(f"{self.target!r}: the position of {partition.topic}-{partition.partition} is gone")
+            self._read_from(partition, position)
+
+    def _read_from(self, partition: TopicPartition, position: int) -> None:
+        self._froms[partition] = self._positions[partition] = position
+        # It may be lost already, before the callback that says so.
+        with suppress(ArgumentError):
+            self._consumer.seek(partition, position)
+
+    def _assigned(self, partitions: set[TopicPartition]) -> None:
+        """Begin where the table is."""
+        for partition, position in self._starts.of(partitions).items():
+            self._read_from(partition, position)
+
+    def _loss(self, error: OffsetOutOfRangeError) -> KafkaError:
+        hint = "begin again: the job looks where the table and the log are; `fail_on_data_loss=False` goes on"
+        return DataLossError(
+            f"{error}; {plain_hint(hint, None)}",
+            topic=error.topic,
+            partition=error.partition,
+            offset=error.offset,
+            log_start_offset=error.log_start_offset,
+            log_end_offset=error.log_end_offset,
+            hint=hint,
+        )
+
+    def _revoked(self, partitions: set[TopicPartition]) -> None:
+        """Commit while the partitions are this worker's; should they not be, the table says so."""
+        self._commit()
+        self._forget(partitions)
+
+    def _lost(self, partitions: set[TopicPartition]) -> None:
+        """Discard: others own the partitions, and their rows are in files with those of the others."""
+        had_files = self._files is not None
+        self._discard()
+        self._forget(partitions)
+        if had_files and self._positions:
+            self._go_back(list(self._positions))
+
+    def _forget(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            self._froms.pop(partition, None)
+            self._positions.pop(partition, None)
+
+    def _close(self) -> None:
+        try:
+            self._consumer.close(_CLOSE_SECONDS)
+        except KafkaError as error:
+            if self._failure is None:
+                raise
+            _log.warning("landing %s: %s", self.name, error)
+        finally:
+            self._discard()
+
+
+def land(
+    settings: Settings,
+    topics: str | Iterable[str],
+    target: Target,
+    *,
+    key: Typed | None = None,
+    value: Typed | None = None,
+    until: Until | None = None,
+    **options: Any,
+) -> LandingResult:
+    """Land topics in a table, each record exactly once: until `until` is reached, or the process ends.
+
+    Args:
+        settings: settings, as for `Consumer`.
+        topics: a topic, or several whose records have the same columns.
+        target: the table, such as `monedula.Delta("./lake/orders")`.
+        key: how keys are decoded; bytes if left out.
+        value: how values are decoded, such as `monedula.Json(schema)`: each field is a column.
+        until: `"latest"` for what is there now, or a time; without it the job goes on.
+        **options: the other arguments of `LandingJob`, such as `every=10`, `job` or `bad_records="column"`.
+
+    Returns:
+        What was done.
+
+    Raises:
+        LandingError: if the table cannot take the rows, or not go on.
+        DataLossError: if the log has deleted records that the table lacks.
+        DecodeError: if a record cannot be decoded, once the rows before it are committed.
+    """
+    return LandingJob(settings, topics, target, key=key, value=value, until=until, **options).run()
+
+
+def _added(result: LandingResult, **counts: int) -> LandingResult:
+    facts = vars(result)
+    return LandingResult(**{**facts, **{name: facts[name] + count for name, count in counts.items()}})

@@ -1,0 +1,1 @@
+"""Topics that land in tables: each offset once, whatever happens to the workers."""

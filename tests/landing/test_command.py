@@ -1,0 +1,110 @@
+"""`monedula land` and `land check`, as processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import polars
+import pytest
+
+from tests.landing.orders import Orders, landed
+
+deltalake = pytest.importorskip("deltalake", reason="the extra delta is not installed")
+
+
+def start(orders: Orders, *words: str) -> "subprocess.Popen[str]":
+    variables = {
+        **os.environ,
+        "MONEDULA_BOOTSTRAP_SERVERS": orders.settings["bootstrap.servers"],
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    command = [sys.executable, "-m", "monedula", "land", *words]
+    return subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run(orders: Orders, *words: str, code: int = 0) -> tuple[str, str]:
+    with start(orders, *words) as process:
+        out, problems = process.communicate(timeout=60)
+    assert process.returncode == code, problems
+    return out, problems
+
+
+def test_a_topic_lands_and_the_check_says_so(orders: Orders, tmp_path: Path) -> None:
+    path = str(tmp_path / "lake")
+    _, said = run(orders, orders.topic, path, "--value", "json", "--schema", "id bigint", "--until", "now")
+    assert said == "300 rows: 1 file, 1 commit\n"
+    out, _ = run(orders, "check", path, "--topic", orders.topic)
+    assert out == "".join(f"{partition}\t100\t0\t100\t\t\t\n" for partition in range(3))
+    deltalake.write_deltalake(path, deltalake.DeltaTable(path).to_pyarrow_table().slice(0, 1), mode="append")
+    out, said = run(orders, "check", path, "--topic", orders.topic, "--json", code=1)
+    assert sum(1 for line in out.splitlines() if json.loads(line)["repeated"]) == 1
+    assert "the table has records more than once" in said
+
+
+def test_fields_without_a_schema_are_those_of_records_and_of_the_table(orders: Orders, tmp_path: Path) -> None:
+    path = str(tmp_path / "lake")
+    run(orders, orders.topic, path, "--value", "json", "--schema", "id bigint, note string", "--until", "now")
+    orders.send(3)
+    _, said = run(orders, orders.topic, path, "--value", "json", "--until", "now")
+    assert "amount DOUBLE, id BIGINT" in said
+    rows = polars.read_delta(path).sort("id")
+    assert set(rows.columns) == {"id", "note", "amount", "key", "_kafka"}
+    assert rows["amount"].to_list()[-3:] == [150.0, 150.5, 151.0]
+
+
+def test_a_dry_run_shows_columns_and_changes_nothing(orders: Orders, tmp_path: Path) -> None:
+    words = ("--value", "json", "--schema", "id bigint", "--until", "now", "--dry-run")
+    out, said = run(orders, orders.topic, str(tmp_path / "lake"), *words)
+    assert out.splitlines()[0] == "id\tint64\tnew table"
+    assert "300 offsets of 3 partitions would be read" in said
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_commits_what_is_there(orders: Orders, tmp_path: Path, number: int) -> None:
+    path = str(tmp_path / "lake")
+    with start(orders, orders.topic, path, "--every", "1s") as process:
+        while not (tmp_path / "lake").exists() or not sum(map(len, landed_or_none(path).values())):
+            assert process.poll() is None
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert "committing what is there" in said
+    run(orders, orders.topic, path, "--until", "now")
+    assert landed(path) == orders.offsets()
+
+
+def landed_or_none(path: str) -> dict[int, list[int]]:
+    try:
+        return landed(path)
+    except (deltalake.exceptions.TableNotFoundError, deltalake.exceptions.DeltaError):
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--every", "often"), "--every often: expected a time"),
+        (("--max-bytes", "much"), "--max-bytes much: expected a size"),
+        (("--bad", "column"), "add --value json"),
+        (("--storage-option", "AWS_SECRET_ACCESS_KEY=secret"), "everyone on this machine can read"),
+        (("--value", "json", "--schema", "id int", "--bad", "drop", "--dead-letter", "x"), "give one of them"),
+        (("--value", "json", "--schema", "key int"), "--key-column _key"),
+        (("--until", "soon"), "soon"),
+    ],
+)
+def test_options_that_make_no_sense(orders: Orders, tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+    _, said = run(orders, orders.topic, str(tmp_path / "lake"), *words, code=2)
+    assert told in said
+    assert said.count("\n") == 1
+
+
+def test_errors_name_the_options(orders: Orders, tmp_path: Path) -> None:
+    path = str(tmp_path / "lake")
+    run(orders, orders.topic, path, "--until", "now")
+    _, said = run(orders, orders.topic, path, "--until", "now", "--job", "other", code=1)
+    assert "the table has rows of" in said
+    assert said.endswith("say where this job begins, by --from for the partition\n")
