@@ -207,7 +207,7 @@ def test_progress_reaches_its_end_where_no_row_is_left(settings: dict[str, Any])
         (pl.DataFrame({"offset": [3]}), "is a DataFrame of polars; expected an expression"),
         (pa.array([True]), "of pyarrow; expected an expression"),
     ],
-    ids=lambda value: ascii(value)[:60],
+    ids=lambda value: ascii(str(value))[:60],
 )  # fmt: skip
 def test_a_bad_condition_is_told_what_is_wrong_and_what_to_do(where: Any, told: str) -> None:
     with pytest.raises(monedula.ArgumentError, match=f"(?s){told}"):
