@@ -1,6 +1,7 @@
 """`Drill`: workers in processes of their own, which share one table and die in every way."""
 
 import json
+import math
 import os
 import random
 import signal
@@ -19,6 +20,9 @@ from tests.landing.orders import Orders, iceberg_table
 ROOT = Path(__file__).resolve().parents[2]
 GROUPS = ("left", "left", "right")
 """The groups of the workers: those in different ones have the same partitions."""
+
+HELD_SECONDS = 10.0
+"""Time after which a worker that is stopped goes on, if it may hold the lock of the catalog."""
 
 
 class Drill:
@@ -66,13 +70,18 @@ class Drill:
         else:
             # Stopped for longer than its session, or shorter: others commit its partitions, or wait.
             worker.send_signal(signal.SIGSTOP)
-            self._wait_for_commits(6 if what == "stop" else 1)
+            self._wait_for_commits(6 if what == "stop" else 1, held_after=HELD_SECONDS)
             worker.send_signal(signal.SIGCONT)
 
-    def _wait_for_commits(self, count: int) -> None:
-        """Wait for so many versions more, with workers that died started again."""
-        goal = self._version() + count
-        self._wait(lambda: self._version() >= goal)
+    def _wait_for_commits(self, count: int, held_after: float = math.inf) -> None:
+        """Wait for so many versions more, with workers that died started again.
+
+        A worker that is stopped inside a commit holds the lock of SQLite, the catalog of Iceberg's table: nobody else
+        commits then. Such a wait ends after `held_after` seconds.
+        """
+        goal, ends = self._version() + count, time.monotonic() + held_after
+        is_held = self.path.name == "ice"
+        self._wait(lambda: self._version() >= goal or (is_held and time.monotonic() >= ends))
 
     def _wait(self, is_so: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
