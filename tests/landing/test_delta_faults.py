@@ -4,7 +4,6 @@ The same faults with a bug planted into the protocol are caught: what these test
 """
 
 import errno
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from monedula.landing import LandingJob
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFiles
 
-from tests.groups.ground import PATIENCE_SECONDS
 from tests.landing.orders import Orders, landed
+from tests.landing.race import race
 
 deltalake = pytest.importorskip("deltalake", reason="the extra delta is not installed")
 
@@ -130,7 +129,7 @@ def test_a_late_commit_is_found_by_the_attempt_after_it(
 def test_a_store_that_fails_for_good_ends_the_job_and_keeps_the_files(
     orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("monedula.landing.delta_table._PAUSES", (0.0, 0.0))
+    monkeypatch.setattr("monedula.landing.delta_table.ATTEMPT_PAUSES_S", (0.0, 0.0))
     with monkeypatch.context() as patch:
         patch.setattr(DeltaLandingTable, "_write", lose_answer(is_written=False, times=100))
         with pytest.raises(LandingError, match="the commit failed: the connection was reset"):
@@ -180,31 +179,6 @@ def test_two_workers_with_the_same_partitions_repeat_nothing(orders: Orders, tmp
     # The files of commits that certainly failed are deleted.
     live = {Path(file).name for file in deltalake.DeltaTable(tmp_path / "lake").file_uris()}
     assert {file.name for file in (tmp_path / "lake").glob("*.parquet")} == live
-
-
-def race(orders: Orders, path: Path) -> int:
-    """Two workers of one job in two groups, so that both have all partitions; returns how often they met."""
-    gate = threading.Barrier(2, timeout=PATIENCE_SECONDS)
-    jobs = [orders.job(path, settings={"group.id": f"group-{number}"}) for number in range(2)]
-    for job in jobs:
-        meet_once(job, gate)
-        job.start()
-    results = [job.wait(PATIENCE_SECONDS) for job in jobs]
-    return sum(result.conflicts for result in results if result is not None)
-
-
-def meet_once(job: LandingJob, gate: threading.Barrier) -> None:
-    """Have the first commit of rows wait for that of another job."""
-    commit = job._commit
-    left = [True]
-
-    def meet() -> None:
-        if left[0] and job._files is not None:
-            left[0] = False
-            gate.wait()
-        commit()
-
-    job._commit = meet  # type: ignore[method-assign]
 
 
 def test_planted_a_rebase_after_a_conflict_is_caught(

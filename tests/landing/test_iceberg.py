@@ -1,6 +1,5 @@
 """A topic lands in a table of Iceberg: what users see, faults, refusals, and that planted bugs are caught."""
 
-import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,12 +11,13 @@ import polars
 import pyarrow as pa
 import pytest
 from monedula.errors import LandingError
-from monedula.landing import Iceberg, LandingJob, check
+from monedula.landing import Iceberg, check
 from monedula.landing.commits import PendingCommit
 from monedula.testing import Broker
 
-from tests.groups.ground import PATIENCE_SECONDS, Ground
+from tests.groups.ground import Ground
 from tests.landing.orders import ORDER, Orders, iceberg, iceberg_table, landed, rows
+from tests.landing.race import race
 
 pytest.importorskip("pyiceberg", reason="the extra iceberg is not installed")
 
@@ -188,30 +188,6 @@ def test_a_commit_that_looks_like_a_conflict_with_itself_is_looked_up(
     result = orders.land(path)
     assert (result.rows, result.conflicts) == (300, 0)
     assert landed(path) == orders.offsets()
-
-
-def race(orders: Orders, path: Path) -> int:
-    """Two workers of one job in two groups, so that both have all partitions; returns how often they met."""
-    gate = threading.Barrier(2, timeout=PATIENCE_SECONDS)
-    jobs = [orders.job(path, settings={"group.id": f"group-{number}"}) for number in range(2)]
-    for job in jobs:
-        meet_once(job, gate)
-        job.start()
-    results = [job.wait(PATIENCE_SECONDS) for job in jobs]
-    return sum(result.conflicts for result in results if result is not None)
-
-
-def meet_once(job: LandingJob, gate: threading.Barrier) -> None:
-    """Have the first commit of rows wait for that of another job."""
-    commit, left = job._commit, [True]
-
-    def meet() -> None:
-        if left and job._files is not None:
-            left.clear()
-            gate.wait()
-        commit()
-
-    job._commit = meet  # type: ignore[method-assign]
 
 
 def test_two_workers_with_the_same_partitions_repeat_nothing(orders: Orders, path: Path) -> None:

@@ -26,6 +26,7 @@ from monedula.landing.column_types import check_partition_column
 from monedula.landing.columns import KAFKA, conformed, missing_columns
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles, extremes
+from monedula.landing.table import ATTEMPT_PAUSES_S
 from monedula.types.partitions import TopicPartition
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ _RESTORE = "RESTORE"
 _RETENTION = "delta.setTransactionRetentionDuration"
 _LEAST_RETENTION_SECONDS = 30 * 86400
 _UNIT_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
-_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
-"""Seconds before each attempt to commit, and to look after one without an answer."""
 _FEATURES = {
     "appendOnly",
     "timestampNtz",
@@ -121,7 +120,7 @@ class DeltaLandingTable:
         """Create the table, or add the columns that it lacks."""
         if self._partition_column is not None:
             check_partition_column(schema, self._partition_column)
-        for pause in _PAUSES:
+        for pause in ATTEMPT_PAUSES_S:
             time.sleep(pause)
             if not self.open():
                 # Whoever else creates it at the same time may be first.
@@ -187,7 +186,7 @@ class DeltaLandingTable:
     def commit(self, pending: PendingCommit) -> bool:
         """Add files and positions in one version of the log, if the positions are still those of `pending`."""
         failure: BaseException | None = None
-        for pause in _PAUSES:
+        for pause in ATTEMPT_PAUSES_S:
             time.sleep(pause)
             # The handle may have moved on since the positions were read: a commit extends what is compared here.
             if self._moved(pending):
@@ -246,7 +245,7 @@ class DeltaLandingTable:
 
     def _look(self, failure: BaseException) -> None:
         """Read the log after a commit that failed, for as long as it takes: without it nothing can be said."""
-        for pause in _PAUSES:
+        for pause in ATTEMPT_PAUSES_S:
             time.sleep(pause)
             try:
                 self._refresh()

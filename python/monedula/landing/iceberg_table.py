@@ -43,6 +43,7 @@ from monedula.landing.column_types import check_partition_column, table_type
 from monedula.landing.columns import DAY, KAFKA, conformed, missing_columns
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles
+from monedula.landing.table import ATTEMPT_PAUSES_S
 from monedula.types.partitions import TopicPartition
 
 if TYPE_CHECKING:
@@ -54,8 +55,6 @@ FORMAT = 1
 COMMIT_KEY = "monedula.commit"
 RANGES_KEY = "monedula.ranges"
 
-_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
-"""Seconds before each attempt to commit, and to look after one without an answer."""
 _DAY_PARTITION = "_kafka_day"
 _NAMED = {"name": "default"}
 """The name of a catalog that is given by its properties: SQL catalogs keep their tables under it."""
@@ -114,7 +113,7 @@ class IcebergLandingTable:
 
     def _loaded_catalog(self) -> Any:
         given = self._target.catalog
-        for pause in _PAUSES[:5]:
+        for pause in ATTEMPT_PAUSES_S[:5]:
             time.sleep(pause * random.uniform(0.5, 1.5))
             try:
                 return load_catalog(given) if isinstance(given, str) else load_catalog(**{**_NAMED, **given})
@@ -138,7 +137,7 @@ class IcebergLandingTable:
         """Create the table, or add the columns that it lacks."""
         if self._target.partition_column is not None:
             check_partition_column(schema, self._target.partition_column)
-        for pause in _PAUSES:
+        for pause in ATTEMPT_PAUSES_S:
             time.sleep(pause * random.uniform(0.5, 1.5))
             if not self.open():
                 self._create(schema)
@@ -199,7 +198,7 @@ class IcebergLandingTable:
     def commit(self, pending: PendingCommit) -> bool:
         """Add files and positions by one snapshot, if the positions are still those of `pending`."""
         failure: BaseException | None = None
-        for pause in _PAUSES:
+        for pause in ATTEMPT_PAUSES_S:
             time.sleep(pause * random.uniform(0.5, 1.5))
             # The newest snapshot may be another one than when the positions were read: it is this one that must hold.
             if self._moved(pending):
@@ -267,7 +266,7 @@ class IcebergLandingTable:
 
     def _look(self, failure: BaseException | None) -> None:
         """Load the newest metadata, for as long as it takes: without it nothing can be said."""
-        for pause in _PAUSES:
+        for pause in ATTEMPT_PAUSES_S:
             time.sleep(pause * random.uniform(0.5, 1.5))
             try:
                 uuid = self._table.metadata.table_uuid

@@ -7,6 +7,9 @@ from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFiles
 from monedula.types.partitions import TopicPartition
 
+ATTEMPT_PAUSES_S = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
+"""Seconds before each attempt to commit, and to look after one without an answer."""
+
 
 class LandingTable(Protocol):
     """A table as of one moment: it takes a commit only if the positions of the commit's partitions are still those.
