@@ -4,14 +4,15 @@ import itertools
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import monedula
 import pytest
 from monedula.testing import Broker
 
-from tests.kafka import KafkaCluster
+from tests.conftest import give_up
+from tests.kafka import KafkaCluster, KafkaUnavailable
 
 PATIENCE_SECONDS = 60.0
 """How long anything is waited for that must come."""
@@ -100,6 +101,21 @@ class KafkaGround(Ground):
 
     def grow(self, topic: str, partitions: int) -> None:
         self._helper.add_partitions(topic, partitions)
+
+
+def opened(kind: str, config: Mapping[str, Any] | None = None) -> Iterator[Ground]:
+    """For a fixture: the embedded broker, or a real Kafka with these settings."""
+    if kind == "embedded":
+        embedded = EmbeddedGround()
+        yield embedded
+        embedded.broker.stop()
+        return
+    try:
+        cluster = KafkaCluster(1, config=config).__enter__()
+    except KafkaUnavailable as error:
+        give_up(error)
+    yield KafkaGround(cluster)
+    cluster.close()
 
 
 def values(rows: monedula.Batch | Iterable[monedula.Record]) -> list[int]:

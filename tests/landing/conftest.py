@@ -5,9 +5,7 @@ from collections.abc import Iterator
 import pytest
 from monedula.testing import Broker
 
-from tests.conftest import give_up
-from tests.groups.ground import SETTINGS, EmbeddedGround, Ground, KafkaGround
-from tests.kafka import KafkaCluster, KafkaUnavailable
+from tests.groups.ground import SETTINGS, Ground, opened
 from tests.landing.orders import Orders
 
 
@@ -20,17 +18,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def ground(kind: str) -> Iterator[Ground]:
     """The cluster of a test, which uses unique names."""
-    if kind == "embedded":
-        embedded = EmbeddedGround()
-        yield embedded
-        embedded.broker.stop()
-        return
-    try:
-        cluster = KafkaCluster(1, config=SETTINGS).__enter__()
-    except KafkaUnavailable as error:
-        give_up(error)
-    yield KafkaGround(cluster)
-    cluster.close()
+    yield from opened(kind, SETTINGS)
 
 
 @pytest.fixture

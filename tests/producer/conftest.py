@@ -8,9 +8,7 @@ import monedula
 import pytest
 from monedula.testing import Broker
 
-from tests.conftest import give_up
-from tests.groups.ground import EmbeddedGround, Ground, KafkaGround
-from tests.kafka import KafkaCluster, KafkaUnavailable
+from tests.groups.ground import Ground, opened
 
 
 class ProducerFactory(Protocol):
@@ -33,17 +31,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def ground(kind: str) -> Iterator[Ground]:
     """The cluster of a test, which uses unique names."""
-    if kind == "embedded":
-        embedded = EmbeddedGround()
-        yield embedded
-        embedded.broker.stop()
-        return
-    try:
-        cluster = KafkaCluster(1).__enter__()
-    except KafkaUnavailable as error:
-        give_up(error)
-    yield KafkaGround(cluster)
-    cluster.close()
+    yield from opened(kind)
 
 
 @pytest.fixture
