@@ -24,11 +24,19 @@ def limit(spare_bytes):
     with open("/proc/self/statm") as statm:
         size = int(statm.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + spare_bytes, resource.RLIM_INFINITY))
+def fill():  # what was freed before, so that a large cell finds no place
+    try:
+        while True:
+            filled.append(bytes(1 << 20))
+    except MemoryError:
+        pass
 def lift():
     global ballast
     ballast = None
+    filled.clear()
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 ballast = bytes(1 << 16)  # for the interpreter's own objects in `lift`
+filled = []
 settings = {"bootstrap.servers": sys.argv[1], "auto.offset.reset": "earliest"}
 """
 ROWS = 40
@@ -78,6 +86,7 @@ consumer = monedula.Consumer(settings | {"group.id": "records", "auto.commit.int
 rows = consumer.records(timeout=30)
 assert next(rows).offset == 0
 limit(1 << 20)
+fill()
 try:
     next(rows)
 except MemoryError:
@@ -104,19 +113,13 @@ consumer = monedula.Consumer(settings | value, sys.argv[3], value=form)
 rows = consumer.records(timeout=30)
 assert next(rows).offset == 0
 limit(2 << 20)
-filled = []  # what was freed before, so that a large cell finds no place
-try:
-    while True:
-        filled.append(bytes(1 << 20))
-except MemoryError:
-    pass
+fill()
 try:
     next(rows)
 except MemoryError:
     print("no memory")
 finally:
     lift()
-    filled.clear()
 print([record.offset for record in consumer.records(timeout=1)])
 consumer.close()
 """
