@@ -1,6 +1,7 @@
 """`DataFiles`: the Parquet files of a commit, open and closed, within a bound of memory."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
@@ -221,10 +222,9 @@ def extremes(metadata: Any, schema: Any) -> Mapping[tuple[str, ...], Extremes]:
         nulls = sum(each.null_count for each in groups) if all(each.has_null_count for each in groups) else None
         # A group of nulls alone has no extremes.
         told = [each for each in groups if each.num_values]
-        has_all = bool(told) and all(each.has_min_max for each in told)
-        found[path] = Extremes(
-            min(each.min for each in told) if has_all else None,
-            max(each.max for each in told) if has_all else None,
-            nulls,
-        )
+        low, high = None, None
+        if told and all(each.has_min_max for each in told):
+            with suppress(OverflowError):  # times that Python does not have
+                low, high = min(each.min for each in told), max(each.max for each in told)
+        found[path] = Extremes(low, high, nulls)
     return found

@@ -38,6 +38,11 @@ class Delta:
         installed("deltalake", "delta")
         self.path = str(fspath(path))
         self.partition_by = partition_by
+        if partition_by is not None and not all(each.isprintable() and each not in "/\\=" for each in partition_by):
+            # It is in the names of folders, from which polars takes the values.
+            raise ArgumentError.of(
+                "partition_by", partition_by, "a name that no folder can have in it; rename the field"
+            )
         self.storage_options = dict(storage_options or {})
         self.configuration = dict(configuration or {})
         for name, value in self.storage_options.items():

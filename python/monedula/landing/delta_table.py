@@ -57,6 +57,8 @@ _FEATURES = {
     "generatedColumns",
 }
 """Features of writers under which added files are right; that no column has a rule is checked besides."""
+_LONGEST_FOLDER = 255
+"""The most bytes in a name of most file systems."""
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -134,7 +136,8 @@ class DeltaLandingTable:
                     fields = [Field.from_arrow(field) for field in missing]
                     self._table.alter.add_columns(fields)
                 continue
-            self._schema = pa.schema([_schema_of(self._table).field(name) for name in schema.names])
+            there = _schema_of(self._table)
+            self._schema = pa.schema([there.field(name) for name in schema.names])
             self._check_rollback()
             return
         raise LandingError(f"{self._target.path}: others change the table all the time; it cannot be prepared")
@@ -406,7 +409,14 @@ class DeltaLandingTable:
         if self._partition_column is None:
             return file
         text = _partition_text(value)
-        return f"{self._partition_column}={_NO_VALUE if text is None else quote(text, safe='')}/{file}"
+        folder = f"{self._partition_column}={_NO_VALUE if text is None else quote(text, safe='')}"
+        if len(folder.encode()) > _LONGEST_FOLDER:
+            raise LandingError(
+                f"{self._target.path}: a value of the partition column {self._partition_column!r} is "
+                f"{len(str(value))} letters long, and its folder's name would be longer than {_LONGEST_FOLDER} bytes",
+                hint="partition the table by a column of short values",
+            )
+        return f"{folder}/{file}"
 
 
 def _schema_of(table: DeltaTable) -> Any:
@@ -466,7 +476,9 @@ def _json_value(value: Any) -> Any:
     if isinstance(value, float):
         return value if value - value == 0 else None  # neither NaN nor infinite
     if hasattr(value, "hour"):
-        return f"{value:%Y-%m-%dT%H:%M:%S.%f}{'' if value.tzinfo is None else 'Z'}"
+        # Not by strftime, which leaves out the zeros of years before 1000: readers skip such files.
+        text = value.replace(tzinfo=None).isoformat(timespec="microseconds")
+        return text if value.tzinfo is None else f"{text}Z"
     return value.isoformat() if isinstance(value, date) else None
 
 

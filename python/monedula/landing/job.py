@@ -391,7 +391,8 @@ class LandingJob(Unpicklable):
 
     def _read(self) -> None:
         """Read a batch into files."""
-        timeout = min(_WAIT_SECONDS, max(self._due_at - monotonic(), 0.0))
+        is_idle = self._files is None  # then no commit is due that could not wait
+        timeout = _WAIT_SECONDS if is_idle else min(_WAIT_SECONDS, max(self._due_at - monotonic(), 0.0))
         generation = self._consumer.generation()
         try:
             batch = self._consumer.take(timeout)
@@ -426,7 +427,7 @@ class LandingJob(Unpicklable):
             if self._files is None:
                 self._files = self._table.files(self._max_memory_bytes)
             if batch:
-                self._table.write(self._files, self._rows(batch))
+                self._write(self._files, batch)
             if letters:
                 self._table.write(self._files, self._columns.bad_rows(letters))
                 self._result = _added(self._result, bad_records=len(letters))
@@ -457,15 +458,15 @@ class LandingJob(Unpicklable):
             with suppress(ArgumentError):  # lost since then
                 self._positions[partition] = max(self._consumer.position(partition) or 0, self._positions[partition])
 
-    def _rows(self, batch: Batch) -> Any:
+    def _write(self, files: DataFiles, batch: Batch) -> None:
         try:
             rows = self._columns.rows(batch)
-        except pa.ArrowInvalid as error:
+            self._table.write(files, rows)
+        except (pa.ArrowInvalid, OverflowError) as error:  # the latter of days behind the year 9999 as partitions
             ranges = ", ".join(f"{each.topic}-{each.partition} from {each.first_offset}" for each in batch.spans)
             raise LandingError(f"a value does not fit into its column: {error}, in {ranges}") from error
         newest = pc.max(rows.column(KAFKA).field("timestamp")).as_py()
         self._newest = max((each for each in (newest, self._newest) if each is not None), default=None)
-        return rows
 
     def _try_commit(self) -> None:
         """Commit what is there before an error is raised; what fails meanwhile is a note of no one."""
