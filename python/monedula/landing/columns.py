@@ -140,8 +140,9 @@ def _told(timestamps: Any) -> Any:
     A producer that stamps microseconds in place of milliseconds is in the year 50,000: its records are to land.
     """
     numbers = timestamps.cast(pa.int64())
-    is_told = pc.and_(pc.greater_equal(numbers, 0), pc.less_equal(numbers, _LAST_TIMESTAMP_US))
-    return pc.if_else(is_told, numbers, None).cast(_TIMESTAMP)
+    is_after: Any = pc.greater_equal(numbers, 0)
+    is_told = pc.and_(is_after, pc.less_equal(numbers, _LAST_TIMESTAMP_US))
+    return pc.if_else(is_told, numbers, pa.scalar(None, pa.int64())).cast(_TIMESTAMP)
 
 
 def is_own(name: str) -> bool:

@@ -37,7 +37,7 @@ from monedula.landing.columns import DATE, KAFKA, Columns
 from monedula.landing.commits import LandingCommit, LandingPlan, LandingResult, PendingCommit
 from monedula.landing.data_files import DataFiles
 from monedula.landing.job_consumer import JobConsumer
-from monedula.landing.job_settings import job_settings, kept, setting
+from monedula.landing.job_settings import job_settings, kept, reset_start, setting
 from monedula.landing.start_positions import StartPositions, check_start
 from monedula.landing.table import LandingTable
 from monedula.types.json_dict import JsonDict
@@ -133,7 +133,9 @@ class LandingJob(Unpicklable):
             raw = raw_settings(settings, {}, in_place_of_text="topics come second, as in land(settings, 'orders', ...)")
         finally:
             del settings  # no traceback shows passwords as locals
-        names = [topics] if isinstance(topics, str) else topics
+        names = [topics] if isinstance(topics, str) else list(topics)
+        if not names:
+            raise ArgumentError("there is no topic; topics come second, as in land(settings, 'orders', ...)")
         self.topics = topic_names(names, "topics are names, such as 'orders'")
         if not hasattr(target, "_table"):
             raise ArgumentError.of("target", target, "expected a table, such as monedula.Delta('./lake/orders')")
@@ -142,6 +144,9 @@ class LandingJob(Unpicklable):
         for name, number in (("max_bytes", max_bytes), ("max_memory_bytes", max_memory_bytes)):
             if (whole_number(number) or 0) < 1:
                 raise ArgumentError.of(name, number, "expected a number of bytes")
+        for name, text in (("job", job), ("key_column", key_column)):
+            if text is not None and (not isinstance(text, str) or not text):
+                raise ArgumentError.of(name, text, "expected a name")
         check_callable("on_commit", on_commit, awaits=False)
         self.target = target
         self.name = job or setting(raw, "group.id") or f"land-{'-'.join(self.topics)}"
@@ -150,9 +155,8 @@ class LandingJob(Unpicklable):
         self._max_commit_age = (
             max(10 * self._every, 300.0) if max_commit_age is None else seconds("max_commit_age", max_commit_age)
         )
-        if start is None:
-            start = setting(raw, "auto.offset.reset") or "earliest"
-        check_start(start)
+        start = reset_start(raw) if start is None else start
+        check_start(start, self.topics)
         self._on_commit = on_commit
         keeps_bad = bad_records == "column"
         own: Any = job_settings(raw, self.name)

@@ -28,6 +28,17 @@ def setting(raw: RawSettings, name: str) -> str | None:
     return next((value for key, value in reversed(raw) if key.strip().replace("_", ".") in names), None)
 
 
+def reset_start(raw: RawSettings) -> str:
+    """Where `auto.offset.reset` has partitions begin; the beginning unless it is set."""
+    told = (setting(raw, "auto.offset.reset") or "earliest").strip().lower()
+    if told.startswith("by_duration:"):
+        hint = "give start=datetime.now(timezone.utc) - timedelta(days=7)"
+        raise ArgumentError(
+            f"auto.offset.reset={told}: a job that begins later would begin elsewhere", argument="start", hint=hint
+        )
+    return told
+
+
 def job_settings(raw: RawSettings, job: str) -> RawSettings:
     """The settings of the consumer: it commits nothing by itself, and never sets a position by itself."""
     own = {"auto.offset.reset": "none", "enable.auto.commit": "false"}
