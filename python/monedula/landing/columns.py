@@ -140,8 +140,9 @@ def _told(timestamps: Any) -> Any:
     A producer that stamps microseconds in place of milliseconds is in the year 50,000: its records are to land.
     """
     numbers = timestamps.cast(pa.int64())
-    is_after: Any = pc.greater_equal(numbers, 0)
-    is_told = pc.and_(is_after, pc.less_equal(numbers, _LAST_TIMESTAMP_US))
+    is_after: Any = pc.greater_equal(numbers, pa.scalar(0))
+    is_before: Any = pc.less_equal(numbers, pa.scalar(_LAST_TIMESTAMP_US))
+    is_told = pc.and_(is_after, is_before)
     return pc.if_else(is_told, numbers, pa.scalar(None, pa.int64())).cast(_TIMESTAMP)
 
 

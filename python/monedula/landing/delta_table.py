@@ -150,6 +150,10 @@ class DeltaLandingTable:
             self._check_topic(topic)
         return found
 
+    def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """Return where this job began each partition."""
+        return {each: self._transaction(f"{self._application(each)}/start") for each in partitions}
+
     def holds_rows(self, partition: TopicPartition) -> bool:
         """Return true if there are rows of a partition: by statistics, and by the rows where they allow it."""
         if KAFKA not in _schema_of(self._table).names:
@@ -215,6 +219,8 @@ class DeltaLandingTable:
     def _write(self, pending: PendingCommit) -> None:
         now = int(time.time() * 1000)
         positions = {self._application(each): to for each, (_, to) in pending.moves.items()}
+        # `check` looks for rows from there on.
+        positions |= {f"{self._application(each)}/start": to for each, (at, to) in pending.moves.items() if at is None}
         for topic in {topic for topic, _ in pending.moves}:
             if self._topic_format(topic) is None:
                 positions[self._topic_application(topic)] = FORMAT

@@ -163,6 +163,11 @@ class IcebergLandingTable:
             self._check_topic(topic)
         return self._recorded(partitions)
 
+    def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """Return where this job began each partition."""
+        topics = self._known()["topics"]
+        return {each: topics.get(each.topic, {}).get("starts", {}).get(str(each.partition)) for each in partitions}
+
     def has_begun(self, topic: str) -> bool:
         """Return true if the table has positions of a topic."""
         return topic in self._known()["topics"]
@@ -228,9 +233,11 @@ class IcebergLandingTable:
         for file in pending.files:
             append.append_data_file(self._data_file(file))
         known = self._known()
-        for (topic, number), (_, to) in pending.moves.items():
-            told = known["topics"].setdefault(topic, {"id": self._topics[topic][0], "positions": {}})
+        for (topic, number), (at, to) in pending.moves.items():
+            told = known["topics"].setdefault(topic, {"id": self._topics[topic][0], "positions": {}, "starts": {}})
             told["positions"][str(number)] = to
+            if at is None:
+                told["starts"][str(number)] = to
         known |= {"format": FORMAT, "commit": pending.commit_id}
         properties = SetPropertiesUpdate(updates={self._property: json.dumps(known, separators=(",", ":"))})
         # The requirements name the newest snapshot: the catalog takes the commit on top of this one, or not at all.

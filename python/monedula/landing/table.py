@@ -43,6 +43,9 @@ class LandingTable(Protocol):
             LandingError: if a topic was recreated, or the table was rolled back.
         """
 
+    def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """Return where this job began each partition, as of the last look; `None` if the table does not say."""
+
     def has_begun(self, topic: str) -> bool:
         """Return true if the table has positions of a topic, as of the last look."""
 
