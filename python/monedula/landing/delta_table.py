@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import date
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -85,6 +86,7 @@ class DeltaLandingTable:
         self._job = job
         self._prefix = f"monedula/{quote(job, safe='')}"
         self._topics: Mapping[str, tuple[str, int]] = {}
+        self._topics_kept_until: dict[str, float] = {}
         self._partition_column = target.partition_column
         self.refresh_seconds: float | None = None
         self._schema: Any = None
@@ -206,6 +208,9 @@ class DeltaLandingTable:
             except Exception as error:  # the store's errors are of many classes, and the commit may have arrived
                 failure, pending.is_certain = error, False
             else:
+                if self.refresh_seconds is not None:
+                    kept_until = monotonic() + self.refresh_seconds
+                    self._topics_kept_until |= dict.fromkeys((topic for topic, _ in pending.moves), kept_until)
                 with suppress(DeltaError, OSError):
                     self._refresh()
                 return True
@@ -222,7 +227,7 @@ class DeltaLandingTable:
         # `check` looks for rows from there on.
         positions |= {f"{self._application(each)}/start": to for each, (at, to) in pending.moves.items() if at is None}
         for topic in {topic for topic, _ in pending.moves}:
-            if self._topic_format(topic) is None:
+            if self._topic_format(topic) is None or self._forgets(topic):
                 positions[self._topic_application(topic)] = FORMAT
         metadata = {
             COMMIT_KEY: pending.commit_id,
@@ -241,6 +246,10 @@ class DeltaLandingTable:
                 app_transactions=[Transaction(name, to, now) for name, to in sorted(positions.items())],
             ),
         )
+
+    def _forgets(self, topic: str) -> bool:
+        """Whether the id of a topic has to be written again, for the table to keep it."""
+        return self.refresh_seconds is not None and monotonic() > self._topics_kept_until.get(topic, 0.0)
 
     def _action(self, file: DataFile, now: int) -> AddAction:
         column = self._partition_column

@@ -9,6 +9,7 @@ were read. Otherwise another worker was first: all files are discarded, and read
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from math import inf
 from threading import Event, Thread
 from time import monotonic
 from typing import Any, Literal, Protocol, get_args
@@ -199,6 +200,9 @@ class LandingJob(Unpicklable):
         self._is_broken = False
         self._newest: Any = None
         self._result = LandingResult()
+        self._bad_records = 0
+        """Those that no commit has."""
+        self._committing_rows = 0
         self._discarded_rows = 0
         self._seen_at = self._committed_at = monotonic()
         self._is_stopping = Event()
@@ -314,9 +318,8 @@ class LandingJob(Unpicklable):
         `"failed"`, `"error"` what ended it; `"last_commit_ago"` seconds since the last commit, or since the job began;
         `"pending_rows"` the rows that no commit has; `"consumer"` is `Consumer.health()`.
         """
-        files = self._files
         age = monotonic() - self._committed_at
-        pending = 0 if files is None else files.rows
+        pending = self._pending_rows
         is_late = pending > 0 and age > self._max_commit_age
         consumer = self._consumer.health()
         is_open = self._state in ("new", "running")
@@ -334,8 +337,13 @@ class LandingJob(Unpicklable):
         """
         return self._consumer.metrics()
 
+    @property
+    def _pending_rows(self) -> int:
+        files = self._files
+        return self._committing_rows + (0 if files is None else files.rows)
+
     def _figures(self) -> dict[str, float]:
-        files, result = self._files, self._result
+        result = self._result
         return {
             "landing_rows": result.rows,
             "landing_files": result.files,
@@ -344,7 +352,7 @@ class LandingJob(Unpicklable):
             "landing_conflicts": result.conflicts,
             "landing_discarded_rows": self._discarded_rows,
             "landing_bad_records": result.bad_records,
-            "landing_pending_rows": 0 if files is None else files.rows,
+            "landing_pending_rows": self._pending_rows,
             "landing_last_commit_seconds": monotonic() - self._committed_at,
         }
 
@@ -434,7 +442,7 @@ class LandingJob(Unpicklable):
                 self._write(self._files, batch)
             if letters:
                 self._table.write(self._files, self._columns.bad_rows(letters))
-                self._result = _added(self._result, bad_records=len(letters))
+                self._bad_records += len(letters)
         self._advance(batch, letters, is_same=self._consumer.generation() == generation is not None)
         self._is_torn = False
 
@@ -490,18 +498,22 @@ class LandingJob(Unpicklable):
         moves = {
             each: (self._froms[each], at)
             for each, at in self._positions.items()
-            if at != self._froms[each] or (refresh is not None and began - self._written_at.get(each, 0.0) > refresh)
+            if at != self._froms[each] or (refresh is not None and began - self._written_at.get(each, -inf) > refresh)
         }
         if not moves:
             self._committed_at = began
             return
         files, self._files = self._files, None
+        bad_records, self._bad_records = self._bad_records, 0
+        self._committing_rows = 0 if files is None else files.rows
         try:
             pending = PendingCommit([] if files is None else files.finish(), moves)
             is_committed = self._table.commit(pending)
         except BaseException:
             self._is_broken = True
             raise
+        finally:
+            self._committing_rows = 0
         if not is_committed:
             self._result = _added(self._result, conflicts=1)
             self._discarded_rows += pending.rows
@@ -510,6 +522,7 @@ class LandingJob(Unpicklable):
                 self._delete(files)
             self._go_back(list(self._positions))
             return
+        self._result = _added(self._result, bad_records=bad_records)
         self._note_committed(pending, began)
 
     def _note_committed(self, pending: PendingCommit, began: float) -> None:
@@ -532,7 +545,7 @@ class LandingJob(Unpicklable):
 
     def _discard(self) -> None:
         files, self._files = self._files, None
-        self._newest = None
+        self._newest, self._bad_records = None, 0
         if files is not None:
             self._discarded_rows += files.rows
             self._delete(files)

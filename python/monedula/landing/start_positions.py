@@ -19,6 +19,7 @@ _EARLIEST = ("earliest", "smallest", "beginning")
 _LATEST = ("latest", "largest", "end")
 _NONE = ("none", "error")
 _OF_TABLE = "the table is"
+_ATTEMPTS = 10
 
 
 class StartPositions:
@@ -59,8 +60,16 @@ class StartPositions:
         self._table.topic_ids(self._consumer.topic_ids(self._topics, None))
         while True:
             known = self._table.positions(partitions)
-            while new := [each for each, position in known.items() if position is None]:
+            for _ in range(_ATTEMPTS):
+                new = [each for each, position in known.items() if position is None]
+                if not new:
+                    break
                 known |= self._written_down(new)
+            else:
+                raise LandingError(
+                    f"{self._name}: the table forgets positions as soon as they are written",
+                    hint="is the clock of this machine, or of another worker, behind by days?",
+                )
             positions = {each: position for each, position in known.items() if position is not None}
             skipped = self._beyond_loss(positions, _OF_TABLE)
             if not skipped:
