@@ -23,7 +23,6 @@ from monedula.cli.running import Stopped, handled, say
 from monedula.cli.settings import names_registry, pair, settings_of
 from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import check_name
-from monedula.config import is_secret
 from monedula.errors import ClosedError
 from monedula.formats._typed import Typed
 from monedula.formats.json import Json
@@ -145,19 +144,20 @@ def land(
     settings = settings_of(*connection)
     check_name(topic, "; this command lands one topic")
     table = _target(format_, target, catalog, storage_option, partition_by)
+    keys = None if key_column == "none" else key_column
     told = Schema(schema, message, subject, [topic], names_registry(settings, value is not None), framing, schemas)
     made = LandingJob(
         settings,
         topic,
         table,
-        value=_decoder(value, told, bad, dead_letter, settings, table, job),
+        value=_decoder(value, told, bad, dead_letter, settings, table, job, keys),
         job=job,
         start=None if start is None else place_of(start, "--from"),
         until=None if until is None else _until(until),
         every=duration_of(every, "--every").total_seconds(),
         max_bytes=size_of(max_bytes, "--max-bytes"),
         headers=headers,
-        key_column=None if key_column == "none" else key_column,
+        key_column=keys,
         bad_records="column" if bad is BadRecords.column else "fail",
         fail_on_data_loss=fail_on_data_loss,
     )
@@ -221,7 +221,7 @@ def _target(
     require("pyarrow", "arrow", f"--format {form}")
     given = dict(pair(text, "--storage-option") for text in options or ())
     for name in given:
-        if is_secret(name.replace("_", ".").replace("-", ".")):
+        if SECRET_OPTION.search(name.lower()):
             raise UsageError(
                 f"--storage-option {name}: everyone on this machine can read the arguments of a command. Give it as "
                 "an environment variable, or in pyiceberg's configuration"
@@ -245,7 +245,12 @@ def _target(
     return Iceberg(path, catalog=catalog or "default", partition_by=partition_by)
 
 
-PASSWORD_IN_ADDRESS = re.compile(r"://[^/?#@]*:[^/?#@]*@")
+PASSWORD_IN_ADDRESS = re.compile(r"://[^/?#@]*:[^/?#@]*@|^https?://[^/?#]*@|[?&][^=&]*(?:password|token|secret)[^=&]*=")
+SECRET_OPTION = re.compile(
+    r"(?:secret|passw|token|credential|signature|authorization|(?:^|[_.-])sas(?:[_.-]|$)|connection.string"
+    r"|(?:account|private|master|sas|client).?key)(?!.*(?:ur[il]|endpoint|provider|file|path)$)"
+)
+"""Names of options of stores and catalogs that are not to be among the arguments of a command."""
 
 
 def _decoder(
@@ -256,13 +261,14 @@ def _decoder(
     settings: dict[str, str],
     table: Any,
     job: str | None,
+    key_column: str | None,
 ) -> Typed | None:
     if value is None and (dead_letter is not None or bad is not BadRecords.fail):
         raise UsageError("--bad and --dead-letter are about values that cannot be decoded; add --value json")
     if dead_letter is not None and bad is not BadRecords.fail:
         raise UsageError("--dead-letter and --bad say two things about bad values; give one of them")
     if value is Decode.json and schema.given is None and schema.subject is None and not schema.has_registry:
-        made: Typed | None = _inferred(settings, schema.topics[0], table, job)
+        made: Typed | None = _inferred(settings, schema.topics[0], table, job, key_column)
     else:
         kept = bad.value if bad in (BadRecords.null, BadRecords.drop) else None
         # The options of consume say how values are read; columns are made of their fields here.
@@ -272,7 +278,7 @@ def _decoder(
     return made.changed(dead_letter=dead_letter)
 
 
-def _inferred(settings: dict[str, str], topic: str, table: Any, job: str | None) -> Typed:
+def _inferred(settings: dict[str, str], topic: str, table: Any, job: str | None, key_column: str | None) -> Typed:
     """JSON with the fields that the table has, and those that some of the records have."""
     import pyarrow as pa
 
@@ -281,7 +287,9 @@ def _inferred(settings: dict[str, str], topic: str, table: Any, job: str | None)
 
     inferred = infer(settings, topic)
     opened = table._table(job or topic)
-    known = {field.name: field for field in opened.columns() if not is_own(field.name)} if opened.open() else {}
+    known = (
+        {field.name: field for field in opened.columns() if not is_own(field.name, key_column)} if opened.open() else {}
+    )
     new = [field for field in inferred.schema if field.name not in known]
     say(f"without --schema its fields are those of {inferred.records} records: {inferred.ddl}")
     return Json(pa.schema([*known.values(), *new]))

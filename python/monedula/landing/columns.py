@@ -146,9 +146,9 @@ def _told(timestamps: Any) -> Any:
     return pc.if_else(is_told, numbers, pa.scalar(None, pa.int64())).cast(_TIMESTAMP)
 
 
-def is_own(name: str) -> bool:
-    """Return true for the columns that are no fields of values. That of keys may have another name."""
-    return name in (KAFKA, ERROR, RAW, DATE, "key")
+def is_own(name: str, key_column: str | None) -> bool:
+    """Return true for the columns that are no fields of values."""
+    return name in (KAFKA, ERROR, RAW, DATE, key_column)
 
 
 def conformed(rows: Any, schema: Any) -> Any:

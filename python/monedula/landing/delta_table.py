@@ -23,7 +23,6 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction
 
 from monedula.errors import ArgumentError, LandingError
-from monedula.landing.column_types import check_partition_column
 from monedula.landing.columns import KAFKA, conformed, missing_columns
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles, extremes
@@ -118,12 +117,11 @@ class DeltaLandingTable:
     def new_columns(self, schema: Any) -> tuple[str, ...]:
         """The columns that the table lacks."""
         self._check_table()
+        self._check_rollback()
         return tuple(field.name for field in self._missing(schema))
 
     def prepare(self, schema: Any) -> None:
         """Create the table, or add the columns that it lacks."""
-        if self._partition_column is not None:
-            check_partition_column(schema, self._partition_column)
         for pause in ATTEMPT_PAUSES_S:
             time.sleep(pause)
             if not self.open():

@@ -39,7 +39,7 @@ from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.typedef import Record
 
 from monedula.errors import ArgumentError, LandingError
-from monedula.landing.column_types import check_partition_column, table_type
+from monedula.landing.column_types import table_type
 from monedula.landing.columns import DAY, KAFKA, conformed, missing_columns
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles
@@ -131,12 +131,11 @@ class IcebergLandingTable:
     def new_columns(self, schema: Any) -> tuple[str, ...]:
         """The columns that the table lacks, or has of a narrower type."""
         self._check_partitions()
+        self._check_rollback()
         return tuple(field.name for field in self._missing(schema))
 
     def prepare(self, schema: Any) -> None:
         """Create the table, or add the columns that it lacks."""
-        if self._target.partition_column is not None:
-            check_partition_column(schema, self._target.partition_column)
         for pause in ATTEMPT_PAUSES_S:
             time.sleep(pause * random.uniform(0.5, 1.5))
             if not self.open():

@@ -33,7 +33,7 @@ from monedula.errors import (
     plain_hint,
 )
 from monedula.formats._typed import Typed
-from monedula.landing.column_types import Form
+from monedula.landing.column_types import Form, check_partition_column
 from monedula.landing.columns import DATE, KAFKA, Columns
 from monedula.landing.commits import LandingCommit, LandingPlan, LandingResult, PendingCommit
 from monedula.landing.data_files import DataFiles
@@ -182,6 +182,8 @@ class LandingJob(Unpicklable):
                 has_date=target.partition_column == DATE,
                 form=target.form,
             )
+            if target.partition_column is not None:
+                check_partition_column(self.schema, target.partition_column)
         except BaseException:
             self._consumer.close(0.0)
             raise
