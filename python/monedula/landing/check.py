@@ -16,6 +16,7 @@ from monedula.types.partitions import TopicPartition
 if TYPE_CHECKING:
     from monedula.landing.job import Target
 
+_NEAR = 10_000
 Ranges = Sequence[tuple[int, int]]
 """Ranges of offsets: the first one, and the one after the last."""
 
@@ -140,12 +141,15 @@ def _looked_up(
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """The offsets of gaps that the log has, and those that it does not reach back to."""
     unknown = [(first, min(end, begins)) for first, end in gaps if first < begins]
-    within = [(max(first, begins), end) for first, end in gaps if end > begins]
+    within = sorted((max(first, begins), end) for first, end in gaps if end > begins)
     missing: list[tuple[int, int]] = []
-    for first, end in within:
+    # Each marker of a transaction is a gap: those that are near each other are looked up by one read.
+    for first, end in _merged(within, _NEAR):
+        there: list[tuple[int, int]] = []
         with read(settings, [partition], start=first, end=end, columns=["offset"]) as stream:
             for batch in stream:
-                missing += _runs(batch["offset"])
+                there += _runs(batch["offset"])
+        missing += _common(within, _merged(there))
     return _merged(missing), unknown
 
 
@@ -160,10 +164,24 @@ def _runs(offsets: Any) -> Iterable[tuple[int, int]]:
     return [(values[first].as_py(), values[end - 1].as_py() + 1) for first, end in zip(starts, ends, strict=True)]
 
 
-def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _common(some: list[tuple[int, int]], others: list[tuple[int, int]]) -> Iterable[tuple[int, int]]:
+    """The offsets that are in ranges of both lists, which are sorted and do not overlap."""
+    found, index = [], 0
+    for first, end in others:
+        while index < len(some) and some[index][1] <= first:
+            index += 1
+        at = index
+        while at < len(some) and some[at][0] < end:
+            found.append((max(first, some[at][0]), min(end, some[at][1])))
+            at += 1
+    return found
+
+
+def _merged(ranges: Iterable[tuple[int, int]], near: int = 0) -> list[tuple[int, int]]:
+    """The ranges without overlaps; those with at most `near` offsets between them are one."""
     merged: list[tuple[int, int]] = []
     for first, end in sorted(ranges):
-        if merged and first <= merged[-1][1]:
+        if merged and first <= merged[-1][1] + near:
             merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         else:
             merged.append((first, end))

@@ -91,7 +91,8 @@ class LandingJob(Unpicklable):
         every: seconds after which rows are committed.
         max_bytes: bytes of files after which they are committed before that.
         max_memory_bytes: bytes of rows that may wait in memory for their row group.
-        until: `"latest"` or a time, as for `Consumer.batches`: the job ends when all is committed up to there.
+        until: `"latest"` or a time, as for `Consumer.batches`: the job ends when all is committed up to there. A
+            time to come is the end of the log as of now.
         headers: whether `_kafka` has the headers of records.
         key_column: the name of the column of keys; `None` for none.
         bad_records: what becomes of records that cannot be decoded: `"fail"` ends the job after the rows before the
@@ -159,6 +160,7 @@ class LandingJob(Unpicklable):
         start = reset_start(raw) if start is None else start
         check_start(start, self.topics)
         self._on_commit = on_commit
+        self._fail_on_data_loss = fail_on_data_loss
         keeps_bad = bad_records == "column"
         own: Any = job_settings(raw, self.name)
         self._consumer = JobConsumer(
@@ -206,7 +208,8 @@ class LandingJob(Unpicklable):
         """Those that no commit has."""
         self._committing_rows = 0
         self._discarded_rows = 0
-        self._seen_at = self._committed_at = monotonic()
+        self._committed_at = self._clean_at = monotonic()
+        """When the last commit was, and when there was nothing to commit for the last time."""
         self._is_stopping = Event()
         self._failure: BaseException | None = None
         self._thread: Thread | None = None
@@ -316,17 +319,20 @@ class LandingJob(Unpicklable):
         """The state of the job: for a probe, `health()["ok"]`.
 
         `"ok"` is false once the job has failed, if nothing was committed for `max_commit_age` although there is
-        something to commit, or while its consumer is not well. `"state"` is `"new"`, `"running"`, `"ended"` or
-        `"failed"`, `"error"` what ended it; `"last_commit_ago"` seconds since the last commit, or since the job began;
+        something to commit, while a topic is gone, or while its consumer is not well. `"state"` is `"new"`,
+        `"running"`, `"ended"` or `"failed"`, `"error"` what ended it; `"last_commit_ago"` seconds since the last commit, or since the job began;
         `"pending_rows"` the rows that no commit has; `"consumer"` is `Consumer.health()`.
         """
-        age = monotonic() - self._committed_at
-        pending = self._pending_rows
-        is_late = pending > 0 and age > self._max_commit_age
+        now = monotonic()
+        age, pending = now - self._committed_at, self._pending_rows
+        is_late = pending > 0 and now - self._clean_at > self._max_commit_age
         consumer = self._consumer.health()
         is_open = self._state in ("new", "running")
-        ok = self._state != "failed" and not is_late and (bool(consumer["ok"]) or not is_open)
         error = None if self._failure is None else str(self._failure)
+        gone = [each for each in self.topics if each in (consumer["group"] or {}).get("unknown_topics", ())]
+        if error is None and gone:
+            error = f"there is no topic {', '.join(gone)}"
+        ok = error is None and not is_late and (bool(consumer["ok"]) or not is_open)
         return JsonDict(
             ok=ok, state=self._state, error=error, last_commit_ago=age, pending_rows=pending, consumer=consumer
         )
@@ -366,7 +372,7 @@ class LandingJob(Unpicklable):
         if self._state != "new":
             raise ArgumentError(f"the job is {self._state}: it begins once; make another one")
         self._state = "running"
-        self._committed_at = monotonic()
+        self._committed_at = self._clean_at = monotonic()
 
     def _run_in_thread(self) -> None:
         with suppress(BaseException):  # wait() raises it
@@ -421,7 +427,13 @@ class LandingJob(Unpicklable):
                 self._begin_again(error)
                 return
             self._try_commit()
-            raise self._loss(error) from error
+            if self._fail_on_data_loss or self._is_broken:
+                raise self._loss(error) from error
+            # The table is told of what is skipped, as at the start.
+            lost = TopicPartition(str(error.topic), error.partition or 0)
+            for partition, position in self._starts.of([lost]).items():
+                self._read_from(partition, position)
+            return
         except LandingError:
             raise  # of a callback
         except KafkaError:
@@ -503,7 +515,7 @@ class LandingJob(Unpicklable):
             if at != self._froms[each] or (refresh is not None and began - self._written_at.get(each, -inf) > refresh)
         }
         if not moves:
-            self._committed_at = began
+            self._clean_at = began
             return
         files, self._files = self._files, None
         bad_records, self._bad_records = self._bad_records, 0
@@ -530,7 +542,7 @@ class LandingJob(Unpicklable):
     def _note_committed(self, pending: PendingCommit, began: float) -> None:
         moved = {each: to for each, (_, to) in pending.moves.items()}
         self._froms.update(moved)
-        self._committed_at = monotonic()
+        self._committed_at = self._clean_at = monotonic()
         self._written_at.update(dict.fromkeys(moved, self._committed_at))
         size = sum(file.size for file in pending.files)
         self._result = _added(self._result, rows=pending.rows, files=len(pending.files), size=size, commits=1)
