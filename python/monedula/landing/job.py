@@ -320,8 +320,9 @@ class LandingJob(Unpicklable):
 
         `"ok"` is false once the job has failed, if nothing was committed for `max_commit_age` although there is
         something to commit, while a topic is gone, or while its consumer is not well. `"state"` is `"new"`,
-        `"running"`, `"ended"` or `"failed"`, `"error"` what ended it; `"last_commit_ago"` seconds since the last commit, or since the job began;
-        `"pending_rows"` the rows that no commit has; `"consumer"` is `Consumer.health()`.
+        `"running"`, `"ended"` or `"failed"`, `"error"` what ended it; `"last_commit_ago"` seconds since the last
+        commit, or since the job began; `"pending_rows"` the rows that no commit has; `"consumer"` is
+        `Consumer.health()`.
         """
         now = monotonic()
         age, pending = now - self._committed_at, self._pending_rows
