@@ -98,7 +98,8 @@ def rows(path: Path | str | Target) -> polars.DataFrame:
     """All rows of a table as polars reads it; of one in a catalog as pyiceberg does, which has what opens the store."""
     table = table_of(path)
     if isinstance(table, Delta):
-        options = {name: value for name, value in table.storage_options.items() if name != "retry_timeout"}
+        # polars has other names for how often it tries.
+        options = {name: value for name, value in table.storage_options.items() if "retr" not in name}
         return polars.read_delta(table.path, storage_options=options or None)
     if table is path:
         return polars.DataFrame(iceberg_table(table).scan().to_arrow())

@@ -34,7 +34,7 @@ def commits_of(table: Target) -> str:
     return LOG if isinstance(table, Delta) else GLUE
 
 
-ANSWERS = {
+ANSWERS: dict[str, dict[str, Any]] = {
     "reset before": {},
     "reset after": {"carries_out": True},
     "503": {"status": 503, "body": SLOW_DOWN},
@@ -43,14 +43,21 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
-@pytest.mark.parametrize("what", ["commits", "files"])
+OFTEN = [("commits", "reset after"), ("commits", "500 after"), ("files", "503")]
+CASES = [
+    pytest.param(what, answer, marks=() if (what, answer) in OFTEN else pytest.mark.thorough)
+    for what in ("commits", "files")
+    for answer in ANSWERS
+]
+
+
+@pytest.mark.parametrize(("what", "answer"), CASES)
 def test_requests_that_fail_neither_lose_nor_repeat(
     orders: Orders, table: Target, relay: HttpRelay, what: str, answer: str
 ) -> None:
     orders.job(table, until="2020-01-01T00:00:00Z").run()
     pattern = commits_of(table) if what == "commits" else FILES
-    relay.set(Fault(pattern, times=2, **ANSWERS[answer]))  # type: ignore[arg-type]
+    relay.set(Fault(pattern, times=2, **ANSWERS[answer]))
     result = orders.land(table)
     assert relay.counts()[pattern] > 0
     assert (result.rows, result.conflicts) == (300, 0)

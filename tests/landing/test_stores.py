@@ -18,10 +18,11 @@ from tests.landing.worker import class_of
 pytest.importorskip("deltalake", reason="the extra delta is not installed")
 pytest.importorskip("pyiceberg", reason="the extra iceberg is not installed")
 
-TABLES = ["s3-delta", "s3-iceberg", "s3-glue", "azure-delta", "azure-iceberg"]
+TABLES = ["s3-delta", "s3-glue", "azure-delta"]
+VARIANTS = [pytest.param(each, marks=pytest.mark.thorough) for each in ("s3-iceberg", "azure-iceberg")]
 
 
-@pytest.fixture(params=TABLES)
+@pytest.fixture(params=[*TABLES, *VARIANTS])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
     """A new table in each store, of each format."""
     name, form = request.param.split("-")

@@ -41,10 +41,10 @@ def check_put_if_absent(target: "Delta") -> None:
         return
     for _ in range(_ROUNDS):
         folder = f"{target.path.rstrip('/')}/_monedula_probe/{uuid4()}"
-        try:
-            versions, has_met = _race(folder, target.storage_options)
-        finally:
-            _delete(folder, target.storage_options)
+        versions, has_met = _race(folder, target.storage_options)
+        # A probe that is left does no harm. Where the race fails none is deleted: it would fail as well, as slowly.
+        with suppress(Exception):
+            DeltaStorageHandler(folder, target.storage_options).delete_dir("")
         if versions and max(versions) < len(versions) - 1:
             raise LandingError(
                 f"{target.path}: the store lets two writers make one version of a table, and what one of them wrote is "
@@ -87,11 +87,6 @@ def _race(folder: str, options: dict[str, str]) -> tuple[list[int], bool]:
         # deltalake has the same class for a table that is there already: then they did not meet.
         if not isinstance(failure, DeltaError):
             raise failure
+    # Both made a version, or one was told at its write that there is one.
     has_met = len(versions) == _WRITERS or any(isinstance(failure, CommitFailedError) for failure in failures)
     return versions, has_met
-
-
-def _delete(folder: str, options: dict[str, str]) -> None:
-    """Delete what is there, as far as it can be: a probe that is left does no harm."""
-    with suppress(Exception):
-        DeltaStorageHandler(folder, options).delete_dir("")

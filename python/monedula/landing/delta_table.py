@@ -137,12 +137,16 @@ class DeltaLandingTable:
     @raises_landing_error("the table cannot be prepared")
     def prepare(self, schema: Any) -> None:
         """Create the table, or add the columns that it lacks."""
-        check_put_if_absent(self._target)
+        is_checked = False
         if self._partition_column is not None:
             check_partition_column(schema, self._partition_column)
         for pause in ATTEMPT_PAUSES_S:
             time.sleep(pause)
-            if not self.open():
+            is_there = self.open()
+            if not is_checked:
+                check_put_if_absent(self._target)
+                is_checked = True
+            if not is_there:
                 # Whoever else creates it at the same time may be first.
                 with suppress(CommitFailedError):
                     self._create(schema)
@@ -204,17 +208,18 @@ class DeltaLandingTable:
         else:
             files.write(rows.drop_columns([self._partition_column]), rows.column(self._partition_column))
 
+    @raises_landing_error("the commit failed")
     def commit(self, pending: PendingCommit) -> bool:
         """Add files and positions in one version of the log, if the positions are still those of `pending`."""
         failure: Exception | None = None
         for pause in ATTEMPT_PAUSES_S:
             time.sleep(pause)
-            # The handle may have moved on since the positions were read: a commit extends what is compared here.
-            if self._moved(pending):
-                return False
             before = self.version
             try:
                 self._check_log()
+                # The handle may have moved on since the positions were read: a commit extends what is compared here.
+                if self._moved(pending):
+                    return False
                 self._write(pending)
             except CommitFailedError as error:
                 failure = error

@@ -203,6 +203,7 @@ class IcebergLandingTable:
         else:
             files.write(rows, None if column is None else rows.column(column))
 
+    @raises_landing_error("the commit failed")
     def commit(self, pending: PendingCommit) -> bool:
         """Add files and positions by one snapshot, if the positions are still those of `pending`."""
         failure: Exception | None = None

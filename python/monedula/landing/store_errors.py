@@ -18,8 +18,8 @@ _R = TypeVar("_R")
 _LONGEST = 500
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _ANSWER = re.compile(r"(?:<\?xml[^>]*>)?\s*<Error>.*?<Code>(.*?)</Code>\s*<Message>(.*?)</Message>.*", re.DOTALL)
-_USER = re.compile(r"://[^/\s@]*@")
-_QUERY = re.compile(r"(://[^\s?]+)\?\S*")
+_USER = re.compile(r"://[^\s@:]*:\S*@")
+_QUERY = re.compile(r"((?:://|url: /)[^\s?]*)\?\S*")
 _STATEMENT = re.compile(r"\n\[SQL: .*|\n\(Background on this error.*", re.DOTALL)
 _RETRIES = re.compile(r", max_retries: \d+, retry_timeout: \S+ ")
 
