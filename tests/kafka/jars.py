@@ -60,6 +60,13 @@ SERDES = JarSet(
     "serdes",
     "schema-registry-serde-*.jar",
 )
+ICEBERG_REST = JarSet(
+    "the jars of Iceberg's REST catalog",
+    REPOSITORY_ROOT / "tests" / "landing" / "rest.xml",
+    "dependency:copy-dependencies",
+    "iceberg-rest",
+    "iceberg-core-*-tests.jar",
+)
 
 
 def cache_directory() -> Path:
@@ -107,6 +114,16 @@ def serdes() -> str:
         KafkaUnavailable: no Maven, or Maven could not fetch the jars.
     """
     return f"{_directory(SERDES)}/*"
+
+
+@cache
+def iceberg_rest() -> str:
+    """The class path of Iceberg's REST catalog, fetched first if it is not there.
+
+    Raises:
+        KafkaUnavailable: no Maven, or Maven could not fetch the jars.
+    """
+    return f"{_directory(ICEBERG_REST)}/*"
 
 
 @cache

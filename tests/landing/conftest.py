@@ -5,8 +5,13 @@ from collections.abc import Iterator
 import pytest
 from monedula.testing import Broker
 
+from tests.conftest import skip_loudly
 from tests.groups.ground import SETTINGS, Ground, opened
+from tests.kafka import KafkaUnavailable
+from tests.landing.http_relay import HttpRelay
 from tests.landing.orders import Orders
+from tests.landing.servers import Server, azurite, moto
+from tests.landing.stores import S3Store
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -19,6 +24,43 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def ground(kind: str) -> Iterator[Ground]:
     """The cluster of a test, which uses unique names."""
     yield from opened(kind, SETTINGS)
+
+
+@pytest.fixture(scope="session")
+def moto_server() -> Iterator[Server]:
+    """S3 and Glue."""
+    with moto() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azurite_server() -> Iterator[Server]:
+    """Azure's blobs."""
+    try:
+        server = azurite()
+    except KafkaUnavailable as error:
+        skip_loudly("TESTS ON AZURITE ARE SKIPPED", str(error))
+    with server:
+        yield server
+
+
+@pytest.fixture
+def s3(moto_server: Server) -> S3Store:
+    """S3 by moto."""
+    return S3Store(moto_server)
+
+
+@pytest.fixture
+def relay(moto_server: Server) -> Iterator[HttpRelay]:
+    """A relay before moto."""
+    with HttpRelay(moto_server.port) as relay:
+        yield relay
+
+
+@pytest.fixture
+def relayed(moto_server: Server, relay: HttpRelay) -> S3Store:
+    """S3 by the relay."""
+    return S3Store(moto_server, relay.port)
 
 
 @pytest.fixture

@@ -13,9 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
+from monedula.landing import Iceberg
 
 from tests.groups.ground import PATIENCE_SECONDS, Ground
-from tests.landing.orders import Orders, iceberg_table
+from tests.landing.orders import Orders, Target, described, iceberg_table, table_of
 
 ROOT = Path(__file__).resolve().parents[2]
 GROUPS = ("left", "left", "right")
@@ -32,9 +34,19 @@ class Drill:
         events: how often what happened.
     """
 
-    def __init__(self, ground: Ground, path: Path, seed: int, *, crash: float = 0.02, lost: float = 0.1) -> None:
+    def __init__(
+        self,
+        ground: Ground,
+        path: Path,
+        seed: int,
+        *,
+        crash: float = 0.02,
+        lost: float = 0.1,
+        table: Target | None = None,
+    ) -> None:
         self._ground = ground
         self.path = path
+        self._table = table_of(path) if table is None else table
         self.orders = Orders(ground.bootstrap, ground.topic(3))
         self.events: Counter[str] = Counter()
         self._odds = random.Random(seed)
@@ -100,18 +112,18 @@ class Drill:
 
     def _version(self) -> int:
         """How many commits the table has; -1 if there is none, or its catalog is busy."""
-        if self.path.name == "ice":
-            try:
-                return len(iceberg_table(self.path).snapshots())
-            except Exception:  # of the catalog, which is of many kinds
-                return -1
-        return len(list(self.path.glob("_delta_log/*.json"))) - 1
+        try:
+            if isinstance(self._table, Iceberg):
+                return len(iceberg_table(self._table).snapshots())
+            return int(DeltaTable(self._table.path, storage_options=self._table.storage_options or None).version())
+        except Exception:  # of the store or the catalog, which are of many kinds
+            return -1
 
     def _start(self, number: int) -> "subprocess.Popen[bytes]":
         told = {
             "bootstrap": self._ground.bootstrap,
             "topic": self.orders.topic,
-            "path": str(self.path),
+            "table": described(self._table),
             "group": f"{self.orders.topic}-{GROUPS[number]}",
             "seed": self._odds.random(),
             "crash": self._crash,

@@ -10,6 +10,8 @@ from monedula.landing import Delta, Iceberg, LandingJob, LandingResult
 
 ORDER = "id bigint, amount double"
 
+Target = Delta | Iceberg
+
 
 def iceberg(folder: Path | str, **options: Any) -> Iceberg:
     """A table of Iceberg whose catalog and files are in a folder."""
@@ -46,13 +48,13 @@ class Orders:
         with monedula.Producer(self.settings) as producer:
             producer.send(self.topic, b"{broken", key=b"bad", partition=partition)
 
-    def job(self, path: Path | str, **options: Any) -> LandingJob:
+    def job(self, path: Path | str | Target, **options: Any) -> LandingJob:
         """A job that lands what is there now: in a table of Iceberg if the folder is called `ice`."""
-        target = (iceberg if Path(path).name == "ice" else Delta)(path, partition_by=options.pop("partition_by", None))
+        target = table_of(path, partition_by=options.pop("partition_by", None))
         options = {"value": monedula.Json(ORDER), "until": "latest", "job": "lake", **options}
         return LandingJob({**self.settings, **options.pop("settings", {})}, self.topic, target, **options)
 
-    def land(self, path: Path | str, **options: Any) -> LandingResult:
+    def land(self, path: Path | str | Target, **options: Any) -> LandingResult:
         """Land what is there now."""
         return self.job(path, **options).run()
 
@@ -67,25 +69,49 @@ class Orders:
             return {partition: end for (_, partition), (_, end) in dict(stream.ranges).items()}
 
 
-def landed(path: Path | str) -> dict[int, list[int]]:
+def table_of(path: Path | str | Target, **options: Any) -> Target:
+    """The table itself, or the one in a folder."""
+    if isinstance(path, Delta | Iceberg):
+        return path
+    return (iceberg if Path(path).name == "ice" else Delta)(path, **options)
+
+
+def described(table: Target) -> dict[str, Any]:
+    """A table as JSON, for a worker in a process of its own, which makes it by `made`."""
+    if isinstance(table, Delta):
+        return {"path": table.path, "storage_options": table.storage_options}
+    return {"table": table.table, "catalog": table.catalog}
+
+
+def made(told: dict[str, Any]) -> Target:
+    """The table that `described` describes."""
+    return Delta(**told) if "path" in told else Iceberg(**told)
+
+
+def landed(path: Path | str | Target) -> dict[int, list[int]]:
     """The offsets of all rows of a table as polars reads it, by partition."""
     origins = rows(path).select(polars.col("_kafka").struct.unnest())
     return _by_partition(origins.select("partition", "offset"))
 
 
-def rows(path: Path | str) -> polars.DataFrame:
-    """All rows of a table as polars reads it."""
-    if Path(path).name != "ice":
-        return polars.read_delta(str(path))
-    return polars.scan_iceberg(iceberg_table(path)).collect()
+def rows(path: Path | str | Target) -> polars.DataFrame:
+    """All rows of a table as polars reads it; of one in a catalog as pyiceberg does, which has what opens the store."""
+    table = table_of(path)
+    if isinstance(table, Delta):
+        # polars has other names for how often it tries.
+        options = {name: value for name, value in table.storage_options.items() if "retr" not in name}
+        return polars.read_delta(table.path, storage_options=options or None)
+    if table is path:
+        return polars.DataFrame(iceberg_table(table).scan().to_arrow())
+    return polars.scan_iceberg(iceberg_table(table)).collect()
 
 
-def iceberg_table(path: Path | str) -> Any:
-    """The table of Iceberg in a folder."""
+def iceberg_table(path: Path | str | Target) -> Any:
+    """The table of Iceberg in a folder, or in a catalog."""
     from pyiceberg.catalog import load_catalog
 
-    catalog: Any = iceberg(path).catalog
-    return load_catalog("default", **catalog).load_table("lake.orders")
+    table: Any = table_of(path)
+    return load_catalog("default", **table.catalog).load_table(table.table)
 
 
 def _by_partition(table: polars.DataFrame) -> dict[int, list[int]]:

@@ -6,10 +6,10 @@ from pathlib import Path
 from monedula.landing import LandingJob
 
 from tests.groups.ground import PATIENCE_SECONDS
-from tests.landing.orders import Orders
+from tests.landing.orders import Orders, Target
 
 
-def race(orders: Orders, path: Path) -> int:
+def race(orders: Orders, path: Path | Target) -> int:
     """Two workers of one job in two groups, so that both have all partitions; returns how often they met."""
     gate = threading.Barrier(2, timeout=PATIENCE_SECONDS)
     jobs = [orders.job(path, settings={"group.id": f"group-{number}"}) for number in range(2)]

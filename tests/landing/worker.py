@@ -9,13 +9,12 @@ import random
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from monedula.landing import LandingJob
+from monedula.landing import Iceberg, LandingJob
 from monedula.landing.data_files import DataFiles
 
-from tests.landing.orders import Orders
+from tests.landing.orders import Orders, Target, made
 
 STEPS: tuple[tuple[type, str], ...] = (
     (DataFiles, "finish"),
@@ -27,9 +26,9 @@ STEPS: tuple[tuple[type, str], ...] = (
 """The steps before and after which it may die, besides those of the table."""
 
 
-def table_of(path: str) -> type[Any]:
-    """The class of the table in a folder."""
-    if Path(path).name == "ice":
+def class_of(table: Target) -> type[Any]:
+    """The class by which a job has the table."""
+    if isinstance(table, Iceberg):
         from monedula.landing.iceberg_table import IcebergLandingTable
 
         return IcebergLandingTable
@@ -69,10 +68,11 @@ def _deadly(step: Callable[..., Any], odds: random.Random, crash: float) -> Call
 
 def main() -> None:
     told = json.loads(sys.argv[1])
-    plant(table_of(told["path"]), random.Random(told["seed"]), told["crash"], told["lost"])
+    table = made(told["table"])
+    plant(class_of(table), random.Random(told["seed"]), told["crash"], told["lost"])
     orders = Orders(told["bootstrap"], told["topic"])
     settings = {"group.id": told["group"], "session.timeout.ms": 2000, "heartbeat.interval.ms": 200}
-    job = orders.job(told["path"], until=None, every=told["every"], settings=settings)
+    job = orders.job(table, until=None, every=told["every"], settings=settings)
     signal.signal(signal.SIGTERM, lambda *_: job.stop())
     job.run()
 

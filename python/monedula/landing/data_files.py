@@ -9,13 +9,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from monedula.landing.store_errors import landing_error, of_store
+
 MAX_OPEN = 100
 """The most values of a partition column whose files are open at once."""
 _ROW_GROUP_BYTES = 16 << 20
+_UNWRITTEN = "a data file cannot be written"
 
 
 class Store(Protocol):
-    """Where data files are written, beside a table's metadata."""
+    """Where data files are written, beside a table's metadata.
+
+    Attributes:
+        name: the table, for errors.
+    """
+
+    name: str
 
     def open(self, path: str) -> Any:
         """Begin a file; nobody sees it before it is closed."""
@@ -151,33 +160,52 @@ class DataFiles:
             rows: a `pyarrow.RecordBatch`.
             partitions: the value of the partition column of each row, if there is one.
         """
-        if partitions is None:
-            self._file(None).append(rows)
-        else:
-            encoded: Any = partitions.dictionary_encode(null_encoding="encode")
-            for index, value in enumerate(encoded.dictionary.to_pylist()):
-                self._file(value).append(rows.filter(pc.equal(encoded.indices, pa.scalar(index, encoded.indices.type))))
-        self.rows += rows.num_rows
-        while sum(each.buffered_bytes for each in self._open.values()) > self._max_memory_bytes:
-            max(self._open.values(), key=lambda each: each.buffered_bytes).write_row_group()
+        with of_store(self._store.name, _UNWRITTEN):
+            if partitions is None:
+                self._file(None).append(rows)
+            else:
+                encoded: Any = partitions.dictionary_encode(null_encoding="encode")
+                for index, value in enumerate(encoded.dictionary.to_pylist()):
+                    is_value = pc.equal(encoded.indices, pa.scalar(index, encoded.indices.type))
+                    self._file(value).append(rows.filter(is_value))
+            self.rows += rows.num_rows
+            while sum(each.buffered_bytes for each in self._open.values()) > self._max_memory_bytes:
+                max(self._open.values(), key=lambda each: each.buffered_bytes).write_row_group()
 
     def finish(self) -> list[DataFile]:
-        """Complete all files."""
-        while self._open:
-            _, file = self._open.popitem()
-            self._closed.append(file.close())
+        """Complete all files.
+
+        Raises:
+            LandingError: if the store does not take one. It is among those that `discard` deletes.
+        """
+        with of_store(self._store.name, _UNWRITTEN):
+            for value in list(self._open):
+                self._closed.append(self._open[value].close())
+                del self._open[value]
         return self._closed
 
     def discard(self) -> None:
-        """Delete all files: for those that no commit names, and that no commit under way may name."""
-        paths = [each.path for each in self._closed]
-        while self._open:
-            _, file = self._open.popitem()
-            file.abandon()
-            paths.append(file.path)
-        self._closed = []
-        for path in paths:
-            self._store.delete(path)
+        """Delete all files: for those that no commit names, and that no commit under way may name.
+
+        Raises:
+            LandingError: if some may be left. All were tried.
+        """
+        failure: Exception | None = None
+        for file in self._open.values():
+            try:
+                file.abandon()
+            except Exception as error:  # of the store, whose errors are of many classes
+                failure = error
+        for path in [each.path for each in (*self._closed, *self._open.values())]:
+            try:
+                self._store.delete(path)
+            except FileNotFoundError:
+                pass  # a file that could not be completed
+            except Exception as error:  # as above
+                failure = error
+        self._closed, self._open = [], {}
+        if failure is not None:
+            raise landing_error(self._store.name, "files that no commit names are left", failure)
 
     def _file(self, value: Any) -> _OpenFile:
         if value not in self._open:

@@ -9,6 +9,9 @@ from monedula.landing.column_types import Form
 from monedula.landing.columns import DATE, DAY
 from monedula.reading._export import installed
 
+_RETRIES = {"retry_timeout": "30s"}
+"""deltalake's own is three minutes, in which an address that leads nowhere is not told of."""
+
 
 class Delta:
     """A table of Delta Lake, which is created if there is none. Needs the extra `delta`.
@@ -18,7 +21,7 @@ class Delta:
         partition_by: `"day(timestamp)"` for the day of each record's timestamp in UTC, in the column `_date`; or the
             name of a column of booleans, whole numbers, texts or dates. Without it the table is not partitioned.
         storage_options: access to the store, as deltalake has it, such as `{"AWS_REGION": "eu-central-1"}`. They are
-            not shown by `repr`.
+            not shown by `repr`. Unless they have a `retry_timeout`, a request to a store is tried again for 30 seconds.
         configuration: properties of a table that is created, such as
             `{"delta.logRetentionDuration": "interval 7 days"}`.
 
@@ -44,6 +47,8 @@ class Delta:
                 "partition_by", partition_by, "a name that no folder can have in it; rename the field"
             )
         self.storage_options = dict(storage_options or {})
+        if self.is_remote:
+            self.storage_options = {**_RETRIES, **self.storage_options}
         self.configuration = dict(configuration or {})
         for name, value in self.storage_options.items():
             if name.lower().removeprefix("aws_") == "s3_allow_unsafe_rename" and str(value).lower() == "true":
@@ -53,6 +58,11 @@ class Delta:
                     value=name,
                     hint="leave it out: S3 and its like take conditional writes",
                 )
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is in a store, and not in a folder of this machine."""
+        return "://" in self.path and not self.path.startswith("file://")
 
     @property
     def partition_column(self) -> str | None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import date
+from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -21,11 +22,14 @@ from deltalake import CommitProperties, DeltaTable, Field, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction
+from pyarrow.fs import FileType
 
 from monedula.errors import ArgumentError, LandingError
 from monedula.landing.columns import KAFKA, conformed, missing_columns
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles, extremes
+from monedula.landing.delta_probe import check_put_if_absent
+from monedula.landing.store_errors import landing_error, plain_text, raises_landing_error
 from monedula.landing.table import ATTEMPT_PAUSES_S
 from monedula.types.partitions import TopicPartition
 
@@ -41,6 +45,8 @@ BASE_KEY = "monedula.base"
 RANGES_KEY = "monedula.ranges"
 
 _RESTORE = "RESTORE"
+_CREATE = "CREATE TABLE"
+_REPLACE = "CREATE OR REPLACE TABLE"
 _RETENTION = "delta.setTransactionRetentionDuration"
 _LEAST_RETENTION_SECONDS = 30 * 86400
 _UNIT_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
@@ -66,6 +72,7 @@ class DeltaStore:
     """Writes data files beside the log, by the store that deltalake itself uses."""
 
     def __init__(self, path: str, options: Mapping[str, str]) -> None:
+        self.name = path
         self._handler = DeltaStorageHandler(path, dict(options))
 
     def open(self, path: str) -> Any:
@@ -75,6 +82,11 @@ class DeltaStore:
     def delete(self, path: str) -> None:
         """Delete a file."""
         self._handler.delete_file(path)
+
+    def holds(self, path: str) -> bool:
+        """Return true if there is a file."""
+        (found,) = self._handler.get_file_info([path])
+        return bool(found.type == FileType.File)
 
 
 class DeltaLandingTable:
@@ -92,6 +104,11 @@ class DeltaLandingTable:
         self._table: DeltaTable = None  # until open()
 
     @property
+    def name(self) -> str:
+        """The path, for errors."""
+        return self._target.path
+
+    @property
     def version(self) -> int:
         """The version that the handle is at."""
         return int(self._table.version())
@@ -100,6 +117,7 @@ class DeltaLandingTable:
         """Say which id and how many partitions each topic has."""
         self._topics = ids
 
+    @raises_landing_error("the table cannot be opened")
     def open(self) -> bool:
         """Read the log; false if there is no table."""
         try:
@@ -120,11 +138,17 @@ class DeltaLandingTable:
         self._check_rollback()
         return tuple(field.name for field in self._missing(schema))
 
+    @raises_landing_error("the table cannot be prepared")
     def prepare(self, schema: Any) -> None:
         """Create the table, or add the columns that it lacks."""
+        is_checked = False
         for pause in ATTEMPT_PAUSES_S:
             time.sleep(pause)
-            if not self.open():
+            is_there = self.open()
+            if not is_checked:
+                check_put_if_absent(self._target)
+                is_checked = True
+            if not is_there:
                 # Whoever else creates it at the same time may be first.
                 with suppress(CommitFailedError):
                     self._create(schema)
@@ -142,6 +166,7 @@ class DeltaLandingTable:
             return
         raise LandingError(f"{self._target.path}: others change the table all the time; it cannot be prepared")
 
+    @raises_landing_error("the log cannot be read")
     def positions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Look at the newest version, and return the position of each partition there."""
         self._refresh()
@@ -154,6 +179,7 @@ class DeltaLandingTable:
         """Return where this job began each partition."""
         return {each: self._transaction(f"{self._application(each)}/start") for each in partitions}
 
+    @raises_landing_error("the rows cannot be read")
     def holds_rows(self, partition: TopicPartition) -> bool:
         """Return true if there are rows of a partition: by statistics, and by the rows where they allow it."""
         if KAFKA not in _schema_of(self._table).names:
@@ -179,8 +205,7 @@ class DeltaLandingTable:
         """Begin the files of the next commit."""
         names = [name for name in self._schema.names if name != self._partition_column]
         schema = pa.schema([self._schema.field(name) for name in names])
-        store = DeltaStore(self._target.path, self._target.storage_options)
-        return DataFiles(store, schema, self._partition_column, self._path_of, max_memory_bytes)
+        return DataFiles(self._store, schema, self._partition_column, self._path_of, max_memory_bytes)
 
     def write(self, files: DataFiles, rows: Any) -> None:
         """Write rows; the column of partitions is in the log alone."""
@@ -190,19 +215,23 @@ class DeltaLandingTable:
         else:
             files.write(rows.drop_columns([self._partition_column]), rows.column(self._partition_column))
 
+    @raises_landing_error("the commit failed")
     def commit(self, pending: PendingCommit) -> bool:
         """Add files and positions in one version of the log, if the positions are still those of `pending`."""
-        failure: BaseException | None = None
+        failure: Exception | None = None
         for pause in ATTEMPT_PAUSES_S:
             time.sleep(pause)
-            # The handle may have moved on since the positions were read: a commit extends what is compared here.
-            if self._moved(pending):
-                return False
             before = self.version
             try:
+                self._check_log()
+                # The handle may have moved on since the positions were read: a commit extends what is compared here.
+                if self._moved(pending):
+                    return False
                 self._write(pending)
             except CommitFailedError as error:
                 failure = error
+            except LandingError:
+                raise
             except Exception as error:  # the store's errors are of many classes, and the commit may have arrived
                 failure, pending.is_certain = error, False
             else:
@@ -217,7 +246,19 @@ class DeltaLandingTable:
             if self._has(pending, since=before):
                 return True
             self._check_unchanged()
-        raise LandingError(f"{self._target.path}: the commit failed: {failure}") from failure
+        raise landing_error(self.name, "the commit failed", failure)
+
+    @cached_property
+    def _store(self) -> DeltaStore:
+        return DeltaStore(self._target.path, self._target.storage_options)
+
+    def _check_log(self) -> None:
+        """Refuse to write beside a log that is gone: deltalake would begin it anew, with this version alone."""
+        if not self._store.holds(f"_delta_log/{self.version:020}.json"):
+            raise LandingError(
+                f"{self.name}: the log has lost its version {self.version}: was the table deleted while the job ran?",
+                hint="begin again: the job creates the table if it is gone",
+            )
 
     def _write(self, pending: PendingCommit) -> None:
         now = int(time.time() * 1000)
@@ -259,7 +300,7 @@ class DeltaLandingTable:
     def _moved(self, pending: PendingCommit) -> bool:
         return any(self._position(each) != start for each, (start, _) in pending.moves.items())
 
-    def _look(self, failure: BaseException) -> None:
+    def _look(self, failure: Exception) -> None:
         """Read the log after a commit that failed, for as long as it takes: without it nothing can be said."""
         for pause in ATTEMPT_PAUSES_S:
             time.sleep(pause)
@@ -268,12 +309,12 @@ class DeltaLandingTable:
             except LandingError:
                 raise
             except Exception as error:  # of the store, as above
-                unreadable: BaseException = error
+                unreadable: Exception = error
             else:
                 return
-        message = f"{self._target.path}: whether the last commit is in the table is not known"
+        message = f"{self.name}: whether the last commit is in the table is not known"
         hint = "begin again once the store answers: the job looks first, and repeats nothing"
-        raise LandingError(f"{message}: {failure}, and then: {unreadable}", hint=hint) from failure
+        raise LandingError(f"{message}: {plain_text(failure)}, and then: {plain_text(unreadable)}", hint=hint)
 
     def _has(self, pending: PendingCommit, since: int) -> bool:
         newer = self.version - since
@@ -282,12 +323,14 @@ class DeltaLandingTable:
     def _refresh(self) -> None:
         before = self.version
         self._table.update_incremental()
-        if self._table.metadata().id != self._metadata_id:
-            raise LandingError(
-                f"{self._target.path}: another table stands there now", hint="begin again, if that one is meant"
-            )
         newer = self.version - before
-        if newer and any(each.get("operation") == _RESTORE for each in self._table.history(newer)):
+        operations = {each.get("operation") for each in self._table.history(newer)} if newer else set()
+        if self._table.metadata().id != self._metadata_id:
+            # Two workers that create a table at once both do: deltalake writes the second one's metadata as version 1.
+            if _CREATE not in operations or _REPLACE in operations:
+                raise LandingError(f"{self.name}: another table stands there now", hint="begin again, if it is meant")
+            self._metadata_id = self._table.metadata().id
+        if _RESTORE in operations:
             self._check_rollback()
 
     def _check_unchanged(self) -> None:

@@ -43,6 +43,7 @@ from monedula.landing.column_types import table_type
 from monedula.landing.columns import DAY, KAFKA, conformed, missing_columns
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles
+from monedula.landing.store_errors import landing_error, plain_text, raises_landing_error
 from monedula.landing.table import ATTEMPT_PAUSES_S
 from monedula.types.partitions import TopicPartition
 
@@ -64,7 +65,8 @@ _EPOCH = date(1970, 1, 1)
 class IcebergStore:
     """Writes data files by the input and output of a table."""
 
-    def __init__(self, io: Any) -> None:
+    def __init__(self, name: str, io: Any) -> None:
+        self.name = name
         self._io = io
 
     def open(self, path: str) -> Any:
@@ -92,6 +94,11 @@ class IcebergLandingTable:
         self._spec_id = 0
 
     @property
+    def name(self) -> str:
+        """The name in the catalog, for errors."""
+        return self._target.table
+
+    @property
     def version(self) -> int:
         """The id of the newest snapshot; 0 before the first one."""
         snapshot = self._table.current_snapshot()
@@ -101,6 +108,7 @@ class IcebergLandingTable:
         """Say which id and how many partitions each topic has."""
         self._topics = ids
 
+    @raises_landing_error("the table cannot be opened")
     def open(self) -> bool:
         """Load the table; false if there is none."""
         if self._catalog is None:
@@ -118,10 +126,8 @@ class IcebergLandingTable:
             try:
                 return load_catalog(given) if isinstance(given, str) else load_catalog(**{**_NAMED, **given})
             except Exception as error:  # of many classes; of a SQL catalog also that another worker creates it just now
-                failure: BaseException = error
-        # Its text may have the catalog's address with a password.
-        told = type(failure).__name__
-        raise LandingError(f"{self._target.table}: the catalog cannot be opened: {told}") from failure
+                failure: Exception = error
+        raise landing_error(self.name, "the catalog cannot be opened", failure)
 
     def columns(self) -> Any:
         """The columns of the table."""
@@ -134,6 +140,7 @@ class IcebergLandingTable:
         self._check_rollback()
         return tuple(field.name for field in self._missing(schema))
 
+    @raises_landing_error("the table cannot be prepared")
     def prepare(self, schema: Any) -> None:
         """Create the table, or add the columns that it lacks."""
         for pause in ATTEMPT_PAUSES_S:
@@ -171,6 +178,7 @@ class IcebergLandingTable:
         """Return true if the table has positions of a topic."""
         return topic in self._known()["topics"]
 
+    @raises_landing_error("the rows cannot be read")
     def holds_rows(self, partition: TopicPartition) -> bool:
         """Return true if there are rows of a partition."""
         if KAFKA not in self._table.schema().column_names:
@@ -188,7 +196,7 @@ class IcebergLandingTable:
 
     def files(self, max_memory_bytes: int) -> DataFiles:
         """Begin the files of the next commit."""
-        return DataFiles(IcebergStore(self._table.io), self._schema, None, self._path_of, max_memory_bytes)
+        return DataFiles(IcebergStore(self.name, self._table.io), self._schema, None, self._path_of, max_memory_bytes)
 
     def write(self, files: DataFiles, rows: Any) -> None:
         """Write rows."""
@@ -199,9 +207,10 @@ class IcebergLandingTable:
         else:
             files.write(rows, None if column is None else rows.column(column))
 
+    @raises_landing_error("the commit failed")
     def commit(self, pending: PendingCommit) -> bool:
         """Add files and positions by one snapshot, if the positions are still those of `pending`."""
-        failure: BaseException | None = None
+        failure: Exception | None = None
         for pause in ATTEMPT_PAUSES_S:
             time.sleep(pause * random.uniform(0.5, 1.5))
             # The newest snapshot may be another one than when the positions were read: it is this one that must hold.
@@ -221,7 +230,7 @@ class IcebergLandingTable:
             if any((each.summary or {}).get(COMMIT_KEY) == pending.commit_id for each in self._table.snapshots()):
                 return True
             self._check_unchanged()
-        raise LandingError(f"{self._target.table}: the commit failed: {failure}") from failure
+        raise landing_error(self.name, "the commit failed", failure)
 
     def _write(self, pending: PendingCommit) -> None:
         ranges = json.dumps(pending.ranges(), separators=(",", ":"))
@@ -270,7 +279,7 @@ class IcebergLandingTable:
         recorded = self._recorded(pending.moves)
         return any(recorded[each] != start for each, (start, _) in pending.moves.items())
 
-    def _look(self, failure: BaseException | None) -> None:
+    def _look(self, failure: Exception | None) -> None:
         """Load the newest metadata, for as long as it takes: without it nothing can be said."""
         for pause in ATTEMPT_PAUSES_S:
             time.sleep(pause * random.uniform(0.5, 1.5))
@@ -278,7 +287,7 @@ class IcebergLandingTable:
                 uuid = self._table.metadata.table_uuid
                 self._table.refresh()
             except Exception as error:  # of the catalog, as above
-                unreadable: BaseException = error
+                unreadable: Exception = error
                 continue
             if self._table.metadata.table_uuid != uuid:
                 hint = "begin again, if that one is meant"
@@ -286,13 +295,13 @@ class IcebergLandingTable:
             self._check_rollback()
             return
         if failure is None:
-            raise LandingError(f"{self._target.table}: the catalog does not answer: {unreadable}") from unreadable
+            raise landing_error(self.name, "the catalog does not answer", unreadable)
         hint = "begin again once the catalog answers: the job looks first, and repeats nothing"
         raise LandingError(
-            f"{self._target.table}: whether the last commit is in the table is not known: {failure}, and then: "
-            f"{unreadable}",
+            f"{self.name}: whether the last commit is in the table is not known: {plain_text(failure)}, and then: "
+            f"{plain_text(unreadable)}",
             hint=hint,
-        ) from failure
+        )
 
     def _known(self) -> dict[str, Any]:
         """What the properties have of this job."""

@@ -518,11 +518,11 @@ class LandingJob(Unpicklable):
         if not moves:
             self._clean_at = began
             return
-        files, self._files = self._files, None
         bad_records, self._bad_records = self._bad_records, 0
-        self._committing_rows = 0 if files is None else files.rows
         try:
-            pending = PendingCommit([] if files is None else files.finish(), moves)
+            # Files that cannot be finished are still those of the job, which deletes them.
+            pending = PendingCommit([] if self._files is None else self._files.finish(), moves)
+            files, self._files, self._committing_rows = self._files, None, pending.rows
             is_committed = self._table.commit(pending)
         except BaseException:
             self._is_broken = True
@@ -568,8 +568,8 @@ class LandingJob(Unpicklable):
     def _delete(self, files: DataFiles) -> None:
         try:
             files.discard()
-        except Exception as error:  # of the store, whose errors are of many classes
-            _log.warning("landing %s: files that no commit names are left: %s", self.name, error)
+        except LandingError as error:
+            _log.warning("landing %s: %s", self.name, error)
 
     def _go_back(self, partitions: list[TopicPartition]) -> None:
         """Read on from the positions of the table."""
