@@ -8,10 +8,10 @@ this handle: Delta refuses it if a commit since then has the same application id
 import json
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction
 
 from monedula.errors import ArgumentError, LandingError
+from monedula.landing.attempts import Attempts
 from monedula.landing.column_types import check_partition_column
 from monedula.landing.columns import KAFKA, conformed, missing_columns
 from monedula.landing.commits import PendingCommit
@@ -31,6 +32,8 @@ from monedula.types.partitions import TopicPartition
 
 if TYPE_CHECKING:
     from monedula.landing.delta import Delta
+
+T = TypeVar("T")
 
 FORMAT = 1
 """The version of what a job writes to a table's log; a job refuses a table with a newer one."""
@@ -84,6 +87,7 @@ class DeltaLandingTable:
         self._prefix = f"monedula/{quote(job, safe='')}"
         self._topics: Mapping[str, tuple[str, int]] = {}
         self._partition_column = target.partition_column
+        self.attempts = Attempts()
         self.refresh_seconds: float | None = None
         self._schema: Any = None
         self._table: DeltaTable = None  # until open()
@@ -120,8 +124,7 @@ class DeltaLandingTable:
         """Create the table, or add the columns that it lacks."""
         if self._partition_column is not None:
             check_partition_column(schema, self._partition_column)
-        for pause in ATTEMPT_PAUSES_S:
-            time.sleep(pause)
+        for _ in self.attempts.after(ATTEMPT_PAUSES_S):
             if not self.open():
                 # Whoever else creates it at the same time may be first.
                 with suppress(CommitFailedError):
@@ -141,7 +144,7 @@ class DeltaLandingTable:
 
     def positions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Look at the newest version, and return the position of each partition there."""
-        self._refresh()
+        self._read(self._refresh)
         found = {partition: self._position(partition) for partition in partitions}
         for topic in {topic for topic, _ in partitions}:
             self._check_topic(topic)
@@ -185,9 +188,12 @@ class DeltaLandingTable:
 
     def commit(self, pending: PendingCommit) -> bool:
         """Add files and positions in one version of the log, if the positions are still those of `pending`."""
+        with self.attempts.bounded():
+            return self._commit(pending)
+
+    def _commit(self, pending: PendingCommit) -> bool:
         failure: BaseException | None = None
-        for pause in ATTEMPT_PAUSES_S:
-            time.sleep(pause)
+        for _ in self.attempts.after(ATTEMPT_PAUSES_S):
             # The handle may have moved on since the positions were read: a commit extends what is compared here.
             if self._moved(pending):
                 return False
@@ -204,7 +210,7 @@ class DeltaLandingTable:
                 return True
             self._look(failure)
             # An answer that was lost looks like a conflict: with one's own commit.
-            if self._has(pending, since=before):
+            if self._read(lambda: self._has(pending, since=before)):  # noqa: B023 - called at once
                 return True
             self._check_unchanged()
         raise LandingError(f"{self._target.path}: the commit failed: {failure}") from failure
@@ -244,20 +250,20 @@ class DeltaLandingTable:
         return any(self._position(each) != start for each, (start, _) in pending.moves.items())
 
     def _look(self, failure: BaseException) -> None:
-        """Read the log after a commit that failed, for as long as it takes: without it nothing can be said."""
-        for pause in ATTEMPT_PAUSES_S:
-            time.sleep(pause)
+        """Read the log after a commit that failed."""
+        hint = "begin again once the store answers: the job looks first, and repeats nothing"
+        self._read(self._refresh, f"whether the last commit is in the table is not known: {failure}, and then", hint)
+
+    def _read(self, what: Callable[[], T], told: str = "the table cannot be read", hint: str | None = None) -> T:
+        """Ask the store for as long as it takes: without an answer nothing can be said."""
+        for _ in self.attempts.after(ATTEMPT_PAUSES_S):
             try:
-                self._refresh()
+                return what()
             except LandingError:
                 raise
             except Exception as error:  # of the store, as above
                 unreadable: BaseException = error
-            else:
-                return
-        message = f"{self._target.path}: whether the last commit is in the table is not known"
-        hint = "begin again once the store answers: the job looks first, and repeats nothing"
-        raise LandingError(f"{message}: {failure}, and then: {unreadable}", hint=hint) from failure
+        raise LandingError(f"{self._target.path}: {told}: {unreadable}", hint=hint) from unreadable
 
     def _has(self, pending: PendingCommit, since: int) -> bool:
         newer = self.version - since
@@ -397,7 +403,8 @@ class DeltaLandingTable:
         return self._transaction(self._application(partition))
 
     def _transaction(self, application: str) -> int | None:
-        version: int | None = self._table.transaction_version(application)
+        # deltalake reads the log here.
+        version: int | None = self._read(lambda: self._table.transaction_version(application))
         return version
 
     def _path_of(self, name: str, value: Any) -> str:
