@@ -7,7 +7,6 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import monedula
 import pytest
 from monedula.errors import LandingError
 from monedula.landing import LandingCommit, attempts
@@ -50,19 +49,20 @@ def test_a_pause_ends_when_the_job_is_stopped(
             raise OSError("the store is away")
         write(table, pending)
 
-    replace_step(monkeypatch, tmp_path / folder, "_write", fail)
     module = "delta_table" if folder == "lake" else "iceberg_table"
-    monkeypatch.setattr(f"monedula.landing.{module}.ATTEMPT_PAUSES_S", FOREVER)
-    monkeypatch.setattr(attempts, "STOP_SECONDS", 2.0)
-    job = orders.job(tmp_path / folder, until=None, every=0.05)
-    job.start()
-    assert failing.wait(PATIENCE_SECONDS)
-    job.stop()
-    if is_away:
-        with pytest.raises(LandingError, match="the commit failed: the store is away"):
-            job.wait(PATIENCE_SECONDS)
-    else:
-        assert job.wait(PATIENCE_SECONDS) is not None
+    with monkeypatch.context() as patch:
+        replace_step(patch, tmp_path / folder, "_write", fail)
+        patch.setattr(f"monedula.landing.{module}.ATTEMPT_PAUSES_S", FOREVER)
+        patch.setattr(attempts, "STOP_SECONDS", 2.0)
+        job = orders.job(tmp_path / folder, until=None, every=0.05)
+        job.start()
+        assert failing.wait(PATIENCE_SECONDS)
+        job.stop()
+        if is_away:
+            with pytest.raises(LandingError, match="the commit failed: the store is away"):
+                job.wait(PATIENCE_SECONDS)
+        else:
+            assert job.wait(PATIENCE_SECONDS) is not None
     orders.land(tmp_path / folder)
     assert landed(tmp_path / folder) == orders.offsets()
 
@@ -216,4 +216,3 @@ def test_the_package_says_when_a_stop_is_over() -> None:
     guide = (Path(__file__).resolve().parents[2] / "docs/landing.md").read_text()
     assert f"{attempts.COMMIT_SECONDS:.0f} s" in guide
     assert f"{attempts.STOP_SECONDS:.0f} s" in guide
-    assert monedula.landing.HealthServer

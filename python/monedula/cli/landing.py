@@ -5,7 +5,7 @@ import signal
 from contextlib import nullcontext, suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 from typer.core import TyperGroup
@@ -27,7 +27,10 @@ from monedula.config import is_secret
 from monedula.errors import ClosedError
 from monedula.formats._typed import Typed
 from monedula.formats.json import Json
-from monedula.types.partitions import Until
+from monedula.types.partitions import Position, Until
+
+if TYPE_CHECKING:
+    from monedula.landing.start_positions import Start
 
 _LOOK_SECONDS = 0.2
 
@@ -123,7 +126,9 @@ def land(
     start: Annotated[
         str | None,
         Option(
-            "--from", metavar="WHERE", help="Where partitions begin that are not in the table: earliest, a time, ..."
+            "--from",
+            metavar="WHERE",
+            help="Where partitions begin that are not in the table: earliest, a time, ..., or each: 0=42,1=latest.",
         ),
     ] = None,
     until: Annotated[
@@ -180,7 +185,7 @@ def land(
         value=_decoder(value, told, bad, dead_letter, settings, table, job, unwrap),
         unwrap=None if unwrap is None else unwrap.value,
         job=job,
-        start=None if start is None else place_of(start, "--from"),
+        start=None if start is None else _start(start, topic),
         until=None if until is None else _until(until),
         every=duration_of(every, "--every").total_seconds(),
         max_bytes=size_of(max_bytes, "--max-bytes"),
@@ -245,6 +250,18 @@ def _address(text: str) -> tuple[str, int]:
     if not port.isascii() or not port.isdigit() or int(port) >= 1 << 16:
         raise UsageError(f"--health-port {text}: expected a port, such as 8080, or 127.0.0.1:8080")
     return address.strip("[]") or "0.0.0.0", int(port)
+
+
+def _start(text: str, topic: str) -> "Start":
+    if "=" not in text:
+        return place_of(text, "--from")
+    starts: dict[tuple[str, int], Position] = {}
+    for each in text.split(","):
+        partition, _, where = each.partition("=")
+        if not re.fullmatch(r"\d{1,9}", partition.strip()):
+            raise UsageError(f"--from {text}: expected partitions and where they begin, such as 0=42,1=latest")
+        starts[topic, int(partition)] = place_of(where.strip(), "--from")
+    return starts
 
 
 def _until(text: str) -> Until:

@@ -1,0 +1,258 @@
+"""Spark with Delta's own jars reads what a landing job wrote, and compacts and merges the table while it lands on."""
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import monedula
+import polars
+import pytest
+from monedula.landing import Delta, LandingCommit, check
+
+from tests.conftest import give_up
+from tests.groups.ground import PATIENCE_SECONDS, Ground
+from tests.kafka import KafkaUnavailable, jars
+from tests.landing.orders import Orders, landed
+from tests.spark._support import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+deltalake = pytest.importorskip("deltalake", reason="the extra delta is not installed")
+pytest.importorskip("pyspark", reason="the extra spark is not installed")
+
+pytestmark = pytest.mark.jvm
+
+CONF = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": 1,
+}
+
+KINDS = (
+    "id bigint, yes boolean, tiny tinyint, small smallint, whole int, single float, amount double, "
+    "price decimal(9, 2), large decimal(38, 10), name string, raw binary, day date, at timestamp, local timestamp_ntz, "
+    "customer struct<name: string, age: int>, items array<struct<sku: string, count: int>>, tags map<string, bigint>"
+)
+FIRST: dict[str, Any] = {
+    "yes": True,
+    "tiny": -128,
+    "small": 32767,
+    "whole": -(2**31),
+    "single": 0.5,
+    "amount": 1e300,
+    "price": 1234567.89,
+    "large": "1234567890123456789012345678.0123456789",
+    "name": "Ångström € 😀",
+    "raw": "AAH/",
+    "day": "1969-07-20",
+    "at": "2026-11-28T23:59:59.123456Z",
+    "local": "1500-01-01 00:00:00.000001",
+    "customer": {"name": "Ada", "age": 36},
+    "items": [{"sku": "a", "count": 1}, {"sku": "b"}],
+    "tags": {"x": 2**62},
+}
+EXPECTED: dict[str, Any] = {
+    **FIRST,
+    "price": Decimal("1234567.89"),
+    "large": Decimal(FIRST["large"]),
+    "raw": b"\x00\x01\xff",
+    "day": date(1969, 7, 20),
+    "at": datetime(2026, 11, 28, 23, 59, 59, 123456, tzinfo=UTC),
+    "local": datetime(1500, 1, 1, 0, 0, 0, 1),
+    "items": [{"sku": "a", "count": 1}, {"sku": "b", "count": None}],
+}
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """A session with Delta Lake, shared by the tests of this file."""
+    try:
+        jars.java()
+        listed = ",".join(map(str, (*jars.spark_connector(), *jars.delta())))
+    except KafkaUnavailable as error:
+        give_up(error)
+    directory = Path(tempfile.mkdtemp(prefix="monedula-spark-"))
+    try:
+        with session.running(directory, conf={**CONF, "spark.jars": listed}) as started:
+            yield started
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def test_every_type_and_null_is_read_by_spark_duckdb_and_polars(
+    spark: "SparkSession", ground: Ground, tmp_path: Path
+) -> None:
+    """After several commits, partitioned by the day, and with columns that were added between them."""
+    made = Orders(ground.bootstrap, ground.topic(2))
+    path = str(tmp_path / "lake")
+    with monedula.Producer(made.settings) as producer:
+        times = [datetime(2026, 11, day, 12, tzinfo=UTC) for day in (26, 27, 28)]
+        for number, time in enumerate(times):
+            producer.send(
+                made.topic, f'{{"id": {-number - 1}}}', key=b"null", partition=0, timestamp=time, headers={"h": b"1"}
+            )
+    made.land(path, partition_by="day(timestamp)", value=monedula.Json("id bigint"), headers=True)
+    made.send(4, **FIRST)
+    made.land(path, partition_by="day(timestamp)", value=monedula.Json(KINDS), headers=True)
+    made.send(2, **{**dict.fromkeys(FIRST), "customer": {"name": None}, "items": [None], "tags": {"x": None}})
+    made.land(path, partition_by="day(timestamp)", value=monedula.Json(KINDS), headers=True)
+
+    frame = spark.read.format("delta").load(path)
+    rows = {row["id"]: row.asDict(recursive=True) for row in frame.collect()}
+    assert sorted(rows) == [-3, -2, -1, 0, 1, 2, 3, 4, 5]
+    for number in range(4):
+        values = {name: rows[number][name] for name in FIRST}
+        values["raw"], values["at"] = bytes(values["raw"]), values["at"].astimezone(UTC)
+        assert values == {**EXPECTED, "amount": number / 2} | {"amount": values["amount"]}
+    assert [rows[4][name] for name in ("customer", "items", "tags")] == [
+        {"name": None, "age": None},
+        [None],
+        {"x": None},
+    ]
+    assert {rows[4][name] for name in FIRST if name not in ("customer", "items", "tags")} == {None}
+    assert {rows[-1][name] for name in FIRST} == {None}
+    kinds = {name: kind for name, kind in frame.dtypes if name in FIRST}
+    assert kinds["large"] == "decimal(38,10)"
+    assert kinds["local"] == "timestamp_ntz"
+    origin = rows[-3]["_kafka"]
+    assert (origin["topic"], origin["partition"], origin["offset"]) == (made.topic, 0, 2)
+    assert origin["timestamp"].astimezone(UTC) == times[2]
+    assert [(each["key"], bytes(each["value"])) for each in origin["headers"]] == [("h", b"1")]
+    assert rows[-3]["_date"] == date(2026, 11, 28)
+    # Readers skip files by the day, and by statistics.
+    frame.createOrReplaceTempView("landed")
+    assert spark.sql("select id from landed where _date = date'2026-11-26'").collect()[0]["id"] == -1
+    assert spark.sql("select count(*) from landed where price > 1234567").collect()[0][0] == 4
+
+    by_polars = polars.read_delta(path).sort("id")
+    assert by_polars["id"].to_list() == sorted(rows)
+    assert by_polars["large"].to_list() == [rows[number]["large"] for number in sorted(rows)]
+    found = deltalake.DeltaTable(path).to_pyarrow_dataset()  # noqa: F841 - DuckDB finds it by its name
+    told = duckdb.sql("select id, price, customer.name, items[1].sku, _kafka.offset from found order by id").fetchall()
+    assert told[3] == (0, Decimal("1234567.89"), "Ada", "a", rows[0]["_kafka"]["offset"])
+    assert len(told) == len(rows)
+
+
+class Landing:
+    """A job that lands on in a thread, and what it has committed."""
+
+    def __init__(self, orders: Orders, path: Path, **options: Any) -> None:
+        self._orders = orders
+        self._rows = 0
+        self._changed = threading.Condition()
+        self.job = orders.job(path, until=None, every=0.05, on_commit=self._note, **options)
+        self.job.start()
+
+    def _note(self, commit: LandingCommit) -> None:
+        with self._changed:
+            self._rows += commit.rows
+            self._changed.notify_all()
+
+    def wait_for_all(self) -> None:
+        """Wait until all that was sent is committed."""
+        with self._changed:
+            deadline = monotonic() + PATIENCE_SECONDS
+            while self._rows < self._orders.count:
+                assert self._changed.wait(deadline - monotonic()), self.job.health()
+                assert self.job.health()["state"] == "running", self.job.health()
+
+    def end(self) -> None:
+        self.job.stop()
+        assert self.job.wait(PATIENCE_SECONDS) is not None
+
+
+def attempted(change: Callable[[], object]) -> None:
+    """Run a statement of Spark, again if the job's commits were in its way."""
+    deadline = monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            change()
+        except Exception as error:
+            if "DELTA_CONCURRENT" not in str(error) or monotonic() > deadline:
+                raise
+        else:
+            return
+
+
+def test_spark_compacts_merges_and_deletes_while_a_job_lands_on(
+    spark: "SparkSession", ground: Ground, tmp_path: Path
+) -> None:
+    made = Orders(ground.bootstrap, ground.topic(3))
+    made.send(30)
+    path = tmp_path / "lake"
+    landing = Landing(made, path, partition_by="day(timestamp)")
+    landing.wait_for_all()
+    sending, stop = threading.Event(), threading.Event()
+
+    def keep_sending() -> None:
+        while not stop.is_set():
+            made.send(20)
+            sending.set()
+            stop.wait(0.02)
+
+    sender = threading.Thread(target=keep_sending)
+    sender.start()
+    try:
+        assert sending.wait(PATIENCE_SECONDS)
+        table = f"delta.`{path}`"
+        for round_ in range(3):
+            attempted(lambda: spark.sql(f"OPTIMIZE {table}"))
+            attempted(
+                lambda: spark.sql(
+                    f"MERGE INTO {table} old USING (SELECT id, -1.0D AS amount FROM range(0, 10)) new "
+                    "ON old.id = new.id WHEN MATCHED THEN UPDATE SET amount = new.amount"
+                )
+            )
+            attempted(lambda: spark.sql(f"DELETE FROM {table} WHERE id = {10 + round_}"))  # noqa: B023 - called at once
+        spark.sql(f"VACUUM {table}")
+    finally:
+        stop.set()
+        sender.join()
+    landing.wait_for_all()
+    landing.end()
+    made.land(path, partition_by="day(timestamp)")
+    rows = {
+        (row["partition"], row["offset"])
+        for row in spark.read.format("delta").load(str(path)).select("_kafka.*").collect()
+    }
+    expected = {(number, offset) for number, offsets in made.offsets().items() for offset in offsets}
+    frame = spark.read.format("delta").load(str(path))
+    assert frame.count() == len(rows) == made.count - 3
+    assert rows <= expected
+    assert frame.where("id < 10 and amount = -1.0").count() == 10
+    assert frame.select("id").distinct().count() == made.count - 3
+    history = spark.sql(f"DESCRIBE HISTORY {table}").select("operation").collect()
+    assert {"OPTIMIZE", "MERGE", "DELETE"} <= {row["operation"] for row in history}
+
+
+def test_positions_are_kept_by_checkpoints_that_spark_writes(
+    spark: "SparkSession", ground: Ground, tmp_path: Path
+) -> None:
+    made = Orders(ground.bootstrap, ground.topic(3))
+    made.send(30)
+    path = tmp_path / "lake"
+    made.land(path)
+    table = f"delta.`{path}`"
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")
+    spark.sql(f"OPTIMIZE {table}")
+    made.send(30)
+    made.land(path)
+    spark.sql(f"UPDATE {table} SET amount = 0 WHERE id = 1")
+    assert list((path / "_delta_log").glob("*.checkpoint*.parquet"))
+    # Without the log before the checkpoint it has the positions alone.
+    last = max(int(file.name.partition(".")[0]) for file in (path / "_delta_log").glob("*.checkpoint*.parquet"))
+    for file in (path / "_delta_log").glob("*.json"):
+        if int(file.stem) <= last:
+            file.unlink()
+    made.send(30)
+    assert made.land(path).rows == 30
+    assert landed(path) == made.offsets()
+    assert check(made.settings, made.topic, Delta(path), job="lake").ok
