@@ -60,6 +60,13 @@ DELTA = JarSet(
     "delta",
     "delta-spark_*.jar",
 )
+ICEBERG = JarSet(
+    "the jars of Iceberg for Spark 4.1",
+    Path(__file__).with_name("iceberg.xml"),
+    "dependency:copy",
+    "iceberg",
+    "iceberg-spark-runtime-*.jar",
+)
 SERDES = JarSet(
     "the jars of Apicurio's and AWS Glue's serdes",
     Path(__file__).with_name("serdes.xml"),
@@ -114,6 +121,16 @@ def delta() -> tuple[Path, ...]:
         KafkaUnavailable: no Maven, or Maven could not fetch the jars.
     """
     return tuple(sorted(_directory(DELTA).glob("*.jar")))
+
+
+@cache
+def iceberg() -> tuple[Path, ...]:
+    """The jars of Iceberg for Spark 4.1, fetched first if they are not there.
+
+    Raises:
+        KafkaUnavailable: no Maven, or Maven could not fetch the jars.
+    """
+    return tuple(sorted(_directory(ICEBERG).glob("*.jar")))
 
 
 @cache

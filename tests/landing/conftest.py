@@ -1,4 +1,4 @@
-"""`ground`: a server by `--on`; `broker`: an embedded one for one test; `orders`: a topic of JSON; `spark`: with Delta."""
+"""`ground`: a server by `--on`; `broker`: an embedded one for one test; `orders`: a topic; `spark`: with Delta."""
 
 import shutil
 import tempfile

@@ -3,18 +3,20 @@
 import threading
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
-from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import duckdb
 import monedula
 import polars
 import pytest
-from monedula.landing import Delta, LandingCommit, check
+from monedula.landing import Delta, check
 
-from tests.groups.ground import PATIENCE_SECONDS, Ground
+from tests.groups.ground import Ground
 from tests.landing.orders import Orders, landed
+from tests.landing.running_job import RunningJob
+from tests.landing.typed_orders import EXPECTED, FIRST, KINDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,40 +25,6 @@ deltalake = pytest.importorskip("deltalake", reason="the extra delta is not inst
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 
 pytestmark = pytest.mark.jvm
-
-KINDS = (
-    "id bigint, yes boolean, tiny tinyint, small smallint, whole int, single float, amount double, "
-    "price decimal(9, 2), large decimal(38, 10), name string, raw binary, day date, at timestamp, local timestamp_ntz, "
-    "customer struct<name: string, age: int>, items array<struct<sku: string, count: int>>, tags map<string, bigint>"
-)
-FIRST: dict[str, Any] = {
-    "yes": True,
-    "tiny": -128,
-    "small": 32767,
-    "whole": -(2**31),
-    "single": 0.5,
-    "amount": 1e300,
-    "price": 1234567.89,
-    "large": "1234567890123456789012345678.0123456789",
-    "name": "Ångström € 😀",
-    "raw": "AAH/",
-    "day": "1969-07-20",
-    "at": "2026-11-28T23:59:59.123456Z",
-    "local": "1500-01-01 00:00:00.000001",
-    "customer": {"name": "Ada", "age": 36},
-    "items": [{"sku": "a", "count": 1}, {"sku": "b"}],
-    "tags": {"x": 2**62},
-}
-EXPECTED: dict[str, Any] = {
-    **FIRST,
-    "price": Decimal("1234567.89"),
-    "large": Decimal(FIRST["large"]),
-    "raw": b"\x00\x01\xff",
-    "day": date(1969, 7, 20),
-    "at": datetime(2026, 11, 28, 23, 59, 59, 123456, tzinfo=UTC),
-    "local": datetime(1500, 1, 1, 0, 0, 0, 1),
-    "items": [{"sku": "a", "count": 1}, {"sku": "b", "count": None}],
-}
 
 
 def test_every_type_and_null_is_read_by_spark_duckdb_and_polars(
@@ -83,7 +51,7 @@ def test_every_type_and_null_is_read_by_spark_duckdb_and_polars(
     for number in range(4):
         values = {name: rows[number][name] for name in FIRST}
         values["raw"], values["at"] = bytes(values["raw"]), values["at"].astimezone(UTC)
-        assert values == {**EXPECTED, "amount": number / 2} | {"amount": values["amount"]}
+        assert values == EXPECTED
     assert [rows[4][name] for name in ("customer", "items", "tags")] == [
         {"name": None, "age": None},
         [None],
@@ -113,34 +81,6 @@ def test_every_type_and_null_is_read_by_spark_duckdb_and_polars(
     assert len(told) == len(rows)
 
 
-class Landing:
-    """A job that lands on in a thread, and what it has committed."""
-
-    def __init__(self, orders: Orders, path: Path, **options: Any) -> None:
-        self._orders = orders
-        self._rows = 0
-        self._changed = threading.Condition()
-        self.job = orders.job(path, until=None, every=0.05, on_commit=self._note, **options)
-        self.job.start()
-
-    def _note(self, commit: LandingCommit) -> None:
-        with self._changed:
-            self._rows += commit.rows
-            self._changed.notify_all()
-
-    def wait_for_all(self) -> None:
-        """Wait until all that was sent is committed."""
-        with self._changed:
-            deadline = monotonic() + PATIENCE_SECONDS
-            while self._rows < self._orders.count:
-                assert self._changed.wait(deadline - monotonic()), self.job.health()
-                assert self.job.health()["state"] == "running", self.job.health()
-
-    def end(self) -> None:
-        self.job.stop()
-        assert self.job.wait(PATIENCE_SECONDS) is not None
-
-
 def test_spark_compacts_merges_and_deletes_while_a_job_lands_on(
     spark: "SparkSession", ground: Ground, tmp_path: Path
 ) -> None:
@@ -152,7 +92,7 @@ def test_spark_compacts_merges_and_deletes_while_a_job_lands_on(
             producer.send(made.topic, value, partition=number % 3, timestamp=datetime(2026, 11, 1, tzinfo=UTC))
     made.count = 30
     path = tmp_path / "lake"
-    landing = Landing(made, path, partition_by="day(timestamp)")
+    landing = RunningJob(made, partial(made.job, path, partition_by="day(timestamp)"))
     landing.wait_for_all()
     stop = threading.Event()
 
