@@ -108,6 +108,8 @@ class DeltaLandingTable:
             self._table = DeltaTable(self._target.path, storage_options=self._target.storage_options or None)
         except TableNotFoundError:
             return False
+        except Exception as error:  # of the store, whose errors are of many classes
+            raise LandingError(f"{self._target.path}: the table cannot be opened: {_told(error)}") from error
         self._metadata_id = self._table.metadata().id
         return True
 
@@ -213,7 +215,7 @@ class DeltaLandingTable:
             if self._read(lambda: self._has(pending, since=before)):  # noqa: B023 - called at once
                 return True
             self._check_unchanged()
-        raise LandingError(f"{self._target.path}: the commit failed: {failure}") from failure
+        raise LandingError(f"{self._target.path}: the commit failed: {_told(failure)}") from failure
 
     def _write(self, pending: PendingCommit) -> None:
         now = int(time.time() * 1000)
@@ -252,7 +254,8 @@ class DeltaLandingTable:
     def _look(self, failure: BaseException) -> None:
         """Read the log after a commit that failed."""
         hint = "begin again once the store answers: the job looks first, and repeats nothing"
-        self._read(self._refresh, f"whether the last commit is in the table is not known: {failure}, and then", hint)
+        told = f"whether the last commit is in the table is not known: {_told(failure)}, and then"
+        self._read(self._refresh, told, hint)
 
     def _read(self, what: Callable[[], T], told: str = "the table cannot be read", hint: str | None = None) -> T:
         """Ask the store for as long as it takes: without an answer nothing can be said."""
@@ -263,7 +266,7 @@ class DeltaLandingTable:
                 raise
             except Exception as error:  # of the store, as above
                 unreadable: BaseException = error
-        raise LandingError(f"{self._target.path}: {told}: {unreadable}", hint=hint) from unreadable
+        raise LandingError(f"{self._target.path}: {told}: {_told(unreadable)}", hint=hint) from unreadable
 
     def _has(self, pending: PendingCommit, since: int) -> bool:
         newer = self.version - since
@@ -414,6 +417,11 @@ class DeltaLandingTable:
             return file
         text = _partition_text(value)
         return f"{self._partition_column}={_NO_VALUE if text is None else quote(text, safe='')}/{file}"
+
+
+def _told(error: BaseException | None) -> str:
+    """The text of an error of deltalake, which has several lines and colours for terminals, as one line."""
+    return re.sub(r"\x1b\[\d*m", "", " ".join(str(error).split()))
 
 
 def _schema_of(table: DeltaTable) -> Any:

@@ -42,8 +42,8 @@ class Environment:
         return [pyspark, *HELD, *self.packages]
 
 
-# The newest of each minor version. One has Spark Connect, and that of Iceberg what landing jobs need; their tests are skipped
-# elsewhere.
+# The newest of each minor version. One has Spark Connect, and that of Iceberg what landing jobs need: their tests are
+# skipped elsewhere.
 ENVIRONMENTS = {
     each.spark: each
     for each in (
