@@ -22,7 +22,7 @@ class RunningJob:
         self._orders = orders
         self._rows = 0
         self._changed = threading.Condition()
-        self.job = make(until=None, every=0.05, on_commit=self._note)
+        self.job = make(until=None, every=0.3, on_commit=self._note)
         self.job.start()
 
     def _note(self, commit: LandingCommit) -> None:
