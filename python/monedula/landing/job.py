@@ -40,7 +40,7 @@ from monedula.landing.commits import LandingCommit, LandingPlan, LandingResult, 
 from monedula.landing.data_files import DataFiles
 from monedula.landing.debezium import Unwrap, row_decoder
 from monedula.landing.job_consumer import JobConsumer
-from monedula.landing.job_settings import job_settings, kept, setting
+from monedula.landing.job_settings import job_settings, kept, setting, without_bad
 from monedula.landing.size_estimate import SizeEstimate
 from monedula.landing.start_positions import StartPositions, check_start
 from monedula.landing.table import LandingTable
@@ -170,13 +170,13 @@ class LandingJob(Unpicklable):
         self._on_commit = on_commit
         keeps_bad = bad_records == "column"
         own: Any = job_settings(raw, self.name)
-        decoders = {
+        decoders: dict[str, Any] = {
             "key": kept(key, "key", self.topics, keeps_bad),
             "value": kept(value if unwrap is None else row_decoder(value), "value", self.topics, keeps_bad),
         }
         columns = ["key", "value", "topic", "partition", "offset", "timestamp", *(["headers"] if headers else [])]
         self._consumer = JobConsumer(own, columns=columns, headers=headers, **decoders)
-        lenient = {name: each and each.changed(mode="drop", dead_letter=None) for name, each in decoders.items()}
+        lenient = {name: without_bad(each) for name, each in decoders.items()}
         self._read_besides = partial(read, own, columns=columns, headers=headers, **lenient)
         try:
             self._consumer.show(self._figures)
