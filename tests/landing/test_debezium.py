@@ -125,7 +125,7 @@ def test_columns_that_the_source_gets_are_added(changes: Orders, tmp_path: Path,
     encode, decoder = FORMS[form]
     send(changes, [encode(change) for change in CHANGES[:2]])
     changes.land(tmp_path / "lake", value=decoder, unwrap="debezium")
-    order = {**ORDER, "fields": [*ORDER["fields"], {"name": "note", "type": ["null", "string"], "default": None}]}  # type: ignore[misc]
+    order = {**ORDER, "fields": [*ORDER["fields"], {"name": "note", "type": ["null", "string"], "default": None}]}
     change = full({"op": "c", "before": None, "after": {"id": 3, "amount": 3.0, "note": "new"}})
     send(changes, [json.dumps(change).encode() if form == "json" else written(envelope_of(order), change)])
     newer = Json("id bigint, amount double, note string") if form == "json" else Avro(envelope_of(order))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from monedula.errors import LandingError
-from monedula.landing import LandingCommit, attempts
+from monedula.landing import LandingCommit, LandingJob, attempts
 from monedula.landing.attempts import Attempts
 
 from tests.groups.ground import PATIENCE_SECONDS
@@ -188,9 +188,7 @@ def test_a_commit_that_takes_longer_than_the_poll_interval_repeats_nothing(
     committed: list[LandingCommit] = []
     settings = {"session.timeout.ms": 1000, "heartbeat.interval.ms": 100, "max.poll.interval.ms": 1000}
     job = orders.job(tmp_path / folder, until=None, every=0.05, on_commit=committed.append, settings=settings)
-    more = threading.Thread(
-        target=lambda: (land_more(orders, others), wait_for_rows(orders, tmp_path / folder), job.stop())
-    )
+    more = threading.Thread(target=lambda: stop_after_more(job, orders, tmp_path / folder, others))
     more.start()
     result = job.run()
     more.join()
@@ -199,7 +197,14 @@ def test_a_commit_that_takes_longer_than_the_poll_interval_repeats_nothing(
     assert landed(tmp_path / folder) == orders.offsets()
 
 
-def land_more(orders: Orders, others: list[int]) -> None:
+def stop_after_more(job: LandingJob, orders: Orders, path: Path, others: list[int]) -> None:
+    """Send more once another worker has landed what there was, and stop the job once it has landed that."""
+    send_more(orders, others)
+    wait_for_rows(orders, path)
+    job.stop()
+
+
+def send_more(orders: Orders, others: list[int]) -> None:
     deadline = monotonic() + PATIENCE_SECONDS
     while not others and monotonic() < deadline:
         threading.Event().wait(0.05)

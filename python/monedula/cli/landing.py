@@ -2,7 +2,7 @@
 
 import re
 import signal
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -183,7 +183,7 @@ def land(
         topic,
         table,
         value=_decoder(value, told, bad, dead_letter, settings, table, job, unwrap),
-        unwrap=None if unwrap is None else unwrap.value,
+        unwrap=None if unwrap is None else "debezium",
         job=job,
         start=None if start is None else _start(start, topic),
         until=None if until is None else _until(until),
@@ -200,9 +200,12 @@ def land(
     if dry_run:
         _show_plan(made)
         return
-    with nullcontext() if serving is None else HealthServer(made, serving[1], address=serving[0]) as server:
-        if server is not None:
-            say(f"its health is at http://{serving[0]}:{server.port}/health")
+    if serving is None:
+        _run(made)
+        return
+    address, port = serving
+    with HealthServer(made, port, address=address) as server:
+        say(f"its health is at http://{address}:{server.port}/health")
         _run(made)
 
 

@@ -69,8 +69,8 @@ def row_fields(kind: Any) -> list[Any]:
 def row_columns(values: Any) -> dict[str, Any]:
     """The columns of the rows, by the names of `row_fields`."""
     if values.type.get_field_index("__op") >= 0:
-        columns = zip((field.name for field in values.type), values.flatten(), strict=True)
-        return {_CORE_NAMES.get(name, name): column for name, column in columns}
+        names = [_CORE_NAMES.get(field.name, field.name) for field in values.type]
+        return dict(zip(names, values.flatten(), strict=True))
     before, after, op, ts_ms = (pc.struct_field(values, name) for name in (_BEFORE, _AFTER, _OP, _TS_MS))
     is_deletion = pc.fill_null(pc.equal(op, "d"), False)
     old = {field.name: column for field, column in zip(before.type, before.flatten(), strict=True)}

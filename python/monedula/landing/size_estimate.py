@@ -60,7 +60,7 @@ class SizeEstimate(NamedTuple):
             column: Any = rows.column(partition_by)
             return cls(size, commits * max(len(pc.unique(column)), 1))
         # Each commit has few days of a log, which is by and large in the order of time.
-        extremes = pc.min_max(pc.struct_field(rows.column(KAFKA), "timestamp")).as_py()
+        extremes: Any = pc.min_max(pc.struct_field(rows.column(KAFKA), "timestamp")).as_py()
         days = 1 if extremes["min"] is None else (extremes["max"].date() - extremes["min"].date()).days + 1
         return cls(size, commits + days - 1)
 
