@@ -53,6 +53,20 @@ SPARK_CONNECTOR = JarSet(
     "spark",
     "spark-sql-kafka-*.jar",
 )
+DELTA = JarSet(
+    "the jars of Delta Lake for Spark",
+    Path(__file__).with_name("delta.xml"),
+    "dependency:copy",
+    "delta",
+    "delta-spark_*.jar",
+)
+ICEBERG = JarSet(
+    "the jars of Iceberg for Spark 4.1",
+    Path(__file__).with_name("iceberg.xml"),
+    "dependency:copy",
+    "iceberg",
+    "iceberg-spark-runtime-*.jar",
+)
 SERDES = JarSet(
     "the jars of Apicurio's and AWS Glue's serdes",
     Path(__file__).with_name("serdes.xml"),
@@ -104,6 +118,26 @@ def spark_connector() -> tuple[Path, ...]:
         KafkaUnavailable: no Maven, or Maven could not fetch the jars.
     """
     return tuple(sorted(_directory(SPARK_CONNECTOR).glob("*.jar")))
+
+
+@cache
+def delta() -> tuple[Path, ...]:
+    """The jars of Delta Lake for Spark, fetched first if they are not there.
+
+    Raises:
+        KafkaUnavailable: no Maven, or Maven could not fetch the jars.
+    """
+    return tuple(sorted(_directory(DELTA).glob("*.jar")))
+
+
+@cache
+def iceberg() -> tuple[Path, ...]:
+    """The jars of Iceberg for Spark 4.1, fetched first if they are not there.
+
+    Raises:
+        KafkaUnavailable: no Maven, or Maven could not fetch the jars.
+    """
+    return tuple(sorted(_directory(ICEBERG).glob("*.jar")))
 
 
 @cache

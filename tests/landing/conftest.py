@@ -1,17 +1,25 @@
-"""`ground`: a server by `--on`, for all tests; `broker`: an embedded one for one test; `orders`: a topic of JSON."""
+"""`ground`: a server by `--on`; `broker`: an embedded one for one test; `orders`: a topic; `spark`: with Delta."""
 
+import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from monedula.testing import Broker
 
-from tests.conftest import skip_loudly
+from tests.conftest import give_up, skip_loudly
 from tests.groups.ground import SETTINGS, Ground, opened
-from tests.kafka import KafkaUnavailable
+from tests.kafka import KafkaUnavailable, jars
 from tests.landing.http_relay import HttpRelay
 from tests.landing.orders import Orders
 from tests.landing.servers import Server, azurite, moto
 from tests.landing.stores import S3Store
+from tests.spark._support import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -76,3 +84,30 @@ def orders(ground: Ground) -> Orders:
     made = Orders(ground.bootstrap, ground.topic(3))
     made.send(300)
     return made
+
+
+@pytest.fixture(scope="session")
+def delta_conf() -> dict[str, str]:
+    """Spark's settings with Delta Lake."""
+    try:
+        jars.java()
+        listed = ",".join(map(str, (*jars.spark_connector(), *jars.delta())))
+    except KafkaUnavailable as error:
+        give_up(error)
+    return {
+        "spark.jars": listed,
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "1",
+    }
+
+
+@pytest.fixture(scope="session")
+def spark(delta_conf: dict[str, str]) -> "Iterator[SparkSession]":
+    """A session with Delta Lake."""
+    directory = Path(tempfile.mkdtemp(prefix="monedula-spark-"))
+    try:
+        with session.running(directory, conf=delta_conf) as started:
+            yield started
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

@@ -5,7 +5,7 @@ import signal
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 from typer.core import TyperGroup
@@ -18,7 +18,7 @@ from monedula.cli.decoding import Bad, Decode, Schema, decoder
 from monedula.cli.failures import Failure, UsageError, require
 from monedula.cli.formats import Format
 from monedula.cli.positions import duration_of, place_of
-from monedula.cli.progress import Bar
+from monedula.cli.progress import Bar, amount
 from monedula.cli.running import Stopped, handled, say
 from monedula.cli.settings import names_registry, pair, settings_of
 from monedula.cli.tables import AsJson, show
@@ -26,7 +26,10 @@ from monedula.cli.topic_names import check_name
 from monedula.errors import ClosedError
 from monedula.formats._typed import Typed
 from monedula.formats.json import Json
-from monedula.types.partitions import Until
+from monedula.types.partitions import Position, Until
+
+if TYPE_CHECKING:
+    from monedula.landing.start_positions import Start
 
 _LOOK_SECONDS = 0.2
 
@@ -45,6 +48,12 @@ class BadRecords(StrEnum):
     column = "column"
     null = "null"
     drop = "drop"
+
+
+class Unwrap(StrEnum):
+    """Envelope of values."""
+
+    debezium = "debezium"
 
 
 class LandGroup(TyperGroup):
@@ -96,6 +105,9 @@ def land(
     subject: consume_options.DecodedSubject = None,
     framing: consume_options.DecodedFraming = None,
     schemas: consume_options.WritersSchemas = None,
+    unwrap: Annotated[
+        Unwrap | None, Option(help="Values are envelopes; the columns are those of their rows, _op and _ts_ms.")
+    ] = None,
     bad: Annotated[
         BadRecords,
         Option(help="Values that cannot be decoded end the command, are kept in columns _error and _raw, and so on."),
@@ -113,7 +125,9 @@ def land(
     start: Annotated[
         str | None,
         Option(
-            "--from", metavar="WHERE", help="Where partitions begin that are not in the table: earliest, a time, ..."
+            "--from",
+            metavar="WHERE",
+            help="Where partitions begin that are not in the table: earliest, a time, ..., or each: 0=42,1=latest.",
         ),
     ] = None,
     until: Annotated[
@@ -128,6 +142,22 @@ def land(
         bool, Option(help="End if the log has deleted what the table lacks; else go on at its beginning.")
     ] = True,
     dry_run: DryRun = False,
+    max_commit_age: Annotated[
+        str | None,
+        Option(
+            "--max-commit-age",
+            metavar="TIME",
+            help="Not healthy if rows wait for so long; by default ten times --every, but at least 5m.",
+        ),
+    ] = None,
+    health_port: Annotated[
+        str | None,
+        Option(
+            "--health-port",
+            metavar="[ADDRESS:]PORT",
+            help="Answer /health there, for probes, and /metrics, for Prometheus.",
+        ),
+    ] = None,
     storage_option: StoreOptions = None,
 ) -> None:
     """Land a topic in a table, each record exactly once.
@@ -139,10 +169,12 @@ def land(
         monedula land orders ./lake/typed --value json --schema 'amount int' --until now --dry-run
         monedula land orders ./lake/daily --value json --partition-by 'day(timestamp)' --until now
     """
+    from monedula.landing.health_server import HealthServer
     from monedula.landing.job import LandingJob
 
     settings = settings_of(*connection)
     check_name(topic, "; this command lands one topic")
+    serving = None if health_port is None else _address(health_port)
     table = _target(format_, target, catalog, storage_option, partition_by)
     keys = None if key_column == "none" else key_column
     told = Schema(schema, message, subject, [topic], names_registry(settings, value is not None), framing, schemas)
@@ -150,9 +182,10 @@ def land(
         settings,
         topic,
         table,
-        value=_decoder(value, told, bad, dead_letter, settings, table, job, keys),
+        value=_decoder(value, told, bad, dead_letter, settings, table, job, keys, unwrap),
+        unwrap=None if unwrap is None else "debezium",
         job=job,
-        start=None if start is None else place_of(start, "--from"),
+        start=None if start is None else _start(start, topic),
         until=None if until is None else _until(until),
         every=duration_of(every, "--every").total_seconds(),
         max_bytes=size_of(max_bytes, "--max-bytes"),
@@ -160,11 +193,20 @@ def land(
         key_column=keys,
         bad_records="column" if bad is BadRecords.column else "fail",
         fail_on_data_loss=fail_on_data_loss,
+        max_commit_age=None
+        if max_commit_age is None
+        else duration_of(max_commit_age, "--max-commit-age").total_seconds(),
     )
     if dry_run:
         _show_plan(made)
         return
-    _run(made)
+    if serving is None:
+        _run(made)
+        return
+    address, port = serving
+    with HealthServer(made, port, address=address) as server:
+        say(f"its health is at http://{address}:{server.port}/health")
+        _run(made)
 
 
 @administration("land check")
@@ -204,6 +246,25 @@ def check(
     )
     if not found.ok:
         raise Failure("the table has records more than once, or lacks some")
+
+
+def _address(text: str) -> tuple[str, int]:
+    address, _, port = text.rpartition(":")
+    if not port.isascii() or not port.isdigit() or int(port) >= 1 << 16:
+        raise UsageError(f"--health-port {text}: expected a port, such as 8080, or 127.0.0.1:8080")
+    return address.strip("[]") or "0.0.0.0", int(port)
+
+
+def _start(text: str, topic: str) -> "Start":
+    if "=" not in text:
+        return place_of(text, "--from")
+    starts: dict[tuple[str, int], Position] = {}
+    for each in text.split(","):
+        partition, _, where = each.partition("=")
+        if not re.fullmatch(r"\d{1,9}", partition.strip()):
+            raise UsageError(f"--from {text}: expected partitions and where they begin, such as 0=42,1=latest")
+        starts[topic, int(partition)] = place_of(where.strip(), "--from")
+    return starts
 
 
 def _until(text: str) -> Until:
@@ -262,12 +323,17 @@ def _decoder(
     table: Any,
     job: str | None,
     key_column: str | None,
+    unwrap: Unwrap | None,
 ) -> Typed | None:
+    if unwrap is not None and value is None:
+        raise UsageError("--unwrap is about decoded values; add --value json")
     if value is None and (dead_letter is not None or bad is not BadRecords.fail):
         raise UsageError("--bad and --dead-letter are about values that cannot be decoded; add --value json")
     if dead_letter is not None and bad is not BadRecords.fail:
         raise UsageError("--dead-letter and --bad say two things about bad values; give one of them")
     if value is Decode.json and schema.given is None and schema.subject is None and not schema.has_registry:
+        if unwrap is not None:
+            raise UsageError("--unwrap with --value json needs --schema: the fields of the rows")
         made: Typed | None = _inferred(settings, schema.topics[0], table, job, key_column)
     else:
         kept = bad.value if bad in (BadRecords.null, BadRecords.drop) else None
@@ -300,7 +366,8 @@ def _show_plan(job: Any) -> None:
     added = dict.fromkeys(plan.new_columns, "new table" if plan.is_new else "new column")
     show(("column", "type", "change"), [(each.name, str(each.type), added.get(each.name, "")) for each in plan.schema])
     partitions = counted(len(plan.ranges), "partition")
-    say(f"{plan.offsets:,} offsets of {partitions} would be read; nothing was changed")
+    about = f", about {amount(plan.size)}B in {counted(plan.files, 'file')}" if plan.files else ""
+    say(f"{plan.offsets:,} offsets of {partitions} would be read{about}; nothing was changed")
 
 
 def _run(job: Any) -> None:

@@ -51,6 +51,7 @@ _OPTIONS = (
     "partition_by",
     "until",
     "every",
+    "unwrap",
 )
 """The arguments that are options of the same name."""
 

@@ -11,11 +11,13 @@ the rows, and the table refuses a commit whose offsets are not those that it has
 from monedula.landing.check import PartitionCheck, TableCheck, check
 from monedula.landing.commits import LandingCommit, LandingPlan, LandingResult
 from monedula.landing.delta import Delta
+from monedula.landing.health_server import HealthServer
 from monedula.landing.iceberg import Iceberg
 from monedula.landing.job import LandingJob, land
 
 __all__ = [
     "Delta",
+    "HealthServer",
     "Iceberg",
     "LandingCommit",
     "LandingJob",

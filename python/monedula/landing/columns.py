@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from monedula.errors import ArgumentError
 from monedula.landing.column_types import Form, converted, fits, table_type
+from monedula.landing.debezium import row_columns, row_fields
 
 if TYPE_CHECKING:
     from monedula.consumer._dead_letters import Letter
@@ -45,6 +46,7 @@ class Columns:
         headers: whether `_kafka` has the headers.
         keeps_bad: whether records that cannot be decoded become rows, with `_error` and `_raw`.
         has_date: whether there is a column for the day of the timestamp.
+        unwraps: whether values are envelopes of Debezium, whose rows are wanted.
         form: the format of the table.
 
     Raises:
@@ -59,13 +61,21 @@ class Columns:
         headers: bool,
         keeps_bad: bool,
         has_date: bool,
+        unwraps: bool,
         form: Form,
     ) -> None:
         self._key_column = key_column
         self._headers = headers
         value = batch_schema.field("value").type
+        self._unwraps = unwraps
         self._is_flat = pa.types.is_struct(value)
-        fields = [value.field(index) for index in range(value.num_fields)] if self._is_flat else [("value", value)]
+        fields = (
+            row_fields(value)
+            if unwraps
+            else [value.field(index) for index in range(value.num_fields)]
+            if self._is_flat
+            else [("value", value)]
+        )
         fields = [(each.name, each.type) if isinstance(each, pa.Field) else each for each in fields]
         if key_column is not None:
             fields.append((key_column, batch_schema.field("key").type))
@@ -83,9 +93,12 @@ class Columns:
         data = pa.record_batch(batch)
         column: dict[str, Any] = {name: data.column(index) for index, name in enumerate(data.schema.names)}
         value = column["value"]
-        columns = dict(zip((field.name for field in value.type), value.flatten(), strict=True)) if self._is_flat else {}
-        if not self._is_flat:
-            columns["value"] = value
+        if self._unwraps:
+            columns = row_columns(value)
+        elif self._is_flat:
+            columns = dict(zip((field.name for field in value.type), value.flatten(), strict=True))
+        else:
+            columns = {"value": value}
         if self._key_column is not None:
             columns[self._key_column] = column["key"]
         column["timestamp"] = _told(column["timestamp"])

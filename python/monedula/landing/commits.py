@@ -87,6 +87,10 @@ class LandingPlan(NamedTuple):
     """The columns that the table would get."""
     ranges: Mapping[TopicPartition, tuple[int, int]]
     """The offsets from which and to which each partition would be read now."""
+    size: int
+    """The bytes of the files that there would be, estimated by a sample."""
+    files: int
+    """How many files there would be if size alone made commits, estimated likewise."""
 
     @property
     def offsets(self) -> int:

@@ -8,12 +8,12 @@ this handle: Delta refuses it if a commit since then has the same application id
 import json
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import date
 from functools import cached_property
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from deltalake.transaction import AddAction
 from pyarrow.fs import FileType
 
 from monedula.errors import ArgumentError, LandingError
+from monedula.landing.attempts import Attempts
 from monedula.landing.columns import KAFKA, conformed, missing_columns
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles, extremes
@@ -35,6 +36,8 @@ from monedula.types.partitions import TopicPartition
 
 if TYPE_CHECKING:
     from monedula.landing.delta import Delta
+
+T = TypeVar("T")
 
 FORMAT = 1
 """The version of what a job writes to a table's log; a job refuses a table with a newer one."""
@@ -99,6 +102,7 @@ class DeltaLandingTable:
         self._topics: Mapping[str, tuple[str, int]] = {}
         self._topics_kept_until: dict[str, float] = {}
         self._partition_column = target.partition_column
+        self.attempts = Attempts()
         self.refresh_seconds: float | None = None
         self._schema: Any = None
         self._table: DeltaTable = None  # until open()
@@ -142,8 +146,7 @@ class DeltaLandingTable:
     def prepare(self, schema: Any) -> None:
         """Create the table, or add the columns that it lacks."""
         is_checked = False
-        for pause in ATTEMPT_PAUSES_S:
-            time.sleep(pause)
+        for _ in self.attempts.after(ATTEMPT_PAUSES_S):
             is_there = self.open()
             if not is_checked:
                 check_put_if_absent(self._target)
@@ -169,7 +172,7 @@ class DeltaLandingTable:
     @raises_landing_error("the log cannot be read")
     def positions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Look at the newest version, and return the position of each partition there."""
-        self._refresh()
+        self._read(self._refresh)
         found = {partition: self._position(partition) for partition in partitions}
         for topic in {topic for topic, _ in partitions}:
             self._check_topic(topic)
@@ -218,9 +221,12 @@ class DeltaLandingTable:
     @raises_landing_error("the commit failed")
     def commit(self, pending: PendingCommit) -> bool:
         """Add files and positions in one version of the log, if the positions are still those of `pending`."""
-        failure: Exception | None = None
-        for pause in ATTEMPT_PAUSES_S:
-            time.sleep(pause)
+        with self.attempts.bounded():
+            return self._commit(pending)
+
+    def _commit(self, pending: PendingCommit) -> bool:
+        failure: Exception = LandingError("there was no time for an attempt")
+        for _ in self.attempts.after(ATTEMPT_PAUSES_S):
             before = self.version
             try:
                 self._check_log()
@@ -243,7 +249,7 @@ class DeltaLandingTable:
                 return True
             self._look(failure)
             # An answer that was lost looks like a conflict: with one's own commit.
-            if self._has(pending, since=before):
+            if self._read(lambda: self._has(pending, since=before)):  # noqa: B023 - called at once
                 return True
             self._check_unchanged()
         raise landing_error(self.name, "the commit failed", failure)
@@ -301,20 +307,22 @@ class DeltaLandingTable:
         return any(self._position(each) != start for each, (start, _) in pending.moves.items())
 
     def _look(self, failure: Exception) -> None:
-        """Read the log after a commit that failed, for as long as it takes: without it nothing can be said."""
-        for pause in ATTEMPT_PAUSES_S:
-            time.sleep(pause)
+        """Read the log after a commit that failed."""
+        hint = "begin again once the store answers: the job looks first, and repeats nothing"
+        told = f"whether the last commit is in the table is not known: {plain_text(failure)}, and then"
+        self._read(self._refresh, told, hint)
+
+    def _read(self, what: Callable[[], T], told: str = "the table cannot be read", hint: str | None = None) -> T:
+        """Ask the store for as long as it takes: without an answer nothing can be said."""
+        unreadable: Exception = LandingError("there was no time for an attempt")
+        for _ in self.attempts.after(ATTEMPT_PAUSES_S):
             try:
-                self._refresh()
+                return what()
             except LandingError:
                 raise
             except Exception as error:  # of the store, as above
-                unreadable: Exception = error
-            else:
-                return
-        message = f"{self.name}: whether the last commit is in the table is not known"
-        hint = "begin again once the store answers: the job looks first, and repeats nothing"
-        raise LandingError(f"{message}: {plain_text(failure)}, and then: {plain_text(unreadable)}", hint=hint)
+                unreadable = error
+        raise landing_error(self.name, told, unreadable, hint)
 
     def _has(self, pending: PendingCommit, since: int) -> bool:
         newer = self.version - since
@@ -456,7 +464,8 @@ class DeltaLandingTable:
         return self._transaction(self._application(partition))
 
     def _transaction(self, application: str) -> int | None:
-        version: int | None = self._table.transaction_version(application)
+        # deltalake reads the log here.
+        version: int | None = self._read(lambda: self._table.transaction_version(application))
         return version
 
     def _path_of(self, name: str, value: Any) -> str:

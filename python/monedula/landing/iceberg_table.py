@@ -7,8 +7,6 @@ of these could both hold.
 """
 
 import json
-import random
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import date
@@ -39,6 +37,7 @@ from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.typedef import Record
 
 from monedula.errors import ArgumentError, LandingError
+from monedula.landing.attempts import Attempts
 from monedula.landing.column_types import table_type
 from monedula.landing.columns import DAY, KAFKA, conformed, missing_columns
 from monedula.landing.commits import PendingCommit
@@ -92,6 +91,7 @@ class IcebergLandingTable:
         self._table: Any = None
         self._schema: Any = None
         self._spec_id = 0
+        self.attempts = Attempts()
 
     @property
     def name(self) -> str:
@@ -121,8 +121,7 @@ class IcebergLandingTable:
 
     def _loaded_catalog(self) -> Any:
         given = self._target.catalog
-        for pause in ATTEMPT_PAUSES_S[:5]:
-            time.sleep(pause * random.uniform(0.5, 1.5))
+        for _ in self.attempts.after(ATTEMPT_PAUSES_S[:5]):
             try:
                 return load_catalog(given) if isinstance(given, str) else load_catalog(**{**_NAMED, **given})
             except Exception as error:  # of many classes; of a SQL catalog also that another worker creates it just now
@@ -143,8 +142,7 @@ class IcebergLandingTable:
     @raises_landing_error("the table cannot be prepared")
     def prepare(self, schema: Any) -> None:
         """Create the table, or add the columns that it lacks."""
-        for pause in ATTEMPT_PAUSES_S:
-            time.sleep(pause * random.uniform(0.5, 1.5))
+        for _ in self.attempts.after(ATTEMPT_PAUSES_S):
             if not self.open():
                 self._create(schema)
                 continue
@@ -210,9 +208,12 @@ class IcebergLandingTable:
     @raises_landing_error("the commit failed")
     def commit(self, pending: PendingCommit) -> bool:
         """Add files and positions by one snapshot, if the positions are still those of `pending`."""
-        failure: Exception | None = None
-        for pause in ATTEMPT_PAUSES_S:
-            time.sleep(pause * random.uniform(0.5, 1.5))
+        with self.attempts.bounded():
+            return self._commit(pending)
+
+    def _commit(self, pending: PendingCommit) -> bool:
+        failure: Exception = LandingError("there was no time for an attempt")
+        for _ in self.attempts.after(ATTEMPT_PAUSES_S):
             # The newest snapshot may be another one than when the positions were read: it is this one that must hold.
             if self._moved(pending):
                 return False
@@ -281,8 +282,7 @@ class IcebergLandingTable:
 
     def _look(self, failure: Exception | None) -> None:
         """Load the newest metadata, for as long as it takes: without it nothing can be said."""
-        for pause in ATTEMPT_PAUSES_S:
-            time.sleep(pause * random.uniform(0.5, 1.5))
+        for _ in self.attempts.after(ATTEMPT_PAUSES_S):
             try:
                 uuid = self._table.metadata.table_uuid
                 self._table.refresh()

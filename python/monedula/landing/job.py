@@ -9,6 +9,8 @@ were read. Otherwise another worker was first: all files are discarded, and read
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
 from math import inf
 from threading import Event, Thread
 from time import monotonic
@@ -37,10 +39,13 @@ from monedula.landing.column_types import Form, check_partition_column
 from monedula.landing.columns import DATE, KAFKA, Columns
 from monedula.landing.commits import LandingCommit, LandingPlan, LandingResult, PendingCommit
 from monedula.landing.data_files import DataFiles
+from monedula.landing.debezium import Unwrap, row_decoder
 from monedula.landing.job_consumer import JobConsumer
-from monedula.landing.job_settings import job_settings, kept, reset_start, setting
+from monedula.landing.job_settings import job_settings, kept, reset_start, setting, without_bad
+from monedula.landing.size_estimate import SizeEstimate
 from monedula.landing.start_positions import StartPositions, check_start
 from monedula.landing.table import LandingTable
+from monedula.reading.read import read
 from monedula.types.json_dict import JsonDict
 from monedula.types.partitions import Position, TopicPartition, Until
 
@@ -62,6 +67,10 @@ class Target(Protocol):
     @property
     def partition_column(self) -> str | None:
         """The column by which it is partitioned."""
+
+    @property
+    def partition_by(self) -> str | None:
+        """`"day(timestamp)"`, or the column; `None` if it is not partitioned."""
 
     @property
     def form(self) -> Form:
@@ -95,6 +104,8 @@ class LandingJob(Unpicklable):
             time to come is the end of the log as of now.
         headers: whether `_kafka` has the headers of records.
         key_column: the name of the column of keys; `None` for none.
+        unwrap: `"debezium"` if values are envelopes of Debezium: the columns are those of `after`, of a deletion those
+            of `before`, with `_op` (c, u, d or r) and `_ts_ms`. Of `Json` the schema is then that of the rows.
         bad_records: what becomes of records that cannot be decoded: `"fail"` ends the job after the rows before the
             record are committed; `"column"` makes rows with the reason in `_error` and the bytes in `_raw`. `mode` and
             `dead_letter` of the decoders say otherwise.
@@ -126,6 +137,7 @@ class LandingJob(Unpicklable):
         until: Until | None = None,
         headers: bool = False,
         key_column: str | None = "key",
+        unwrap: Unwrap | None = None,
         bad_records: BadRecords = "fail",
         fail_on_data_loss: bool = True,
         max_commit_age: float | None = None,
@@ -143,6 +155,8 @@ class LandingJob(Unpicklable):
             raise ArgumentError.of("target", target, "expected a table, such as monedula.Delta('./lake/orders')")
         if bad_records not in get_args(BadRecords):
             raise ArgumentError.of("bad_records", bad_records, "expected 'fail' or 'column'")
+        if unwrap not in (None, *get_args(Unwrap)):
+            raise ArgumentError.of("unwrap", unwrap, "expected 'debezium'")
         for name, number in (("max_bytes", max_bytes), ("max_memory_bytes", max_memory_bytes)):
             if (whole_number(number) or 0) < 1:
                 raise ArgumentError.of(name, number, "expected a number of bytes")
@@ -163,13 +177,14 @@ class LandingJob(Unpicklable):
         self._fail_on_data_loss = fail_on_data_loss
         keeps_bad = bad_records == "column"
         own: Any = job_settings(raw, self.name)
-        self._consumer = JobConsumer(
-            own,
-            columns=["key", "value", "topic", "partition", "offset", "timestamp", *(["headers"] if headers else [])],
-            headers=headers,
-            key=kept(key, "key", self.topics, keeps_bad),
-            value=kept(value, "value", self.topics, keeps_bad),
-        )
+        decoders: dict[str, Any] = {
+            "key": kept(key, "key", self.topics, keeps_bad),
+            "value": kept(value if unwrap is None else row_decoder(value), "value", self.topics, keeps_bad),
+        }
+        columns = ["key", "value", "topic", "partition", "offset", "timestamp", *(["headers"] if headers else [])]
+        self._consumer = JobConsumer(own, columns=columns, headers=headers, **decoders)
+        lenient = {name: without_bad(each) for name, each in decoders.items()}
+        self._read_besides: Any = partial(read, own, columns=columns, headers=headers, **lenient)
         try:
             self._consumer.show(self._figures)
             if keeps_bad:
@@ -182,6 +197,7 @@ class LandingJob(Unpicklable):
                 headers=headers,
                 keeps_bad=keeps_bad,
                 has_date=target.partition_column == DATE,
+                unwraps=unwrap is not None,
                 form=target.form,
             )
             if target.partition_column is not None:
@@ -208,6 +224,7 @@ class LandingJob(Unpicklable):
         """Those that no commit has."""
         self._committing_rows = 0
         self._discarded_rows = 0
+        self._freshness_seconds = 0.0
         self._committed_at = self._clean_at = monotonic()
         """When the last commit was, and when there was nothing to commit for the last time."""
         self._is_stopping = Event()
@@ -224,7 +241,8 @@ class LandingJob(Unpicklable):
         """Say what the job would do, and change nothing.
 
         Returns:
-            The columns of the rows, those that the table would get, and the offsets that would be read.
+            The columns of the rows, those that the table would get, the offsets that would be read, and an estimate
+            of the files: of up to 10,000 of the records, which are read for it.
 
         Raises:
             LandingError: if the table cannot take the rows.
@@ -238,7 +256,16 @@ class LandingJob(Unpicklable):
         ends = self._consumer.end_offsets(partitions)
         starts = self._starts.beginnings([each for each in partitions if known[each] is None])
         ranges = {each: (starts[each] if at is None else at, ends[each]) for each, at in known.items()}
-        return LandingPlan(self.schema, is_new, columns, ranges)
+        size, files = SizeEstimate.of(self._sample, self._columns, self.target.partition_by, ranges, self._max_bytes)
+        return LandingPlan(self.schema, is_new, columns, ranges, size, files)
+
+    def _sample(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> Iterable[Batch]:
+        """Read ranges besides the group. What cannot be decoded is left out."""
+        if not ranges:
+            return
+        starts, ends = ({each: bounds[number] for each, bounds in ranges.items()} for number in (0, 1))
+        with self._read_besides(list(ranges), start=starts, end=ends) as stream:
+            yield from stream
 
     def start(self) -> None:
         """Begin in a thread of its own. It ends by `stop()`, at `until`, or with an error, which `wait()` raises.
@@ -253,6 +280,7 @@ class LandingJob(Unpicklable):
     def stop(self) -> None:
         """Have the job commit what it has, and end; from any thread, or a signal handler. Returns at once."""
         self._is_stopping.set()
+        self._table.attempts.stop()
         with suppress(ClosedError):
             self._consumer.wakeup()
 
@@ -325,7 +353,7 @@ class LandingJob(Unpicklable):
         `Consumer.health()`.
         """
         now = monotonic()
-        age, pending = now - self._committed_at, self._pending_rows
+        age, pending = now - self._committed_at, self._pending_rows()
         is_late = pending > 0 and now - self._clean_at > self._max_commit_age
         consumer = self._consumer.health()
         is_open = self._state in ("new", "running")
@@ -342,14 +370,10 @@ class LandingJob(Unpicklable):
         """The figures of the consumer, and those of the job, whose names begin with `landing_`.
 
         Rows, files, bytes, commits, conflicts, rows discarded after conflicts, records that could not be decoded; rows
-        that no commit has yet; and seconds since the last commit. `monedula.prometheus.watch(job)` shows them.
+        that no commit has yet; seconds since the last commit, and those from the newest record of the last commit with
+        rows to that commit, its freshness. `monedula.prometheus.watch(job)` shows them.
         """
         return self._consumer.metrics()
-
-    @property
-    def _pending_rows(self) -> int:
-        files = self._files
-        return self._committing_rows + (0 if files is None else files.rows)
 
     def _figures(self) -> dict[str, float]:
         result = self._result
@@ -361,9 +385,14 @@ class LandingJob(Unpicklable):
             "landing_conflicts": result.conflicts,
             "landing_discarded_rows": self._discarded_rows,
             "landing_bad_records": result.bad_records,
-            "landing_pending_rows": self._pending_rows,
+            "landing_pending_rows": self._pending_rows(),
+            "landing_freshness_seconds": self._freshness_seconds,
             "landing_last_commit_seconds": monotonic() - self._committed_at,
         }
+
+    def _pending_rows(self) -> int:
+        files = self._files
+        return self._committing_rows + (0 if files is None else files.rows)
 
     def lag(self) -> JsonDict[TopicPartition, int | None]:
         """How many offsets each assigned partition is behind the end of its log; as `Consumer.lag`."""
@@ -549,6 +578,8 @@ class LandingJob(Unpicklable):
         self._result = _added(self._result, rows=pending.rows, files=len(pending.files), size=size, commits=1)
         self._result = LandingResult(**{**vars(self._result), "positions": {**self._result.positions, **moved}})
         newest, self._newest = self._newest, None
+        if newest is not None:
+            self._freshness_seconds = max(0.0, (datetime.now(UTC) - newest).total_seconds())
         # For tools that show the lag of groups: nothing depends on it.
         with suppress(KafkaError):
             self._consumer.commit_async(moved, timeout=_OFFSETS_SECONDS)

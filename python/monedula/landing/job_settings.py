@@ -18,6 +18,13 @@ def kept(given: Typed | None, column: str, topics: list[str], keeps_bad: bool) -
     return made.changed(dead_letter=JobConsumer.KEPT)
 
 
+def without_bad(given: Typed | None) -> Typed | None:
+    """The decoder with records left out that it would fail at, or keep."""
+    if not isinstance(given, Typed) or given._arguments["mode"] != "fail":
+        return given
+    return given.changed(mode="drop", dead_letter=None)
+
+
 def _names_of(setting: str) -> set[str]:
     return {setting, *(name for key in config_keys() if key.name == setting for name in key.aliases)}
 

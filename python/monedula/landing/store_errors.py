@@ -47,16 +47,17 @@ def plain_text(error: BaseException) -> str:
     return text if text and kind in ("OSError", "DeltaError", "Exception") else f"{kind}: {text}" if text else kind
 
 
-def landing_error(name: str, what: str, error: Exception) -> LandingError:
+def landing_error(name: str, what: str, error: Exception, hint: str | None = None) -> LandingError:
     """The error that a user sees.
 
     Args:
         name: the table.
         what: what failed, such as "the table cannot be opened".
         error: what the store or the catalog raised.
+        hint: what to do, where the error itself does not tell it.
     """
     told = str(error)
-    hint = next((hint for sign, hint in _HINTS if sign in told), None)
+    hint = next((hint for sign, hint in _HINTS if sign in told), hint)
     made = LandingError(f"{name}: {what}: {plain_text(error)}", hint=hint)
     # A traceback shows the whole of it.
     made.__cause__ = None if _USER.search(told) or _QUERY.search(told) else error

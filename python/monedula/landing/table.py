@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Protocol
 
+from monedula.landing.attempts import Attempts
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFiles
 from monedula.types.partitions import TopicPartition
@@ -18,10 +19,12 @@ class LandingTable(Protocol):
         refresh_seconds: after how many seconds a position has to be written again, for the table to keep it; `None` if
             it keeps it for good.
         version: the version of the table, or the id of its snapshot.
+        attempts: how often and for how long it asks its store again.
     """
 
     refresh_seconds: float | None
     version: int
+    attempts: Attempts
 
     def open(self) -> bool:
         """Look whether there is a table; false if not."""
