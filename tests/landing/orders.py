@@ -22,6 +22,11 @@ def iceberg(folder: Path | str, **options: Any) -> Iceberg:
     return Iceberg("lake.orders", catalog=catalog, **options)
 
 
+def target(path: Path | str, **options: Any) -> Delta | Iceberg:
+    """The table in a folder: of Iceberg if that is called `ice`."""
+    return iceberg(path, **options) if Path(path).name == "ice" else Delta(path, **options)
+
+
 class Orders:
     """A topic of JSON, whose orders have consecutive ids."""
 
@@ -46,11 +51,26 @@ class Orders:
         with monedula.Producer(self.settings) as producer:
             producer.send(self.topic, b"{broken", key=b"bad", partition=partition)
 
+    def transact(self, count: int, *, is_committed: bool) -> None:
+        """Send more orders in a transaction, in turn to each partition; those of one that is aborted do not count."""
+        settings = {**self.settings, "transactional.id": self.topic, "transaction.timeout.ms": 60_000}
+        with monedula.Producer(settings) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            partitions = len(producer.partitions_for(self.topic))
+            for number in range(self.count, self.count + count):
+                producer.send(self.topic, json.dumps({"id": number}), partition=number % partitions)
+            if is_committed:
+                producer.commit_transaction()
+                self.count += count
+            else:
+                producer.abort_transaction()
+
     def job(self, path: Path | str, **options: Any) -> LandingJob:
         """A job that lands what is there now: in a table of Iceberg if the folder is called `ice`."""
-        target = (iceberg if Path(path).name == "ice" else Delta)(path, partition_by=options.pop("partition_by", None))
+        table = target(path, partition_by=options.pop("partition_by", None))
         options = {"value": monedula.Json(ORDER), "until": "latest", "job": "lake", **options}
-        return LandingJob({**self.settings, **options.pop("settings", {})}, self.topic, target, **options)
+        return LandingJob({**self.settings, **options.pop("settings", {})}, self.topic, table, **options)
 
     def land(self, path: Path | str, **options: Any) -> LandingResult:
         """Land what is there now."""
@@ -58,7 +78,8 @@ class Orders:
 
     def offsets(self) -> dict[int, list[int]]:
         """The offsets of all records in the log, by partition."""
-        table = monedula.read(self.settings, self.topic, columns=["partition", "offset"]).to_polars()
+        settings = {**self.settings, "isolation.level": "read_committed"}
+        table = monedula.read(settings, self.topic, columns=["partition", "offset"]).to_polars()
         return _by_partition(table)
 
     def ends(self) -> dict[int, int]:
