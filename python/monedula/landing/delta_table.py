@@ -57,7 +57,28 @@ _FEATURES = {
     "generatedColumns",
 }
 """Features of writers under which added files are right; that no column has a rule is checked besides."""
+_MOST_KEPT_BYTES = 64 << 10
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+class LocalStream:
+    """Passes on what is written to a local file: deltalake keeps megabytes of each, of 100 small files all of it."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._kept_bytes = 0
+
+    def write(self, data: bytes) -> None:
+        """Write bytes."""
+        self._stream.write(data)
+        self._kept_bytes += len(data)
+        if self._kept_bytes >= _MOST_KEPT_BYTES:
+            self._stream.flush()
+            self._kept_bytes = 0
+
+    def close(self) -> None:
+        """Write the rest."""
+        self._stream.close()
 
 
 class DeltaStore:
@@ -65,10 +86,13 @@ class DeltaStore:
 
     def __init__(self, path: str, options: Mapping[str, str]) -> None:
         self._handler = DeltaStorageHandler(path, dict(options))
+        self._is_local = "://" not in path or path.startswith("file:")
 
     def open(self, path: str) -> Any:
         """Begin a file. pyarrow's wrapper passes buffers, which the stream does not take."""
-        return self._handler._handler.open_output_stream(path, None)
+        stream = self._handler._handler.open_output_stream(path, None)
+        # S3 takes no small parts: a commit's bytes are the bound there.
+        return LocalStream(stream) if self._is_local else stream
 
     def delete(self, path: str) -> None:
         """Delete a file."""
