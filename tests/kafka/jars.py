@@ -53,6 +53,13 @@ SPARK_CONNECTOR = JarSet(
     "spark",
     "spark-sql-kafka-*.jar",
 )
+SPARK_DELTA = JarSet(
+    "the jars of Delta Lake for Spark",
+    Path(__file__).with_name("delta.xml"),
+    "dependency:copy",
+    "delta",
+    "delta-spark_*.jar",
+)
 SERDES = JarSet(
     "the jars of Apicurio's and AWS Glue's serdes",
     Path(__file__).with_name("serdes.xml"),
@@ -97,6 +104,16 @@ def spark_connector() -> tuple[Path, ...]:
         KafkaUnavailable: no Maven, or Maven could not fetch the jars.
     """
     return tuple(sorted(_directory(SPARK_CONNECTOR).glob("*.jar")))
+
+
+@cache
+def spark_delta() -> tuple[Path, ...]:
+    """The jars of Delta Lake for Spark, format `delta`, fetched first if they are not there.
+
+    Raises:
+        KafkaUnavailable: no Maven, or Maven could not fetch the jars.
+    """
+    return tuple(sorted(_directory(SPARK_DELTA).glob("*.jar")))
 
 
 @cache

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from monedula.landing import LandingJob
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFiles
+from monedula.types.partitions import TopicPartition
 
 from tests.landing.orders import Orders
 
@@ -114,14 +115,21 @@ def _rebase(table: type[Any]) -> None:
     table._moved = lambda *_: False
 
 
-def _last_offset(_: type[Any]) -> None:
+def _last_offset(table: type[Any]) -> None:
     """The position is that behind the last row, not that of the reader."""
-    advance = LandingJob._advance
+    write = table.write
+    last: dict[TopicPartition, int] = {}
 
-    def by_rows(self: Any, batch: Any, letters: Any, is_same: bool) -> None:  # noqa: ARG001
-        if batch:
-            advance(self, batch, letters, is_same=False)
+    def noting(self: Any, files: Any, rows: Any) -> None:
+        for origin in rows.column("_kafka").to_pylist():
+            last[TopicPartition(origin["topic"], origin["partition"])] = origin["offset"] + 1
+        write(self, files, rows)
 
+    def by_rows(self: Any, *_: object, **__: object) -> None:
+        self._positions.update(last)
+        last.clear()
+
+    table.write = noting
     LandingJob._advance = by_rows  # type: ignore[method-assign]
 
 
