@@ -71,11 +71,11 @@ def test_no_more_rows_wait_than_fit(folder: Folder) -> None:
     files.write(numbers(0, 500))
     writing = threading.Thread(target=files.write, args=(numbers(500, 500),), daemon=True)
     writing.start()
+    writing.join(0.2)
     assert files.rows == 500, "the second rows wait for the first"
     folder.is_open.set()
     writing.join(PATIENCE_SECONDS)
-    (file,) = files.finish()
-    assert (file.rows, file.metadata.num_row_groups) == (1000, 2)
+    assert [file.rows for file in files.finish()] == [1000]
 
 
 @pytest.mark.parametrize("step", ["write", "finish"])

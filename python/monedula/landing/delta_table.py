@@ -26,6 +26,7 @@ from monedula.landing.column_types import check_partition_column
 from monedula.landing.columns import KAFKA, conformed, missing_columns
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles, extremes
+from monedula.landing.job_transactions import JOB_KEY, RANGES_KEY, JobTransactions
 from monedula.landing.table import ATTEMPT_PAUSES_S
 from monedula.types.partitions import TopicPartition
 
@@ -36,9 +37,7 @@ FORMAT = 1
 """The version of what a job writes to a table's log; a job refuses a table with a newer one."""
 
 COMMIT_KEY = "monedula.commit"
-JOB_KEY = "monedula.job"
 BASE_KEY = "monedula.base"
-RANGES_KEY = "monedula.ranges"
 
 _RESTORE = "RESTORE"
 _RETENTION = "delta.setTransactionRetentionDuration"
@@ -108,6 +107,7 @@ class DeltaLandingTable:
         self._prefix = f"monedula/{quote(job, safe='')}"
         self._topics: Mapping[str, tuple[str, int]] = {}
         self._partition_column = target.partition_column
+        self._transactions: JobTransactions = None  # type: ignore[assignment]  # until open(), as the table
         self.refresh_seconds: float | None = None
         self._schema: Any = None
         self._table: DeltaTable = None  # until open()
@@ -129,6 +129,7 @@ class DeltaLandingTable:
         except TableNotFoundError:
             return False
         self._metadata_id = self._table.metadata().id
+        self._transactions = JobTransactions(self._job, self._application)
         return True
 
     def columns(self) -> Any:
@@ -295,7 +296,9 @@ class DeltaLandingTable:
                 f"{self._target.path}: another table stands there now", hint="begin again, if that one is meant"
             )
         newer = self.version - before
-        if newer and any(each.get("operation") == _RESTORE for each in self._table.history(newer)):
+        history = self._table.history(newer) if newer else []
+        self._transactions.follow(before, self.version, history)
+        if any(each.get("operation") == _RESTORE for each in history):
             self._check_rollback()
 
     def _check_unchanged(self) -> None:
@@ -421,8 +424,7 @@ class DeltaLandingTable:
         return self._transaction(self._application(partition))
 
     def _transaction(self, application: str) -> int | None:
-        version: int | None = self._table.transaction_version(application)
-        return version
+        return self._transactions.of(self._table, application)
 
     def _path_of(self, name: str, value: Any) -> str:
         """The path of a new file: with the partition's folder, from which polars takes the value."""
