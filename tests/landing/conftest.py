@@ -1,4 +1,7 @@
-"""`ground`: a server by `--on`; `broker`: an embedded one for one test; `orders`: a topic; `spark`: with Delta."""
+"""`ground`: a server by `--on`; `broker`: an embedded one for one test; `orders`: a topic; `spark`: with Delta.
+
+`stage` is three nodes, by `--on`; without it what is marked `also_on_kafka` runs on both.
+"""
 
 import shutil
 import tempfile
@@ -10,6 +13,7 @@ import pytest
 from monedula.testing import Broker
 
 from tests.conftest import give_up, skip_loudly
+from tests.groups.behaviour.conftest import real_stage, stage
 from tests.groups.ground import SETTINGS, Ground, opened
 from tests.kafka import KafkaUnavailable, jars
 from tests.landing.http_relay import HttpRelay
@@ -21,11 +25,17 @@ from tests.spark._support import session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+__all__ = ["real_stage", "stage"]
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "kind" in metafunc.fixturenames:
         on = metafunc.config.getoption("--on") or "embedded"
         metafunc.parametrize("kind", ["embedded", "kafka"] if on == "both" else [on], scope="session")
+    if "staged_on" in metafunc.fixturenames:
+        is_on_both = metafunc.definition.get_closest_marker("also_on_kafka") is not None
+        on = metafunc.config.getoption("--on") or ("both" if is_on_both else "embedded")
+        metafunc.parametrize("staged_on", ["embedded", "kafka"] if on == "both" else [on], scope="session")
 
 
 @pytest.fixture(scope="session")

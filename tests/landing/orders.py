@@ -48,11 +48,26 @@ class Orders:
         with monedula.Producer(self.settings) as producer:
             producer.send(self.topic, b"{broken", key=b"bad", partition=partition)
 
+    def transact(self, count: int, *, is_committed: bool) -> None:
+        """Send more orders in a transaction, in turn to each partition; those of one that is aborted do not count."""
+        settings = {**self.settings, "transactional.id": self.topic, "transaction.timeout.ms": 60_000}
+        with monedula.Producer(settings) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            partitions = len(producer.partitions_for(self.topic))
+            for number in range(self.count, self.count + count):
+                producer.send(self.topic, json.dumps({"id": number}), partition=number % partitions)
+            if is_committed:
+                producer.commit_transaction()
+                self.count += count
+            else:
+                producer.abort_transaction()
+
     def job(self, path: Path | str | Target, **options: Any) -> LandingJob:
         """A job that lands what is there now: in a table of Iceberg if the folder is called `ice`."""
-        target = table_of(path, partition_by=options.pop("partition_by", None))
+        table = table_of(path, partition_by=options.pop("partition_by", None))
         options = {"value": monedula.Json(ORDER), "until": "latest", "job": "lake", **options}
-        return LandingJob({**self.settings, **options.pop("settings", {})}, self.topic, target, **options)
+        return LandingJob({**self.settings, **options.pop("settings", {})}, self.topic, table, **options)
 
     def land(self, path: Path | str | Target, **options: Any) -> LandingResult:
         """Land what is there now."""
@@ -60,7 +75,8 @@ class Orders:
 
     def offsets(self) -> dict[int, list[int]]:
         """The offsets of all records in the log, by partition."""
-        table = monedula.read(self.settings, self.topic, columns=["partition", "offset"]).to_polars()
+        settings = {**self.settings, "isolation.level": "read_committed"}
+        table = monedula.read(settings, self.topic, columns=["partition", "offset"]).to_polars()
         return _by_partition(table)
 
     def ends(self) -> dict[int, int]:

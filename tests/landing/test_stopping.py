@@ -13,10 +13,10 @@ from monedula.landing import LandingCommit, LandingJob, attempts
 from monedula.landing.attempts import Attempts
 
 from tests.groups.ground import PATIENCE_SECONDS
-from tests.landing.orders import Orders, landed
+from tests.landing.orders import Orders, landed, table_of
 from tests.landing.store_away import store_away
 from tests.landing.test_command import run, start
-from tests.landing.worker import table_of
+from tests.landing.worker import class_of
 
 pytest.importorskip("deltalake", reason="the extra delta is not installed")
 pytest.importorskip("pyiceberg", reason="the extra iceberg is not installed")
@@ -27,7 +27,7 @@ FOREVER = (0.0, *[3600.0] * 10)
 
 def replace_step(monkeypatch: pytest.MonkeyPatch, path: Path, name: str, step: Steps) -> None:
     """Have a step of the table's commits be another one, for commits of rows."""
-    table = table_of(str(path))
+    table = class_of(table_of(path))
     usual = getattr(table, name)
     monkeypatch.setattr(table, name, lambda self, of: step(self, of) if getattr(of, "files", True) else usual(self, of))
 
@@ -41,7 +41,7 @@ def test_a_pause_ends_when_the_job_is_stopped(
     orders.land(tmp_path / folder)
     orders.send(30)
     failing = threading.Event()
-    write = table_of(folder)._write
+    write = class_of(table_of(tmp_path / folder))._write
 
     def fail(table: Any, pending: Any) -> None:
         if is_away or not failing.is_set():
@@ -82,8 +82,8 @@ def test_attempts_of_a_commit_and_looks_for_it_are_bounded_together(
 
     with monkeypatch.context() as patch:
         replace_step(patch, tmp_path / folder, "_write", fail)
-        look = table_of(folder)._look
-        patch.setattr(table_of(folder), "_look", lambda self, of: not_found() if of else look(self, of))
+        look = class_of(table_of(tmp_path / folder))._look
+        patch.setattr(class_of(table_of(tmp_path / folder)), "_look", lambda self, of: not_found() if of else look(self, of))
         patch.setattr(f"monedula.landing.{module}.ATTEMPT_PAUSES_S", (0.0, *[0.01] * 100_000))
         patch.setattr(attempts, "COMMIT_SECONDS", 0.2)
         with pytest.raises(LandingError, match="the commit failed: the store is away"):
@@ -151,7 +151,7 @@ def landed_or_nothing(path: Path) -> dict[int, list[int]]:
 def test_the_membership_lives_while_commits_fail_for_longer_than_a_session(
     orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = table_of("lake")._write
+    write = class_of(table_of(tmp_path / "lake"))._write
     seen: list[tuple[float, int | None]] = []
 
     def fail(table: Any, pending: Any) -> None:
@@ -173,7 +173,7 @@ def test_a_commit_that_takes_longer_than_the_poll_interval_repeats_nothing(
     orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
     """The group takes the worker's partitions away meanwhile, and another one lands them."""
-    write = table_of(folder)._write
+    write = class_of(table_of(tmp_path / folder))._write
     slow = threading.current_thread()
     others: list[int] = []
 

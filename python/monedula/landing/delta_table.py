@@ -30,6 +30,7 @@ from monedula.landing.columns import KAFKA, conformed, missing_columns
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles, extremes
 from monedula.landing.delta_probe import check_put_if_absent
+from monedula.landing.job_transactions import JOB_KEY, RANGES_KEY, JobTransactions
 from monedula.landing.store_errors import landing_error, plain_text, raises_landing_error
 from monedula.landing.table import ATTEMPT_PAUSES_S
 from monedula.types.partitions import TopicPartition
@@ -43,9 +44,7 @@ FORMAT = 1
 """The version of what a job writes to a table's log; a job refuses a table with a newer one."""
 
 COMMIT_KEY = "monedula.commit"
-JOB_KEY = "monedula.job"
 BASE_KEY = "monedula.base"
-RANGES_KEY = "monedula.ranges"
 
 _RESTORE = "RESTORE"
 _CREATE = "CREATE TABLE"
@@ -68,7 +67,28 @@ _FEATURES = {
 """Features of writers under which added files are right; that no column has a rule is checked besides."""
 _LONGEST_FOLDER = 255
 """The most bytes in a name of most file systems."""
+_MOST_KEPT_BYTES = 64 << 10
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+class LocalStream:
+    """Passes on what is written to a local file: deltalake keeps megabytes of each, of 100 small files all of it."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._kept_bytes = 0
+
+    def write(self, data: bytes) -> None:
+        """Write bytes."""
+        self._stream.write(data)
+        self._kept_bytes += len(data)
+        if self._kept_bytes >= _MOST_KEPT_BYTES:
+            self._stream.flush()
+            self._kept_bytes = 0
+
+    def close(self) -> None:
+        """Write the rest."""
+        self._stream.close()
 
 
 class DeltaStore:
@@ -77,10 +97,13 @@ class DeltaStore:
     def __init__(self, path: str, options: Mapping[str, str]) -> None:
         self.name = path
         self._handler = DeltaStorageHandler(path, dict(options))
+        self._is_local = "://" not in path or path.startswith("file:")
 
     def open(self, path: str) -> Any:
         """Begin a file. pyarrow's wrapper passes buffers, which the stream does not take."""
-        return self._handler._handler.open_output_stream(path, None)
+        stream = self._handler._handler.open_output_stream(path, None)
+        # S3 takes no small parts: a commit's bytes are the bound there.
+        return LocalStream(stream) if self._is_local else stream
 
     def delete(self, path: str) -> None:
         """Delete a file."""
@@ -103,6 +126,7 @@ class DeltaLandingTable:
         self._topics_kept_until: dict[str, float] = {}
         self._partition_column = target.partition_column
         self.attempts = Attempts()
+        self._transactions: JobTransactions = None  # type: ignore[assignment]  # until open(), as the table
         self.refresh_seconds: float | None = None
         self._schema: Any = None
         self._table: DeltaTable = None  # until open()
@@ -130,6 +154,7 @@ class DeltaLandingTable:
         except TableNotFoundError:
             return False
         self._metadata_id = self._table.metadata().id
+        self._transactions = JobTransactions(self._job, self._application)
         return True
 
     def columns(self) -> Any:
@@ -332,12 +357,14 @@ class DeltaLandingTable:
         before = self.version
         self._table.update_incremental()
         newer = self.version - before
-        operations = {each.get("operation") for each in self._table.history(newer)} if newer else set()
+        history = self._table.history(newer) if newer else []
+        operations = {each.get("operation") for each in history}
         if self._table.metadata().id != self._metadata_id:
             # Two workers that create a table at once both do: deltalake writes the second one's metadata as version 1.
             if _CREATE not in operations or _REPLACE in operations:
                 raise LandingError(f"{self.name}: another table stands there now", hint="begin again, if it is meant")
             self._metadata_id = self._table.metadata().id
+        self._transactions.follow(before, self.version, history)
         if _RESTORE in operations:
             self._check_rollback()
 
@@ -465,8 +492,7 @@ class DeltaLandingTable:
 
     def _transaction(self, application: str) -> int | None:
         # deltalake reads the log here.
-        version: int | None = self._read(lambda: self._table.transaction_version(application))
-        return version
+        return self._read(lambda: self._transactions.of(self._table, application))
 
     def _path_of(self, name: str, value: Any) -> str:
         """The path of a new file: with the partition's folder, from which polars takes the value."""
