@@ -48,7 +48,8 @@ class Orders:
 
     def job(self, path: Path | str, **options: Any) -> LandingJob:
         """A job that lands what is there now: in a table of Iceberg if the folder is called `ice`."""
-        target = (iceberg if Path(path).name == "ice" else Delta)(path, partition_by=options.pop("partition_by", None))
+        given = {name: options.pop(name) for name in ("partition_by", "upsert") if name in options}
+        target = (iceberg if Path(path).name == "ice" else Delta)(path, **given)
         options = {"value": monedula.Json(ORDER), "until": "latest", "job": "lake", **options}
         return LandingJob({**self.settings, **options.pop("settings", {})}, self.topic, target, **options)
 

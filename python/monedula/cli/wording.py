@@ -34,6 +34,7 @@ _PHRASES = {
     "no row was sent": "",
     "start": "--from",
     "job": "--job",
+    "older_than": "--older-than",
     "partition_by": "--partition-by",
     "fail_on_data_loss=False": "--no-fail-on-data-loss",
     "key_column='_key'": "--key-column _key",
@@ -49,6 +50,7 @@ _OPTIONS = (
     "columns",
     "flatten",
     "partition_by",
+    "upsert",
     "until",
     "every",
 )

@@ -13,8 +13,10 @@ from monedula.landing.commits import LandingCommit, LandingPlan, LandingResult
 from monedula.landing.delta import Delta
 from monedula.landing.iceberg import Iceberg
 from monedula.landing.job import LandingJob, land
+from monedula.landing.maintenance import CompactionResult, clean, compact
 
 __all__ = [
+    "CompactionResult",
     "Delta",
     "Iceberg",
     "LandingCommit",
@@ -24,5 +26,7 @@ __all__ = [
     "PartitionCheck",
     "TableCheck",
     "check",
+    "clean",
+    "compact",
     "land",
 ]

@@ -113,7 +113,8 @@ def _compared(
     position = table.positions([partition])[partition]
     if position is not None and position > after:
         gaps.append((after, position))
-    missing, unknown = _looked_up(settings, partition, gaps) if gaps else ([], [])
+    # Rows that were replaced are no loss.
+    missing, unknown = _looked_up(settings, partition, gaps) if gaps and not table.upserts else ([], [])
     rows = sum(end - first for first, end in runs)
     return PartitionCheck(rows, start, position or after, _merged(repeated), missing, unknown)
 

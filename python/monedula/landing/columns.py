@@ -1,9 +1,10 @@
 """`Columns`: the columns of a table that a topic lands in, and its rows from batches of records."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from monedula.errors import ArgumentError
 from monedula.landing.column_types import Form, converted, fits, table_type
@@ -18,6 +19,8 @@ RAW = "_raw"
 DATE = "_date"
 """The day of the record's timestamp in UTC, where a table is partitioned by it."""
 DAY = "day(timestamp)"
+DELETED = "_deleted"
+"""Of rows for an upsert alone, and in no table: whether the record deletes the row of its key."""
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
@@ -42,6 +45,7 @@ class Columns:
         headers: whether `_kafka` has the headers.
         keeps_bad: whether records that cannot be decoded become rows, with `_error` and `_raw`.
         has_date: whether there is a column for the day of the timestamp.
+        marks_deletions: whether rows have `DELETED`, which is no column of `schema`.
         form: the format of the table.
 
     Raises:
@@ -57,9 +61,11 @@ class Columns:
         keeps_bad: bool,
         has_date: bool,
         form: Form,
+        marks_deletions: bool = False,
     ) -> None:
         self._key_column = key_column
         self._headers = headers
+        self._marks_deletions = marks_deletions
         value = batch_schema.field("value").type
         self._is_flat = pa.types.is_struct(value)
         fields = [value.field(index) for index in range(value.num_fields)] if self._is_flat else [("value", value)]
@@ -90,6 +96,8 @@ class Columns:
         columns[KAFKA] = pa.StructArray.from_arrays(origin, fields=list(self.schema.field(KAFKA).type))
         if DATE in self.schema.names:
             columns[DATE] = column["timestamp"].cast(pa.date32(), safe=False)  # the time of the day is cut off
+        if self._marks_deletions:
+            columns[DELETED] = _deletions(value, columns)
         return self._complete(columns, data.num_rows)
 
     def bad_rows(self, letters: Sequence["Letter"]) -> Any:
@@ -125,7 +133,20 @@ class Columns:
             converted(columns[field.name], field.type) if field.name in columns else pa.nulls(rows, field.type)
             for field in self.schema
         ]
-        return pa.record_batch(arrays, schema=self.schema)
+        made = pa.record_batch(arrays, schema=self.schema)
+        if not self._marks_deletions:
+            return made
+        return made.append_column(DELETED, columns.get(DELETED, pa.repeat(pa.scalar(False), rows)))
+
+
+def _deletions(value: Any, columns: Mapping[str, Any]) -> Any:
+    """Which records delete: those without a value, and change data that says so."""
+    deletions = value.is_null()
+    for name, told in (("_op", "d"), ("__op", "d"), ("__deleted", "true")):
+        if name in columns and columns[name].type in (pa.string(), pa.bool_()):
+            says = pc.equal(columns[name].cast(pa.string()), told)
+            deletions = pc.or_(deletions, pc.fill_null(says, False))
+    return deletions
 
 
 def is_own(name: str) -> bool:

@@ -1,6 +1,7 @@
 """`DataFiles`: the Parquet files of a commit, open and closed, within a bound of memory."""
 
 from collections.abc import Callable, Mapping
+from time import time
 from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
@@ -136,7 +137,10 @@ class DataFiles:
         self._max_memory_bytes = max_memory_bytes
         self._open: dict[Any, _OpenFile] = {}
         self._closed: list[DataFile] = []
+        self.begun = time()
         self.rows = 0
+
+    is_full = False
 
     @property
     def size(self) -> int:

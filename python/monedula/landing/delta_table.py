@@ -6,6 +6,7 @@ this handle: Delta refuses it if a commit since then has the same application id
 """
 
 import json
+import math
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -16,17 +17,20 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs as pa_fs
 from deltalake import CommitProperties, DeltaTable, Field, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from monedula.errors import ArgumentError, LandingError
 from monedula.landing.column_types import check_partition_column
-from monedula.landing.columns import KAFKA, conformed, missing_columns
+from monedula.landing.columns import DELETED, KAFKA, conformed, missing_columns
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles, extremes
+from monedula.landing.delta_snapshot import DeltaSnapshot
 from monedula.landing.table import ATTEMPT_PAUSES_S
+from monedula.landing.upsert import Upsert, check_keys
 from monedula.types.partitions import TopicPartition
 
 if TYPE_CHECKING:
@@ -42,6 +46,7 @@ RANGES_KEY = "monedula.ranges"
 
 _RESTORE = "RESTORE"
 _RETENTION = "delta.setTransactionRetentionDuration"
+_FILE_RETENTION = "delta.deletedFileRetentionDuration"
 _LEAST_RETENTION_SECONDS = 30 * 86400
 _UNIT_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
 _FEATURES = {
@@ -57,6 +62,8 @@ _FEATURES = {
     "generatedColumns",
 }
 """Features of writers under which added files are right; that no column has a rule is checked besides."""
+_APPENDS_ONLY = ("delta.appendOnly", "delta.enableChangeDataFeed")
+"""Properties under which rows cannot be replaced by files alone."""
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -84,6 +91,7 @@ class DeltaLandingTable:
         self._prefix = f"monedula/{quote(job, safe='')}"
         self._topics: Mapping[str, tuple[str, int]] = {}
         self._partition_column = target.partition_column
+        self._keys = target.keys
         self.refresh_seconds: float | None = None
         self._schema: Any = None
         self._table: DeltaTable = None  # until open()
@@ -111,6 +119,49 @@ class DeltaLandingTable:
         """The columns of the table."""
         return _schema_of(self._table)
 
+    @property
+    def upserts(self) -> bool:
+        """True if the rows of this job replace each other."""
+        return self._transaction(self._upsert_application) is not None
+
+    def snapshot(self) -> DeltaSnapshot:
+        """The files of the version that the handle is at."""
+        handler = DeltaStorageHandler(self._target.path, self._target.storage_options)
+        return DeltaSnapshot(self._table, pa_fs.PyFileSystem(handler))
+
+    def adopt(self) -> None:
+        """Open a table as it is, to write its rows anew.
+
+        Raises:
+            LandingError: if there is none, or it has rules that are not applied here.
+        """
+        if not self.open():
+            raise LandingError(f"{self._target.path}: there is no table of Delta")
+        columns = self._table.metadata().partition_columns
+        if self._target.partition_by is None and len(columns) == 1:
+            self._partition_column = columns[0]
+        self._check_table()
+        self._schema = self.columns()
+
+    def file_retention_seconds(self) -> float:
+        """How long the table keeps the files of older versions."""
+        told = _interval_seconds(self._table.metadata().configuration.get(_FILE_RETENTION, "interval 7 days"))
+        return 0.0 if told is None else told
+
+    def vacuum(self, age_seconds: float, dry_run: bool) -> list[str]:
+        """Delete the files that no version within the retention names, and that are older.
+
+        Raises:
+            LandingError: if the table has deletion vectors, whose files the library does not know.
+        """
+        if "deletionVectors" in (self._table.protocol().writer_features or ()):
+            raise LandingError(f"{self._target.path}: the table has deletion vectors", hint="use Spark's VACUUM")
+        hours = math.ceil(age_seconds / 3600)
+        try:
+            return self._table.vacuum(hours, dry_run=dry_run, full=True)
+        except DeltaError as error:
+            raise LandingError(f"{self._target.path}: {error}") from error
+
     def new_columns(self, schema: Any) -> tuple[str, ...]:
         """The columns that the table lacks."""
         self._check_table()
@@ -120,6 +171,7 @@ class DeltaLandingTable:
         """Create the table, or add the columns that it lacks."""
         if self._partition_column is not None:
             check_partition_column(schema, self._partition_column)
+        check_keys(schema, self._keys)
         for pause in ATTEMPT_PAUSES_S:
             time.sleep(pause)
             if not self.open():
@@ -135,6 +187,9 @@ class DeltaLandingTable:
                     self._table.alter.add_columns(fields)
                 continue
             self._schema = pa.schema([_schema_of(self._table).field(name) for name in schema.names])
+            if self.upserts and not self._keys:
+                hint = f"give `upsert` to Delta({self._target.path!r}), or land as another `job` into another table"
+                raise LandingError(f"{self._target.path}: rows of the job {self._job!r} replace each other", hint=hint)
             self._check_rollback()
             return
         raise LandingError(f"{self._target.path}: others change the table all the time; it cannot be prepared")
@@ -168,16 +223,29 @@ class DeltaLandingTable:
         for batch in self._table.to_pyarrow_dataset().to_batches(wanted, filter=pc.field(KAFKA, "topic") == topic):
             yield batch.column("partition"), batch.column("offset")
 
-    def files(self, max_memory_bytes: int) -> DataFiles:
+    def files(self, max_memory_bytes: int) -> DataFiles | Upsert:
         """Begin the files of the next commit."""
-        names = [name for name in self._schema.names if name != self._partition_column]
-        schema = pa.schema([self._schema.field(name) for name in names])
+        if self._keys:
+            return Upsert(self, self._schema, self._keys, max_memory_bytes)
+        return self.data_files(self._schema, max_memory_bytes)
+
+    def data_files(self, schema: Any, max_memory_bytes: int) -> DataFiles:
+        """Begin files with these columns; that of partitions is in the log alone."""
+        schema = pa.schema([field for field in schema if field.name != self._partition_column])
         store = DeltaStore(self._target.path, self._target.storage_options)
         return DataFiles(store, schema, self._partition_column, self._path_of, max_memory_bytes)
 
-    def write(self, files: DataFiles, rows: Any) -> None:
+    def delete(self, file: DataFile) -> None:
+        """Delete a file that no commit can name."""
+        DeltaStore(self._target.path, self._target.storage_options).delete(file.path)
+
+    def write(self, files: DataFiles | Upsert, rows: Any) -> None:
         """Write rows; the column of partitions is in the log alone."""
+        deletions = rows.column(DELETED) if isinstance(files, Upsert) else None
         rows = conformed(rows, self._schema)
+        if isinstance(files, Upsert):
+            files.write(rows, deletions)
+            return
         if self._partition_column is None:
             files.write(rows)
         else:
@@ -191,6 +259,8 @@ class DeltaLandingTable:
             # The handle may have moved on since the positions were read: a commit extends what is compared here.
             if self._moved(pending):
                 return False
+            if pending.upsert is not None:
+                pending.upsert.plan(pending, self.snapshot())
             before = self.version
             try:
                 self._write(pending)
@@ -215,33 +285,49 @@ class DeltaLandingTable:
         for topic in {topic for topic, _ in pending.moves}:
             if self._topic_format(topic) is None:
                 positions[self._topic_application(topic)] = FORMAT
-        metadata = {
-            COMMIT_KEY: pending.commit_id,
-            JOB_KEY: self._job,
-            BASE_KEY: str(self.version),
-            RANGES_KEY: json.dumps(pending.ranges(), separators=(",", ":")),
-        }
+        if pending.upsert is not None and not self.upserts:
+            positions[self._upsert_application] = FORMAT
+        metadata = {COMMIT_KEY: pending.commit_id}
+        if pending.moves:
+            metadata[JOB_KEY] = self._job
+            metadata[BASE_KEY] = str(self.version)
+            metadata[RANGES_KEY] = json.dumps(pending.ranges(), separators=(",", ":"))
+        column = self._partition_column
+        values = [{} if column is None else {column: _partition_text(file.partition)} for file in pending.removed]
+        # A compaction moves no position, and changes no data.
+        changes = bool(pending.moves)
+        removals = [
+            RemoveAction(file.path, changes, now, file.size, value)
+            for file, value in zip(pending.removed, values, strict=True)
+        ]
+        is_plain = pending.upsert is None and not removals
         self._table.create_write_transaction(
-            [self._action(file, now) for file in pending.files],
+            [*(self._action(file, now, changes) for file in (*pending.files, *pending.rewritten)), *removals],
             mode="append",
             schema=self._table.schema(),
             partition_by=self._table.metadata().partition_columns,
             commit_properties=CommitProperties(
                 custom_metadata=metadata,
+                # Files that are removed, or were looked for keys, are those of this very version.
+                max_commit_retries=None if is_plain else 0,
                 # Spark drops transactions without a time under a retention.
                 app_transactions=[Transaction(name, to, now) for name, to in sorted(positions.items())],
             ),
         )
 
-    def _action(self, file: DataFile, now: int) -> AddAction:
+    def _action(self, file: DataFile, now: int, changes: bool) -> AddAction:
         column = self._partition_column
         values = {} if column is None else {column: _partition_text(file.partition)}
-        schema = pa.schema([field for field in self._schema if field.name != column])
         # deltalake writes the path encoded.
-        return AddAction(file.path, file.size, values, now, True, _statistics(file, schema))
+        return AddAction(file.path, file.size, values, now, changes, _statistics(file))
 
     def _moved(self, pending: PendingCommit) -> bool:
-        return any(self._position(each) != start for each, (start, _) in pending.moves.items())
+        if any(self._position(each) != start for each, (start, _) in pending.moves.items()):
+            return True
+        if pending.upsert is not None or not pending.removed:
+            return False
+        live = {file.path for file in self.snapshot().files() if not file.has_deletions}
+        return any(file.path not in live for file in pending.removed)
 
     def _look(self, failure: BaseException) -> None:
         """Read the log after a commit that failed, for as long as it takes: without it nothing can be said."""
@@ -317,6 +403,9 @@ class DeltaLandingTable:
             ruled.append("delta.columnMapping.mode")
         for field in self._table.schema().fields:
             ruled += [f"{field.name}: {name}" for name in field.metadata or {} if name.startswith("delta.")]
+        if self._keys:
+            ruled += sorted({"deletionVectors"} & set(self._table.protocol().writer_features or ()))
+            ruled += [name for name in _APPENDS_ONLY if metadata.configuration.get(name) == "true"]
         if features or ruled:
             told = ", ".join(sorted([*features, *ruled]))
             raise LandingError(f"{path}: the table has rules that a landing job does not apply: {told}")
@@ -387,6 +476,10 @@ class DeltaLandingTable:
     def _application(self, partition: TopicPartition) -> str:
         return f"{self._prefix}/{partition.topic}/{partition.partition}"
 
+    @property
+    def _upsert_application(self) -> str:
+        return f"{self._prefix}/upsert"
+
     def _topic_application(self, topic: str) -> str:
         return f"{self._prefix}/{topic}/id/{self._topics[topic][0]}"
 
@@ -437,11 +530,11 @@ def _partition_text(value: Any) -> str | None:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _statistics(file: DataFile, schema: Any) -> str:
+def _statistics(file: DataFile) -> str:
     smallest: dict[str, Any] = {}
     largest: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
-    for path, told in extremes(file.metadata, schema).items():
+    for path, told in extremes(file.metadata, file.metadata.schema.to_arrow_schema()).items():
         low, high = _json_value(told.smallest), _json_value(told.largest)
         if low is not None and high is not None:
             _put(smallest, path, low)

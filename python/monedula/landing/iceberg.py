@@ -26,6 +26,9 @@ class Iceberg:
         ModuleNotFoundError: without the extra.
     """
 
+    keys = ()
+    """No columns of keys: rows are appended."""
+
     def __init__(
         self,
         table: str,

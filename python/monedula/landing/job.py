@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from threading import Event, Thread
-from time import monotonic
+from time import monotonic, time
 from typing import Any, Literal, Protocol, get_args
 
 import pyarrow as pa
@@ -38,6 +38,7 @@ from monedula.landing.commits import LandingCommit, LandingPlan, LandingResult, 
 from monedula.landing.data_files import DataFiles
 from monedula.landing.job_consumer import JobConsumer
 from monedula.landing.job_settings import job_settings, kept, setting
+from monedula.landing.maintenance import LEAST_AGE_SECONDS
 from monedula.landing.start_positions import StartPositions, check_start
 from monedula.landing.table import LandingTable
 from monedula.types.json_dict import JsonDict
@@ -52,6 +53,8 @@ State = Literal["new", "running", "ended", "failed"]
 
 _WAIT_SECONDS = 0.2
 _CLOSE_SECONDS = 30.0
+_LONGEST_PENDING_SECONDS = LEAST_AGE_SECONDS / 2
+"""How long files wait for their commit: `clean` may take older ones for files that a worker left when it died."""
 _OFFSETS_SECONDS = 5.0
 
 
@@ -65,6 +68,10 @@ class Target(Protocol):
     @property
     def form(self) -> Form:
         """The format of the table."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns by which rows replace each other; none if they are appended."""
 
     def _table(self, job: str) -> LandingTable: ...
 
@@ -175,6 +182,7 @@ class LandingJob(Unpicklable):
                 headers=headers,
                 keeps_bad=keeps_bad,
                 has_date=target.partition_column == DATE,
+                marks_deletions=bool(target.keys),
                 form=target.form,
             )
         except BaseException:
@@ -372,7 +380,7 @@ class LandingJob(Unpicklable):
 
     def _land(self) -> None:
         bound = self._bound
-        self._due_at = monotonic() + self._every
+        self._due_at = monotonic() + min(self._every, _LONGEST_PENDING_SECONDS / 2)
         try:
             while not self._is_stopping.is_set():
                 if bound is not None and bound.reached():
@@ -381,10 +389,11 @@ class LandingJob(Unpicklable):
                     if bound.reached():
                         return
                 self._read()
-                size = 0 if self._files is None else self._files.size
-                if monotonic() >= self._due_at or size >= self._max_bytes:
+                files = self._files
+                is_full = files is not None and (files.is_full or files.size >= self._max_bytes)
+                if is_full or monotonic() >= self._due_at:
                     self._commit()
-                    self._due_at = monotonic() + self._every
+                    self._due_at = monotonic() + min(self._every, _LONGEST_PENDING_SECONDS / 2)
         finally:
             if bound is not None:
                 bound.end()
@@ -480,6 +489,11 @@ class LandingJob(Unpicklable):
         if self._is_torn or self._is_broken:
             self._discard()
             return
+        if self._files is not None and time() - self._files.begun > _LONGEST_PENDING_SECONDS:
+            _log.warning("landing %s: rows waited for too long, as after a suspension; they are read anew", self.name)
+            self._discard()
+            self._go_back(list(self._positions))
+            return
         began = monotonic()
         refresh = self._table.refresh_seconds
         moves = {
@@ -493,6 +507,7 @@ class LandingJob(Unpicklable):
         files, self._files = self._files, None
         try:
             pending = PendingCommit([] if files is None else files.finish(), moves)
+            pending.upsert = files if self.target.keys else None
             is_committed = self._table.commit(pending)
         except BaseException:
             self._is_broken = True

@@ -17,11 +17,15 @@ class LandingTable(Protocol):
     Attributes:
         refresh_seconds: after how many seconds a position has to be written again, for the table to keep it; `None` if
             it keeps it for good.
+        upserts: whether rows of this job replace each other, as of the last look.
         version: the version of the table, or the id of its snapshot.
     """
 
     refresh_seconds: float | None
     version: int
+
+    @property
+    def upserts(self) -> bool: ...  # noqa: D102 - above
 
     def open(self) -> bool:
         """Look whether there is a table; false if not."""
