@@ -8,11 +8,14 @@ import os
 import random
 import signal
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from monedula.landing import LandingJob
+from monedula.errors import LandingError
+from monedula.landing import Delta, LandingJob, compact
 from monedula.landing.data_files import DataFiles
 
 from tests.landing.orders import Orders
@@ -40,7 +43,8 @@ def table_of(path: str) -> type[Any]:
 
 def plant(table: type[Any], odds: random.Random, crash: float, lost: float) -> None:
     """Have each step die with the probability `crash`, and commits lose their answers with `lost`."""
-    for owner, name in (*STEPS, (table, "_write"), (table, "_look")):
+    steps = [name for name in ("_write", "_look", "snapshot") if hasattr(table, name)]
+    for owner, name in (*STEPS, *((table, step) for step in steps)):
         setattr(owner, name, _deadly(getattr(owner, name), odds, crash))
     write = table._write
 
@@ -67,12 +71,22 @@ def _deadly(step: Callable[..., Any], odds: random.Random, crash: float) -> Call
     return deadly
 
 
+def keep_compacting(path: str) -> None:
+    """Compact a table of Delta for ever, once it is there."""
+    while True:
+        with suppress(LandingError):
+            compact(Delta(path))
+        time.sleep(0.2)
+
+
 def main() -> None:
     told = json.loads(sys.argv[1])
     plant(table_of(told["path"]), random.Random(told["seed"]), told["crash"], told["lost"])
+    if told["compacts"]:
+        keep_compacting(told["path"])
     orders = Orders(told["bootstrap"], told["topic"])
     settings = {"group.id": told["group"], "session.timeout.ms": 2000, "heartbeat.interval.ms": 200}
-    job = orders.job(told["path"], until=None, every=told["every"], settings=settings)
+    job = orders.job(told["path"], until=None, every=told["every"], settings=settings, **told["options"])
     signal.signal(signal.SIGTERM, lambda *_: job.stop())
     job.run()
 

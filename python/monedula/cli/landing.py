@@ -263,7 +263,8 @@ def clean(
     paths = cleaned(table, older_than=age, dry_run=dry_run)
     for path in paths:
         print(path)
-    say(f"{counted(len(paths), 'file')} {'would be' if dry_run else 'were'} deleted")
+    done = "would be" if dry_run else "was" if len(paths) == 1 else "were"
+    say(f"{counted(len(paths), 'file')} {done} deleted")
 
 
 def _until(text: str) -> Until:

@@ -19,7 +19,7 @@ RAW = "_raw"
 DATE = "_date"
 """The day of the record's timestamp in UTC, where a table is partitioned by it."""
 DAY = "day(timestamp)"
-DELETED = "_deleted"
+DELETED = "_kafka.deleted"
 """Of rows for an upsert alone, and in no table: whether the record deletes the row of its key."""
 
 _TIMESTAMP = pa.timestamp("us", "UTC")

@@ -42,7 +42,7 @@ class Delta:
         installed("deltalake", "delta")
         self.path = str(fspath(path))
         self.partition_by = partition_by
-        self.keys = (upsert,) if isinstance(upsert, str) else tuple(upsert or ())
+        self.upsert = (upsert,) if isinstance(upsert, str) else tuple(upsert or ())
         self.storage_options = dict(storage_options or {})
         self.configuration = dict(configuration or {})
         for name, value in self.storage_options.items():
@@ -66,7 +66,7 @@ class Delta:
 
     def __repr__(self) -> str:
         told = "" if self.partition_by is None else f", partition_by={self.partition_by!r}"
-        return f"Delta({self.path!r}{told}{f', upsert={list(self.keys)!r}' if self.keys else ''})"
+        return f"Delta({self.path!r}{told}{f', upsert={list(self.upsert)!r}' if self.upsert else ''})"
 
     def _table(self, job: str) -> Any:
         from monedula.landing.delta_table import DeltaLandingTable

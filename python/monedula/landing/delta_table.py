@@ -91,7 +91,7 @@ class DeltaLandingTable:
         self._prefix = f"monedula/{quote(job, safe='')}"
         self._topics: Mapping[str, tuple[str, int]] = {}
         self._partition_column = target.partition_column
-        self._keys = target.keys
+        self._keys = target.upsert
         self.refresh_seconds: float | None = None
         self._schema: Any = None
         self._table: DeltaTable = None  # until open()

@@ -26,7 +26,7 @@ class Iceberg:
         ModuleNotFoundError: without the extra.
     """
 
-    keys = ()
+    upsert: tuple[str, ...] = ()
     """No columns of keys: rows are appended."""
 
     def __init__(

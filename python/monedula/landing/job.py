@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from threading import Event, Thread
 from time import monotonic, time
-from typing import Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,6 +44,9 @@ from monedula.landing.table import LandingTable
 from monedula.types.json_dict import JsonDict
 from monedula.types.partitions import Position, TopicPartition, Until
 
+if TYPE_CHECKING:
+    from monedula.landing.upsert import Upsert
+
 _log = logging.getLogger("monedula.landing")
 
 BadRecords = Literal["fail", "column"]
@@ -70,7 +73,7 @@ class Target(Protocol):
         """The format of the table."""
 
     @property
-    def keys(self) -> tuple[str, ...]:
+    def upsert(self) -> tuple[str, ...]:
         """The columns by which rows replace each other; none if they are appended."""
 
     def _table(self, job: str) -> LandingTable: ...
@@ -182,7 +185,7 @@ class LandingJob(Unpicklable):
                 headers=headers,
                 keeps_bad=keeps_bad,
                 has_date=target.partition_column == DATE,
-                marks_deletions=bool(target.keys),
+                marks_deletions=bool(target.upsert),
                 form=target.form,
             )
         except BaseException:
@@ -192,7 +195,7 @@ class LandingJob(Unpicklable):
         self._starts = StartPositions(
             self._consumer, self._table, self.topics, f"{target!r}, job {self.name!r}", start, fail_on_data_loss
         )
-        self._files: DataFiles | None = None
+        self._files: DataFiles | Upsert | None = None
         self._froms: dict[TopicPartition, int | None] = {}
         """For each partition of this worker the position in the table, as of when it was looked at."""
         self._positions: dict[TopicPartition, int] = {}
@@ -507,7 +510,7 @@ class LandingJob(Unpicklable):
         files, self._files = self._files, None
         try:
             pending = PendingCommit([] if files is None else files.finish(), moves)
-            pending.upsert = files if self.target.keys else None
+            pending.upsert = files if self.target.upsert else None
             is_committed = self._table.commit(pending)
         except BaseException:
             self._is_broken = True
@@ -547,7 +550,7 @@ class LandingJob(Unpicklable):
             self._discarded_rows += files.rows
             self._delete(files)
 
-    def _delete(self, files: DataFiles) -> None:
+    def _delete(self, files: "DataFiles | Upsert") -> None:
         try:
             files.discard()
         except Exception as error:  # of the store, whose errors are of many classes

@@ -1,11 +1,14 @@
 """What a landing job needs of a table, whatever its format."""
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFiles
 from monedula.types.partitions import TopicPartition
+
+if TYPE_CHECKING:
+    from monedula.landing.upsert import Upsert
 
 ATTEMPT_PAUSES_S = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 """Seconds before each attempt to commit, and to look after one without an answer."""
@@ -17,7 +20,6 @@ class LandingTable(Protocol):
     Attributes:
         refresh_seconds: after how many seconds a position has to be written again, for the table to keep it; `None` if
             it keeps it for good.
-        upserts: whether rows of this job replace each other, as of the last look.
         version: the version of the table, or the id of its snapshot.
     """
 
@@ -25,7 +27,8 @@ class LandingTable(Protocol):
     version: int
 
     @property
-    def upserts(self) -> bool: ...  # noqa: D102 - above
+    def upserts(self) -> bool:
+        """True if rows of this job replace each other, as of the last look."""
 
     def open(self) -> bool:
         """Look whether there is a table; false if not."""
@@ -56,10 +59,10 @@ class LandingTable(Protocol):
     def origins(self, topic: str) -> Iterator[tuple[Any, Any]]:
         """The partitions and offsets of all rows of a topic, as pairs of arrays."""
 
-    def files(self, max_memory_bytes: int) -> DataFiles:
+    def files(self, max_memory_bytes: int) -> "DataFiles | Upsert":
         """Begin the files of the next commit."""
 
-    def write(self, files: DataFiles, rows: Any) -> None:
+    def write(self, files: Any, rows: Any) -> None:
         """Write rows, as `Columns` made them, to files of this table."""
 
     def commit(self, pending: PendingCommit) -> bool:
