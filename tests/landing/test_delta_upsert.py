@@ -277,7 +277,7 @@ def test_commits_are_as_many_as_memory_asks_for(changes: Changes, tmp_path: Path
     [
         ({"upsert": "id"}, None),
         ({"upsert": "missing"}, "it is no column of the rows"),
-        ({"upsert": "amount"}, "a part of the type double"),
+        ({"upsert": "amount"}, "a key of the type double cannot be compared"),
         ({"upsert": "key", "key_column": None}, "it is no column of the rows"),
     ],
 )

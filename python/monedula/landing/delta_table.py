@@ -24,13 +24,13 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
 from monedula.errors import ArgumentError, LandingError
-from monedula.landing.column_types import check_partition_column
+from monedula.landing.column_types import check_keys, check_partition_column
 from monedula.landing.columns import DELETED, KAFKA, conformed, missing_columns
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles, extremes
 from monedula.landing.delta_snapshot import DeltaSnapshot
 from monedula.landing.table import ATTEMPT_PAUSES_S
-from monedula.landing.upsert import Upsert, check_keys
+from monedula.landing.upsert import Upsert
 from monedula.types.partitions import TopicPartition
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from monedula.errors import ArgumentError, LandingError
+from monedula.errors import LandingError
 from monedula.landing.columns import DELETED, ERROR, KAFKA
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, leaf_paths
@@ -24,15 +24,6 @@ if TYPE_CHECKING:
 
 _LOOKUP_BYTES = 16 << 20
 _ORIGIN = ("topic", "partition", "offset", "timestamp")
-_COMPARED = (
-    pa.types.is_boolean,
-    pa.types.is_integer,
-    pa.types.is_string,
-    pa.types.is_binary,
-    pa.types.is_date,
-    pa.types.is_timestamp,
-    pa.types.is_decimal,
-)
 
 
 class Upsert:
@@ -292,21 +283,6 @@ def _matches(there: list[Any], wanted: Any) -> Any:
     is_newer = pc.greater(both.column("timestamp"), both.column("timestamp_new"))
     is_later = pc.and_not(is_newer, pc.fill_null(is_own, False))
     return both.select(["file", "row", "entry"]).append_column("is_later", is_later)
-
-
-def check_keys(schema: Any, keys: Sequence[str]) -> None:
-    """Refuse columns by which rows cannot be replaced.
-
-    Raises:
-        ArgumentError: if one is no column of the rows, or has a type whose values are not compared.
-    """
-    for name in keys:
-        if name not in schema.names:
-            hint = f"the columns are {', '.join(schema.names)}"
-            raise ArgumentError.of("upsert", name, "it is no column of the rows", hint=hint)
-        for part in _flat(pa.nulls(0, schema.field(name).type)):
-            if not any(test(part.type) for test in _COMPARED):
-                raise ArgumentError.of("upsert", name, f"the column has a part of the type {part.type}")
 
 
 def _flat(column: Any) -> list[Any]:
