@@ -41,6 +41,7 @@ class Changes(Orders):
         with monedula.read(self.settings, self.topic) as stream:
             for batch in stream:
                 for record in batch.records():
+                    assert isinstance(record.key, bytes)
                     found[record.key] = None if record.value is None else record.offset
         return {key: offset for key, offset in found.items() if offset is not None}
 

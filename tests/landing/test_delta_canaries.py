@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -96,7 +97,11 @@ def test_a_commit_is_found_by_its_id(path: Path) -> None:
 
 def test_a_commit_without_retries_is_for_one_version_of_the_table(path: Path) -> None:
     append(path, 1, 2)
-    for act in (lambda: append(path, 3), lambda: commit(deltalake.DeltaTable(path), "orders/0", 5)):
+    acts: list[Callable[[], object]] = [
+        lambda: append(path, 3),
+        lambda: commit(deltalake.DeltaTable(path), "orders/0", 5),
+    ]
+    for act in acts:
         stale = deltalake.DeltaTable(path)
         act()
         with pytest.raises(deltalake.exceptions.CommitFailedError):

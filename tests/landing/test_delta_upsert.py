@@ -99,6 +99,21 @@ def test_deletions_of_change_data_remove_rows(empty: Changes, tmp_path: Path, to
     assert amounts(tmp_path / "lake") == {0: 1.5, 2: 0.5}
 
 
+@pytest.mark.parametrize(
+    ("field", "told"), [("_op string", "d"), ("__op string", "d"), ("__deleted boolean", True), ("_deleted int", 1)]
+)
+def test_columns_that_say_that_a_row_is_deleted(empty: Changes, tmp_path: Path, field: str, told: Any) -> None:
+    value = monedula.Json(f"{ORDER}, {field}")
+    name = field.split()[0]
+    for number in range(2):
+        empty.put(f"{number}", {"id": number, "amount": 1})
+    empty.land(tmp_path / "lake", upsert="key", value=value)
+    empty.put("0", {"id": 0, "amount": 2, name: told})
+    empty.land(tmp_path / "lake", upsert="key", value=value)
+    # A field of another name is one of the user's own.
+    assert amounts(tmp_path / "lake") == ({0: 2.0, 1: 1.0} if name == "_deleted" else {1: 1.0})
+
+
 def test_keys_are_fields_of_values_where_change_data_has_them(empty: Changes, tmp_path: Path) -> None:
     value = monedula.Json(f"{ORDER}, __deleted boolean", options={"envelope": "debezium"})
     options: dict[str, Any] = {"upsert": ["id"], "key_column": None, "value": value}

@@ -34,7 +34,6 @@ _PHRASES = {
     "no row was sent": "",
     "start": "--from",
     "job": "--job",
-    "older_than": "--older-than",
     "partition_by": "--partition-by",
     "fail_on_data_loss=False": "--no-fail-on-data-loss",
     "key_column='_key'": "--key-column _key",
@@ -51,6 +50,7 @@ _OPTIONS = (
     "flatten",
     "partition_by",
     "upsert",
+    "older_than",
     "until",
     "every",
 )

@@ -144,7 +144,7 @@ def _deletions(value: Any, columns: Mapping[str, Any]) -> Any:
     deletions = value.is_null()
     for name, told in (("_op", "d"), ("__op", "d"), ("__deleted", "true")):
         if name in columns and columns[name].type in (pa.string(), pa.bool_()):
-            says = pc.equal(columns[name].cast(pa.string()), told)
+            says: Any = pc.equal(columns[name].cast(pa.string()), pa.scalar(told))
             deletions = pc.or_(deletions, pc.fill_null(says, False))
     return deletions
 

@@ -54,10 +54,11 @@ class DeltaSnapshot:
         """The files, the oldest first."""
         deleted: set[str] = set()
         if "deletionVectors" in (self._table.protocol().writer_features or ()):
-            vectors = pa.RecordBatchReader.from_stream(self._table.deletion_vectors()).read_all()
+            vectors: Any = pa.RecordBatchReader.from_stream(self._table.deletion_vectors()).read_all()
             deleted = {_name(unquote(path)) for path in vectors.column("filepath").to_pylist()}
         found = []
-        for action in pa.table(self._table.get_add_actions(flatten=True)).to_pylist():
+        actions: Any = pa.table(self._table.get_add_actions(flatten=True))
+        for action in actions.to_pylist():
             # The log has paths in percent encoding; the name of a partition's folder is encoded a second time.
             path = unquote(action["path"])
             partition = action.get(f"partition.{self.partition_column}")

@@ -158,9 +158,10 @@ class DeltaLandingTable:
             raise LandingError(f"{self._target.path}: the table has deletion vectors", hint="use Spark's VACUUM")
         hours = math.ceil(age_seconds / 3600)
         try:
-            return self._table.vacuum(hours, dry_run=dry_run, full=True)
+            paths: list[str] = self._table.vacuum(hours, dry_run=dry_run, full=True)
         except DeltaError as error:
             raise LandingError(f"{self._target.path}: {error}") from error
+        return paths
 
     def new_columns(self, schema: Any) -> tuple[str, ...]:
         """The columns that the table lacks."""

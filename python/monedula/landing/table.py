@@ -1,14 +1,10 @@
 """What a landing job needs of a table, whatever its format."""
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from monedula.landing.commits import PendingCommit
-from monedula.landing.data_files import DataFiles
 from monedula.types.partitions import TopicPartition
-
-if TYPE_CHECKING:
-    from monedula.landing.upsert import Upsert
 
 ATTEMPT_PAUSES_S = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 """Seconds before each attempt to commit, and to look after one without an answer."""
@@ -59,8 +55,8 @@ class LandingTable(Protocol):
     def origins(self, topic: str) -> Iterator[tuple[Any, Any]]:
         """The partitions and offsets of all rows of a topic, as pairs of arrays."""
 
-    def files(self, max_memory_bytes: int) -> "DataFiles | Upsert":
-        """Begin the files of the next commit."""
+    def files(self, max_memory_bytes: int) -> Any:
+        """Begin the files of the next commit: `DataFiles`, or an `Upsert`."""
 
     def write(self, files: Any, rows: Any) -> None:
         """Write rows, as `Columns` made them, to files of this table."""

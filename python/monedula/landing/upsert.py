@@ -192,8 +192,9 @@ class Upsert:
             candidates.append(file)
         if waiting:
             matches.append(_matches(waiting, wanted))
-        found = pa.concat_tables(matches)
-        for number in pc.unique(found.column("file")).to_pylist():
+        found: Any = pa.concat_tables(matches)
+        numbers: Any = pc.unique(found.column("file"))
+        for number in numbers.to_pylist():
             self._found[candidates[number].path] = found.filter(pc.equal(found.column("file"), number))
 
     def _fold(self) -> Any:
@@ -228,7 +229,7 @@ class Upsert:
     def _ranges(self, entries: Any) -> dict[str, tuple[Any, Any]]:
         fields = pa.schema([entries.schema.field(name) for name in self._keys])
         names = [".".join(path or ()) for path in leaf_paths(fields)]
-        ends = [pc.min_max(part).as_py() for part in self._parts(entries)]
+        ends: list[Any] = [pc.min_max(part).as_py() for part in self._parts(entries)]
         return {name: (told["min"], told["max"]) for name, told in zip(names, ends, strict=True)}
 
     def _refuse(self, rows: Any) -> None:
@@ -273,14 +274,14 @@ def _matches(there: list[Any], wanted: Any) -> Any:
     """The rows of a table that have a key of those that wait, and whether they are of later records."""
     keys = [name for name in wanted.schema.names if name.startswith("key.")]
     both = pa.concat_tables(there).join(wanted, keys=keys, join_type="inner", right_suffix="_new")
-    is_own = pc.and_(
+    is_own: Any = pc.and_(
         pc.and_(
             pc.equal(both.column("topic"), both.column("topic_new")),
             pc.equal(both.column("partition"), both.column("partition_new")),
         ),
         pc.less(both.column("offset"), both.column("from")),
     )
-    is_newer = pc.greater(both.column("timestamp"), both.column("timestamp_new"))
+    is_newer: Any = pc.greater(both.column("timestamp"), both.column("timestamp_new"))
     is_later = pc.and_not(is_newer, pc.fill_null(is_own, False))
     return both.select(["file", "row", "entry"]).append_column("is_later", is_later)
 
