@@ -26,12 +26,16 @@ from monedula.landing import Iceberg, check
 from tests.groups.behaviour.stage import Stage
 from tests.groups.ground import PATIENCE_SECONDS
 from tests.landing import foreign
+from tests.landing.changes import Changes
 from tests.landing.orders import Orders, Target, described, iceberg_table, landed, table_of
 from tests.landing.worker import FAILED
 
 ROOT = Path(__file__).resolve().parents[2]
 GROUPS = ("left", "left", "right")
 """The groups of the workers: those in different ones have the same partitions."""
+
+COMPACTION = "compaction"
+"""The group of a worker that lands nothing, and compacts."""
 
 HELD_SECONDS = 10.0
 """Time after which a worker that is stopped goes on, if it may hold the lock of the catalog."""
@@ -54,21 +58,33 @@ class Drill:
         path: where the table is made; of Iceberg if it is called `ice`.
         seed: of all that is drawn.
         table: another table than that in the folder.
+        groups: the group of each worker; those of `COMPACTION` compact besides.
+        upserts: whether the topic has changes of few keys, and rows replace each other.
         bug: the name of a bug that the workers have, of `worker.BUGS`.
         **odds: the probabilities of what goes wrong at each step of a worker, as `worker.Odds` has them.
     """
 
     def __init__(
-        self, stage: Stage, path: Path, seed: int, *, table: Target | None = None, bug: str | None = None, **odds: float
+        self,
+        stage: Stage,
+        path: Path,
+        seed: int,
+        *,
+        table: Target | None = None,
+        groups: tuple[str, ...] = GROUPS,
+        upserts: bool = False,
+        bug: str | None = None,
+        **odds: float,
     ) -> None:
         self._stage = stage
         self.path = path
-        self._table = table_of(path) if table is None else table
+        self._table = table_of(path, **({"upsert": "key"} if upserts else {})) if table is None else table
         # Others compact tables in folders alone.
         self._events = [each for each in EVENTS if table is None or each != "compaction"]
         topic = f"drill-{os.getpid()}-{next(_NUMBERS)}"
         stage.create_topic(topic, 3)
-        self.orders = Orders(stage.bootstrap, topic)
+        self.orders = (Changes if upserts else Orders)(stage.bootstrap, topic)
+        self._groups, self._upserts = groups, upserts
         self.events: Counter[str] = Counter()
         self._draw = random.Random(seed)
         self._told = {"bug": bug, "odds": odds}
@@ -80,18 +96,22 @@ class Drill:
         agenda = [*self._events, *self._draw.choices(self._events, k=max(steps - len(self._events), 0))]
         self._draw.shuffle(agenda)
         try:
-            self._workers = [self._start(number) for number in range(len(GROUPS))]
+            self._workers = [self._start(number) for number in range(len(self._groups))]
             for step, what in enumerate(agenda):
                 self.orders.send(self._draw.randrange(20, 200))
-                self.orders.transact(self._draw.randrange(1, 20), is_committed=bool(step % 2))
+                # Orders in transactions have no key; and of a key that moves to a new partition two records may have
+                # one timestamp, so that there is no order between them.
+                if not self._upserts:
+                    self.orders.transact(self._draw.randrange(1, 20), is_committed=bool(step % 2))
                 self._wait_for_commits(2)
-                if step == len(agenda) // 2:
+                if step == len(agenda) // 2 and not self._upserts:
                     self._stage.add_partitions(self.orders.topic, 4)
                     self.events["growth"] += 1
                 self.events[what] += 1
-                self._happen(what, self._draw.randrange(len(GROUPS)))
+                self._happen(what, self._draw.randrange(len(self._groups)))
             # Each partition ends with a marker, behind which the positions have to be.
-            self.orders.transact(8, is_committed=True)
+            if not self._upserts:
+                self.orders.transact(8, is_committed=True)
             self._wait_for_all()
         finally:
             for worker in self._workers:
@@ -198,7 +218,8 @@ class Drill:
             "bootstrap": self._stage.bootstrap,
             "topic": self.orders.topic,
             "table": described(self._table),
-            "group": f"{self.orders.topic}-{GROUPS[number]}",
+            "group": f"{self.orders.topic}-{self._groups[number]}",
+            "compacts": self._groups[number] == COMPACTION,
             "seed": self._draw.random(),
             "every": EVERY_SECONDS,
             **self._told,

@@ -65,7 +65,8 @@ class Orders:
 
     def job(self, path: Path | str | Target, **options: Any) -> LandingJob:
         """A job that lands what is there now: in a table of Iceberg if the folder is called `ice`."""
-        table = table_of(path, partition_by=options.pop("partition_by", None))
+        given = {name: options.pop(name) for name in ("partition_by", "upsert") if name in options}
+        table = table_of(path, **given)
         options = {"value": monedula.Json(ORDER), "until": "latest", "job": "lake", **options}
         return LandingJob({**self.settings, **options.pop("settings", {})}, self.topic, table, **options)
 
@@ -95,7 +96,7 @@ def table_of(path: Path | str | Target, **options: Any) -> Target:
 def described(table: Target) -> dict[str, Any]:
     """A table as JSON, for a worker in a process of its own, which makes it by `made`."""
     if isinstance(table, Delta):
-        return {"path": table.path, "storage_options": table.storage_options}
+        return {"path": table.path, "storage_options": table.storage_options, "upsert": table.upsert}
     return {"table": table.table, "catalog": table.catalog}
 
 

@@ -49,6 +49,42 @@ def test_a_topic_lands_and_the_check_says_so(orders: Orders, tmp_path: Path) -> 
     assert "the table has records more than once" in said
 
 
+def test_rows_of_keys_replace_each_other(orders: Orders, tmp_path: Path) -> None:
+    path = str(tmp_path / "lake")
+    words = ("--value", "json", "--schema", "id bigint, amount double", "--until", "now", "--upsert", "key")
+    run(orders, orders.topic, path, *words)
+    orders.count = 0
+    orders.send(3)  # the first three keys again
+    _, said = run(orders, orders.topic, path, *words)
+    assert said == "3 rows: 1 file, 1 commit\n"
+    assert polars.read_delta(path)["key"].n_unique() == polars.read_delta(path).height == 300
+    run(orders, "check", path, "--topic", orders.topic)
+    _, said = run(orders, orders.topic, path, *words[:-1], "missing", "--job", "other", code=2)
+    assert "--upsert" in said
+    _, said = run(orders, orders.topic, "lake.orders", "--catalog", "sqlite://", "--upsert", "key", code=2)
+    assert "MERGE INTO" in said
+
+
+def test_small_files_are_compacted_and_old_ones_cleaned(orders: Orders, tmp_path: Path) -> None:
+    path = tmp_path / "lake"
+    for _ in range(2):
+        run(orders, orders.topic, str(path), "--until", "now")
+        orders.send(30)
+    _, said = run(orders, "compact", str(path))
+    assert said.startswith("2 files of ")
+    assert " became 1 file of " in said
+    (path / "old.parquet").write_bytes(b"rows")
+    os.utime(path / "old.parquet", (1, 1))
+    out, said = run(orders, "clean", str(path), "--dry-run")
+    assert (out, said) == ("old.parquet\n", "1 file would be deleted\n")
+    out, said = run(orders, "clean", str(path), "--older-than", "8d")
+    assert (out, said) == ("old.parquet\n", "1 file was deleted\n")
+    assert not (path / "old.parquet").exists()
+    _, said = run(orders, "clean", str(path), "--older-than", "1h", code=2)
+    assert "--older-than" in said
+    assert "expected 168 hours or more" in said
+
+
 def test_fields_without_a_schema_are_those_of_records_and_of_the_table(orders: Orders, tmp_path: Path) -> None:
     path = str(tmp_path / "lake")
     run(orders, orders.topic, path, "--value", "json", "--schema", "id bigint, note string", "--until", "now")

@@ -18,6 +18,7 @@ class Folder:
     """A store that waits, and fails if it is told to."""
 
     def __init__(self, path: Path) -> None:
+        self.name = str(path)
         self._path = path
         self.is_open = threading.Event()
         self.is_open.set()

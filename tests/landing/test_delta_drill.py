@@ -10,6 +10,11 @@ from tests.landing.worker import BUGS
 
 pytest.importorskip("deltalake", reason="the extra delta is not installed")
 
+from monedula.landing import Delta, compact
+
+from tests.landing.changes import Changes, kept
+from tests.landing.drill import COMPACTION, GROUPS
+
 SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 11))]
 ROUNDS = 5
 """In how many rounds a bug has to be found."""
@@ -41,3 +46,22 @@ def test_the_drill_finds_a_planted_bug(stage: Stage, tmp_path: Path, bug: str) -
         return False
 
     assert any(is_found(seed) for seed in range(1, ROUNDS + 1))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", SEEDS[:3])
+def test_compactions_beside_them_neither_lose_nor_repeat(stage: Stage, tmp_path: Path, seed: int) -> None:
+    drill = Drill(stage, tmp_path / "lake", seed, groups=(*GROUPS, COMPACTION, COMPACTION))
+    drill.run(steps=0)
+    compact(Delta(drill.path))
+    drill.verify()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", SEEDS[:3])
+def test_upserts_leave_the_last_row_of_each_key(stage: Stage, tmp_path: Path, seed: int) -> None:
+    drill = Drill(stage, tmp_path / "lake", seed, groups=(*GROUPS, COMPACTION), upserts=True)
+    drill.run(steps=0)
+    changes = drill.orders
+    assert isinstance(changes, Changes)
+    assert kept(drill.path) == changes.left(), drill.events

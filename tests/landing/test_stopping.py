@@ -82,8 +82,9 @@ def test_attempts_of_a_commit_and_looks_for_it_are_bounded_together(
 
     with monkeypatch.context() as patch:
         replace_step(patch, tmp_path / folder, "_write", fail)
-        look = class_of(table_of(tmp_path / folder))._look
-        patch.setattr(class_of(table_of(tmp_path / folder)), "_look", lambda self, of: not_found() if of else look(self, of))
+        table = class_of(table_of(tmp_path / folder))
+        look = table._look
+        patch.setattr(table, "_look", lambda self, of: not_found() if of else look(self, of))
         patch.setattr(f"monedula.landing.{module}.ATTEMPT_PAUSES_S", (0.0, *[0.01] * 100_000))
         patch.setattr(attempts, "COMMIT_SECONDS", 0.2)
         with pytest.raises(LandingError, match="the commit failed: the store is away"):

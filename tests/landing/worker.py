@@ -11,9 +11,11 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
-from monedula.landing import Iceberg, LandingJob
+from monedula.errors import LandingError
+from monedula.landing import Iceberg, LandingJob, compact
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFiles
 from monedula.types.partitions import TopicPartition
@@ -64,7 +66,8 @@ def class_of(table: Target) -> type[Any]:
 
 def plant(table: type[Any], draw: random.Random, odds: Odds) -> None:
     """Have each step go wrong now and then, and commits lose their answers."""
-    for owner, name in (*STEPS, (table, "_write"), (table, "_look")):
+    steps = [name for name in ("_write", "_look", "snapshot") if hasattr(table, name)]
+    for owner, name in (*STEPS, *((table, step) for step in steps)):
         setattr(owner, name, _faulty(getattr(owner, name), draw, odds, may_fail=name in STORE_STEPS))
     write = table._write
 
@@ -161,6 +164,14 @@ def _is_planted(error: BaseException | None) -> bool:
     return error is not None and (isinstance(error, StoreFailure) or _is_planted(error.__cause__ or error.__context__))
 
 
+def keep_compacting(target: Target) -> None:
+    """Compact a table of Delta for ever, once it is there."""
+    while True:
+        with suppress(LandingError):
+            compact(target)
+        time.sleep(0.2)
+
+
 def main() -> None:
     told = json.loads(sys.argv[1])
     target = made(told["table"])
@@ -168,6 +179,8 @@ def main() -> None:
     plant(table, random.Random(told["seed"]), Odds(**told["odds"]))
     if told["bug"] is not None:
         BUGS[told["bug"]](table)  # on top: a bug may be that something goes wrong between two steps
+    if told["compacts"]:
+        keep_compacting(target)
     orders = Orders(told["bootstrap"], told["topic"])
     settings = {"group.id": told["group"], **SETTINGS}
     job = orders.job(target, until=None, every=told["every"], settings=settings)

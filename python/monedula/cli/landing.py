@@ -1,4 +1,7 @@
-"""`monedula land`: topics land in tables, each record exactly once; `land check` looks for repeats and gaps."""
+"""`monedula land`: topics land in tables, each record exactly once; `land check` looks for repeats and gaps.
+
+`land compact` and `land clean` keep a table of Delta in few files.
+"""
 
 import re
 import signal
@@ -19,7 +22,7 @@ from monedula.cli.failures import Failure, UsageError, require
 from monedula.cli.formats import Format
 from monedula.cli.positions import duration_of, place_of
 from monedula.cli.progress import Bar, amount
-from monedula.cli.running import Stopped, handled, say
+from monedula.cli.running import Stopped, command, handled, say
 from monedula.cli.settings import names_registry, pair, settings_of
 from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import check_name
@@ -71,6 +74,7 @@ class LandGroup(TyperGroup):
 Table = Annotated[
     str, Argument(metavar="TARGET", help="Of Delta a folder or a URL, s3://bucket/orders; of Iceberg NAMESPACE.NAME.")
 ]
+DeltaTable = Annotated[str, Argument(metavar="TARGET", help="A folder or a URL, s3://bucket/orders.")]
 OfFormat = Annotated[
     TableFormat | None, Option("--format", help="The table's format: iceberg with --catalog, or else delta.")
 ]
@@ -117,6 +121,14 @@ def land(
     ] = None,
     partition_by: Annotated[
         str | None, Option("--partition-by", metavar="COLUMN", help="A column, or day(timestamp), for a new table.")
+    ] = None,
+    upsert: Annotated[
+        list[str] | None,
+        Option(
+            "--upsert",
+            metavar="COLUMN",
+            help="Of Delta: the last row of each value of this column replaces those before: key. Repeatable.",
+        ),
     ] = None,
     key_column: Annotated[
         str, Option("--key-column", metavar="NAME", help="The column of keys; none for none.")
@@ -175,7 +187,7 @@ def land(
     settings = settings_of(*connection)
     check_name(topic, "; this command lands one topic")
     serving = None if health_port is None else _address(health_port)
-    table = _target(format_, target, catalog, storage_option, partition_by)
+    table = _target(format_, target, catalog, storage_option, partition_by, upsert)
     keys = None if key_column == "none" else key_column
     told = Schema(schema, message, subject, [topic], names_registry(settings, value is not None), framing, schemas)
     made = LandingJob(
@@ -248,6 +260,55 @@ def check(
         raise Failure("the table has records more than once, or lacks some")
 
 
+@command("land compact")
+def compact(
+    target: DeltaTable,
+    target_bytes: Annotated[
+        str, Option("--target-size", metavar="SIZE", help="About how large files become.")
+    ] = "128MB",
+    storage_option: StoreOptions = None,
+) -> None:
+    """Write the small files of a table of Delta together.
+
+    Jobs may go on meanwhile.
+
+    Examples:
+        monedula land orders ./lake/orders --until now && monedula land compact ./lake/orders
+    """
+    from monedula.landing.maintenance import compact as compacted
+
+    table = _target(TableFormat.delta, target, None, storage_option, None)
+    done = compacted(table, target_bytes=size_of(target_bytes, "--target-size"))
+    conflicts = f", {counted(done.conflicts, 'conflict')}" if done.conflicts else ""
+    sizes = f"{amount(done.removed_bytes)}B became {counted(done.added_files, 'file')} of {amount(done.added_bytes)}B"
+    say(f"{counted(done.removed_files, 'file')} of {sizes}{conflicts}")
+
+
+@command("land clean")
+def clean(
+    target: DeltaTable,
+    older_than: Annotated[
+        str, Option("--older-than", metavar="TIME", help="Only files of this age: 7d. At least a day.")
+    ] = "7d",
+    dry_run: DryRun = False,
+    storage_option: StoreOptions = None,
+) -> None:
+    """Delete the files in the folder of a table of Delta that no version within its retention names.
+
+    Examples:
+        monedula land orders ./lake/orders --until now && monedula land clean ./lake/orders --dry-run
+    """
+    from monedula.landing.maintenance import clean as cleaned
+
+    age = duration_of(older_than, "--older-than").total_seconds()
+    table = _target(TableFormat.delta, target, None, storage_option, None)
+    paths = cleaned(table, older_than=age, dry_run=dry_run)
+    for path in paths:
+        print(path)
+    done = "would be" if dry_run else "was" if len(paths) == 1 else "were"
+    say(f"{counted(len(paths), 'file')} {done} deleted")
+
+
 def _address(text: str) -> tuple[str, int]:
     address, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or int(port) >= 1 << 16:
@@ -275,7 +336,12 @@ def _until(text: str) -> Until:
 
 
 def _target(
-    form: TableFormat | None, path: str, catalog: str | None, options: list[str] | None, partition_by: str | None
+    form: TableFormat | None,
+    path: str,
+    catalog: str | None,
+    options: list[str] | None,
+    partition_by: str | None,
+    upsert: list[str] | None = None,
 ) -> Any:
     """The table that the options name."""
     form = form or (TableFormat.delta if catalog is None else TableFormat.iceberg)
@@ -293,7 +359,10 @@ def _target(
         require("deltalake", "delta", f"--format {form}")
         from monedula.landing.delta import Delta
 
-        return Delta(path if "://" in path else Path(path), partition_by=partition_by, storage_options=given)
+        where = path if "://" in path else Path(path)
+        return Delta(where, partition_by=partition_by, upsert=upsert, storage_options=given)
+    if upsert:
+        raise UsageError("--upsert is for --format delta; for Iceberg, Spark's MERGE INTO replaces rows")
     require("pyiceberg", "iceberg", f"--format {form}")
     from monedula.landing.iceberg import Iceberg
 
@@ -420,5 +489,5 @@ def size_of(text: str, option: str) -> int:
 
 
 HELP = "Land topics in tables: monedula land TOPIC TARGET."
-COMMANDS = (("topic", land), ("check", check))
+COMMANDS = (("topic", land), ("check", check), ("compact", compact), ("clean", clean))
 GROUP = LandGroup

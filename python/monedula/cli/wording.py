@@ -49,6 +49,8 @@ _OPTIONS = (
     "columns",
     "flatten",
     "partition_by",
+    "upsert",
+    "older_than",
     "until",
     "every",
     "unwrap",

@@ -14,8 +14,10 @@ from monedula.landing.delta import Delta
 from monedula.landing.health_server import HealthServer
 from monedula.landing.iceberg import Iceberg
 from monedula.landing.job import LandingJob, land
+from monedula.landing.maintenance import CompactionResult, clean, compact
 
 __all__ = [
+    "CompactionResult",
     "Delta",
     "HealthServer",
     "Iceberg",
@@ -26,5 +28,7 @@ __all__ = [
     "PartitionCheck",
     "TableCheck",
     "check",
+    "clean",
+    "compact",
     "land",
 ]

@@ -98,7 +98,7 @@ def check(settings: Settings, topic: str, target: "Target", *, job: str | None =
         each = runs.get(partition.partition, [])
         if each or positions[partition] is not None:
             start = min((at for at in (starts[partition], *(run[0] for run in each)) if at is not None), default=None)
-            found[partition] = _compared(raw, partition, each, (start, positions[partition]), first)
+            found[partition] = _compared(raw, partition, each, (start, positions[partition]), first, table.upserts)
     return TableCheck(found)
 
 
@@ -108,6 +108,7 @@ def _compared(
     runs: list[tuple[int, int]],
     job: tuple[int | None, int | None],
     begins: int,
+    replaces: bool,
 ) -> PartitionCheck:
     """Look at the rows of a partition.
 
@@ -117,6 +118,7 @@ def _compared(
         runs: the ranges of offsets that have rows.
         job: where the job began, or the first row if that is before it, and the job's position.
         begins: where the log begins.
+        replaces: whether rows of the table replace each other.
     """
     runs.sort()
     start, position = job
@@ -131,7 +133,8 @@ def _compared(
         after = max(after, end)
     if position is not None and position > after:
         gaps.append((after, position))
-    missing, unknown = _looked_up(settings, partition, gaps, begins)
+    # Rows that were replaced are no loss.
+    missing, unknown = _looked_up(settings, partition, gaps, begins) if gaps and not replaces else ([], [])
     rows = sum(end - first for first, end in runs)
     return PartitionCheck(rows, start, position or after, _merged(repeated), missing, unknown)
 

@@ -1,6 +1,6 @@
 """`Columns`: the columns of a table that a topic lands in, and its rows from batches of records."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,6 +20,8 @@ RAW = "_raw"
 DATE = "_date"
 """The day of the record's timestamp in UTC, where a table is partitioned by it."""
 DAY = "day(timestamp)"
+DELETED = "_kafka.deleted"
+"""Of rows for an upsert alone, and in no table: whether the record deletes the row of its key."""
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _LAST_TIMESTAMP_US = 253_402_300_799_999_999
@@ -47,6 +49,7 @@ class Columns:
         keeps_bad: whether records that cannot be decoded become rows, with `_error` and `_raw`.
         has_date: whether there is a column for the day of the timestamp.
         unwraps: whether values are envelopes of Debezium, whose rows are wanted.
+        marks_deletions: whether rows have `DELETED`, which is no column of `schema`.
         form: the format of the table.
 
     Raises:
@@ -63,9 +66,11 @@ class Columns:
         has_date: bool,
         unwraps: bool,
         form: Form,
+        marks_deletions: bool = False,
     ) -> None:
         self._key_column = key_column
         self._headers = headers
+        self._marks_deletions = marks_deletions
         value = batch_schema.field("value").type
         self._unwraps = unwraps
         self._is_flat = pa.types.is_struct(value)
@@ -108,6 +113,8 @@ class Columns:
         columns[KAFKA] = pa.StructArray.from_arrays(origin, fields=list(self.schema.field(KAFKA).type))
         if self._has_date:
             columns[DATE] = column["timestamp"].cast(pa.date32(), safe=False)  # the time of the day is cut off
+        if self._marks_deletions:
+            columns[DELETED] = _deletions(value, columns)
         return self._complete(columns, data.num_rows)
 
     def bad_rows(self, letters: Sequence["Letter"]) -> Any:
@@ -144,7 +151,20 @@ class Columns:
             converted(columns[field.name], field.type) if field.name in columns else pa.nulls(rows, field.type)
             for field in self.schema
         ]
-        return pa.record_batch(arrays, schema=self.schema)
+        made = pa.record_batch(arrays, schema=self.schema)
+        if not self._marks_deletions:
+            return made
+        return made.append_column(DELETED, columns.get(DELETED, pa.repeat(pa.scalar(False), rows)))
+
+
+def _deletions(value: Any, columns: Mapping[str, Any]) -> Any:
+    """Which records delete: those without a value, and change data that says so."""
+    deletions = value.is_null()
+    for name, told in (("_op", "d"), ("__op", "d"), ("__deleted", "true")):
+        if name in columns and columns[name].type in (pa.string(), pa.bool_()):
+            says: Any = pc.equal(columns[name].cast(pa.string()), pa.scalar(told))
+            deletions = pc.or_(deletions, pc.fill_null(says, False))
+    return deletions
 
 
 def _told(timestamps: Any) -> Any:

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from time import time
 from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
@@ -167,14 +168,17 @@ class DataFiles:
         self._partition_column = partition_column
         self._path_of = path_of
         self._share_bytes = max_memory_bytes // 2
-        self._thread = ThreadPoolExecutor(1, "monedula-data-files")
+        self._thread: ThreadPoolExecutor | None = None
         self._queue: deque[tuple[Future[None], int]] = deque()
         """What the thread has to write, and its bytes."""
         # The thread's alone until it has ended.
         self._open: dict[Any, _OpenFile] = {}
         self._closed: list[DataFile] = []
         self._size = 0
+        self.begun = time()
         self.rows = 0
+
+    is_full = False
 
     @property
     def size(self) -> int:
@@ -193,6 +197,8 @@ class DataFiles:
         """
         with of_store(self._store.name, _UNWRITTEN):
             self._wait(self._share_bytes - rows.nbytes)
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "monedula-data-files")
         self._queue.append((self._thread.submit(self._append, rows, partitions), rows.nbytes))
         self.rows += rows.num_rows
 
@@ -204,7 +210,7 @@ class DataFiles:
         """
         with of_store(self._store.name, _UNWRITTEN):
             self._wait(0)
-            self._thread.shutdown()
+            self._end_thread()
             for value in list(self._open):
                 self._closed.append(self._open[value].close())
                 del self._open[value]
@@ -216,7 +222,7 @@ class DataFiles:
         Raises:
             LandingError: if some may be left. All were tried.
         """
-        self._thread.shutdown(cancel_futures=True)
+        self._end_thread()
         self._queue.clear()
         failure: Exception | None = None
         for file in self._open.values():
@@ -234,6 +240,11 @@ class DataFiles:
         self._closed, self._open = [], {}
         if failure is not None:
             raise landing_error(self._store.name, "files that no commit names are left", failure)
+
+    def _end_thread(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.shutdown(cancel_futures=True)
 
     def _queued_bytes(self) -> int:
         return sum(size for _, size in self._queue)
@@ -253,7 +264,7 @@ class DataFiles:
                 self._file(value).append(rows.take(indices))
         while sum(each.buffered_bytes for each in self._open.values()) > self._share_bytes:
             max(self._open.values(), key=lambda each: each.buffered_bytes).write_row_group()
-        self._size = sum(each.size for each in (*self._closed, *self._open.values()))
+        self._size = sum(each.size for each in self._closed) + sum(each.size for each in self._open.values())
 
     def _file(self, value: Any) -> _OpenFile:
         if value not in self._open:

@@ -1,6 +1,6 @@
 """`Delta`: a table of Delta Lake as the target of a landing job."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
@@ -22,6 +22,9 @@ class Delta:
             name of a column of booleans, whole numbers, texts or dates. Without it the table is not partitioned.
         storage_options: access to the store, as deltalake has it, such as `{"AWS_REGION": "eu-central-1"}`. They are
             not shown by `repr`. Unless they have a `retry_timeout`, a request to a store is tried again for 30 seconds.
+        upsert: the column, or columns, of keys: the last row of each key replaces those before, and a record without a
+            value, or a deletion of change data, removes them. `"key"` is the column of the records' keys. Without it
+            rows are appended.
         configuration: properties of a table that is created, such as
             `{"delta.logRetentionDuration": "interval 7 days"}`.
 
@@ -35,12 +38,14 @@ class Delta:
         path: str | PathLike[str],
         *,
         partition_by: str | None = None,
+        upsert: str | Sequence[str] | None = None,
         storage_options: Mapping[str, str] | None = None,
         configuration: Mapping[str, str] | None = None,
     ) -> None:
         installed("deltalake", "delta")
         self.path = str(fspath(path))
         self.partition_by = partition_by
+        self.upsert = (upsert,) if isinstance(upsert, str) else tuple(upsert or ())
         if partition_by is not None and not all(each.isprintable() and each not in "/\\=" for each in partition_by):
             # It is in the names of folders, from which polars takes the values.
             raise ArgumentError.of(
@@ -75,7 +80,8 @@ class Delta:
         return "delta"
 
     def __repr__(self) -> str:
-        return f"Delta({self.path!r}{'' if self.partition_by is None else f', partition_by={self.partition_by!r}'})"
+        told = "" if self.partition_by is None else f", partition_by={self.partition_by!r}"
+        return f"Delta({self.path!r}{told}{f', upsert={list(self.upsert)!r}' if self.upsert else ''})"
 
     def _table(self, job: str) -> Any:
         from monedula.landing.delta_table import DeltaLandingTable

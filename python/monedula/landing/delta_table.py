@@ -6,6 +6,7 @@ this handle: Delta refuses it if a commit since then has the same application id
 """
 
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -18,21 +19,24 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs as pa_fs
 from deltalake import CommitProperties, DeltaTable, Field, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 from pyarrow.fs import FileType
 
 from monedula.errors import ArgumentError, LandingError
 from monedula.landing.attempts import Attempts
-from monedula.landing.columns import KAFKA, conformed, missing_columns
+from monedula.landing.columns import DELETED, KAFKA, conformed, missing_columns
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles, extremes
 from monedula.landing.delta_probe import check_put_if_absent
+from monedula.landing.delta_snapshot import DeltaSnapshot
 from monedula.landing.job_transactions import JOB_KEY, RANGES_KEY, JobTransactions
 from monedula.landing.store_errors import landing_error, plain_text, raises_landing_error
 from monedula.landing.table import ATTEMPT_PAUSES_S
+from monedula.landing.upsert import Upsert
 from monedula.types.partitions import TopicPartition
 
 if TYPE_CHECKING:
@@ -50,6 +54,7 @@ _RESTORE = "RESTORE"
 _CREATE = "CREATE TABLE"
 _REPLACE = "CREATE OR REPLACE TABLE"
 _RETENTION = "delta.setTransactionRetentionDuration"
+_FILE_RETENTION = "delta.deletedFileRetentionDuration"
 _LEAST_RETENTION_SECONDS = 30 * 86400
 _UNIT_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
 _FEATURES = {
@@ -68,6 +73,8 @@ _FEATURES = {
 _LONGEST_FOLDER = 255
 """The most bytes in a name of most file systems."""
 _MOST_KEPT_BYTES = 64 << 10
+_APPENDS_ONLY = ("delta.appendOnly", "delta.enableChangeDataFeed")
+"""Properties under which rows cannot be replaced by files alone."""
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -127,6 +134,7 @@ class DeltaLandingTable:
         self._partition_column = target.partition_column
         self.attempts = Attempts()
         self._transactions: JobTransactions = None  # type: ignore[assignment]  # until open(), as the table
+        self._keys = target.upsert
         self.refresh_seconds: float | None = None
         self._schema: Any = None
         self._table: DeltaTable = None  # until open()
@@ -161,6 +169,50 @@ class DeltaLandingTable:
         """The columns of the table."""
         return _schema_of(self._table)
 
+    @property
+    def upserts(self) -> bool:
+        """True if the rows of this job replace each other."""
+        return self._transaction(self._upsert_application) is not None
+
+    def snapshot(self) -> DeltaSnapshot:
+        """The files of the version that the handle is at."""
+        handler = DeltaStorageHandler(self._target.path, self._target.storage_options)
+        return DeltaSnapshot(self._table, pa_fs.PyFileSystem(handler))
+
+    def adopt(self) -> None:
+        """Open a table as it is, to write its rows anew.
+
+        Raises:
+            LandingError: if there is none, or it has rules that are not applied here.
+        """
+        if not self.open():
+            raise LandingError(f"{self._target.path}: there is no table of Delta")
+        columns = self._table.metadata().partition_columns
+        if self._target.partition_by is None and len(columns) == 1:
+            self._partition_column = columns[0]
+        self._check_table()
+        self._schema = self.columns()
+
+    def file_retention_seconds(self) -> float:
+        """How long the table keeps the files of older versions."""
+        told = _interval_seconds(self._table.metadata().configuration.get(_FILE_RETENTION, "interval 7 days"))
+        return 0.0 if told is None else told
+
+    def vacuum(self, age_seconds: float, dry_run: bool) -> list[str]:
+        """Delete the files that no version within the retention names, and that are older.
+
+        Raises:
+            LandingError: if the table has deletion vectors, whose files the library does not know.
+        """
+        if "deletionVectors" in (self._table.protocol().writer_features or ()):
+            raise LandingError(f"{self._target.path}: the table has deletion vectors", hint="use Spark's VACUUM")
+        hours = math.ceil(age_seconds / 3600)
+        try:
+            paths: list[str] = self._table.vacuum(hours, dry_run=dry_run, full=True)
+        except DeltaError as error:
+            raise LandingError(f"{self._target.path}: {error}") from error
+        return paths
+
     def new_columns(self, schema: Any) -> tuple[str, ...]:
         """The columns that the table lacks."""
         self._check_table()
@@ -190,6 +242,9 @@ class DeltaLandingTable:
                 continue
             there = _schema_of(self._table)
             self._schema = pa.schema([there.field(name) for name in schema.names])
+            if self.upserts and not self._keys:
+                hint = f"give `upsert` to Delta({self._target.path!r}), or land as another `job` into another table"
+                raise LandingError(f"{self._target.path}: rows of the job {self._job!r} replace each other", hint=hint)
             self._check_rollback()
             return
         raise LandingError(f"{self._target.path}: others change the table all the time; it cannot be prepared")
@@ -229,15 +284,28 @@ class DeltaLandingTable:
         for batch in self._table.to_pyarrow_dataset().to_batches(wanted, filter=pc.field(KAFKA, "topic") == topic):
             yield batch.column("partition"), batch.column("offset")
 
-    def files(self, max_memory_bytes: int) -> DataFiles:
+    def files(self, max_memory_bytes: int) -> DataFiles | Upsert:
         """Begin the files of the next commit."""
-        names = [name for name in self._schema.names if name != self._partition_column]
-        schema = pa.schema([self._schema.field(name) for name in names])
+        if self._keys:
+            return Upsert(self, self._schema, self._keys, max_memory_bytes)
+        return self.data_files(self._schema, max_memory_bytes)
+
+    def data_files(self, schema: Any, max_memory_bytes: int) -> DataFiles:
+        """Begin files with these columns; that of partitions is in the log alone."""
+        schema = pa.schema([field for field in schema if field.name != self._partition_column])
         return DataFiles(self._store, schema, self._partition_column, self._path_of, max_memory_bytes)
 
-    def write(self, files: DataFiles, rows: Any) -> None:
+    def delete(self, file: DataFile) -> None:
+        """Delete a file that no commit can name."""
+        self._store.delete(file.path)
+
+    def write(self, files: DataFiles | Upsert, rows: Any) -> None:
         """Write rows; the column of partitions is in the log alone."""
+        deletions = rows.column(DELETED) if isinstance(files, Upsert) else None
         rows = conformed(rows, self._schema)
+        if isinstance(files, Upsert):
+            files.write(rows, deletions)
+            return
         if self._partition_column is None:
             files.write(rows)
         else:
@@ -253,11 +321,13 @@ class DeltaLandingTable:
         failure: Exception = LandingError("there was no time for an attempt")
         for _ in self.attempts.after(ATTEMPT_PAUSES_S):
             before = self.version
+            self._read(self._check_log)
+            # The handle may have moved on since the positions were read: a commit extends what is compared here.
+            if self._moved(pending):
+                return False
+            if pending.upsert is not None:
+                self._read(lambda: pending.upsert.plan(pending, self.snapshot()))
             try:
-                self._check_log()
-                # The handle may have moved on since the positions were read: a commit extends what is compared here.
-                if self._moved(pending):
-                    return False
                 self._write(pending)
             except CommitFailedError as error:
                 failure = error
@@ -299,19 +369,31 @@ class DeltaLandingTable:
         for topic in {topic for topic, _ in pending.moves}:
             if self._topic_format(topic) is None or self._forgets(topic):
                 positions[self._topic_application(topic)] = FORMAT
-        metadata = {
-            COMMIT_KEY: pending.commit_id,
-            JOB_KEY: self._job,
-            BASE_KEY: str(self.version),
-            RANGES_KEY: json.dumps(pending.ranges(), separators=(",", ":")),
-        }
+        if pending.upsert is not None and not self.upserts:
+            positions[self._upsert_application] = FORMAT
+        metadata = {COMMIT_KEY: pending.commit_id}
+        if pending.moves:
+            metadata[JOB_KEY] = self._job
+            metadata[BASE_KEY] = str(self.version)
+            metadata[RANGES_KEY] = json.dumps(pending.ranges(), separators=(",", ":"))
+        column = self._partition_column
+        values = [{} if column is None else {column: _partition_text(file.partition)} for file in pending.removed]
+        # A compaction moves no position, and changes no data.
+        changes = bool(pending.moves)
+        removals = [
+            RemoveAction(file.path, changes, now, file.size, value)
+            for file, value in zip(pending.removed, values, strict=True)
+        ]
+        is_plain = pending.upsert is None and not removals
         self._table.create_write_transaction(
-            [self._action(file, now) for file in pending.files],
+            [*(self._action(file, now, changes) for file in (*pending.files, *pending.rewritten)), *removals],
             mode="append",
             schema=self._table.schema(),
             partition_by=self._table.metadata().partition_columns,
             commit_properties=CommitProperties(
                 custom_metadata=metadata,
+                # Files that are removed, or were looked for keys, are those of this very version.
+                max_commit_retries=None if is_plain else 0,
                 # Spark drops transactions without a time under a retention.
                 app_transactions=[Transaction(name, to, now) for name, to in sorted(positions.items())],
             ),
@@ -321,15 +403,19 @@ class DeltaLandingTable:
         """Whether the id of a topic has to be written again, for the table to keep it."""
         return self.refresh_seconds is not None and monotonic() > self._topics_kept_until.get(topic, 0.0)
 
-    def _action(self, file: DataFile, now: int) -> AddAction:
+    def _action(self, file: DataFile, now: int, changes: bool) -> AddAction:
         column = self._partition_column
         values = {} if column is None else {column: _partition_text(file.partition)}
-        schema = pa.schema([field for field in self._schema if field.name != column])
         # deltalake writes the path encoded.
-        return AddAction(file.path, file.size, values, now, True, _statistics(file, schema))
+        return AddAction(file.path, file.size, values, now, changes, _statistics(file))
 
     def _moved(self, pending: PendingCommit) -> bool:
-        return any(self._position(each) != start for each, (start, _) in pending.moves.items())
+        if any(self._position(each) != start for each, (start, _) in pending.moves.items()):
+            return True
+        if pending.upsert is not None or not pending.removed:
+            return False
+        live = {file.path for file in self.snapshot().files() if not file.has_deletions}
+        return any(file.path not in live for file in pending.removed)
 
     def _look(self, failure: Exception) -> None:
         """Read the log after a commit that failed."""
@@ -411,6 +497,9 @@ class DeltaLandingTable:
             ruled.append("delta.columnMapping.mode")
         for field in self._table.schema().fields:
             ruled += [f"{field.name}: {name}" for name in field.metadata or {} if name.startswith("delta.")]
+        if self._keys:
+            ruled += sorted({"deletionVectors"} & set(self._table.protocol().writer_features or ()))
+            ruled += [name for name in _APPENDS_ONLY if metadata.configuration.get(name) == "true"]
         if features or ruled:
             told = ", ".join(sorted([*features, *ruled]))
             raise LandingError(f"{path}: the table has rules that a landing job does not apply: {told}")
@@ -481,6 +570,10 @@ class DeltaLandingTable:
     def _application(self, partition: TopicPartition) -> str:
         return f"{self._prefix}/{partition.topic}/{partition.partition}"
 
+    @property
+    def _upsert_application(self) -> str:
+        return f"{self._prefix}/upsert"
+
     def _topic_application(self, topic: str) -> str:
         return f"{self._prefix}/{topic}/id/{self._topics[topic][0]}"
 
@@ -538,11 +631,11 @@ def _partition_text(value: Any) -> str | None:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _statistics(file: DataFile, schema: Any) -> str:
+def _statistics(file: DataFile) -> str:
     smallest: dict[str, Any] = {}
     largest: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
-    for path, told in extremes(file.metadata, schema).items():
+    for path, told in extremes(file.metadata, file.metadata.schema.to_arrow_schema()).items():
         low, high = _json_value(told.smallest), _json_value(told.largest)
         if low is not None and high is not None:
             _put(smallest, path, low)

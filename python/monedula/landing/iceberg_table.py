@@ -82,6 +82,8 @@ class IcebergLandingTable:
 
     refresh_seconds: float | None = None
 
+    upserts = False
+
     def __init__(self, target: "Iceberg", job: str) -> None:
         self._target = target
         self._job = job

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from functools import partial
 from math import inf
 from threading import Event, Thread
-from time import monotonic
-from typing import Any, Literal, Protocol, get_args
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,12 +42,16 @@ from monedula.landing.data_files import DataFiles
 from monedula.landing.debezium import Unwrap, row_decoder
 from monedula.landing.job_consumer import JobConsumer
 from monedula.landing.job_settings import job_settings, kept, reset_start, setting, without_bad
+from monedula.landing.maintenance import LEAST_AGE_SECONDS
 from monedula.landing.size_estimate import SizeEstimate
 from monedula.landing.start_positions import StartPositions, check_start
 from monedula.landing.table import LandingTable
 from monedula.reading.read import read
 from monedula.types.json_dict import JsonDict
 from monedula.types.partitions import Position, TopicPartition, Until
+
+if TYPE_CHECKING:
+    from monedula.landing.upsert import Upsert
 
 _log = logging.getLogger("monedula.landing")
 
@@ -58,6 +62,8 @@ State = Literal["new", "running", "ended", "failed"]
 
 _WAIT_SECONDS = 0.2
 _CLOSE_SECONDS = 30.0
+_LONGEST_PENDING_SECONDS = LEAST_AGE_SECONDS / 2
+"""How long files wait for their commit: `clean` may take older ones for files that a worker left when it died."""
 _OFFSETS_SECONDS = 5.0
 
 
@@ -75,6 +81,10 @@ class Target(Protocol):
     @property
     def form(self) -> Form:
         """The format of the table."""
+
+    @property
+    def upsert(self) -> tuple[str, ...]:
+        """The columns by which rows replace each other; none if they are appended."""
 
     def _table(self, job: str) -> LandingTable: ...
 
@@ -183,7 +193,7 @@ class LandingJob(Unpicklable):
         }
         columns = ["key", "value", "topic", "partition", "offset", "timestamp", *(["headers"] if headers else [])]
         self._consumer = JobConsumer(own, columns=columns, headers=headers, **decoders)
-        lenient = {name: without_bad(each) for name, each in decoders.items()}
+        lenient: Any = {name: without_bad(each) for name, each in decoders.items()}
         self._read_besides: Any = partial(read, own, columns=columns, headers=headers, **lenient)
         try:
             self._consumer.show(self._figures)
@@ -198,6 +208,7 @@ class LandingJob(Unpicklable):
                 keeps_bad=keeps_bad,
                 has_date=target.partition_column == DATE,
                 unwraps=unwrap is not None,
+                marks_deletions=bool(target.upsert),
                 form=target.form,
             )
             if target.partition_column is not None:
@@ -209,7 +220,7 @@ class LandingJob(Unpicklable):
         self._starts = StartPositions(
             self._consumer, self._table, self.topics, f"{target!r}, job {self.name!r}", start, fail_on_data_loss
         )
-        self._files: DataFiles | None = None
+        self._files: DataFiles | Upsert | None = None
         self._froms: dict[TopicPartition, int | None] = {}
         """For each partition of this worker the position in the table, as of when it was looked at."""
         self._positions: dict[TopicPartition, int] = {}
@@ -422,7 +433,7 @@ class LandingJob(Unpicklable):
 
     def _land(self) -> None:
         bound = self._bound
-        self._due_at = monotonic() + self._every
+        self._due_at = monotonic() + min(self._every, _LONGEST_PENDING_SECONDS / 2)
         try:
             while not self._is_stopping.is_set():
                 if bound is not None and bound.reached():
@@ -431,10 +442,11 @@ class LandingJob(Unpicklable):
                     if bound.reached():
                         return
                 self._read()
-                size = 0 if self._files is None else self._files.size
-                if monotonic() >= self._due_at or size >= self._max_bytes:
+                files = self._files
+                is_full = files is not None and (files.is_full or files.size >= self._max_bytes)
+                if is_full or monotonic() >= self._due_at:
                     self._commit()
-                    self._due_at = monotonic() + self._every
+                    self._due_at = monotonic() + min(self._every, _LONGEST_PENDING_SECONDS / 2)
         finally:
             if bound is not None:
                 bound.end()
@@ -514,7 +526,7 @@ class LandingJob(Unpicklable):
             with suppress(ArgumentError):  # lost since then
                 self._positions[partition] = max(self._consumer.position(partition) or 0, self._positions[partition])
 
-    def _write(self, files: DataFiles, batch: Batch) -> None:
+    def _write(self, files: "DataFiles | Upsert", batch: Batch) -> None:
         try:
             rows = self._columns.rows(batch)
             self._table.write(files, rows)
@@ -537,6 +549,11 @@ class LandingJob(Unpicklable):
         if self._is_torn or self._is_broken:
             self._discard()
             return
+        if self._files is not None and time() - self._files.begun > _LONGEST_PENDING_SECONDS:
+            _log.warning("landing %s: rows waited for too long, as after a suspension; they are read anew", self.name)
+            self._discard()
+            self._go_back(list(self._positions))
+            return
         began = monotonic()
         refresh = self._table.refresh_seconds
         moves = {
@@ -551,7 +568,9 @@ class LandingJob(Unpicklable):
         try:
             # Files that cannot be finished are still those of the job, which deletes them.
             pending = PendingCommit([] if self._files is None else self._files.finish(), moves)
-            files, self._files, self._committing_rows = self._files, None, pending.rows
+            pending.upsert = self._files if self.target.upsert else None
+            self._committing_rows = 0 if self._files is None else self._files.rows
+            files, self._files = self._files, None
             is_committed = self._table.commit(pending)
         except BaseException:
             self._is_broken = True
@@ -596,7 +615,7 @@ class LandingJob(Unpicklable):
             self._discarded_rows += files.rows
             self._delete(files)
 
-    def _delete(self, files: DataFiles) -> None:
+    def _delete(self, files: "DataFiles | Upsert") -> None:
         try:
             files.discard()
         except LandingError as error:

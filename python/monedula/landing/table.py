@@ -5,7 +5,6 @@ from typing import Any, Protocol
 
 from monedula.landing.attempts import Attempts
 from monedula.landing.commits import PendingCommit
-from monedula.landing.data_files import DataFiles
 from monedula.types.partitions import TopicPartition
 
 ATTEMPT_PAUSES_S = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
@@ -25,6 +24,10 @@ class LandingTable(Protocol):
     refresh_seconds: float | None
     version: int
     attempts: Attempts
+
+    @property
+    def upserts(self) -> bool:
+        """True if rows of this job replace each other, as of the last look."""
 
     def open(self) -> bool:
         """Look whether there is a table; false if not."""
@@ -58,10 +61,10 @@ class LandingTable(Protocol):
     def origins(self, topic: str) -> Iterator[tuple[Any, Any]]:
         """The partitions and offsets of all rows of a topic, as pairs of arrays."""
 
-    def files(self, max_memory_bytes: int) -> DataFiles:
-        """Begin the files of the next commit."""
+    def files(self, max_memory_bytes: int) -> Any:
+        """Begin the files of the next commit: `DataFiles`, or an `Upsert`."""
 
-    def write(self, files: DataFiles, rows: Any) -> None:
+    def write(self, files: Any, rows: Any) -> None:
         """Write rows, as `Columns` made them, to files of this table."""
 
     def commit(self, pending: PendingCommit) -> bool:
