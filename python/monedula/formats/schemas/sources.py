@@ -136,10 +136,12 @@ def _are_polars(source: Mapping[Any, Any]) -> bool:
 
 def _supported(fields: "Iterable[pa.Field[Any]]", path: str) -> "list[pa.Field[Any]]":
     result: list[pa.Field[Any]] = []
+    names: set[str] = set()
     for field in fields:
         below = f"{path}.{field.name}" if path else field.name
-        if any(field.name == other.name for other in result):
+        if field.name in names:
             raise ArgumentError(f"field {below}: two fields have this name", argument="schema")
+        names.add(field.name)
         result.append(field.with_type(_type(field.type, below)).remove_metadata())
     return result
 
