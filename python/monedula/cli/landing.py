@@ -150,7 +150,7 @@ def land(
         settings,
         topic,
         table,
-        value=_decoder(value, told, bad, dead_letter, settings, table, job),
+        value=_decoder(value, told, bad, dead_letter, settings, table, job, key_column),
         job=job,
         start=None if start is None else place_of(start, "--from"),
         until=None if until is None else _until(until),
@@ -221,7 +221,8 @@ def _target(
     require("pyarrow", "arrow", f"--format {form}")
     given = dict(pair(text, "--storage-option") for text in options or ())
     for name in given:
-        if is_secret(name.replace("_", ".").replace("-", ".")):
+        dotted = name.replace("_", ".").replace("-", ".").lower()
+        if is_secret(dotted) or _SECRET_OPTION.search(dotted):
             raise UsageError(
                 f"--storage-option {name}: everyone on this machine can read the arguments of a command. Give it as "
                 "an environment variable, or in pyiceberg's configuration"
@@ -245,7 +246,9 @@ def _target(
     return Iceberg(path, catalog=catalog or "default", partition_by=partition_by)
 
 
-PASSWORD_IN_ADDRESS = re.compile(r"://[^/?#@]*:[^/?#@]*@")
+PASSWORD_IN_ADDRESS = re.compile(r"://[^/?#@]*:[^/?#@]*@|https?://[^/?#@]+@|[?&][^=&]*(password|secret|token)[^=&]*=")
+_SECRET_OPTION = re.compile(r"(^|\.)(token|credential|authorization)$|connection\.string")
+"""Secrets of stores and of catalogs that no setting of Kafka is called like."""
 
 
 def _decoder(
@@ -256,13 +259,14 @@ def _decoder(
     settings: dict[str, str],
     table: Any,
     job: str | None,
+    key_column: str,
 ) -> Typed | None:
     if value is None and (dead_letter is not None or bad is not BadRecords.fail):
         raise UsageError("--bad and --dead-letter are about values that cannot be decoded; add --value json")
     if dead_letter is not None and bad is not BadRecords.fail:
         raise UsageError("--dead-letter and --bad say two things about bad values; give one of them")
     if value is Decode.json and schema.given is None and schema.subject is None and not schema.has_registry:
-        made: Typed | None = _inferred(settings, schema.topics[0], table, job)
+        made: Typed | None = _inferred(settings, schema.topics[0], table, job, key_column)
     else:
         kept = bad.value if bad in (BadRecords.null, BadRecords.drop) else None
         # The options of consume say how values are read; columns are made of their fields here.
@@ -272,7 +276,7 @@ def _decoder(
     return made.changed(dead_letter=dead_letter)
 
 
-def _inferred(settings: dict[str, str], topic: str, table: Any, job: str | None) -> Typed:
+def _inferred(settings: dict[str, str], topic: str, table: Any, job: str | None, key_column: str) -> Typed:
     """JSON with the fields that the table has, and those that some of the records have."""
     import pyarrow as pa
 
@@ -281,7 +285,8 @@ def _inferred(settings: dict[str, str], topic: str, table: Any, job: str | None)
 
     inferred = infer(settings, topic)
     opened = table._table(job or topic)
-    known = {field.name: field for field in opened.columns() if not is_own(field.name)} if opened.open() else {}
+    there = opened.columns() if opened.open() else ()
+    known = {field.name: field for field in there if not is_own(field.name, key_column)}
     new = [field for field in inferred.schema if field.name not in known]
     say(f"without --schema its fields are those of {inferred.records} records: {inferred.ddl}")
     return Json(pa.schema([*known.values(), *new]))

@@ -128,9 +128,9 @@ class Columns:
         return pa.record_batch(arrays, schema=self.schema)
 
 
-def is_own(name: str) -> bool:
-    """Return true for the columns that are no fields of values. That of keys may have another name."""
-    return name in (KAFKA, ERROR, RAW, DATE, "key")
+def is_own(name: str, key_column: str) -> bool:
+    """Return true for the columns that are no fields of values."""
+    return name in (KAFKA, ERROR, RAW, DATE, key_column)
 
 
 def conformed(rows: Any, schema: Any) -> Any:
