@@ -11,7 +11,7 @@ import polars
 import pyarrow as pa
 import pytest
 from monedula.errors import LandingError
-from monedula.landing import Iceberg, check
+from monedula.landing import Iceberg, LandingCommit, check
 from monedula.landing.commits import PendingCommit
 from monedula.testing import Broker
 
@@ -245,15 +245,18 @@ def test_a_table_that_is_rolled_back_right_after_a_commit_is_refused(
             parent = there.current_snapshot().parent_snapshot_id
             there.manage_snapshots().set_current_snapshot(snapshot_id=parent).commit()
 
-    monkeypatch.setattr(IcebergLandingTable, "_write", write)
-
-    def land_again() -> None:
-        for _ in range(3):
-            orders.land(path)
+    def go_on(commit: LandingCommit) -> None:
+        rows_of.append(commit.rows)
+        if len(rows_of) == 1:
             orders.send(30)
+        else:
+            job.stop()
 
+    rows_of: list[int] = []
+    monkeypatch.setattr(IcebergLandingTable, "_write", write)
+    job = orders.job(path, until=None, every=0.05, on_commit=go_on)
     with pytest.raises(LandingError, match="was rolled back to an earlier snapshot"):
-        land_again()
+        job.run()
 
 
 @pytest.mark.parametrize("is_created", [True, False])
