@@ -565,3 +565,8 @@ def test_the_age_of_a_commit_is_that_of_the_last_one(orders: Orders, tmp_path: P
     job._consumer.take = note  # type: ignore[method-assign]
     job.run()
     assert ages == sorted(ages)
+
+
+def test_a_result_has_the_positions_of_partitions_that_did_not_move(orders: Orders, tmp_path: Path) -> None:
+    first = orders.land(tmp_path / "lake")
+    assert orders.land(tmp_path / "lake").positions == first.positions

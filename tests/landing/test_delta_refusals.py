@@ -13,12 +13,15 @@ import pyarrow as pa
 import pytest
 from monedula.errors import DataLossError, LandingError, UnknownTopicError
 from monedula.landing import Delta, check
+from monedula.landing.commits import PendingCommit
 from monedula.testing import Broker
 
 from tests.groups.ground import PATIENCE_SECONDS
 from tests.landing.orders import ORDER, Orders, landed
 
 deltalake = pytest.importorskip("deltalake", reason="the extra delta is not installed")
+
+from monedula.landing.delta_table import DeltaLandingTable  # noqa: E402 - needs the extra
 
 
 @pytest.fixture
@@ -217,9 +220,15 @@ def test_arguments_that_make_no_sense(own: Orders, tmp_path: Path, arguments: di
     assert not (tmp_path / "lake").exists()
 
 
-def test_a_store_that_overwrites_commits_is_refused() -> None:
+@pytest.mark.parametrize("value", ["true", "TRUE", "1", "yes", "on", "y"])
+@pytest.mark.parametrize("place", ["option", "environment"])
+def test_a_store_that_overwrites_commits_is_refused(monkeypatch: pytest.MonkeyPatch, place: str, value: str) -> None:
+    """All that deltalake takes for true, from both places where it looks."""
+    told = {"AWS_S3_ALLOW_UNSAFE_RENAME": value}
+    if place == "environment":
+        monkeypatch.setenv("AWS_S3_ALLOW_UNSAFE_RENAME", value)
     with pytest.raises(monedula.ArgumentError, match="two workers may both write one version"):
-        Delta("s3://bucket/lake", storage_options={"AWS_S3_ALLOW_UNSAFE_RENAME": "true"})
+        Delta("s3://bucket/lake", storage_options=told if place == "option" else None)
 
 
 def test_a_target_is_a_table(own: Orders) -> None:
@@ -271,6 +280,29 @@ def test_a_table_that_others_change_meanwhile_is_refused_whenever_the_job_learns
         if version.get("monedula.job") == "lake" and version["version"] > 3
     ]
     assert not added
+
+
+def test_a_table_that_others_change_right_after_a_commit_is_refused(
+    own: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look after a commit learns of it: the next one must not go on with the old columns."""
+    write, commits = DeltaLandingTable._write, list[int]()
+
+    def change(table: DeltaLandingTable, pending: PendingCommit) -> None:
+        write(table, pending)
+        if pending.files and not commits:
+            deltalake.write_deltalake(table._table, pa.table({"id": ["a"]}), mode="overwrite", schema_mode="overwrite")
+
+    def go_on(commit: Any) -> None:
+        commits.append(commit.rows)
+        own.send(2)
+        if sum(commits) > 20:
+            job.stop()
+
+    monkeypatch.setattr(DeltaLandingTable, "_write", change)
+    job = own.job(tmp_path / "lake", until=None, every=0.05, on_commit=go_on)
+    with pytest.raises(LandingError):
+        job.run()
 
 
 def test_a_table_that_was_replaced_has_no_positions_any_more(own: Orders, tmp_path: Path) -> None:
