@@ -2,7 +2,7 @@
 
 import http.client
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import uuid4
 
 from monedula.landing import Delta, Iceberg

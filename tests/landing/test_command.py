@@ -185,3 +185,39 @@ def test_an_estimate_of_the_files_is_close_to_what_is_written(ground: Ground, tm
     made.send_bad()
     values = made.job(tmp_path / "other", partition_by="text", bad_records="column", **options).plan()
     assert values.files == -(-values.size // 20_000)
+
+
+def test_a_key_column_of_another_name_is_no_field_of_the_next_run(orders: Orders, tmp_path: Path) -> None:
+    orders.send(3, key="a field")
+    words = (orders.topic, str(tmp_path / "lake"), "--value", "json", "--key-column", "_key", "--until", "now")
+    run(orders, *words)
+    orders.send(3, key="a field")
+    run(orders, *words)
+    rows = polars.read_delta(str(tmp_path / "lake"))
+    assert rows["key"].drop_nulls().to_list() == ["a field"] * 6
+    assert rows["_key"].null_count() == 0
+
+
+@pytest.mark.parametrize("name", ["sas_token", "token", "credential", "s3.session-token", "aws_session_token"])
+def test_secrets_are_no_options_of_a_command(orders: Orders, tmp_path: Path, name: str) -> None:
+    words = ("--until", "now", "--storage-option", f"{name}=secret")
+    _, said = run(orders, orders.topic, str(tmp_path / "lake"), *words, code=2)
+    assert "everyone on this machine can read" in said
+
+
+@pytest.mark.parametrize("catalog", ["postgresql://host/catalog?password=secret", "https://secret@host/catalog"])
+def test_secrets_are_in_no_address_of_a_catalog(orders: Orders, catalog: str) -> None:
+    _, said = run(orders, orders.topic, "lake.orders", "--catalog", catalog, "--until", "now", code=2)
+    assert "everyone on this machine can read" in said
+
+
+def test_a_dry_run_refuses_what_a_run_refuses(orders: Orders, tmp_path: Path) -> None:
+    words = ("--value", "json", "--schema", "id bigint", "--partition-by", "nothing", "--until", "now")
+    _, said = run(orders, orders.topic, str(tmp_path / "lake"), *words, "--dry-run", code=2)
+    assert "nothing" in said
+
+
+def test_a_target_that_is_no_folder_is_told_in_a_line(orders: Orders, tmp_path: Path) -> None:
+    (tmp_path / "lake").write_text("no folder")
+    _, said = run(orders, orders.topic, str(tmp_path / "lake"), "--until", "now", code=1)
+    assert said.count("\n") == 1

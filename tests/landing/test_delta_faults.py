@@ -17,7 +17,7 @@ from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFiles
 
 from tests.landing.orders import Orders, landed
-from tests.landing.race import race
+from tests.landing.race import race, race_results
 
 deltalake = pytest.importorskip("deltalake", reason="the extra delta is not installed")
 
@@ -273,3 +273,11 @@ def test_planted_the_last_offset_and_one_as_position_is_caught(
         orders.land(tmp_path / "wrong", job="wrong").positions[monedula.TopicPartition(orders.topic, 0)]
         != orders.ends()[0]
     )
+
+
+def test_bad_records_are_counted_where_their_rows_are(orders: Orders, tmp_path: Path) -> None:
+    """The worker that was second discards its rows, also those of bad records."""
+    orders.send_bad()
+    results = race_results(orders, tmp_path / "lake", bad_records="column")
+    assert sum(result.conflicts for result in results) > 0, "they did not meet"
+    assert sum(result.bad_records for result in results) == 1
