@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from monedula import prometheus
 from monedula.landing import HealthServer
 
 from tests.groups.ground import PATIENCE_SECONDS
@@ -25,6 +26,7 @@ pytest.importorskip("deltalake", reason="the extra delta is not installed")
 SERVICE = """
 import signal, sys
 import monedula
+from monedula import prometheus
 from monedula.landing import HealthServer
 
 job = monedula.LandingJob(
@@ -102,6 +104,8 @@ def test_a_store_that_is_away_is_not_healthy_until_it_is_back(orders: Orders, tm
             assert health["pending_rows"] == 30
             assert health["last_commit_ago"] > 0.5
         wait_for(address, lambda status, _: status == 200 and is_whole(orders, path))
+        if serving is command:
+            assert "monedula_landing_rows_total{" in ask(address.replace("/health", "/metrics"))[1]
         process.terminate()
         process.wait(timeout=60)
     assert landed(path) == orders.offsets()
@@ -132,6 +136,7 @@ def test_a_job_that_failed_is_not_healthy_and_says_why(orders: Orders, tmp_path:
 def test_the_figures_are_beside_it_and_other_paths_are_not_found(orders: Orders, tmp_path: Path) -> None:
     job = orders.job(tmp_path / "lake", settings={"client.id": orders.topic})
     with HealthServer(job, 0, address="127.0.0.1") as server:
+        prometheus.watch(job)
         job.run()
         status, text = ask(f"http://127.0.0.1:{server.port}/metrics")
         (line,) = [each for each in text.splitlines() if "landing_rows_total{" in each and orders.topic in each]

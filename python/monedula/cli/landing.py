@@ -7,6 +7,7 @@ import re
 import signal
 from contextlib import suppress
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -216,6 +217,10 @@ def land(
         _run(made)
         return
     address, port = serving
+    if find_spec("prometheus_client") is not None:
+        from monedula import prometheus
+
+        prometheus.watch(made)
     with HealthServer(made, port, address=address) as server:
         say(f"its health is at http://{address}:{server.port}/health")
         _run(made)

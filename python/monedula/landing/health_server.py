@@ -19,8 +19,9 @@ _REQUEST_SECONDS = 5.0
 class HealthServer:
     """Answers `GET /health` with `LandingJob.health()` as JSON: 200 if `"ok"` is true, 503 if not.
 
-    `GET /metrics` has the figures for Prometheus, with all others of the process, if prometheus_client is installed.
-    It serves in a thread of its own from the start until `close()`, or until its block is over.
+    `GET /metrics` has what the registry of prometheus_client has, if that is installed: the job's figures, after
+    `monedula.prometheus.watch(job)`. It serves in a thread of its own from the start until `close()`, or until its
+    block is over.
 
     Args:
         job: the job. It may be new, running or ended.
@@ -36,10 +37,6 @@ class HealthServer:
 
     def __init__(self, job: "LandingJob", port: int, *, address: str = "0.0.0.0") -> None:
         self._server: ThreadingTCPServer | None = None
-        if find_spec("prometheus_client") is not None:
-            from monedula import prometheus
-
-            prometheus.watch(job)
         try:
             kind = _Ipv6Server if ":" in address else _Server
             self._server = kind((address, port), _handler(job))

@@ -193,7 +193,7 @@ class LandingJob(Unpicklable):
         }
         columns = ["key", "value", "topic", "partition", "offset", "timestamp", *(["headers"] if headers else [])]
         self._consumer = JobConsumer(own, columns=columns, headers=headers, **decoders)
-        lenient: Any = {name: without_bad(each) for name, each in decoders.items()}
+        lenient: dict[str, Any] = {name: without_bad(each) for name, each in decoders.items()}
         self._read_besides: Any = partial(read, own, columns=columns, headers=headers, **lenient)
         try:
             self._consumer.show(self._figures)
