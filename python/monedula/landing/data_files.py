@@ -2,7 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
@@ -149,9 +151,11 @@ class DataFiles:
         self._partition_column = partition_column
         self._path_of = path_of
         self._share_bytes = max_memory_bytes // 2
-        self._thread = ThreadPoolExecutor(1, "monedula-data-files")
+        # No executor: at its end the interpreter waits for the threads of those, and so for a store that hangs.
+        self._thread: Thread | None = None
+        self._tasks: SimpleQueue[tuple[Future[None], Any, Any] | None] = SimpleQueue()
         self._queue: deque[tuple[Future[None], int]] = deque()
-        """What the thread has to write, and its bytes."""
+        """What the thread has not written yet, and its bytes."""
         # The thread's alone until it has ended.
         self._open: dict[Any, _OpenFile] = {}
         self._closed: list[DataFile] = []
@@ -174,7 +178,12 @@ class DataFiles:
             Exception: what an earlier call could not write, of the store's classes.
         """
         self._wait(self._share_bytes - rows.nbytes)
-        self._queue.append((self._thread.submit(self._append, rows, partitions), rows.nbytes))
+        if self._thread is None:
+            self._thread = Thread(target=self._work, name="monedula-data-files", daemon=True)
+            self._thread.start()
+        written: Future[None] = Future()
+        self._tasks.put((written, rows, partitions))
+        self._queue.append((written, rows.nbytes))
         self.rows += rows.num_rows
 
     def finish(self) -> list[DataFile]:
@@ -183,8 +192,10 @@ class DataFiles:
         Raises:
             Exception: what could not be written, as of `write`.
         """
-        self._wait(0)
-        self._thread.shutdown()
+        try:
+            self._wait(0)
+        finally:
+            self._end_thread()
         while self._open:
             _, file = self._open.popitem()
             self._closed.append(file.close())
@@ -192,8 +203,7 @@ class DataFiles:
 
     def discard(self) -> None:
         """Delete all files: for those that no commit names, and that no commit under way may name."""
-        self._thread.shutdown(cancel_futures=True)
-        self._queue.clear()
+        self._end_thread()
         paths = [each.path for each in self._closed]
         while self._open:
             _, file = self._open.popitem()
@@ -212,6 +222,26 @@ class DataFiles:
             self._queue[0][0].result()
             self._queue.popleft()
 
+    def _end_thread(self) -> None:
+        """Have the thread end after what it is writing."""
+        for written, _ in self._queue:
+            written.cancel()
+        self._tasks.put(None)
+        if self._thread is not None:
+            self._thread.join()
+        self._queue.clear()
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            written, rows, partitions = task
+            if written.set_running_or_notify_cancel():
+                try:
+                    self._append(rows, partitions)
+                except BaseException as error:  # raised to the caller of write() or finish()
+                    written.set_exception(error)
+                else:
+                    written.set_result(None)
+
     def _append(self, rows: Any, partitions: Any | None) -> None:
         if partitions is None:
             self._file(None).append(rows)
@@ -221,7 +251,7 @@ class DataFiles:
                 self._file(value).append(rows.take(indices))
         while sum(each.buffered_bytes for each in self._open.values()) > self._share_bytes:
             max(self._open.values(), key=lambda each: each.buffered_bytes).write_row_group()
-        self._size = sum(each.size for each in (*self._closed, *self._open.values()))
+        self._size = sum(each.size for each in self._closed) + sum(each.size for each in self._open.values())
 
     def _file(self, value: Any) -> _OpenFile:
         if value not in self._open:
