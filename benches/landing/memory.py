@@ -45,13 +45,13 @@ def main() -> None:
     """Land the topic."""
     form, bootstrap, topic, path = sys.argv[1:]
     most_open = [0]
-    write = DataFiles.write
+    append = DataFiles._append
 
-    def counted(self: DataFiles, rows: Any, partitions: Any | None = None) -> None:
-        write(self, rows, partitions)
+    def counted(self: DataFiles, rows: Any, partitions: Any | None) -> None:
+        append(self, rows, partitions)
         most_open[0] = max(most_open[0], len(self._open))
 
-    DataFiles.write = counted  # type: ignore[method-assign]
+    DataFiles._append = counted  # type: ignore[method-assign]
     job = LandingJob(
         {"bootstrap.servers": bootstrap},
         topic,
