@@ -6,6 +6,7 @@ asserts that all arms land each record and never a time. Exit code 1: an arm fai
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import sys
@@ -89,11 +90,12 @@ _MEASURED = {"throughput": _throughput, "freshness": _freshness, "commits": _com
 
 @contextmanager
 def _topic(kafka: data.BenchKafka, name: str) -> Iterator[str]:
-    kafka.helper.create_topic(name, partitions=data.PARTITIONS)
+    topic = f"{name}-{os.getpid()}"  # a run that was interrupted has left its own
+    kafka.helper.create_topic(topic, partitions=data.PARTITIONS)
     try:
-        yield name
+        yield topic
     finally:
-        kafka.helper.delete_topic(name)
+        kafka.helper.delete_topic(topic)
 
 
 def _run(part: str, module: str, arguments: Sequence[str], **facts: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from benches.landing.orders import EVERY_SECONDS, NAME, SCHEMA, catalog_of, count, target
 
@@ -23,6 +24,7 @@ def monedula(form: str, bootstrap: str, topic: str, records: int, path: Path) ->
     import monedula
 
     table = target(form, path)
+    table._table("imports")
     began = time.perf_counter()
     options: Any = {"value": monedula.Json(SCHEMA), "until": "latest", "every": EVERY_SECONDS}
     monedula.land({"bootstrap.servers": bootstrap}, topic, table, **options)
@@ -57,7 +59,7 @@ def confluent(form: str, bootstrap: str, topic: str, records: int, path: Path) -
     import polars as pl
     from confluent_kafka import Consumer
 
-    fields: Any = dict(pl.from_arrow(SCHEMA.empty_table()).schema)
+    fields: Any = pl.DataFrame(SCHEMA.empty_table()).schema
     append = _append_to(form, path)
 
     def framed(messages: list[Any]) -> Any:
@@ -78,7 +80,7 @@ def confluent(form: str, bootstrap: str, topic: str, records: int, path: Path) -
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
-            "group.id": f"bench-{path.name}",
+            "group.id": f"bench-{uuid4()}",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
         }

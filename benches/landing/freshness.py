@@ -59,8 +59,8 @@ def _percentiles(settings: dict[str, str], topic: str, commits: list[tuple[float
         records = pa.Table.from_batches([pa.record_batch(batch) for batch in stream])
     ages: list[float] = []
     for number in pc.unique(records["partition"]).to_pylist():
-        rows = records.filter(pc.equal(records["partition"], number))
-        times = rows["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
+        rows: Any = records.filter(pc.equal(records["partition"], pa.scalar(number, pa.int32())))
+        times: list[int] = rows["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
         ends = [(at, positions[topic, number]) for at, positions in commits if (topic, number) in positions]
         for offset, sent_at in zip(rows["offset"].to_pylist(), times, strict=True):
             while ends and ends[0][1] <= offset:

@@ -34,7 +34,7 @@ def fill(settings: Mapping[str, str], source: str, topic: str) -> None:
     written = 0
     with monedula.Producer({**settings, "compression.type": "lz4"}) as producer:
         for batch in monedula.read(dict(settings), source, columns=columns, value=value):
-            values = pa.record_batch(batch).column("value")
+            values: Any = pa.record_batch(batch).column("value")
             shops = pa.array([number % VALUES for number in range(written, written + len(values))], pa.int32())
             wide = pa.StructArray.from_arrays([*values.flatten(), shops], fields=list(FIELDS))
             producer.send_batch(pa.record_batch({"value": wide}), topic, value=monedula.Json(FIELDS))
@@ -45,13 +45,13 @@ def main() -> None:
     """Land the topic."""
     form, bootstrap, topic, path = sys.argv[1:]
     most_open = [0]
-    write = DataFiles.write
+    append = DataFiles._append
 
-    def counted(files: DataFiles, rows: Any, partitions: Any = None) -> None:
-        write(files, rows, partitions)
-        most_open[0] = max(most_open[0], len(files._open))
+    def counted(self: DataFiles, rows: Any, partitions: Any | None) -> None:
+        append(self, rows, partitions)
+        most_open[0] = max(most_open[0], len(self._open))
 
-    DataFiles.write = counted  # type: ignore[method-assign]
+    DataFiles._append = counted  # type: ignore[method-assign]
     job = LandingJob(
         {"bootstrap.servers": bootstrap},
         topic,

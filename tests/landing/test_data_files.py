@@ -1,5 +1,7 @@
 """`DataFiles`: written by a thread of their own, within a bound of memory, in the order of rows."""
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -96,3 +98,20 @@ def test_what_is_discarded_leaves_no_file(folder: Folder, tmp_path: Path) -> Non
         files.write(numbers(turn * 10, 10), pa.array(["a", "b"] * 5))
     files.discard()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_store_that_hangs_keeps_no_process_from_its_end() -> None:
+    program = """
+import threading
+import pyarrow as pa
+from monedula.landing.data_files import DataFiles
+class Hanging:
+    def open(self, path):
+        is_reached.set()
+        threading.Event().wait()
+is_reached = threading.Event()
+files = DataFiles(Hanging(), pa.schema([("number", pa.int64())]), None, lambda name, _: name, 1 << 20)
+files.write(pa.record_batch({"number": [1]}))
+is_reached.wait()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_SECONDS)

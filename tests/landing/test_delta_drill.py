@@ -37,7 +37,7 @@ def test_the_drill_finds_a_planted_bug(stage: Stage, tmp_path: Path, bug: str) -
     def is_found(seed: int) -> bool:
         folder = tmp_path / str(seed)
         folder.mkdir()
-        drill = Drill(stage, folder / "lake", seed, bug=bug)
+        drill = Drill(stage, folder / "lake", seed, bug=bug, lost=0.3)
         try:
             drill.run()
             drill.verify()

@@ -2,8 +2,10 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
+from queue import SimpleQueue
+from threading import Thread
 from time import time
 from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
@@ -168,9 +170,11 @@ class DataFiles:
         self._partition_column = partition_column
         self._path_of = path_of
         self._share_bytes = max_memory_bytes // 2
-        self._thread: ThreadPoolExecutor | None = None
+        # No executor: at its end the interpreter waits for the threads of those, and so for a store that hangs.
+        self._thread: Thread | None = None
+        self._tasks: SimpleQueue[tuple[Future[None], Any, Any] | None] = SimpleQueue()
         self._queue: deque[tuple[Future[None], int]] = deque()
-        """What the thread has to write, and its bytes."""
+        """What the thread has not written yet, and its bytes."""
         # The thread's alone until it has ended.
         self._open: dict[Any, _OpenFile] = {}
         self._closed: list[DataFile] = []
@@ -198,8 +202,11 @@ class DataFiles:
         with of_store(self._store.name, _UNWRITTEN):
             self._wait(self._share_bytes - rows.nbytes)
         if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "monedula-data-files")
-        self._queue.append((self._thread.submit(self._append, rows, partitions), rows.nbytes))
+            self._thread = Thread(target=self._work, name="monedula-data-files", daemon=True)
+            self._thread.start()
+        written: Future[None] = Future()
+        self._tasks.put((written, rows, partitions))
+        self._queue.append((written, rows.nbytes))
         self.rows += rows.num_rows
 
     def finish(self) -> list[DataFile]:
@@ -209,8 +216,10 @@ class DataFiles:
             LandingError: if the store does not take one. It is among those that `discard` deletes.
         """
         with of_store(self._store.name, _UNWRITTEN):
-            self._wait(0)
-            self._end_thread()
+            try:
+                self._wait(0)
+            finally:
+                self._end_thread()
             for value in list(self._open):
                 self._closed.append(self._open[value].close())
                 del self._open[value]
@@ -223,7 +232,6 @@ class DataFiles:
             LandingError: if some may be left. All were tried.
         """
         self._end_thread()
-        self._queue.clear()
         failure: Exception | None = None
         for file in self._open.values():
             try:
@@ -241,11 +249,6 @@ class DataFiles:
         if failure is not None:
             raise landing_error(self._store.name, "files that no commit names are left", failure)
 
-    def _end_thread(self) -> None:
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.shutdown(cancel_futures=True)
-
     def _queued_bytes(self) -> int:
         return sum(size for _, size in self._queue)
 
@@ -254,6 +257,27 @@ class DataFiles:
         while self._queue and (self._queue[0][0].done() or self._queued_bytes() > most_bytes):
             self._queue[0][0].result()
             self._queue.popleft()
+
+    def _end_thread(self) -> None:
+        """Have the thread end after what it is writing."""
+        for written, _ in self._queue:
+            written.cancel()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._tasks.put(None)
+            thread.join()
+        self._queue.clear()
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            written, rows, partitions = task
+            if written.set_running_or_notify_cancel():
+                try:
+                    self._append(rows, partitions)
+                except BaseException as error:  # raised to the caller of write() or finish()
+                    written.set_exception(error)
+                else:
+                    written.set_result(None)
 
     def _append(self, rows: Any, partitions: Any | None) -> None:
         if partitions is None:
