@@ -29,6 +29,7 @@ from monedula.landing.columns import KAFKA, conformed, missing_columns
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles, extremes
 from monedula.landing.delta_probe import check_put_if_absent
+from monedula.landing.delta_transactions import DeltaTransactions
 from monedula.landing.store_errors import landing_error, plain_text, raises_landing_error
 from monedula.landing.table import ATTEMPT_PAUSES_S
 from monedula.types.partitions import TopicPartition
@@ -81,6 +82,15 @@ class DeltaStore:
         """Delete a file."""
         self._handler.delete_file(path)
 
+    def read(self, path: str) -> bytes:
+        """Read a file.
+
+        Raises:
+            FileNotFoundError: if there is none.
+        """
+        content: bytes = self._handler.open_input_file(path).read()
+        return content
+
     def holds(self, path: str) -> bool:
         """Return true if there is a file."""
         (found,) = self._handler.get_file_info([path])
@@ -99,6 +109,7 @@ class DeltaLandingTable:
         self.refresh_seconds: float | None = None
         self._schema: Any = None
         self._table: DeltaTable = None  # until open()
+        self._transactions: DeltaTransactions
 
     @property
     def name(self) -> str:
@@ -123,6 +134,7 @@ class DeltaLandingTable:
         except TableNotFoundError:
             return False
         self._metadata_id = self._table.metadata().id
+        self._transactions = DeltaTransactions(self._store, self._table)
         return True
 
     def columns(self) -> Any:
@@ -305,10 +317,8 @@ class DeltaLandingTable:
         return newer > 0 and any(each.get(COMMIT_KEY) == pending.commit_id for each in self._table.history(newer))
 
     def _refresh(self) -> None:
-        before = self.version
         self._table.update_incremental()
-        newer = self.version - before
-        operations = {each.get("operation") for each in self._table.history(newer)} if newer else set()
+        operations = self._transactions.take_operations()
         if self._table.metadata().id != self._metadata_id:
             # Two workers that create a table at once both do: deltalake writes the second one's metadata as version 1.
             if _CREATE not in operations or _REPLACE in operations:
@@ -440,8 +450,7 @@ class DeltaLandingTable:
         return self._transaction(self._application(partition))
 
     def _transaction(self, application: str) -> int | None:
-        version: int | None = self._table.transaction_version(application)
-        return version
+        return self._transactions.version_of(application)
 
     def _path_of(self, name: str, value: Any) -> str:
         """The path of a new file: with the partition's folder, from which polars takes the value."""
