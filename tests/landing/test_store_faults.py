@@ -97,7 +97,7 @@ def test_a_file_that_is_not_taken_ends_the_job_and_the_next_one_goes_on(
 def test_health_is_bad_while_a_commit_takes_too_long(orders: Orders, relayed: S3Store, relay: HttpRelay) -> None:
     table = relayed.delta()
     orders.job(table, until="2020-01-01T00:00:00Z").run()
-    relay.set(Fault(LOG, delay_seconds=4.0, carries_out=True, times=1))
+    relay.set(Fault(LOG, delay_seconds=2.5, carries_out=True, times=1))
     job = orders.job(table, max_commit_age=1.0)
     job.start()
     seen: set[bool] = set()

@@ -58,8 +58,8 @@ def landing_error(name: str, what: str, error: Exception) -> LandingError:
     told = str(error)
     hint = next((hint for sign, hint in _HINTS if sign in told), None)
     made = LandingError(f"{name}: {what}: {plain_text(error)}", hint=hint)
-    # A traceback shows the whole of it.
-    made.__cause__ = None if _USER.search(told) or _QUERY.search(told) else error
+    # A traceback shows the whole of it, such as what a store answers to a signature that is not right.
+    made.__cause__ = None if any(each.search(told) for each in (_USER, _QUERY, _ANSWER)) else error
     made.__suppress_context__ = True
     return made
 
