@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from moto.backends import get_backend
-from moto.server import DomainDispatcherApplication, create_backend_app
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
 from tests.landing.servers import HOST

@@ -2,7 +2,7 @@
 
 import http.client
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import uuid4
 
 from monedula.landing import Delta, Iceberg
@@ -83,7 +83,7 @@ class AzureStore:
     def __init__(self, server: Server) -> None:
         self._server = server
         authority = f"{HOST}:{server.port}"
-        self._endpoints = {
+        self._endpoints: dict[str, Any] = {
             "blob_storage_authority": authority,
             "blob_storage_scheme": "http",
             "dfs_storage_authority": authority,

@@ -34,7 +34,7 @@ print(Orders(told["bootstrap"], told["topic"]).land(made(told["table"]), value=N
 
 @pytest.fixture(params=["lake", "ice"])
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return tmp_path / request.param
+    return tmp_path / str(request.param)
 
 
 def land_apart(orders: Orders, path: Path, limit: int = 0, before: tuple[str, ...] = ()) -> str:

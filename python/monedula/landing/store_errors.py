@@ -47,14 +47,16 @@ def plain_text(error: BaseException) -> str:
     return text if text and kind in ("OSError", "DeltaError", "Exception") else f"{kind}: {text}" if text else kind
 
 
-def landing_error(name: str, what: str, error: Exception) -> LandingError:
+def landing_error(name: str, what: str, error: Exception | None) -> LandingError:
     """The error that a user sees.
 
     Args:
         name: the table.
         what: what failed, such as "the table cannot be opened".
-        error: what the store or the catalog raised.
+        error: what the store or the catalog raised; `None` if nothing was tried.
     """
+    if error is None:
+        return LandingError(f"{name}: {what}")
     told = str(error)
     hint = next((hint for sign, hint in _HINTS if sign in told), None)
     made = LandingError(f"{name}: {what}: {plain_text(error)}", hint=hint)
