@@ -209,6 +209,8 @@ class Drill:
         try:
             if isinstance(self._table, Iceberg):
                 return len(iceberg_table(self._table).snapshots())
+            from deltalake import DeltaTable
+
             return int(DeltaTable(self._table.path, storage_options=self._table.storage_options or None).version())
         except Exception:  # of the store or the catalog, which are of many kinds
             return -1

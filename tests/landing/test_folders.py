@@ -22,10 +22,12 @@ LIMIT_BYTES = 32768
 
 LAND = """
 import json, resource, sys
+import monedula.landing.delta_table
 from tests.landing.orders import Orders, made
 told = json.loads(sys.argv[1])
 if told["limit"]:
     resource.setrlimit(resource.RLIMIT_FSIZE, (told["limit"], resource.RLIM_INFINITY))
+monedula.landing.delta_table.ATTEMPT_PAUSES_S = (0.0, 0.1)
 print(Orders(told["bootstrap"], told["topic"]).land(made(told["table"]), value=None))
 """
 
@@ -73,14 +75,13 @@ def test_a_disk_that_is_full_is_told_and_the_next_job_goes_on(orders: Orders, pa
     assert landed(path) == orders.offsets()
 
 
-def test_a_disk_that_is_full_for_the_log_is_told_and_the_next_job_goes_on(orders: Orders, tmp_path: Path) -> None:
+def test_a_log_without_permission_is_told_and_the_next_job_goes_on(orders: Orders, tmp_path: Path) -> None:
     path = tmp_path / "lake"
     orders.land(path, value=None)
     orders.send(3)
     before = landed(path)
-    log = path / "_delta_log"
-    with without_write(log) as before_words:
-        said = land_apart(orders, path, before=before_words)
+    with without_write(path / "_delta_log") as words:
+        said = land_apart(orders, path, before=words)
     assert f"LandingError: {path}: the commit failed: " in said
     assert "Permission denied" in said
     assert landed(path) == before
@@ -91,8 +92,8 @@ def test_a_disk_that_is_full_for_the_log_is_told_and_the_next_job_goes_on(orders
 def test_a_folder_without_permission_is_told_and_the_next_job_goes_on(orders: Orders, path: Path) -> None:
     orders.land(path, value=None)
     orders.send(3)
-    with without_write(path) as before:
-        said = land_apart(orders, path, before=before)
+    with without_write(path) as words:
+        said = land_apart(orders, path, before=words)
     assert f"LandingError: {name_of(path)}: a data file cannot be written: " in said
     assert "Permission denied" in said
     assert orders.land(path, value=None).rows == 3

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from monedula.errors import LandingError
 from monedula.landing import Delta, Iceberg, LandingJob
+from pyarrow.fs import FileSelector, PyFileSystem
 
 from tests.groups.ground import PATIENCE_SECONDS
 from tests.landing.http_relay import Fault, HttpRelay
@@ -94,10 +95,32 @@ def test_a_file_that_is_not_taken_ends_the_job_and_the_next_one_goes_on(
     assert landed(table) == orders.offsets()
 
 
+def test_a_table_that_is_deleted_while_a_job_runs_ends_it(
+    orders: Orders, s3: S3Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store has no folders: a version could be written where the log was, and would be the only one."""
+    table = s3.delta()
+    orders.land(table)
+    orders.send(3)
+    job = orders.job(table)
+    commit = job._commit
+
+    def commit_to_nothing() -> None:
+        files_of(table).delete_dir("_delta_log")
+        monkeypatch.setattr(job, "_commit", commit)
+        commit()
+
+    monkeypatch.setattr(job, "_commit", commit_to_nothing)
+    with pytest.raises(LandingError, match="the log has lost its version"):
+        job.run()
+    assert orders.land(table).rows == 303
+    assert landed(table) == orders.offsets()
+
+
 def test_health_is_bad_while_a_commit_takes_too_long(orders: Orders, relayed: S3Store, relay: HttpRelay) -> None:
     table = relayed.delta()
     orders.job(table, until="2020-01-01T00:00:00Z").run()
-    relay.set(Fault(LOG, delay_seconds=4.0, carries_out=True, times=1))
+    relay.set(Fault(LOG, delay_seconds=2.5, carries_out=True, times=1))
     job = orders.job(table, max_commit_age=1.0)
     job.start()
     seen: set[bool] = set()
@@ -121,12 +144,14 @@ def test_a_store_that_lets_two_commits_of_one_version_in_is_refused(
     assert not left_of_probes(table)
 
 
-def left_of_probes(table: Delta) -> list[str]:
+def files_of(table: Delta) -> PyFileSystem:
     from deltalake.fs import DeltaStorageHandler
-    from pyarrow.fs import FileSelector, PyFileSystem
 
-    store = PyFileSystem(DeltaStorageHandler(table.path, table.storage_options))
-    found = store.get_file_info(FileSelector("", recursive=True))
+    return PyFileSystem(DeltaStorageHandler(table.path, table.storage_options))
+
+
+def left_of_probes(table: Delta) -> list[str]:
+    found = files_of(table).get_file_info(FileSelector("", recursive=True))
     return [each.path for each in found if "probe" in each.path]
 
 

@@ -10,6 +10,8 @@ import pytest
 from monedula.landing import Delta, Iceberg, check
 from monedula.landing.commits import PendingCommit
 
+from tests.groups.ground import Ground
+from tests.landing.http_relay import Fault, HttpRelay
 from tests.landing.orders import Orders, Target, landed
 from tests.landing.race import race
 from tests.landing.stores import SECRET, AzureStore, S3Store
@@ -71,6 +73,21 @@ def test_a_commit_whose_answer_is_lost_is_looked_up(
     assert orders.land(table).rows == 300
     assert not left
     assert landed(table) == orders.offsets()
+
+
+def test_requests_do_not_grow_with_the_partitions(ground: Ground, relayed: S3Store, relay: HttpRelay) -> None:
+    reads = "(GET|HEAD) .*_delta_log.*json"
+    counted = []
+    for partitions in (2, 20):
+        made, table = Orders(ground.bootstrap, ground.topic(partitions)), relayed.delta()
+        made.land(table)
+        made.send(partitions)
+        # Passed on, and counted.
+        relay.set(Fault(reads, delay_seconds=0.0001, carries_out=True))
+        assert made.land(table).rows == partitions
+        counted.append(relay.counts()[reads])
+        relay.set()
+    assert counted[1] < counted[0] + 20
 
 
 def test_the_command_takes_options_of_the_store(orders: Orders, s3: S3Store) -> None:

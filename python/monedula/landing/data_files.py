@@ -238,7 +238,7 @@ class DataFiles:
                 file.abandon()
             except Exception as error:  # of the store, whose errors are of many classes
                 failure = error
-        for path in [*(each.path for each in self._closed), *(each.path for each in self._open.values())]:
+        for path in [each.path for each in self._closed] + [each.path for each in self._open.values()]:
             try:
                 self._store.delete(path)
             except FileNotFoundError:

@@ -33,7 +33,7 @@ from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles, extremes
 from monedula.landing.delta_probe import check_put_if_absent
 from monedula.landing.delta_snapshot import DeltaSnapshot
-from monedula.landing.job_transactions import JOB_KEY, RANGES_KEY, JobTransactions
+from monedula.landing.delta_transactions import DeltaTransactions
 from monedula.landing.store_errors import landing_error, plain_text, raises_landing_error
 from monedula.landing.table import ATTEMPT_PAUSES_S
 from monedula.landing.upsert import Upsert
@@ -48,7 +48,9 @@ FORMAT = 1
 """The version of what a job writes to a table's log; a job refuses a table with a newer one."""
 
 COMMIT_KEY = "monedula.commit"
+JOB_KEY = "monedula.job"
 BASE_KEY = "monedula.base"
+RANGES_KEY = "monedula.ranges"
 
 _RESTORE = "RESTORE"
 _CREATE = "CREATE TABLE"
@@ -116,6 +118,15 @@ class DeltaStore:
         """Delete a file."""
         self._handler.delete_file(path)
 
+    def read(self, path: str) -> bytes:
+        """Read a file.
+
+        Raises:
+            FileNotFoundError: if there is none.
+        """
+        content: bytes = self._handler.open_input_file(path).read()
+        return content
+
     def holds(self, path: str) -> bool:
         """Return true if there is a file."""
         (found,) = self._handler.get_file_info([path])
@@ -133,11 +144,11 @@ class DeltaLandingTable:
         self._topics_kept_until: dict[str, float] = {}
         self._partition_column = target.partition_column
         self.attempts = Attempts()
-        self._transactions: JobTransactions = None  # type: ignore[assignment]  # until open(), as the table
         self._keys = target.upsert
         self.refresh_seconds: float | None = None
         self._schema: Any = None
         self._table: DeltaTable = None  # until open()
+        self._transactions: DeltaTransactions
 
     @property
     def name(self) -> str:
@@ -162,7 +173,7 @@ class DeltaLandingTable:
         except TableNotFoundError:
             return False
         self._metadata_id = self._table.metadata().id
-        self._transactions = JobTransactions(self._job, self._application)
+        self._transactions = DeltaTransactions(self._store, self._table)
         return True
 
     def columns(self) -> Any:
@@ -318,7 +329,7 @@ class DeltaLandingTable:
             return self._commit(pending)
 
     def _commit(self, pending: PendingCommit) -> bool:
-        failure: Exception = LandingError("there was no time for an attempt")
+        failure: Exception | None = None
         for _ in self.attempts.after(ATTEMPT_PAUSES_S):
             before = self.version
             self._read(self._check_log)
@@ -425,7 +436,7 @@ class DeltaLandingTable:
 
     def _read(self, what: Callable[[], T], told: str = "the table cannot be read", hint: str | None = None) -> T:
         """Ask the store for as long as it takes: without an answer nothing can be said."""
-        unreadable: Exception = LandingError("there was no time for an attempt")
+        unreadable: Exception | None = None
         for _ in self.attempts.after(ATTEMPT_PAUSES_S):
             try:
                 return what()
@@ -440,17 +451,13 @@ class DeltaLandingTable:
         return newer > 0 and any(each.get(COMMIT_KEY) == pending.commit_id for each in self._table.history(newer))
 
     def _refresh(self) -> None:
-        before = self.version
         self._table.update_incremental()
-        newer = self.version - before
-        history = self._table.history(newer) if newer else []
-        operations = {each.get("operation") for each in history}
+        operations = self._transactions.take_operations()
         if self._table.metadata().id != self._metadata_id:
             # Two workers that create a table at once both do: deltalake writes the second one's metadata as version 1.
             if _CREATE not in operations or _REPLACE in operations:
                 raise LandingError(f"{self.name}: another table stands there now", hint="begin again, if it is meant")
             self._metadata_id = self._table.metadata().id
-        self._transactions.follow(before, self.version, history)
         if _RESTORE in operations:
             self._check_rollback()
 
@@ -584,8 +591,7 @@ class DeltaLandingTable:
         return self._transaction(self._application(partition))
 
     def _transaction(self, application: str) -> int | None:
-        # deltalake reads the log here.
-        return self._read(lambda: self._transactions.of(self._table, application))
+        return self._read(lambda: self._transactions.version_of(application))
 
     def _path_of(self, name: str, value: Any) -> str:
         """The path of a new file: with the partition's folder, from which polars takes the value."""

@@ -214,7 +214,7 @@ class IcebergLandingTable:
             return self._commit(pending)
 
     def _commit(self, pending: PendingCommit) -> bool:
-        failure: Exception = LandingError("there was no time for an attempt")
+        failure: Exception | None = None
         for _ in self.attempts.after(ATTEMPT_PAUSES_S):
             # The newest snapshot may be another one than when the positions were read: it is this one that must hold.
             if self._moved(pending):

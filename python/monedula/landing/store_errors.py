@@ -47,20 +47,22 @@ def plain_text(error: BaseException) -> str:
     return text if text and kind in ("OSError", "DeltaError", "Exception") else f"{kind}: {text}" if text else kind
 
 
-def landing_error(name: str, what: str, error: Exception, hint: str | None = None) -> LandingError:
+def landing_error(name: str, what: str, error: Exception | None, hint: str | None = None) -> LandingError:
     """The error that a user sees.
 
     Args:
         name: the table.
         what: what failed, such as "the table cannot be opened".
-        error: what the store or the catalog raised.
+        error: what the store or the catalog raised; `None` if nothing was tried.
         hint: what to do, where the error itself does not tell it.
     """
+    if error is None:
+        return LandingError(f"{name}: {what}", hint=hint)
     told = str(error)
     hint = next((hint for sign, hint in _HINTS if sign in told), hint)
     made = LandingError(f"{name}: {what}: {plain_text(error)}", hint=hint)
-    # A traceback shows the whole of it.
-    made.__cause__ = None if _USER.search(told) or _QUERY.search(told) else error
+    # A traceback shows the whole of it, such as what a store answers to a signature that is not right.
+    made.__cause__ = None if any(each.search(told) for each in (_USER, _QUERY, _ANSWER)) else error
     made.__suppress_context__ = True
     return made
 
