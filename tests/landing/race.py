@@ -15,7 +15,7 @@ def race(orders: Orders, path: Path | Target) -> int:
     return sum(result.conflicts for result in race_results(orders, path))
 
 
-def race_results(orders: Orders, path: Path, **options: Any) -> list[LandingResult]:
+def race_results(orders: Orders, path: Path | Target, **options: Any) -> list[LandingResult]:
     """What each of the two did."""
     gate = threading.Barrier(2, timeout=PATIENCE_SECONDS)
     jobs = [orders.job(path, settings={"group.id": f"group-{number}"}, **options) for number in range(2)]

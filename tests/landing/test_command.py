@@ -214,7 +214,7 @@ def test_secrets_are_in_no_address_of_a_catalog(orders: Orders, catalog: str) ->
 def test_a_dry_run_refuses_what_a_run_refuses(orders: Orders, tmp_path: Path) -> None:
     words = ("--value", "json", "--schema", "id bigint", "--partition-by", "nothing", "--until", "now")
     _, said = run(orders, orders.topic, str(tmp_path / "lake"), *words, "--dry-run", code=2)
-    assert "nothing" in said
+    assert "--partition-by: the columns are id, key, _kafka" in said
 
 
 def test_a_target_that_is_no_folder_is_told_in_a_line(orders: Orders, tmp_path: Path) -> None:

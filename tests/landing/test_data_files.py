@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from monedula.errors import LandingError
 from monedula.landing.data_files import DataFiles
 
 from tests.groups.ground import PATIENCE_SECONDS
@@ -86,7 +87,7 @@ def test_what_cannot_be_written_is_told(folder: Folder, tmp_path: Path, step: st
     folder.is_full = True
     files = files_of(folder, max_memory_bytes=16)
     files.write(numbers(0, 10))
-    with pytest.raises(OSError, match="the store is full"):
+    with pytest.raises(LandingError, match="the store is full"):
         files.write(numbers(10, 10)) if step == "write" else files.finish()
     files.discard()
     assert not list(tmp_path.iterdir())
@@ -106,6 +107,7 @@ import threading
 import pyarrow as pa
 from monedula.landing.data_files import DataFiles
 class Hanging:
+    name = "lake"
     def open(self, path):
         is_reached.set()
         threading.Event().wait()

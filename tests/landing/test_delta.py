@@ -13,7 +13,7 @@ import numpy as np
 import polars
 import pyarrow as pa
 import pytest
-from monedula.errors import DecodeError, OffsetOutOfRangeError
+from monedula.errors import DecodeError, LandingError, OffsetOutOfRangeError
 from monedula.landing import Delta, LandingCommit, LandingJob, check, land
 from monedula.testing import Broker
 
@@ -414,18 +414,25 @@ def test_a_record_without_a_timestamp_has_none_whether_it_is_good_or_bad(broker:
 
 
 @pytest.mark.parametrize("value", ["x" * 300, "\N{GRINNING FACE}" * 80])
-def test_a_long_partition_value_stops_no_job(ground: Ground, tmp_path: Path, value: str) -> None:
+def test_a_partition_value_that_no_folder_can_have_is_told(ground: Ground, tmp_path: Path, value: str) -> None:
     made = Orders(ground.bootstrap, ground.topic(1))
     made.send(1, country=value)
-    made.land(tmp_path / "lake", value=monedula.Json(f"{ORDER}, country string"), partition_by="country")
-    assert polars.read_delta(str(tmp_path / "lake"))["country"].to_list() == [value]
+    with pytest.raises(LandingError, match="partition the table by a column of short values"):
+        made.land(tmp_path / "lake", value=monedula.Json(f"{ORDER}, country string"), partition_by="country")
 
 
-@pytest.mark.parametrize("column", ["a=b", "a/b", "a\nb", "a%2Fb"])
+@pytest.mark.parametrize("column", ["a=b", "a/b", "a\nb"])
+def test_a_partition_column_that_no_folder_can_be_called_like_is_refused(tmp_path: Path, column: str) -> None:
+    with pytest.raises(monedula.ArgumentError, match="a name that no folder can have in it"):
+        Delta(tmp_path / "lake", partition_by=column)
+
+
+@pytest.mark.parametrize("column", ["a b", "a%2Fb"])
 def test_the_name_of_the_partition_column_may_be_odd(ground: Ground, tmp_path: Path, column: str) -> None:
     made = Orders(ground.bootstrap, ground.topic(1))
     made.send(2, **{column: "x"})
-    schema = pa.schema([("id", pa.int64()), (column, pa.string())])
+    columns: Any = [("id", pa.int64()), (column, pa.string())]
+    schema = pa.schema(columns)
     made.land(tmp_path / "lake", value=monedula.Json(schema), partition_by=column)
     assert polars.read_delta(str(tmp_path / "lake"))[column].to_list() == ["x", "x"]
 
@@ -436,7 +443,9 @@ def test_the_path_of_a_table_may_be_odd(orders: Orders, tmp_path: Path, name: st
     orders.send(3)
     orders.land(tmp_path / name)
     assert [each.name for each in tmp_path.iterdir()] == [name], "its files are beside its log"
-    assert landed(tmp_path / name) == orders.offsets()
+    # polars does not read tables under such a path, whoever wrote them.
+    rows = deltalake.DeltaTable(tmp_path / name).to_pyarrow_table()
+    assert sorted(rows.column("id").to_pylist()) == list(range(303))
 
 
 @pytest.mark.parametrize("path", ["lake", "ice"])
@@ -455,7 +464,12 @@ def test_many_columns_are_looked_at_once(ground: Ground, tmp_path: Path, monkeyp
 
     looks: list[None] = []
     schema_of = delta_table._schema_of
-    monkeypatch.setattr(delta_table, "_schema_of", lambda table: (looks.append(None), schema_of(table))[1])
+
+    def looking(table: Any) -> Any:
+        looks.append(None)
+        return schema_of(table)
+
+    monkeypatch.setattr(delta_table, "_schema_of", looking)
     made = Orders(ground.bootstrap, ground.topic(1))
     made.send(1)
     made.land(tmp_path / "lake", value=monedula.Json(pa.schema([(f"c{each}", pa.int64()) for each in range(200)])))
@@ -507,7 +521,12 @@ def test_a_check_reads_the_log_once_for_many_gaps(
     reads: list[None] = []
     module: Any = sys.modules["monedula.landing.check"]
     read = module.read
-    monkeypatch.setattr(module, "read", lambda *given, **named: (reads.append(None), read(*given, **named))[1])
+
+    def reading(*given: Any, **named: Any) -> Any:
+        reads.append(None)
+        return read(*given, **named)
+
+    monkeypatch.setattr(module, "read", reading)
     assert check(orders.settings, orders.topic, Delta(tmp_path / "lake"), job="lake").ok
     assert len(reads) < 10
 

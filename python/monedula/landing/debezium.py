@@ -73,7 +73,7 @@ def row_columns(values: Any) -> dict[str, Any]:
         return dict(zip(names, values.flatten(), strict=True))
     parts: list[Any] = [pc.struct_field(values, name) for name in (_BEFORE, _AFTER, _OP, _TS_MS)]
     before, after, op, ts_ms = parts
-    is_deletion = pc.fill_null(pc.equal(op, "d"), False)
+    is_deletion = pc.fill_null(pc.equal(op, pa.scalar("d")), False)
     old = {field.name: column for field, column in zip(before.type, before.flatten(), strict=True)}
     columns = {
         field.name: pc.if_else(is_deletion, old[field.name], column) if field.name in old else column

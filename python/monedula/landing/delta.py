@@ -1,5 +1,6 @@
 """`Delta`: a table of Delta Lake as the target of a landing job."""
 
+import os
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
@@ -9,6 +10,7 @@ from monedula.landing.column_types import Form
 from monedula.landing.columns import DATE, DAY
 from monedula.reading._export import installed
 
+_TRUE = ("true", "1", "yes", "on", "y")
 _RETRIES = {"retry_timeout": "30s"}
 """deltalake's own is three minutes, in which an address that leads nowhere is not told of."""
 
@@ -55,8 +57,10 @@ class Delta:
         if self.is_remote:
             self.storage_options = {**_RETRIES, **self.storage_options}
         self.configuration = dict(configuration or {})
-        for name, value in self.storage_options.items():
-            if name.lower().removeprefix("aws_") == "s3_allow_unsafe_rename" and str(value).lower() == "true":
+        told = self.storage_options.items()
+        for name, value in (*told, *(os.environ.items() if self.is_remote else ())):
+            is_unsafe = name.lower().removeprefix("aws_") == "s3_allow_unsafe_rename"
+            if is_unsafe and str(value).lower() in _TRUE:
                 raise ArgumentError(
                     "with it two workers may both write one version of the table, and one of them is lost",
                     argument="storage_options",

@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import date
-from functools import cached_property
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -74,49 +74,49 @@ _FEATURES = {
 """Features of writers under which added files are right; that no column has a rule is checked besides."""
 _LONGEST_FOLDER = 255
 """The most bytes in a name of most file systems."""
-_MOST_KEPT_BYTES = 64 << 10
 _APPENDS_ONLY = ("delta.appendOnly", "delta.enableChangeDataFeed")
 """Properties under which rows cannot be replaced by files alone."""
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
-class LocalStream:
-    """Passes on what is written to a local file: deltalake keeps megabytes of each, of 100 small files all of it."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self._kept_bytes = 0
-
-    def write(self, data: bytes) -> None:
-        """Write bytes."""
-        self._stream.write(data)
-        self._kept_bytes += len(data)
-        if self._kept_bytes >= _MOST_KEPT_BYTES:
-            self._stream.flush()
-            self._kept_bytes = 0
-
-    def close(self) -> None:
-        """Write the rest."""
-        self._stream.close()
-
-
 class DeltaStore:
-    """Writes data files beside the log, by the store that deltalake itself uses."""
+    """Writes data files beside the log: by the store that deltalake itself uses, or in a folder of this machine.
+
+    Folders are not left to deltalake, which takes their path for a URL: of one with a space it would make another, and
+    it keeps megabytes of each open file in memory.
+    """
 
     def __init__(self, path: str, options: Mapping[str, str]) -> None:
         self.name = path
-        self._handler = DeltaStorageHandler(path, dict(options))
-        self._is_local = "://" not in path or path.startswith("file:")
+        self._folder: Path | None = None
+        if "://" not in path:
+            self._folder = Path(path)
+        elif path.startswith("file://"):
+            self._folder = Path(unquote(urlsplit(path).path))
+        else:
+            self._handler = DeltaStorageHandler(path, dict(options))
+
+    @property
+    def filesystem(self) -> Any:
+        """The same as a file system of pyarrow."""
+        if self._folder is not None:
+            return pa_fs.SubTreeFileSystem(str(self._folder.absolute()), pa_fs.LocalFileSystem())
+        return pa_fs.PyFileSystem(self._handler)
 
     def open(self, path: str) -> Any:
-        """Begin a file. pyarrow's wrapper passes buffers, which the stream does not take."""
-        stream = self._handler._handler.open_output_stream(path, None)
-        # S3 takes no small parts: a commit's bytes are the bound there.
-        return LocalStream(stream) if self._is_local else stream
+        """Begin a file. pyarrow's wrapper passes buffers, which the stream of a store does not take."""
+        if self._folder is None:
+            return self._handler._handler.open_output_stream(path, None)
+        file = self._folder / path
+        file.parent.mkdir(exist_ok=True)  # the table's own folder is there, or was deleted
+        return file.open("wb")
 
     def delete(self, path: str) -> None:
         """Delete a file."""
-        self._handler.delete_file(path)
+        if self._folder is None:
+            self._handler.delete_file(path)
+        else:
+            (self._folder / path).unlink()
 
     def read(self, path: str) -> bytes:
         """Read a file.
@@ -124,11 +124,15 @@ class DeltaStore:
         Raises:
             FileNotFoundError: if there is none.
         """
+        if self._folder is not None:
+            return (self._folder / path).read_bytes()
         content: bytes = self._handler.open_input_file(path).read()
         return content
 
     def holds(self, path: str) -> bool:
         """Return true if there is a file."""
+        if self._folder is not None:
+            return (self._folder / path).is_file()
         (found,) = self._handler.get_file_info([path])
         return bool(found.type == FileType.File)
 
@@ -173,6 +177,8 @@ class DeltaLandingTable:
         except TableNotFoundError:
             return False
         self._metadata_id = self._table.metadata().id
+        self._rules = self._told_rules()
+        self._store = DeltaStore(self._target.path, self._target.storage_options)
         self._transactions = DeltaTransactions(self._store, self._table)
         return True
 
@@ -187,8 +193,7 @@ class DeltaLandingTable:
 
     def snapshot(self) -> DeltaSnapshot:
         """The files of the version that the handle is at."""
-        handler = DeltaStorageHandler(self._target.path, self._target.storage_options)
-        return DeltaSnapshot(self._table, pa_fs.PyFileSystem(handler))
+        return DeltaSnapshot(self._table, self._store.filesystem)
 
     def adopt(self) -> None:
         """Open a table as it is, to write its rows anew.
@@ -278,12 +283,8 @@ class DeltaLandingTable:
         """Return true if there are rows of a partition: by statistics, and by the rows where they allow it."""
         if KAFKA not in _schema_of(self._table).names:
             return False
-        actions = pa.table(self._table.get_add_actions(flatten=True))
-        if not actions.num_rows or not any(_may_hold(each, partition) for each in _origins(actions)):
-            return False
-        topic, number = pc.field(KAFKA, "topic"), pc.field(KAFKA, "partition")
-        wanted = (topic == partition.topic) & (number == partition.partition)
-        return bool(self._table.to_pyarrow_dataset().head(1, columns=[], filter=wanted).num_rows)
+        number = pa.scalar(partition.partition)
+        return any(pc.any(pc.equal(numbers, number)).as_py() for numbers, _ in self._origins(partition))
 
     def has_begun(self, topic: str) -> bool:
         """Return true if the table has positions of a topic."""
@@ -291,9 +292,27 @@ class DeltaLandingTable:
 
     def origins(self, topic: str) -> Iterator[tuple[Any, Any]]:
         """The partitions and offsets of all rows of a topic."""
-        wanted = {name: pc.field(KAFKA, name) for name in ("partition", "offset")}
-        for batch in self._table.to_pyarrow_dataset().to_batches(wanted, filter=pc.field(KAFKA, "topic") == topic):
-            yield batch.column("partition"), batch.column("offset")
+        yield from self._origins(TopicPartition(topic, -1))
+
+    def _origins(self, partition: TopicPartition) -> Iterator[tuple[Any, Any]]:
+        """The partitions and offsets of the rows of files that may have some of a partition, or for -1 of a topic.
+
+        Not by the library's dataset, which refuses tables for features of readers that change no row.
+        """
+        snapshot, (topic, number) = self.snapshot(), partition
+        for file in snapshot.files():
+            has_number = number < 0 or file.may_hold(f"{KAFKA}.partition", number, number)
+            if not has_number or not file.may_hold(f"{KAFKA}.topic", topic, topic):
+                continue
+            if file.has_deletions:
+                raise LandingError(
+                    f"{self.name}: the table has deletion vectors", hint="purge them, as by Spark's REORG"
+                )
+            for batch in snapshot.batches(file, [KAFKA]):
+                origin = batch.column(KAFKA)
+                is_of_topic: Any = pc.equal(pc.struct_field(origin, "topic"), pa.scalar(topic))
+                rows = origin.filter(is_of_topic)
+                yield pc.struct_field(rows, "partition"), pc.struct_field(rows, "offset")
 
     def files(self, max_memory_bytes: int) -> DataFiles | Upsert:
         """Begin the files of the next commit."""
@@ -360,10 +379,6 @@ class DeltaLandingTable:
             self._check_unchanged()
         raise landing_error(self.name, "the commit failed", failure)
 
-    @cached_property
-    def _store(self) -> DeltaStore:
-        return DeltaStore(self._target.path, self._target.storage_options)
-
     def _check_log(self) -> None:
         """Refuse to write beside a log that is gone: deltalake would begin it anew, with this version alone."""
         if not self._store.holds(f"_delta_log/{self.version:020}.json"):
@@ -376,7 +391,11 @@ class DeltaLandingTable:
         now = int(time.time() * 1000)
         positions = {self._application(each): to for each, (_, to) in pending.moves.items()}
         # `check` looks for rows from there on.
-        positions |= {f"{self._application(each)}/start": to for each, (at, to) in pending.moves.items() if at is None}
+        for each, (at, to) in pending.moves.items():
+            start = f"{self._application(each)}/start"
+            began = to if at is None else None if self.refresh_seconds is None else self._transaction(start)
+            if began is not None:
+                positions[start] = began
         for topic in {topic for topic, _ in pending.moves}:
             if self._topic_format(topic) is None or self._forgets(topic):
                 positions[self._topic_application(topic)] = FORMAT
@@ -458,8 +477,18 @@ class DeltaLandingTable:
             if _CREATE not in operations or _REPLACE in operations:
                 raise LandingError(f"{self.name}: another table stands there now", hint="begin again, if it is meant")
             self._metadata_id = self._table.metadata().id
-        if _RESTORE in operations:
+        if any(_takes_back(operation) for operation in operations):
             self._check_rollback()
+        rules = self._told_rules()
+        if rules != self._rules and self._schema is not None:
+            self._check_unchanged()
+        self._rules = rules
+
+    def _told_rules(self) -> tuple[object, ...]:
+        """What the written files, and positions, have to be right for."""
+        metadata, protocol = self._table.metadata(), self._table.protocol()
+        features = (*(protocol.reader_features or ()), *(protocol.writer_features or ()))
+        return self._table.schema().to_json(), metadata.partition_columns, metadata.configuration, features
 
     def _check_unchanged(self) -> None:
         """Refuse to go on if the table has become one for which the written files are not right."""
@@ -539,9 +568,9 @@ class DeltaLandingTable:
             if entry.get(JOB_KEY) == self._job:
                 base = base if own else int(entry.get(BASE_KEY, version))
                 own.append(version)
-            elif entry.get("operation") == _RESTORE:
+            elif _takes_back(entry.get("operation")):
                 target = str(dict(entry.get("operationParameters") or {}).get("version"))
-                # Restored to a time, which version that is cannot be told.
+                # Restored to a time, which version that is cannot be told; a table that was replaced has no row.
                 restores[version] = int(target) if target.isdigit() else -1
         if not restores:
             return
@@ -552,8 +581,8 @@ class DeltaLandingTable:
         if state < ours:
             hint = "restore the version before, or land the topic as another `job` with `start` where rows are missing"
             raise LandingError(
-                f"{self._target.path}: the table was restored to an earlier version, and still has the positions of "
-                f"rows that are gone",
+                f"{self.name}: the table was restored to an earlier version, or replaced, and still has the positions "
+                "of rows that are gone",
                 hint=hint,
             )
 
@@ -611,6 +640,11 @@ class DeltaLandingTable:
 
 def _schema_of(table: DeltaTable) -> Any:
     return pa.schema(table.schema().to_arrow())
+
+
+def _takes_back(operation: object) -> bool:
+    """Whether an operation leaves a table without rows that it had, and with the transactions of them."""
+    return operation == _RESTORE or "REPLACE TABLE" in str(operation)
 
 
 def _history(table: DeltaTable) -> Iterator[Mapping[str, Any]]:
@@ -677,16 +711,3 @@ def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     for parent in parents:
         tree = tree.setdefault(parent, {})
     tree[name] = value
-
-
-def _origins(actions: Any) -> Iterator[dict[str, Any]]:
-    names = [name for name in actions.schema.names if name.startswith((f"min.{KAFKA}.", f"max.{KAFKA}."))]
-    yield from actions.select(names).to_pylist() if names else [{}] * actions.num_rows
-
-
-def _may_hold(origin: Mapping[str, Any], partition: TopicPartition) -> bool:
-    def within(name: str, value: Any) -> bool:
-        low, high = origin.get(f"min.{KAFKA}.{name}"), origin.get(f"max.{KAFKA}.{name}")
-        return low is None or high is None or low <= value <= high
-
-    return within("topic", partition.topic) and within("partition", partition.partition)

@@ -228,6 +228,8 @@ class IcebergLandingTable:
             else:
                 with suppress(Exception):  # the next look tells
                     self._table.refresh()
+                # A rollback right after it would not be seen any more behind the next commit.
+                self._check_rollback()
                 return True
             self._look(failure)
             if any((each.summary or {}).get(COMMIT_KEY) == pending.commit_id for each in self._table.snapshots()):
@@ -286,14 +288,15 @@ class IcebergLandingTable:
         """Load the newest metadata, for as long as it takes: without it nothing can be said."""
         for _ in self.attempts.after(ATTEMPT_PAUSES_S):
             try:
-                uuid = self._table.metadata.table_uuid
                 self._table.refresh()
+            except NoSuchTableError as error:
+                raise LandingError(f"{self.name}: the table is gone", hint="begin again, to make a new one") from error
             except Exception as error:  # of the catalog, as above
+                if "UUID" in str(error):
+                    hint = "begin again, if that one is meant"
+                    raise LandingError(f"{self.name}: another table stands there now", hint=hint) from error
                 unreadable: Exception = error
                 continue
-            if self._table.metadata.table_uuid != uuid:
-                hint = "begin again, if that one is meant"
-                raise LandingError(f"{self._target.table}: another table stands there now", hint=hint)
             self._check_rollback()
             return
         if failure is None:

@@ -35,7 +35,7 @@ from monedula.errors import (
     plain_hint,
 )
 from monedula.formats._typed import Typed
-from monedula.landing.column_types import Form, check_partition_column
+from monedula.landing.column_types import Form, check_keys, check_partition_column
 from monedula.landing.columns import DATE, KAFKA, Columns
 from monedula.landing.commits import LandingCommit, LandingPlan, LandingResult, PendingCommit
 from monedula.landing.data_files import DataFiles
@@ -213,6 +213,7 @@ class LandingJob(Unpicklable):
             )
             if target.partition_column is not None:
                 check_partition_column(self.schema, target.partition_column)
+            check_keys(self.schema, target.upsert)
         except BaseException:
             self._consumer.close(0.0)
             raise
@@ -497,7 +498,9 @@ class LandingJob(Unpicklable):
             if batch:
                 self._write(self._files, batch)
             if letters:
-                self._table.write(self._files, self._columns.bad_rows(letters))
+                bad_rows = self._columns.bad_rows(letters)
+                self._table.write(self._files, bad_rows)
+                self._note_newest(bad_rows)
                 self._bad_records += len(letters)
         self._advance(batch, letters, is_same=self._consumer.generation() == generation is not None)
         self._is_torn = False
@@ -533,6 +536,9 @@ class LandingJob(Unpicklable):
         except (pa.ArrowInvalid, OverflowError) as error:  # the latter of days behind the year 9999 as partitions
             ranges = ", ".join(f"{each.topic}-{each.partition} from {each.first_offset}" for each in batch.spans)
             raise LandingError(f"a value does not fit into its column: {error}, in {ranges}") from error
+        self._note_newest(rows)
+
+    def _note_newest(self, rows: Any) -> None:
         newest = pc.max(rows.column(KAFKA).field("timestamp")).as_py()
         self._newest = max((each for each in (newest, self._newest) if each is not None), default=None)
 
@@ -636,8 +642,11 @@ class LandingJob(Unpicklable):
 
     def _assigned(self, partitions: set[TopicPartition]) -> None:
         """Begin where the table is."""
-        for partition, position in self._starts.of(partitions).items():
+        positions = self._starts.of(partitions)
+        for partition, position in positions.items():
             self._read_from(partition, position)
+        facts = vars(self._result)
+        self._result = LandingResult(**{**facts, "positions": {**facts["positions"], **positions}})
 
     def _loss(self, error: OffsetOutOfRangeError) -> KafkaError:
         hint = "begin again: the job looks where the table and the log are; `fail_on_data_loss=False` goes on"
