@@ -261,7 +261,7 @@ impl Producer {
         });
         // If the runtime is gone already, there is nothing to wait for.
         let _ = wait.recv_timeout(timeout.saturating_add(LAST_STEPS));
-        self.base.registered_metrics.clear();
+        self.base.registered_metrics.close();
         self.base.log.finish();
     }
 
