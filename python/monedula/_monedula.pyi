@@ -180,7 +180,7 @@ class AdminCore:
 class MetricRegistry:
     def register(
         self, name: str, attributes: list[tuple[str, str]], read: Callable[[], float], is_counter: bool, unit: str
-    ) -> None: ...
+    ) -> bool: ...
     def unregister(self, name: str, attributes: list[tuple[str, str]]) -> bool: ...
 
 @final
@@ -520,6 +520,7 @@ class PendingCallback:
 @final
 class WorkGate:
     def ask(self) -> bool | None: ...
+    def was_sought(self) -> bool: ...
 
 @final
 class MemberCore:
@@ -588,6 +589,7 @@ class RegistryCore:
     def __new__(cls, settings: list[_Setting]) -> RegistryCore: ...
     def version(self, subject: str, version: int | None, kind: str) -> tuple[int, int, str, list[tuple[str, str]]]: ...
     def associated(self, name: str, topic: str) -> str | None: ...
+    def failure(self) -> str | None: ...
     def request(self, path: str, posted: str | None = None) -> str: ...
 
 @final
@@ -725,14 +727,14 @@ class ProducerCore:
         headers: _Headers,
         timestamp: int | datetime | None,
     ) -> None: ...
-    @staticmethod
     def _check_record(
+        self,
         topic: str,
-        value: _Data,
-        key: _Data,
-        partition: int | None,
-        headers: _Headers,
-        timestamp: int | datetime | None,
+        value: _Data = None,
+        key: _Data = None,
+        partition: int | None = None,
+        headers: _Headers = None,
+        timestamp: int | datetime | None = None,
     ) -> None: ...
     def _set_may_queue(self, may_queue: bool) -> None: ...
     @property

@@ -128,8 +128,7 @@ class Lanes:
                 if found is None:
                     continue
                 task = found
-            self.waiting -= len(task.items)
-            self.in_flight += len(task.items)
+            self._begun(task)
             return task
         return None
 
@@ -147,7 +146,7 @@ class Lanes:
 
     def again(self, task: Task, at: float) -> None:
         """Schedule a task for another attempt at that time; its lane waits for it."""
-        self.in_flight -= len(task.items)
+        self._left(task)
         self.waiting += len(task.items)
         heappush(self._later, (at, next(self._numbers), task))
 
@@ -195,8 +194,7 @@ class Lanes:
         self._ready = deque(lane for lane in self._ready if isinstance(lane, Lane))
         self._later.clear()
         for task in tasks:
-            self.waiting -= len(task.items)
-            self.in_flight += len(task.items)
+            self._begun(task)
             self.forgotten(task)
 
     def thaw(self, frozen: Iterable[tuple[str, int]]) -> None:
@@ -252,8 +250,17 @@ class Lanes:
         assigned.begun = max(assigned.begun, part.base + row)
         return Task(lane, taken)
 
-    def _ended(self, task: Task) -> None:
+    def _begun(self, task: Task) -> None:
+        self.waiting -= len(task.items)
+        self.in_flight += len(task.items)
+        task.part.in_flight += len(task.items)
+
+    def _left(self, task: Task) -> None:
         self.in_flight -= len(task.items)
+        task.part.in_flight -= len(task.items)
+
+    def _ended(self, task: Task) -> None:
+        self._left(task)
         lane = task.lane
         if lane.shared:
             return

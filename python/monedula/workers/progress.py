@@ -1,5 +1,7 @@
 """`PartitionProgress`: rows of one partition that were handed to a run, and the progress on them."""
 
+from collections.abc import Iterator
+
 from monedula._monedula import Batch, MemberCore, Record, WorkGate
 from monedula.producer._send_queue import SendArguments
 
@@ -19,6 +21,7 @@ class PartitionProgress:
         frontier: number of rows finished without a gap.
         is_transactional: true in a run with transactions: rows are reported once they are in a committed one.
         committed: number of rows that are.
+        in_flight: number of rows whose handler is running.
     """
 
     __slots__ = (
@@ -32,6 +35,7 @@ class PartitionProgress:
         "committed",
         "frontier",
         "gate",
+        "in_flight",
         "is_transactional",
         "nbytes",
         "partition",
@@ -53,6 +57,7 @@ class PartitionProgress:
         self.frontier = 0
         self.is_transactional = False
         self.committed = 0
+        self.in_flight = 0
         self._offsets: list[int | None] = []
         self._written: dict[int, list[SendArguments]] = {}
         """What is written with a row once it is committed."""
@@ -85,13 +90,26 @@ class PartitionProgress:
             end = cut
         return end
 
-    def written(self, end: int) -> list[tuple[SendArguments, int | None]]:
+    def written(self, end: int) -> list[tuple[SendArguments, int]]:
         """Return what is written with the rows up to `end` that are not committed yet, in their order.
 
         Each with the offset of the record that it is about, the last one of a call with several.
         """
-        rows = [row for row in sorted(self._written) if row < end]
-        return [(each, self._offsets[row]) for row in rows for each in self._written[row]]
+        return [written for _, written in self._uncommitted(end)]
+
+    def written_before(self, offset: int) -> list[tuple[SendArguments, int]]:
+        """Return what is written with the finished rows before an offset that are not committed yet.
+
+        What belongs to a call with several rows is among it if the first of them is.
+        """
+        firsts = {last: first for first, last in self._together}
+        return [
+            written for row, written in self._uncommitted(self.total) if self._offset(firsts.get(row, row)) < offset
+        ]
+
+    def _uncommitted(self, end: int) -> Iterator[tuple[int, tuple[SendArguments, int]]]:
+        rows = (row for row in sorted(self._written) if row < end)
+        return ((row, (each, self._offset(row))) for row in rows for each in self._written[row])
 
     def commit(self, end: int) -> None:
         """The rows up to `end` are in a committed transaction."""
@@ -106,18 +124,30 @@ class PartitionProgress:
     def offset_after(self, end: int) -> int:
         """Return the offset that follows the first rows."""
         (span,) = self._batch.spans
-        if end == len(self._done):
-            return span.next_offset
-        offset = self._offsets[end - 1]
+        return span.next_offset if end == len(self._done) else self._offset(end - 1) + 1
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of the first row."""
+        return self._offset(0)
+
+    def _offset(self, row: int) -> int:
+        offset = self._offsets[row]
         assert offset is not None
-        return offset + 1
+        return offset
+
+    def is_sought(self) -> bool:
+        """True if reading goes on elsewhere, at a position that the user sought."""
+        return self.gate.was_sought()
 
     def is_lost(self) -> bool:
-        """True if the partition is not this consumer's any more, or was sought."""
-        return self.gate.ask() is False
+        """True if the partition is not this consumer's any more."""
+        return self.gate.ask() is False and not self.is_sought()
 
     def is_over(self) -> bool:
         """True if nothing more will be committed."""
+        if self.is_sought():
+            return self.committed == self.total
         return self.is_settled and self.committed == self.whole_frontier()
 
     def finish(self, row: int) -> None:

@@ -10,8 +10,9 @@ from typing import Protocol
 from monedula._logging import error_of_user, warn
 from monedula._monedula import Batch, ConsumerCore, MemberCore, new_holder
 from monedula._process.signals import error_to_raise
-from monedula.errors import ClosedError, WakeupError
+from monedula.errors import ArgumentError, ClosedError, WakeupError
 from monedula.producer._send_queue import SendArguments
+from monedula.types.partitions import TopicPartition
 from monedula.workers.failures import Failures, Verdict, annotate
 from monedula.workers.lanes import Lanes, Task
 from monedula.workers.plans import Plan
@@ -78,7 +79,9 @@ class RunConsumer(Protocol):
 class Run:
     """One call of `run`."""
 
-    def __init__(self, member: MemberCore, plan: Plan, bound: Bound | None, figures: Figures | None) -> None:
+    def __init__(
+        self, core: ConsumerCore, member: MemberCore, plan: Plan, bound: Bound | None, figures: Figures | None
+    ) -> None:
         self.plan = plan
         self.lanes = Lanes(plan.order)
         self.rounds = None if plan.transaction is None else Rounds(plan.commit_interval, plan.grace)
@@ -105,6 +108,7 @@ class Run:
         """True once no handler is waited for any longer: later results are ignored."""
         self.left_behind = False
         """True if rows were given up that this consumer may still own."""
+        self._core = core
         self._member = member
         self._wanted_since: dict[tuple[str, int], float] = {}
 
@@ -277,7 +281,14 @@ class Run:
         rounds = self.rounds
         if rounds is None or rounds.is_broken or not rounds.is_due(is_urgent=is_last or bool(self._wanted_since)):
             return None
-        return rounds.take()
+        return rounds.take(self._position_of, is_last=is_last)
+
+    def _position_of(self, place: TopicPartition) -> int | None:
+        try:
+            position: int | None = self._core.status(place)["position"]
+        except ArgumentError:
+            return None  # it was revoked just now
+        return position
 
     def fail(self, error: BaseException) -> None:
         """End the run because of this error."""

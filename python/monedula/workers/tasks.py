@@ -4,21 +4,20 @@ import asyncio
 import inspect
 import itertools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from time import monotonic
 from typing import Any, Protocol
 
 from monedula._asyncio.callbacks import Callbacks
-from monedula._monedula import Batch, PendingCallback
+from monedula._monedula import Batch, PendingCallback, SendFuture
 from monedula._process.signals import error_to_raise, is_of_signal_handler
-from monedula.errors import KafkaError, TransactionAbortedError, WakeupError
+from monedula.errors import InvalidRecordError, KafkaError, TransactionAbortedError, WakeupError
 from monedula.producer._send_queue import SendArguments
 from monedula.producer.aio import AsyncProducer
 from monedula.workers.failures import Verdict, argument
 from monedula.workers.lanes import Task
-from monedula.workers.outputs import Outputs
-from monedula.workers.replies import checked
+from monedula.workers.outputs import REFUSALS, Outputs
 from monedula.workers.runs import (
     COMMIT_SECONDS,
     FULL_SECONDS,
@@ -347,26 +346,38 @@ class TaskRun:
         except BaseException as error:
             run.stop(error, task)
         else:
-            await self._written(replies, task, partial(run.handled, task))
+            await self._written(replies, task, partial(run.handled, task), partial(self._failed, task, given))
 
     async def _replies(self, task: Task, returned: object) -> list[SendArguments]:
         outputs = self._outputs
         if outputs is None:
             return []
-        return [checked(await self._sender._encoded_later(each)) for each in outputs.replies(task, returned)]
+        return [outputs.checked(await self._sender._encoded_later(each)) for each in outputs.replies(task, returned)]
 
-    async def _written(self, records: list[SendArguments], task: Task, then: Callable[..., None]) -> None:
-        """Write records, or leave them to the transaction of the task; then the task is over."""
+    async def _written(
+        self,
+        records: list[SendArguments],
+        task: Task,
+        then: Callable[..., None],
+        refused: Callable[[Exception], Awaitable[None]] | None = None,
+    ) -> None:
+        """Write records, or leave them to the transaction of the task; then the task is over.
+
+        `refused` is called if a broker refuses a record for what it is; otherwise the run ends.
+        """
         outputs = self._outputs
         if outputs is None or not records:
             return then()
         if outputs.is_transactional:
             return then(written=records)
         try:
-            for future in [outputs.send(each) for each in records]:
-                await future
+            for each, sent in [(each, outputs.send(each)) for each in records]:
+                while (error := await _failure(sent)) is not None:
+                    sent = outputs.send_again(each, error)
         except BaseException as raised:
             self._refuse_cancelled(raised, task)
+            if refused is not None and isinstance(raised, REFUSALS):
+                return await refused(raised)
             self._run.unwritten(raised, task)
             return None
         return then()
@@ -393,6 +404,14 @@ class TaskRun:
         if isinstance(raised, asyncio.CancelledError) and _is_cancelled():
             self._cut_off(raised, task)
             raise raised
+
+
+async def _failure(sent: SendFuture) -> BaseException | None:
+    try:
+        await sent
+    except InvalidRecordError as error:
+        return error
+    return None
 
 
 def _is_cancelled() -> bool:

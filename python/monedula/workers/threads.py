@@ -14,8 +14,7 @@ from monedula.producer._send_queue import SendArguments
 from monedula.producer.sync import Producer
 from monedula.workers.failures import Verdict, argument
 from monedula.workers.lanes import Task
-from monedula.workers.outputs import Outputs
-from monedula.workers.replies import checked
+from monedula.workers.outputs import REFUSALS, Outputs
 from monedula.workers.runs import (
     COMMIT_SECONDS,
     FULL_SECONDS,
@@ -306,24 +305,38 @@ class ThreadRun:
             return self._failed(task, given, error)
         except BaseException as raised:
             return partial(run.stop, raised, task)
-        return self._written(replies, task, partial(run.handled, task)) if replies else None
+        if not replies:
+            return None
+        return self._written(replies, task, partial(run.handled, task), partial(self._failed, task, given))
 
     def _replies(self, task: Task, returned: object) -> list[SendArguments]:
         outputs = self._outputs
         if outputs is None:
             return []
-        return [checked(self._sender._encoded(each)) for each in outputs.replies(task, returned)]
+        return [outputs.checked(self._sender._encoded(each)) for each in outputs.replies(task, returned)]
 
-    def _written(self, records: list[SendArguments], task: Task, then: Callable[..., None]) -> Callable[[], None]:
-        """Write records, or leave them to the transaction of the task. Returns what to do with the task then."""
+    def _written(
+        self,
+        records: list[SendArguments],
+        task: Task,
+        then: Callable[..., None],
+        refused: Callable[[Exception], Callable[[], None]] | None = None,
+    ) -> Callable[[], None]:
+        """Write records, or leave them to the transaction of the task. Returns what to do with the task then.
+
+        `refused` returns that if a broker refuses a record for what it is; otherwise the run ends.
+        """
         outputs = self._outputs
         assert outputs is not None
         if outputs.is_transactional:
             return partial(then, written=records)
         try:
-            for future in [outputs.send(each) for each in records]:
-                future.result()
+            for each, future in [(each, outputs.send(each)) for each in records]:
+                while (error := future.exception()) is not None:
+                    future = outputs.send_again(each, error)
         except BaseException as raised:
+            if refused is not None and isinstance(raised, REFUSALS):
+                return refused(raised)
             return partial(self._run.unwritten, raised, task)
         return then
 

@@ -6,8 +6,9 @@ would be written again after a crash. Handlers run on while a round is committed
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from itertools import dropwhile
 from time import monotonic
 from typing import NamedTuple
 
@@ -26,6 +27,10 @@ ROUND_RECORDS = 1_000
 
 MAX_ABORTS = 3
 """Number of rounds that may be aborted one after the other, while no partition is lost."""
+
+
+PositionOf = Callable[[TopicPartition], int | None]
+"""Returns the position of an assigned partition; `None` while it is not known, or if it is not assigned."""
 
 
 class Written:
@@ -52,12 +57,10 @@ class Written:
             self.annotate(error)
             raise
 
-    def has_failed(self) -> bool:
-        """True if this is why the transaction was aborted."""
-        if self.future is None or not self.future.done():
-            return False
-        failure = self.future.exception()
-        return failure is not None and not isinstance(failure, TransactionAbortedError)
+    def failure(self) -> BaseException | None:
+        """The error of this record, if it is why the transaction was aborted."""
+        failure = self.future.exception() if self.future is not None and self.future.done() else None
+        return None if isinstance(failure, TransactionAbortedError) else failure
 
     def annotate(self, error: BaseException) -> None:
         """Add to the error which record could not be written."""
@@ -71,6 +74,31 @@ class Round(NamedTuple):
     written: list[Written]
     ends: list[tuple[PartitionProgress, int]]
     """The parts, and how many of their rows are committed then."""
+
+    def add(
+        self,
+        place: TopicPartition,
+        part: PartitionProgress,
+        offset: int,
+        end: int,
+        written: list[tuple[SendArguments, int]],
+    ) -> None:
+        """Add a part: the offset to commit, the number of rows that are committed then, and what is written."""
+        self.offsets[place] = offset
+        self.written.extend(Written(each, f"{part.topic}-{part.partition} at offset {of}") for each, of in written)
+        self.ends.append((part, end))
+
+    def check_owned(self) -> None:
+        """Raise if a partition was lost: its next owner handles the records again.
+
+        Raises:
+            TransactionAbortedError: in which case the transaction must not be committed.
+        """
+        for part, _ in self.ends:
+            if part.is_lost():
+                raise TransactionAbortedError(
+                    f"{part.topic}-{part.partition} is not assigned to this consumer any more"
+                )
 
 
 class Rounds:
@@ -107,19 +135,29 @@ class Rounds:
             return True
         return self.uncommitted() >= ROUND_RECORDS
 
-    def take(self) -> Round | None:
-        """Return what is to be committed now; `None` if that is nothing."""
+    def take(self, position_of: PositionOf, *, is_last: bool) -> Round | None:
+        """Return what is to be committed now; `None` if that is nothing.
+
+        Args:
+            position_of: returns the position of a partition.
+            is_last: true if no handler is waited for any longer.
+        """
         taken = Round({}, [], [])
         for place, parts in self._parts.items():
             for part in parts:
-                end = part.whole_frontier()
                 if part.is_lost() or self._has_gap(place):
                     break
+                if part.is_sought() and part.is_over():
+                    continue
+                if part.is_sought():
+                    sought = None if part.in_flight and not is_last else _sought(part, parts, position_of(place))
+                    if sought is None:
+                        break
+                    taken.add(place, part, sought, part.total, part.written_before(sought))
+                    continue
+                end = part.whole_frontier()
                 if end > part.committed:
-                    taken.offsets[place] = part.offset_after(end)
-                    name = f"{part.topic}-{part.partition} at offset"
-                    taken.written.extend(Written(each, f"{name} {offset}") for each, offset in part.written(end))
-                    taken.ends.append((part, end))
+                    taken.add(place, part, part.offset_after(end), end, part.written(end))
                 if end < part.total:
                     break
         if not taken.ends:
@@ -139,14 +177,18 @@ class Rounds:
         """The transaction was aborted: its records are in the next one, but for those of partitions that are lost.
 
         Raises:
-            TransactionAbortedError: if no transaction succeeds.
+            TransactionAbortedError: if no transaction succeeds, or another would not write a record either.
         """
         self._last = monotonic()
-        is_lost = any(part.is_lost() for parts in self._parts.values() for part in parts)
-        self._aborts = 0 if is_lost else self._aborts + 1
+        if any(part.is_lost() for parts in self._parts.values() for part in parts):
+            self._aborts = 0
+            return
+        self._aborts += 1
+        failed, failure = next(((each, why) for each in taken.written if (why := each.failure())), (None, None))
+        is_final = failed is not None and not getattr(failure, "retriable", False)
         if self._aborts >= MAX_ABORTS:
             error.add_note(f"monedula: {MAX_ABORTS} transactions of run() were aborted one after the other")
-            failed = next((each for each in taken.written if each.has_failed()), None)
+        if self._aborts >= MAX_ABORTS or is_final:
             if failed is not None:
                 failed.annotate(error)
             raise error
@@ -201,6 +243,7 @@ class Rounds:
         try:
             with producer._transaction_until(deadline) as transaction:
                 yield
+                taken.check_owned()
                 transaction.send_offsets(consumer, taken.offsets, timeout=producer._seconds_until(deadline))
         except KafkaTimeoutError as error:
             until = monotonic() + self.patience if deadline is None else deadline
@@ -224,6 +267,7 @@ class Rounds:
         try:
             async with producer._transaction_until(deadline) as transaction:
                 yield
+                taken.check_owned()
                 await transaction.send_offsets(consumer, taken.offsets, timeout=producer._seconds_until(deadline))
         except KafkaTimeoutError as error:
             until = monotonic() + self.patience if deadline is None else deadline
@@ -238,3 +282,15 @@ class Rounds:
             if producer._left == "abort":
                 raise TransactionAbortedError(f"the transaction is not committed: {error}") from error
             raise
+
+
+def _sought(part: PartitionProgress, parts: Iterable[PartitionProgress], position: int | None) -> int | None:
+    """Return the offset from which on records are handled again, after a seek away from a part; `None` if not known.
+
+    The position has moved on since, if records were handed out: the first of these count.
+    """
+    later = list(dropwhile(lambda each: each is not part, parts))[1:]
+    if position is None and not any(not each.is_sought() for each in later):
+        return None
+    firsts = [each.first_offset for each in later]
+    return min(firsts if position is None else [*firsts, position])

@@ -70,6 +70,11 @@ impl WorkGate {
             RowPermission::Never => Some(false),
         })
     }
+
+    /// True if the partition was sought, and has been this consumer's all the time.
+    fn was_sought(&self) -> PyResult<bool> {
+        Ok(self.0.get()?.was_sought())
+    }
 }
 
 /// A consumer as a member of its group; see `monedula.Consumer`.
