@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
+from stat import S_ISREG
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
@@ -132,7 +133,10 @@ class DeltaStore:
     def holds(self, path: str) -> bool:
         """Return true if there is a file."""
         if self._folder is not None:
-            return (self._folder / path).is_file()
+            try:
+                return S_ISREG((self._folder / path).stat().st_mode)
+            except FileNotFoundError:
+                return False
         (found,) = self._handler.get_file_info([path])
         return bool(found.type == FileType.File)
 

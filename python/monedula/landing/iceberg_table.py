@@ -31,7 +31,7 @@ from pyiceberg.io.pyarrow import (
 )
 from pyiceberg.manifest import DataFile as ManifestDataFile
 from pyiceberg.manifest import DataFileContent, FileFormat
-from pyiceberg.table import Transaction
+from pyiceberg.table import Table, Transaction
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.typedef import Record
@@ -239,7 +239,7 @@ class IcebergLandingTable:
 
     def _write(self, pending: PendingCommit) -> None:
         ranges = json.dumps(pending.ranges(), separators=(",", ":"))
-        transaction = Transaction(self._table)
+        transaction = Transaction(self._newest())
         update = transaction.update_snapshot({COMMIT_KEY: pending.commit_id, RANGES_KEY: ranges})
         merges = self._table.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
         append = update.merge_append() if merges else update.fast_append()
@@ -257,6 +257,15 @@ class IcebergLandingTable:
         updates, requirements = append._commit()
         uuid = AssertTableUUID(uuid=self._table.metadata.table_uuid)
         self._catalog.commit_table(self._table, (*requirements, uuid), (*updates, properties))
+
+    def _newest(self) -> Any:
+        """The table without the snapshots before the newest: pyiceberg copies all of them thirteen times a commit."""
+        metadata = self._table.metadata
+        snapshot = self._table.current_snapshot()
+        snapshots = [] if snapshot is None else [snapshot]
+        newest = metadata.model_copy(update={"snapshots": snapshots, "snapshot_log": [], "metadata_log": []})
+        location, io = self._table.metadata_location, self._table.io
+        return Table(self._table.name(), newest, location, io, self._catalog)
 
     def _data_file(self, file: DataFile) -> Any:
         schema = self._table.schema()

@@ -239,6 +239,8 @@ class LandingJob(Unpicklable):
         self._freshness_seconds = 0.0
         self._committed_at = self._clean_at = monotonic()
         """When the last commit was, and when there was nothing to commit for the last time."""
+        self._is_beginning = False
+        """Whether table and log are looked at, for which a broker or a store may be slow."""
         self._is_stopping = Event()
         self._failure: BaseException | None = None
         self._thread: Thread | None = None
@@ -339,6 +341,7 @@ class LandingJob(Unpicklable):
         try:
             self._table.prepare(self.schema)
             self._look_ahead()
+            self._is_beginning = False
             self._consumer.subscribe(
                 self.topics, on_assigned=self._assigned, on_revoked=self._revoked, on_lost=self._lost
             )
@@ -359,14 +362,14 @@ class LandingJob(Unpicklable):
         """The state of the job: for a probe, `health()["ok"]`.
 
         `"ok"` is false once the job has failed, if nothing was committed for `max_commit_age` although there is
-        something to commit, while a topic is gone, or while its consumer is not well. `"state"` is `"new"`,
+        something to commit or to begin, while a topic is gone, or while its consumer is not well. `"state"` is `"new"`,
         `"running"`, `"ended"` or `"failed"`, `"error"` what ended it; `"last_commit_ago"` seconds since the last
         commit, or since the job began; `"pending_rows"` the rows that no commit has; `"consumer"` is
         `Consumer.health()`.
         """
         now = monotonic()
         age, pending = now - self._committed_at, self._pending_rows()
-        is_late = pending > 0 and now - self._clean_at > self._max_commit_age
+        is_late = (pending > 0 or self._is_beginning) and now - self._clean_at > self._max_commit_age
         consumer = self._consumer.health()
         is_open = self._state in ("new", "running")
         error = None if self._failure is None else str(self._failure)
@@ -413,7 +416,7 @@ class LandingJob(Unpicklable):
     def _begin(self) -> None:
         if self._state != "new":
             raise ArgumentError(f"the job is {self._state}: it begins once; make another one")
-        self._state = "running"
+        self._state, self._is_beginning = "running", True
         self._committed_at = self._clean_at = monotonic()
 
     def _run_in_thread(self) -> None:
