@@ -8,7 +8,7 @@ import pytest
 
 deltalake = pytest.importorskip("deltalake", reason="the extra delta is not installed")
 
-from monedula.landing.delta_table import DeltaStore  # noqa: E402 - needs the extra
+from monedula.landing.delta_store import DeltaStore  # noqa: E402 - needs the extra
 from monedula.landing.delta_transactions import DeltaTransactions  # noqa: E402 - needs the extra
 
 

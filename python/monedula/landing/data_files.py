@@ -42,6 +42,11 @@ class Store(Protocol):
         """Delete a file that was closed."""
 
 
+def is_remote(path: str) -> bool:
+    """Return true for the address of a store; a folder of this machine has none, or that of a file."""
+    return "://" in path and not path.startswith("file://")
+
+
 class DataFile(NamedTuple):
     """A Parquet file that is written completely, and in no table yet."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from monedula.errors import ArgumentError
 from monedula.landing.column_types import Form
 from monedula.landing.columns import DATE, DAY
+from monedula.landing.data_files import is_remote
 from monedula.reading._export import installed
 
 _TRUE = ("true", "1", "yes", "on", "y")
@@ -54,11 +55,11 @@ class Delta:
                 "partition_by", partition_by, "a name that no folder can have in it; rename the field"
             )
         self.storage_options = dict(storage_options or {})
-        if self.is_remote:
+        if is_remote(self.path):
             self.storage_options = {**_RETRIES, **self.storage_options}
         self.configuration = dict(configuration or {})
         told = self.storage_options.items()
-        for name, value in (*told, *(os.environ.items() if self.is_remote else ())):
+        for name, value in (*told, *(os.environ.items() if is_remote(self.path) else ())):
             is_unsafe = name.lower().removeprefix("aws_") == "s3_allow_unsafe_rename"
             if is_unsafe and str(value).lower() in _TRUE:
                 raise ArgumentError(
@@ -67,11 +68,6 @@ class Delta:
                     value=name,
                     hint="leave it out: S3 and its like take conditional writes",
                 )
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether it is in a store, and not in a folder of this machine."""
-        return "://" in self.path and not self.path.startswith("file://")
 
     @property
     def partition_column(self) -> str | None:

@@ -8,7 +8,6 @@ the store lets two commits in, and the rows of one are lost.
 import logging
 from contextlib import suppress
 from threading import Barrier, Thread
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from deltalake import DeltaTable, Field, Schema
@@ -16,9 +15,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.fs import DeltaStorageHandler
 
 from monedula.errors import LandingError
-
-if TYPE_CHECKING:
-    from monedula.landing.delta import Delta
+from monedula.landing.data_files import is_remote
 
 _log = logging.getLogger("monedula.landing")
 
@@ -27,7 +24,7 @@ _WRITERS = 2
 _COLUMNS = Schema([Field("id", "long")])
 
 
-def check_put_if_absent(target: "Delta") -> None:
+def check_put_if_absent(path: str, options: dict[str, str]) -> None:
     """Refuse a store that writes a file although it is there. Local folders are not looked at: they link files.
 
     The throwaway table is beside the log, in a folder that readers and `VACUUM` pass over for its underscore, and is
@@ -37,18 +34,17 @@ def check_put_if_absent(target: "Delta") -> None:
         LandingError: if two writers made one version.
         OSError: if the store does not take them at all.
     """
-    if not target.is_remote:
+    if not is_remote(path):
         return
     for _ in range(_ROUNDS):
-        folder = f"{target.path.rstrip('/')}/_monedula_probe/{uuid4()}"
-        versions, has_met = _race(folder, target.storage_options)
+        folder = f"{path.rstrip('/')}/_monedula_probe/{uuid4()}"
+        versions, has_met = _race(folder, options)
         # A probe that is left does no harm. Where the race fails none is deleted: it would fail as well, as slowly.
         with suppress(Exception):
-            DeltaStorageHandler(folder, target.storage_options).delete_dir("")
+            DeltaStorageHandler(folder, options).delete_dir("")
         if versions and max(versions) < len(versions) - 1:
             raise LandingError(
-                f"{target.path}: the store lets two writers make one version of a table, and what one of them wrote is "
-                f"lost",
+                f"{path}: the store lets two writers make one version of a table, and what one of them wrote is lost",
                 hint="use a store with conditional writes (If-None-Match), without a proxy that removes them; or on S3 "
                 "deltalake's locking by DynamoDB",
             )
@@ -56,7 +52,7 @@ def check_put_if_absent(target: "Delta") -> None:
             return
     _log.warning(
         "landing: %s: two writers did not meet in %d rounds: whether the store keeps them apart is not known",
-        target.path,
+        path,
         _ROUNDS,
     )
 

@@ -12,20 +12,15 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import date
-from pathlib import Path
-from stat import S_ISREG
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as pa_fs
 from deltalake import CommitProperties, DeltaTable, Field, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
-from pyarrow.fs import FileType
 
 from monedula.errors import ArgumentError, LandingError
 from monedula.landing.attempts import Attempts
@@ -34,6 +29,7 @@ from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles, extremes
 from monedula.landing.delta_probe import check_put_if_absent
 from monedula.landing.delta_snapshot import DeltaSnapshot
+from monedula.landing.delta_store import DeltaStore
 from monedula.landing.delta_transactions import DeltaTransactions
 from monedula.landing.store_errors import landing_error, plain_text, raises_landing_error
 from monedula.landing.table import ATTEMPT_PAUSES_S
@@ -78,67 +74,6 @@ _LONGEST_FOLDER = 255
 _APPENDS_ONLY = ("delta.appendOnly", "delta.enableChangeDataFeed")
 """Properties under which rows cannot be replaced by files alone."""
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-
-
-class DeltaStore:
-    """Writes data files beside the log: by the store that deltalake itself uses, or in a folder of this machine.
-
-    Folders are not left to deltalake, which takes their path for a URL: of one with a space it would make another, and
-    it keeps megabytes of each open file in memory.
-    """
-
-    def __init__(self, path: str, options: Mapping[str, str]) -> None:
-        self.name = path
-        self._folder: Path | None = None
-        if "://" not in path:
-            self._folder = Path(path)
-        elif path.startswith("file://"):
-            self._folder = Path(unquote(urlsplit(path).path))
-        else:
-            self._handler = DeltaStorageHandler(path, dict(options))
-
-    @property
-    def filesystem(self) -> Any:
-        """The same as a file system of pyarrow."""
-        if self._folder is not None:
-            return pa_fs.SubTreeFileSystem(str(self._folder.absolute()), pa_fs.LocalFileSystem())
-        return pa_fs.PyFileSystem(self._handler)
-
-    def open(self, path: str) -> Any:
-        """Begin a file. pyarrow's wrapper passes buffers, which the stream of a store does not take."""
-        if self._folder is None:
-            return self._handler._handler.open_output_stream(path, None)
-        file = self._folder / path
-        file.parent.mkdir(exist_ok=True)  # the table's own folder is there, or was deleted
-        return file.open("wb")
-
-    def delete(self, path: str) -> None:
-        """Delete a file."""
-        if self._folder is None:
-            self._handler.delete_file(path)
-        else:
-            (self._folder / path).unlink()
-
-    def read(self, path: str) -> bytes:
-        """Read a file.
-
-        Raises:
-            FileNotFoundError: if there is none.
-        """
-        if self._folder is not None:
-            return (self._folder / path).read_bytes()
-        content: bytes = self._handler.open_input_file(path).read()
-        return content
-
-    def holds(self, path: str) -> bool:
-        """Return true if there is a file."""
-        if self._folder is not None:
-            try:
-                return S_ISREG((self._folder / path).stat().st_mode)
-            except FileNotFoundError:
-                return False
-        (found,) = self._handler.get_file_info([path])
-        return bool(found.type == FileType.File)
 
 
 class DeltaLandingTable:
@@ -246,7 +181,7 @@ class DeltaLandingTable:
         for _ in self.attempts.after(ATTEMPT_PAUSES_S):
             is_there = self.open()
             if not is_checked:
-                check_put_if_absent(self._target)
+                check_put_if_absent(self._target.path, self._target.storage_options)
                 is_checked = True
             if not is_there:
                 # Whoever else creates it at the same time may be first.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-    from monedula.landing.delta_table import DeltaStore
+    from monedula.landing.delta_store import DeltaStore
 
 _MOST_BACK = 100
 """Versions that are read back for an application before deltalake is asked, which knows checkpoints."""
