@@ -298,7 +298,9 @@ def clean(
     dry_run: DryRun = False,
     storage_option: StoreOptions = None,
 ) -> None:
-    """Delete the files in the folder of a table of Delta that no version within its retention names.
+    """Delete the files of a table of Delta that no version names.
+
+    Those of versions within the table's retention are kept.
 
     Examples:
         monedula land orders ./lake/orders --until now && monedula land clean ./lake/orders --dry-run

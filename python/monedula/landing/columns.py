@@ -23,6 +23,9 @@ DAY = "day(timestamp)"
 DELETED = "_kafka.deleted"
 """Of rows for an upsert alone, and in no table: whether the record deletes the row of its key."""
 
+DELETION_COLUMNS = {"_op": "d", "__op": "d", "__deleted": "true"}
+"""Columns of change data, and what they are of a deletion."""
+
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _LAST_TIMESTAMP_US = 253_402_300_799_999_999
 """The end of the year 9999, behind which neither SQL nor Python has times."""
@@ -160,7 +163,7 @@ class Columns:
 def _deletions(value: Any, columns: Mapping[str, Any]) -> Any:
     """Which records delete: those without a value, and change data that says so."""
     deletions = value.is_null()
-    for name, told in (("_op", "d"), ("__op", "d"), ("__deleted", "true")):
+    for name, told in DELETION_COLUMNS.items():
         if name in columns and columns[name].type in (pa.string(), pa.bool_()):
             says: Any = pc.equal(columns[name].cast(pa.string()), pa.scalar(told))
             deletions = pc.or_(deletions, pc.fill_null(says, False))

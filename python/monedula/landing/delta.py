@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 from monedula.errors import ArgumentError
@@ -46,7 +47,8 @@ class Delta:
         configuration: Mapping[str, str] | None = None,
     ) -> None:
         installed("deltalake", "delta")
-        self.path = str(fspath(path))
+        # A job goes on in the same folder if the program moves to another.
+        self.path = fspath(path) if "://" in fspath(path) else str(Path(path).absolute())
         self.partition_by = partition_by
         self.upsert = (upsert,) if isinstance(upsert, str) else tuple(upsert or ())
         if partition_by is not None and not all(each.isprintable() and each not in "/\\=" for each in partition_by):

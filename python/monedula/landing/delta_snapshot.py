@@ -1,6 +1,7 @@
 """`DeltaSnapshot`: the data files that a version of a table of Delta names, and their rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -32,7 +33,11 @@ class LiveFile(NamedTuple):
     def may_hold(self, column: str, smallest: Any, largest: Any) -> bool:
         """Return false if the statistics say that no value of a column is between these."""
         low, high = self.statistics.get(f"min.{column}"), self.statistics.get(f"max.{column}")
-        return low is None or high is None or type(low) is not type(smallest) or (low <= largest and high >= smallest)
+        if low is None or high is None or type(low) is not type(smallest):
+            return True
+        # Delta's protocol has timestamps in milliseconds, cut off: the largest one may be up to one more.
+        end = high + timedelta(milliseconds=1) if isinstance(high, datetime) else high
+        return bool(low <= largest and end >= smallest)
 
 
 class DeltaSnapshot:

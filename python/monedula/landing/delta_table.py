@@ -147,6 +147,8 @@ class DeltaLandingTable:
             self._partition_column = columns[0]
         self._check_table()
         self._schema = self.columns()
+        if self._partition_column is not None and pa.types.is_binary(self._schema.field(self._partition_column).type):
+            raise LandingError(f"{self.name}: its partitions are bytes, which are not rewritten", hint="use Spark")
 
     def file_retention_seconds(self) -> float:
         """How long the table keeps the files of older versions."""

@@ -10,6 +10,9 @@ from socketserver import ThreadingTCPServer
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Self
 
+from monedula._arguments import whole_number
+from monedula.errors import ArgumentError
+
 if TYPE_CHECKING:
     from monedula.landing.job import LandingJob
 
@@ -37,6 +40,9 @@ class HealthServer:
 
     def __init__(self, job: "LandingJob", port: int, *, address: str = "0.0.0.0") -> None:
         self._server: ThreadingTCPServer | None = None
+        number = whole_number(port)
+        if number is None or not 0 <= number < 1 << 16:
+            raise ArgumentError.of("port", port, "expected a port, from 0 for any that is free to 65535")
         try:
             kind = _Ipv6Server if ":" in address else _Server
             self._server = kind((address, port), _handler(job))

@@ -48,7 +48,7 @@ class SizeEstimate(NamedTuple):
         firsts = {each: (start, min(start + count, end)) for each, (start, end) in ranges.items()}
         lasts = {each: (max(end - count, firsts[each][1]), end) for each, (_, end) in ranges.items()}
         batches = [columns.rows(batch) for part in (firsts, lasts) for batch in sample(_not_empty(part))]
-        rows = pa.Table.from_batches(batches, columns.schema)
+        rows = pa.Table.from_batches([batch.select(columns.schema.names) for batch in batches], columns.schema)
         sampled = sum(end - start for part in (firsts, lasts) for start, end in part.values())
         sink = pa.BufferOutputStream()
         pq.write_table(rows, sink, compression="zstd", store_schema=False)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from monedula.errors import LandingError
-from monedula.landing.columns import DELETED, ERROR, KAFKA
+from monedula.landing.columns import DELETED, DELETION_COLUMNS, ERROR, KAFKA
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, leaf_paths
 from monedula.landing.delta_snapshot import DeltaSnapshot, LiveFile
@@ -77,18 +77,20 @@ class Upsert:
             LandingError: if a row has no key, and there is no column for errors.
         """
         lacks = _any(column.is_null() for column in self._parts(rows))
+        # A tombstone without a key follows a deletion; a deletion that says so, and has no key, would leave its row.
+        says = _any(rows.column(name).is_valid() for name in DELETION_COLUMNS if name in rows.schema.names)
+        tombstones = deletions if says is None else pc.and_not(deletions, says)
         if ERROR in rows.schema.names:
             # Nothing can be looked up by them: they stay beside the rows of keys.
             told = pc.if_else(lacks, pa.scalar("the record has no key"), pa.scalar(None, pa.string()))
-            error = pc.coalesce(rows.column(ERROR), pc.if_else(deletions, pa.scalar(None, pa.string()), told))
+            error = pc.coalesce(rows.column(ERROR), pc.if_else(tombstones, pa.scalar(None, pa.string()), told))
             rows = rows.set_column(rows.schema.get_field_index(ERROR), rows.schema.field(ERROR), error)
             is_error = error.is_valid()
             self._errors.append(rows.filter(is_error))
             self._size += self._errors[-1].nbytes
             lacks = pc.or_(lacks, is_error)
-        elif pc.any(pc.and_not(lacks, deletions)).as_py():
-            self._refuse(rows.filter(pc.and_not(lacks, deletions)))
-        # What deletes and has no key is the tombstone after a deletion whose columns are those of values.
+        elif pc.any(pc.and_not(lacks, tombstones)).as_py():
+            self._refuse(rows.filter(pc.and_not(lacks, tombstones)))
         kept = pc.invert(lacks)
         self._waiting.append(rows.append_column(DELETED, deletions).filter(kept))
         self._size += self._waiting[-1].nbytes
