@@ -79,8 +79,9 @@ class Drill:
         self._stage = stage
         self.path = path
         self._table = table_of(path, **({"upsert": "key"} if upserts else {})) if table is None else table
-        # Others compact tables in folders alone.
-        self._events = [each for each in EVENTS if table is None or each != "compaction"]
+        # Others compact tables in folders alone; their commit fences off their own kind, and not the job's compactions.
+        compacts = table is None and COMPACTION not in groups
+        self._events = [each for each in EVENTS if compacts or each != "compaction"]
         topic = f"drill-{os.getpid()}-{next(_NUMBERS)}"
         stage.create_topic(topic, 3)
         self.orders = (Changes if upserts else Orders)(stage.bootstrap, topic)
