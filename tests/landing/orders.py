@@ -1,6 +1,9 @@
 """`Orders`: a topic of orders as JSON, and what a table must have of it."""
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +45,24 @@ class Orders:
                 order = json.dumps({"id": number, "amount": number / 2, **fields})
                 producer.send(self.topic, order, key=f"key-{number}", partition=number % partitions)
         self.count += count
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Send more all the time."""
+        stop = threading.Event()
+
+        def send() -> None:
+            while not stop.is_set():
+                self.send(20)
+                stop.wait(0.2)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            sender.join()
 
     def send_bad(self, partition: int = 0) -> None:
         """Send a record that is no JSON."""

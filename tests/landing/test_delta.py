@@ -448,6 +448,17 @@ def test_the_path_of_a_table_may_be_odd(orders: Orders, tmp_path: Path, name: st
     assert sorted(rows.column("id").to_pylist()) == list(range(303))
 
 
+def test_a_program_may_move_to_another_folder(orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is a table of the same name: files beside it would be in no log."""
+    (tmp_path / "other" / "lake").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    job = orders.job(Delta("lake"))
+    monkeypatch.chdir(tmp_path / "other")
+    job.run()
+    assert not list((tmp_path / "other" / "lake").iterdir())
+    assert landed(tmp_path / "lake") == orders.offsets()
+
+
 @pytest.mark.parametrize("path", ["lake", "ice"])
 def test_a_field_may_have_the_name_of_a_column_that_the_table_does_not_have(
     ground: Ground, tmp_path: Path, path: str

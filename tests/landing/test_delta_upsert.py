@@ -220,6 +220,61 @@ def test_a_record_without_a_key_ends_the_job_or_is_kept_beside(empty: Changes, t
     assert table.select("id", "_error").rows() == [(1, None), (2, "the record has no key")]
 
 
+def test_an_empty_text_by_which_the_table_is_partitioned_is_no_key(empty: Changes, tmp_path: Path) -> None:
+    """Delta has null for it: the row could not be found again, and each commit would add another."""
+    options: dict[str, Any] = {
+        "upsert": ["id", "c"],
+        "partition_by": "c",
+        "value": monedula.Json("id bigint, c string"),
+    }
+    empty.put("1", {"id": 1, "c": ""})
+    with pytest.raises(LandingError, match="has no value in id, c"):
+        empty.land(tmp_path / "lake", **options)
+    for _ in range(2):
+        empty.put("1", {"id": 1, "c": ""})
+        empty.put("2", {"id": 2, "c": "x"})
+        empty.land(tmp_path / "lake", bad_records="column", **options)
+    table = polars.read_delta(str(tmp_path / "lake")).sort("id", "_kafka")
+    assert table.select("id", "c", "_error").rows() == [(1, None, "the record has no key")] * 3 + [(2, "x", None)]
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_deletion_that_does_not_say_of_what_is_told(empty: Changes, tmp_path: Path, is_kept: bool) -> None:
+    """A tombstone without a key is passed over; Debezium's deletion without `before` would leave its row."""
+    options: dict[str, Any] = {"upsert": "id", "unwrap": "debezium", **({"bad_records": "column"} if is_kept else {})}
+    empty.put("1", {"op": "c", "before": None, "after": {"id": 1, "amount": 1}, "ts_ms": 1})
+    empty.put("1", {"op": "d", "before": None, "after": None, "ts_ms": 2})
+    empty.put("1", None)
+    if not is_kept:
+        with pytest.raises(LandingError, match=r"offset 1 .* has no value in id"):
+            empty.land(tmp_path / "lake", **options)
+        return
+    empty.land(tmp_path / "lake", **options)
+    table = polars.read_delta(str(tmp_path / "lake")).sort("id")
+    assert table.select("id", "_op", "_error").rows() == [(None, "d", "the record has no key"), (1, "c", None)]
+
+
+def test_the_largest_timestamp_of_a_file_may_be_cut_to_milliseconds(empty: Changes, tmp_path: Path) -> None:
+    """Spark's statistics are, as Delta's protocol says: the row of a key behind them is in the file all the same."""
+    options: dict[str, Any] = {"upsert": "at", "value": monedula.Json("at timestamp, n int")}
+    empty.put("1", {"at": "2026-01-01T00:00:00.123456Z", "n": 1})
+    empty.land(tmp_path / "lake", **options)
+    for entry in (tmp_path / "lake" / "_delta_log").glob("*.json"):
+        entry.write_text(entry.read_text().replace("00.123456Z", "00.123Z"))
+    empty.put("1", {"at": "2026-01-01T00:00:00.123456Z", "n": 2})
+    empty.land(tmp_path / "lake", **options)
+    assert polars.read_delta(str(tmp_path / "lake"))["n"].to_list() == [2]
+
+
+def test_a_plan_of_an_upsert_is_that_of_the_run(changes: Changes, tmp_path: Path) -> None:
+    plan = changes.job(tmp_path / "lake", upsert="key").plan()
+    assert plan.offsets == 300
+    assert plan.files == 1
+    changes.land(tmp_path / "lake", upsert="key")
+    with pytest.raises(LandingError, match="rows of the job 'lake' replace each other"):
+        changes.job(tmp_path / "lake").plan()
+
+
 def test_bad_records_neither_replace_nor_are_replaced(empty: Changes, tmp_path: Path) -> None:
     options: dict[str, Any] = {"upsert": "key", "bad_records": "column"}
     empty.put("1", {"id": 1, "amount": 1})

@@ -12,8 +12,10 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import monedula
 import pytest
 from monedula import prometheus
+from monedula.errors import WakeupError
 from monedula.landing import HealthServer
 
 from tests.groups.ground import PATIENCE_SECONDS
@@ -147,3 +149,22 @@ def test_the_figures_are_beside_it_and_other_paths_are_not_found(orders: Orders,
     server.close()
     with HealthServer(job, 0, address="::1") as server:
         assert ask(f"http://[::1]:{server.port}/health")[0] == 200
+
+
+@pytest.mark.parametrize("port", [-1, 70_000, "8080", None, True])
+def test_a_port_is_a_number_of_one(orders: Orders, tmp_path: Path, port: Any) -> None:
+    with pytest.raises(monedula.ArgumentError, match="port="):
+        HealthServer(orders.job(tmp_path / "lake"), port)
+
+
+def test_a_job_that_was_stopped_before_it_began_is_well(
+    orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = orders.job(tmp_path / "lake", max_commit_age=0.0)
+
+    def wake() -> None:
+        raise WakeupError("stopped")
+
+    monkeypatch.setattr(job, "_look_ahead", wake)
+    job.run()
+    assert job.health()["ok"], job.health()

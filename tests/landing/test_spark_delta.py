@@ -1,6 +1,5 @@
 """Spark with Delta's own jars reads what a landing job wrote, and compacts and merges the table while it lands on."""
 
-import threading
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
@@ -94,16 +93,7 @@ def test_spark_compacts_merges_and_deletes_while_a_job_lands_on(
     path = tmp_path / "lake"
     landing = RunningJob(made, partial(made.job, path, partition_by="day(timestamp)"))
     landing.wait_for_all()
-    stop = threading.Event()
-
-    def keep_sending() -> None:
-        while not stop.is_set():
-            made.send(20)
-            stop.wait(0.2)
-
-    sender = threading.Thread(target=keep_sending)
-    sender.start()
-    try:
+    with made.sending():
         table, day = f"delta.`{path}`", "_date = date'2026-11-01'"
         merge = (
             f"MERGE INTO {table} old USING (SELECT id, -1.0D AS amount FROM range(0, 10)) new "
@@ -113,9 +103,6 @@ def test_spark_compacts_merges_and_deletes_while_a_job_lands_on(
             spark.sql(f"OPTIMIZE {table}")
             spark.sql(merge)
             spark.sql(f"DELETE FROM {table} WHERE {day} AND id = {10 + round_}")
-    finally:
-        stop.set()
-        sender.join()
     landing.wait_for_all()
     landing.end()
     frame = spark.read.format("delta").load(str(path))

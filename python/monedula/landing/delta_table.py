@@ -173,7 +173,7 @@ class DeltaLandingTable:
     def new_columns(self, schema: Any) -> tuple[str, ...]:
         """The columns that the table lacks."""
         self._check_table()
-        self._check_rollback()
+        self._check_history()
         return tuple(field.name for field in self._missing(schema))
 
     @raises_landing_error("the table cannot be prepared")
@@ -199,10 +199,7 @@ class DeltaLandingTable:
                 continue
             there = _schema_of(self._table)
             self._schema = pa.schema([there.field(name) for name in schema.names])
-            if self.upserts and not self._keys:
-                hint = f"give `upsert` to Delta({self._target.path!r}), or land as another `job` into another table"
-                raise LandingError(f"{self._target.path}: rows of the job {self._job!r} replace each other", hint=hint)
-            self._check_rollback()
+            self._check_history()
             return
         raise LandingError(f"{self._target.path}: others change the table all the time; it cannot be prepared")
 
@@ -273,7 +270,7 @@ class DeltaLandingTable:
     def write(self, files: DataFiles | Upsert, rows: Any) -> None:
         """Write rows; the column of partitions is in the log alone."""
         deletions = rows.column(DELETED) if isinstance(files, Upsert) else None
-        rows = conformed(rows, self._schema)
+        rows = self._without_empty_partition(conformed(rows, self._schema))
         if isinstance(files, Upsert):
             files.write(rows, deletions)
             return
@@ -281,6 +278,20 @@ class DeltaLandingTable:
             files.write(rows)
         else:
             files.write(rows.drop_columns([self._partition_column]), rows.column(self._partition_column))
+
+    def _without_empty_partition(self, rows: Any) -> Any:
+        """The rows with null in place of an empty text in the partition column, which Delta has for it.
+
+        An upsert would look for a key with the empty text, and find none.
+        """
+        if self._partition_column is None:
+            return rows
+        index = rows.schema.get_field_index(self._partition_column)
+        field, column = rows.schema.field(index), rows.column(index)
+        if not pa.types.is_string(field.type):
+            return rows
+        is_empty: Any = pc.equal(column, pa.scalar(""))
+        return rows.set_column(index, field, pc.if_else(is_empty, pa.scalar(None, pa.string()), column))
 
     @raises_landing_error("the commit failed")
     def commit(self, pending: PendingCommit) -> bool:
@@ -493,6 +504,13 @@ class DeltaLandingTable:
                 )
             self.refresh_seconds = seconds / 4
 
+    def _check_history(self) -> None:
+        """Refuse a table to which this job has landed in another way, or that has lost what it landed."""
+        if self.upserts and not self._keys:
+            hint = f"give `upsert` to Delta({self._target.path!r}), or land as another `job` into another table"
+            raise LandingError(f"{self._target.path}: rows of the job {self._job!r} replace each other", hint=hint)
+        self._check_rollback()
+
     def _check_rollback(self) -> None:
         """Refuse a table that was restored to a version without rows that its positions count.
 
@@ -606,8 +624,8 @@ def _interval_seconds(text: str) -> float | None:
 
 
 def _partition_text(value: Any) -> str | None:
-    """A value as the log has it. Delta has no empty text among them: it is null."""
-    if value is None or value == "":
+    """A value as the log has it."""
+    if value is None:
         return None
     return str(value).lower() if isinstance(value, bool) else str(value)
 

@@ -369,7 +369,8 @@ class LandingJob(Unpicklable):
         """
         now = monotonic()
         age, pending = now - self._committed_at, self._pending_rows()
-        is_late = (pending > 0 or self._is_beginning) and now - self._clean_at > self._max_commit_age
+        is_due = self._state == "running" and (pending > 0 or self._is_beginning)
+        is_late = is_due and now - self._clean_at > self._max_commit_age
         consumer = self._consumer.health()
         is_open = self._state in ("new", "running")
         error = None if self._failure is None else str(self._failure)
@@ -588,6 +589,7 @@ class LandingJob(Unpicklable):
             self._committing_rows = 0
         if not is_committed:
             self._result = _added(self._result, conflicts=1)
+            self._newest = None
             self._discarded_rows += pending.rows
             _log.info("landing %s: another worker was first; %d rows are read anew", self.name, pending.rows)
             if files is not None and pending.is_certain:

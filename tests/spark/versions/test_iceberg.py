@@ -2,7 +2,6 @@
 
 import shutil
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -122,25 +121,13 @@ def test_files_are_rewritten_and_snapshots_expire_while_a_job_lands_on(
     made.send(30)
     landing = RunningJob(made, partial(job))
     landing.wait_for_all()
-    stop = threading.Event()
-
-    def keep_sending() -> None:
-        while not stop.is_set():
-            made.send(20)
-            stop.wait(0.2)
-
-    sender = threading.Thread(target=keep_sending)
-    sender.start()
-    try:
+    with made.sending():
         rewritten = 0
         for _ in range(3):
             options = "options => map('rewrite-all', 'true')"
             told = spark.sql(f"CALL ice.system.rewrite_data_files(table => 'lake.orders', {options})").collect()
             rewritten += told[0]["rewritten_data_files_count"]
             spark.sql("CALL ice.system.expire_snapshots(table => 'lake.orders', retain_last => 5)")
-    finally:
-        stop.set()
-        sender.join()
     landing.wait_for_all()
     landing.end()
     made.send(3)
