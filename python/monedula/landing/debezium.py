@@ -17,7 +17,8 @@ Unwrap = Literal["debezium"]
 """What values are wrapped in: the envelopes of Debezium."""
 
 OP = "_op"
-"""What was done: c, u, d, r for create, update, delete, read by a snapshot; t, m for truncate, message; null in tombstones."""
+"""What was done: c, u, d, r for create, update, delete, read by a snapshot; t for truncate, m for a message; null in
+tombstones."""
 TS_MS = "_ts_ms"
 """When Debezium processed it, in milliseconds since 1970."""
 
