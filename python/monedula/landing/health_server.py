@@ -35,6 +35,7 @@ class HealthServer:
         port: the port on which it listens.
 
     Raises:
+        ArgumentError: if `port` is no number of a port.
         OSError: if it cannot listen there.
     """
 
