@@ -339,7 +339,8 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
         headers: Sequence[tuple[str, bytes]] = (),
     ) -> BatchFuture:
         if topic is not None:
-            self._check_record(as_text("topic", topic))
+            check_name(topic)
+            self._check_record(topic)
         _check_no_objects(data)
         key, value = key or self._form("key", topic), value or self._form("value", topic)
         specs: tuple[ColumnSpec | None, ColumnSpec | None] = (None, None)
