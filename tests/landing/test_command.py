@@ -137,6 +137,7 @@ def landed_or_none(path: str) -> dict[int, list[int]]:
         (("--until", "soon"), "soon"),
         (("--from", "0:42=5"), "expected partitions and where they begin"),
         (("--from", "0=often"), "expected an offset"),
+        (("--schema", "id bigint"), "say how values are decoded; add --value json, avro or protobuf"),
         (("--health-port", "http"), "expected a port, such as 8080"),
         (("--health-port", "127.0.0.1:70000"), "expected a port, such as 8080"),
     ],
@@ -152,10 +153,25 @@ def test_errors_name_the_options(orders: Orders, tmp_path: Path) -> None:
     run(orders, orders.topic, path, "--until", "now")
     _, said = run(orders, orders.topic, path, "--until", "now", "--job", "other", code=1)
     assert "the table has rows of" in said
-    assert said.endswith("say where this job begins, by --from for the partition\n")
+    assert (
+        "if a job of another name wrote them, its name as --job goes on behind them. Else say by --from where" in said
+    )
     run(orders, orders.topic, path, "--until", "now", "--job", "other", "--from", "0=90,1=latest,2=99")
     again = {number: [*range(100), *more] for number, more in enumerate([range(90, 100), [], [99]])}
     assert landed(path) == {number: sorted(offsets) for number, offsets in again.items()}
+
+
+def test_errors_say_what_a_job_can_do(orders: Orders, tmp_path: Path) -> None:
+    path = str(tmp_path / "daily")
+    words = (orders.topic, path, "--value", "json", "--schema", "id bigint", "--until", "now")
+    orders.send_bad()
+    _, said = run(orders, *words, "--dead-letter", orders.topic, code=2)
+    assert "--dead-letter: the job would read its dead letters again; name another topic for them" in said
+    _, said = run(orders, *words, "--partition-by", "day(timestamp)", code=1)
+    told = "--bad column keeps such records in the table, --dead-letter TOPIC writes them to a topic, and --bad drop "
+    assert said.endswith(f"; {told}leaves them out\n")
+    _, said = run(orders, *words, "--bad", "column", code=1)
+    assert said.endswith("partitioned by _date; give --partition-by 'day(timestamp)', as the table has it\n")
 
 
 def test_a_terminal_shows_how_far_it_is(orders: Orders, tmp_path: Path) -> None:

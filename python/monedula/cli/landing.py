@@ -293,7 +293,12 @@ def compact(
 def clean(
     target: DeltaTable,
     older_than: Annotated[
-        str, Option("--older-than", metavar="TIME", help="Only files of this age: 7d. At least a day.")
+        str,
+        Option(
+            "--older-than",
+            metavar="TIME",
+            help="Only files of this age: 7d. At least a day, and the table's retention.",
+        ),
     ] = "7d",
     dry_run: DryRun = False,
     storage_option: StoreOptions = None,
@@ -407,6 +412,11 @@ def _decoder(
         raise UsageError("--bad and --dead-letter are about values that cannot be decoded; add --value json")
     if dead_letter is not None and bad is not BadRecords.fail:
         raise UsageError("--dead-letter and --bad say two things about bad values; give one of them")
+    if value is None and any((schema.given, schema.message, schema.subject, schema.framing, schema.schemas)):
+        raise UsageError(
+            "--schema, --message, --subject, --framing and --schemas say how values are decoded; "
+            "add --value json, avro or protobuf"
+        )
     if value is Decode.json and schema.given is None and schema.subject is None and not schema.has_registry:
         if unwrap is not None:
             raise UsageError("--unwrap with --value json needs --schema: the fields of the rows")
@@ -424,6 +434,7 @@ def _inferred(settings: dict[str, str], topic: str, table: Any, job: str | None,
     """JSON with the fields that the table has, and those that some of the records have."""
     import pyarrow as pa
 
+    from monedula.formats.schemas.ddl import ddl_of
     from monedula.landing.columns import is_own
     from monedula.reading.schema_inference import infer
 
@@ -433,7 +444,11 @@ def _inferred(settings: dict[str, str], topic: str, table: Any, job: str | None,
         {field.name: field for field in opened.columns() if not is_own(field.name, key_column)} if opened.open() else {}
     )
     new = [field for field in inferred.schema if field.name not in known]
-    say(f"without --schema its fields are those of {inferred.records} records: {inferred.ddl}")
+    sources = [
+        *(["the table"] if known else []),
+        *([f"{inferred.records} records: {ddl_of(pa.schema(new))}"] if new or not known else []),
+    ]
+    say(f"without --schema its fields are those of {', and of '.join(sources)}")
     return Json(pa.schema([*known.values(), *new]))
 
 

@@ -182,6 +182,16 @@ def _told(timestamps: Any) -> Any:
     return pc.if_else(is_told, numbers, pa.scalar(None, pa.int64())).cast(_TIMESTAMP)
 
 
+def partitioned_as(columns: Sequence[Any], day: str) -> str:
+    """What to do about a table that has other partitions than the job; `day` is its column for `DAY`."""
+    if not columns:
+        return "leave out `partition_by`"
+    if len(columns) > 1:
+        return "a job partitions by one column: land in another table"
+    name = DAY if columns[0] == day else str(columns[0])
+    return f"give `partition_by={name!r}`, as the table has it"
+
+
 def is_own(name: str, key_column: str | None) -> bool:
     """Return true for the columns that are no fields of values."""
     return name in (KAFKA, ERROR, RAW, DATE, key_column)

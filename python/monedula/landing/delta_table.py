@@ -24,7 +24,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from monedula.errors import ArgumentError, LandingError
 from monedula.landing.attempts import Attempts
-from monedula.landing.columns import DELETED, KAFKA, conformed, missing_columns
+from monedula.landing.columns import DATE, DELETED, KAFKA, conformed, missing_columns, partitioned_as
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles, extremes
 from monedula.landing.delta_probe import check_put_if_absent
@@ -478,7 +478,7 @@ class DeltaLandingTable:
         wanted = [] if self._partition_column is None else [self._partition_column]
         if columns != wanted:
             told = f"is partitioned by {', '.join(columns)}" if columns else "is not partitioned"
-            raise LandingError(f"{path}: the table {told}", hint="give `partition_by` as the table has it")
+            raise LandingError(f"{path}: the table {told}", hint=partitioned_as(columns, DATE))
         features = set(self._table.protocol().writer_features or ()) - _FEATURES
         ruled = [name for name in metadata.configuration if name.startswith("delta.constraints.")]
         if metadata.configuration.get("delta.columnMapping.mode", "none") != "none":

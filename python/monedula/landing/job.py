@@ -27,6 +27,7 @@ from monedula.errors import (
     ArgumentError,
     ClosedError,
     DataLossError,
+    DecodeError,
     KafkaError,
     LandingError,
     MaxPollExceededError,
@@ -41,7 +42,7 @@ from monedula.landing.commits import LandingCommit, LandingPlan, LandingResult, 
 from monedula.landing.data_files import DataFiles
 from monedula.landing.debezium import Unwrap, row_decoder
 from monedula.landing.job_consumer import JobConsumer
-from monedula.landing.job_settings import job_settings, kept, reset_start, setting, without_bad
+from monedula.landing.job_settings import bad_record, job_settings, kept, reset_start, setting, without_bad
 from monedula.landing.maintenance import LEAST_AGE_SECONDS
 from monedula.landing.size_estimate import SizeEstimate
 from monedula.landing.start_positions import StartPositions, check_start
@@ -483,6 +484,9 @@ class LandingJob(Unpicklable):
             return
         except LandingError:
             raise  # of a callback
+        except DecodeError as error:
+            self._try_commit()
+            raise bad_record(error) from None
         except KafkaError:
             self._try_commit()  # no record was taken
             raise
