@@ -261,6 +261,17 @@ def test_a_deletion_that_does_not_say_of_what_is_told(empty: Changes, tmp_path: 
     ]
 
 
+def test_a_job_that_has_appended_replaces_nothing(empty: Changes, tmp_path: Path) -> None:
+    """The rows of the keys that came after it became one each, and those before them were gone."""
+    for amount in range(3):
+        empty.put("1", {"id": 1, "amount": amount})
+    empty.land(tmp_path / "lake")
+    empty.put("1", {"id": 1, "amount": 3})
+    with pytest.raises(LandingError, match="has appended rows, which would be replaced"):
+        empty.land(tmp_path / "lake", upsert="key")
+    assert polars.read_delta(str(tmp_path / "lake")).height == 3
+
+
 def test_a_truncation_is_told_as_one(empty: Changes, tmp_path: Path) -> None:
     empty.put(None, {"op": "t", "before": None, "after": None, "ts_ms": 2})
     with pytest.raises(LandingError, match=rf"the truncation at offset 0 of {empty.topic}-0 has no value in id"):
@@ -379,14 +390,15 @@ def test_a_job_that_upserts_is_not_gone_on_with_by_appends(changes: Changes, tmp
     changes.land(tmp_path / "lake", upsert="key")
     with pytest.raises(LandingError, match="rows of the job 'lake' replace each other") as failure:
         changes.land(tmp_path / "lake")
-    assert "give upsert to Delta" in str(failure.value.hint)
+    assert "give the table its upsert" in str(failure.value.hint)
 
 
 def test_rows_that_were_appended_are_replaced(changes: Changes, tmp_path: Path) -> None:
     changes.land(tmp_path / "lake")
     for key in range(40):  # every key once more
         changes.put(f"key-{key}", {"id": key, "amount": key}, partition=key % 3)
-    changes.land(tmp_path / "lake", upsert="key")
+    starts = {(changes.topic, partition): 0 for partition in range(3)}
+    changes.land(tmp_path / "lake", upsert="key", job="another", start=starts)
     assert kept(tmp_path / "lake") == changes.left()
 
 

@@ -5,6 +5,7 @@
 
 import re
 import signal
+import sys
 from contextlib import suppress
 from enum import StrEnum
 from importlib.util import find_spec
@@ -33,6 +34,7 @@ from monedula.formats.json import Json
 from monedula.types.partitions import Position, Until
 
 if TYPE_CHECKING:
+    from monedula.landing.commits import LandingCommit
     from monedula.landing.start_positions import Start
 
 _LOOK_SECONDS = 0.2
@@ -195,6 +197,8 @@ def land(
         settings,
         topic,
         table,
+        # A terminal has a bar.
+        on_commit=None if until is not None or sys.stderr.isatty() else _say_committed,
         value=_decoder(value, told, bad, dead_letter, settings, table, job, keys, unwrap),
         unwrap=None if unwrap is None else "debezium",
         job=job,
@@ -297,7 +301,7 @@ def clean(
         Option(
             "--older-than",
             metavar="TIME",
-            help="Only files of this age: 7d. At least a day, and the table's retention.",
+            help="Only files of this age: 7d. Not less than the table's retention.",
         ),
     ] = "7d",
     dry_run: DryRun = False,
@@ -486,6 +490,11 @@ def _run(job: Any) -> None:
     say(f"{counted(result.rows, 'row')}: {written}{repeats}{bad}")
     if ended:
         raise Stopped(ended[0])
+
+
+def _say_committed(commit: "LandingCommit") -> None:
+    if commit.rows:
+        say(f"version {commit.version}: {counted(commit.rows, 'row')} in {counted(commit.files, 'file')}")
 
 
 def _behind(job: Any) -> int:

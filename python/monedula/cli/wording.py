@@ -38,6 +38,10 @@ _PHRASES = {
     "fail_on_data_loss=False": "--no-fail-on-data-loss",
     "key_column='_key'": "--key-column _key",
     "bad_records='column'": "--bad column",
+    "value=monedula.Json(...)": "--value json and --schema",
+    "upsert": "--upsert",
+    "start={('orders', 0): 42}": "--from 0=42,1=latest",
+    "warehouse": "--storage-option warehouse=file:///lake, or the setting of pyiceberg's file,",
     "key_column=None": "--key-column none",
     'bad_records="column" keeps such records in the table, dead_letter= of its decoder writes them to a topic, and '
     'mode="drop" leaves them out': "--bad column keeps such records in the table, --dead-letter TOPIC writes them to a "

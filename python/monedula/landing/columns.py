@@ -17,6 +17,8 @@ KAFKA = "_kafka"
 """The struct that says where a row is from."""
 ERROR = "_error"
 RAW = "_raw"
+VALUE = "value"
+"""The column of values that are not decoded."""
 DATE = "_date"
 """The day of the record's timestamp in UTC, where a table is partitioned by it."""
 DAY = "day(timestamp)"
@@ -82,7 +84,7 @@ class Columns:
             if unwraps
             else [value.field(index) for index in range(value.num_fields)]
             if self._is_flat
-            else [("value", value)]
+            else [(VALUE, value)]
         )
         fields = [(each.name, each.type) if isinstance(each, pa.Field) else each for each in fields]
         if key_column is not None:
@@ -106,7 +108,7 @@ class Columns:
         elif self._is_flat:
             columns = dict(zip((field.name for field in value.type), value.flatten(), strict=True))
         else:
-            columns = {"value": value}
+            columns = {VALUE: value}
         if self._key_column is not None:
             columns[self._key_column] = column["key"]
         column["timestamp"] = _told(column["timestamp"])

@@ -100,8 +100,8 @@ class StartPositions:
             return
         name = f"{partition.topic}-{partition.partition}"
         hint = (
-            "if a job of another name wrote them, its name as `job` goes on behind them. Else say by `start` where each "
-            "partition begins: what the table has from there on is repeated"
+            "if a job of another name wrote them, its name as `job` goes on behind them. Else say where each partition "
+            "begins, by `start={('orders', 0): 42}`: what the table has from there on is repeated"
         )
         raise LandingError(
             f"{self._name}: the table has rows of {name}, but no position: they could be repeated",
