@@ -46,6 +46,18 @@ def test_a_topic_that_was_created_again_needs_another_job(own: Orders, broker: B
     assert own.land(tmp_path / "lake", job="again", start=start).rows == 30
 
 
+def test_a_check_does_not_look_behind_the_log_of_a_topic_that_was_created_again(
+    own: Orders, broker: Broker, tmp_path: Path
+) -> None:
+    own.land(tmp_path / "lake")
+    deltalake.DeltaTable(tmp_path / "lake").delete("_kafka.partition = 0 and _kafka.offset in (1, 7)")
+    broker.delete_topic("orders")
+    broker.create_topic("orders", 2)
+    own.send(6)
+    found = check(own.settings, "orders", monedula.Delta(tmp_path / "lake"), job="lake").partitions["orders", 0]
+    assert (found.missing, found.unknown) == ([(1, 2)], [(7, 8)])
+
+
 def test_a_topic_that_is_created_again_meanwhile_ends_the_job(own: Orders, broker: Broker, tmp_path: Path) -> None:
     job = own.job(tmp_path / "lake", until=None, every=0.05, on_commit=lambda _: _again(broker))
     with pytest.raises(monedula.KafkaError):
