@@ -264,7 +264,7 @@ class ConsumerBase(GroupVerbs, RegisteredMetrics):
         written as dead letters, skipped and abandoned.
         """
         run = self._last_run
-        running = {} if run is None else {**run.figures.by_name(), **run.gauges()}
+        running = {} if run is None else run.metrics()
         return {**dict(self._core.metrics()), **self._member.figures(), **running}
 
     # A bound method, kept beside the consumer, would keep one that nobody closed until the garbage collector comes.

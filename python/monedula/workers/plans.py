@@ -1,7 +1,7 @@
 """`Plan`: the checked arguments of `run`."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from monedula._arguments import check_callable, seconds, topic_names, whole_number
 from monedula.config import RawSettings, config_keys
@@ -11,7 +11,9 @@ from monedula.producer.sync import Producer
 from monedula.types.partitions import Until
 from monedula.workers.dead_letters import LetterProducer, check_columns
 from monedula.workers.failures import OnError, Retry, as_retry
-from monedula.workers.lanes import Order
+
+Order = Literal["key", "partition", "none"]
+"""Records handled in log order: those with the same key, all of a partition, or none."""
 
 _ORDERS = ("key", "partition", "none")
 

@@ -5,13 +5,12 @@ just these records. What is written for a record behind a gap waits in memory fo
 would be written again after a crash. Handlers run on while a round is committed. Nothing here waits.
 """
 
-from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
 from typing import NamedTuple
 
-from monedula._monedula import SendFuture, WorkGate
+from monedula._monedula import LaneRound, Lanes, MemberCore, SendFuture
 from monedula.errors import KafkaTimeoutError, TransactionAbortedError
 from monedula.producer._send_queue import SendArguments
 from monedula.producer._transactions import Consumer
@@ -19,7 +18,6 @@ from monedula.producer.aio import AsyncProducer
 from monedula.producer.sync import Producer
 from monedula.types.partitions import TopicPartition
 from monedula.workers.dead_letters import LetterProducer
-from monedula.workers.progress import PartitionProgress
 
 ROUND_RECORDS = 1_000
 """Number of finished records after which a round is due."""
@@ -67,73 +65,53 @@ class Written:
 class Round(NamedTuple):
     """What one transaction has."""
 
+    rows: LaneRound
     offsets: dict[TopicPartition, int]
     written: list[Written]
-    ends: list[tuple[PartitionProgress, int]]
-    """The parts, and how many of their rows are committed then."""
 
 
 class Rounds:
     """Finished records of a run that are in no committed transaction yet.
 
     Args:
+        lanes: the records of the run.
         interval: seconds between rounds.
         patience: seconds to wait for a commit whose outcome is not known.
     """
 
-    def __init__(self, interval: float, patience: float) -> None:
+    def __init__(self, lanes: Lanes, interval: float, patience: float) -> None:
         self.patience = patience
         self.is_broken = False
         """True once a round has failed for good: its outcome may not even be known."""
+        self._lanes = lanes
         self._interval = interval
         self._last = monotonic()
-        self._parts: dict[TopicPartition, deque[PartitionProgress]] = {}
         self._aborts = 0
-        self._gaps: dict[TopicPartition, WorkGate] = {}
-        """Partitions with a row that was given up: nothing behind it is committed while this consumer has them."""
-
-    def add(self, part: PartitionProgress) -> None:
-        """Add a part that is handled from now on."""
-        part.is_transactional = True
-        self._parts.setdefault(TopicPartition(part.topic, part.partition), deque()).append(part)
-
-    def uncommitted(self) -> int:
-        """Return how many rows are finished, and not committed."""
-        return sum(part.uncommitted() for parts in self._parts.values() for part in parts)
 
     def is_due(self, *, is_urgent: bool) -> bool:
         """Return true if it is time for a round; `is_urgent` if a rebalance or the end of the run waits for it."""
         if is_urgent or monotonic() - self._last >= self._interval:
             return True
-        return self.uncommitted() >= ROUND_RECORDS
+        return self._lanes.uncommitted >= ROUND_RECORDS
 
     def take(self) -> Round | None:
         """Return what is to be committed now; `None` if that is nothing."""
-        taken = Round({}, [], [])
-        for place, parts in self._parts.items():
-            for part in parts:
-                end = part.whole_frontier()
-                if part.is_lost() or self._has_gap(place):
-                    break
-                if end > part.committed:
-                    taken.offsets[place] = part.offset_after(end)
-                    name = f"{part.topic}-{part.partition} at offset"
-                    taken.written.extend(Written(each, f"{name} {offset}") for each, offset in part.written(end))
-                    taken.ends.append((part, end))
-                if end < part.total:
-                    break
-        if not taken.ends:
+        rows = self._lanes.round()
+        if rows is None:
             self._last = monotonic()
             return None
-        return taken
+        offsets = {TopicPartition(*place): offset for place, offset in rows.offsets.items()}
+        return Round(rows, offsets, [Written(each, place) for written, place in rows.written for each in written])
 
-    def committed(self, taken: Round) -> list[PartitionProgress]:
-        """The transaction was committed. Returns the parts to report to the consumer."""
+    def committed(self, taken: Round, member: MemberCore) -> None:
+        """The transaction was committed: report it to the consumer."""
         self._last = monotonic()
         self._aborts = 0
-        for part, end in taken.ends:
-            part.commit(end)
-        return [part for part, _ in taken.ends]
+        self._lanes.commit(member, taken.rows)
+
+    def forget_aborts(self) -> None:
+        """Records were left behind: a rebalance that takes a partition has the transaction aborted."""
+        self._aborts = 0
 
     def aborted(self, error: TransactionAbortedError, taken: Round) -> None:
         """The transaction was aborted: its records are in the next one, but for those of partitions that are lost.
@@ -142,45 +120,13 @@ class Rounds:
             TransactionAbortedError: if no transaction succeeds.
         """
         self._last = monotonic()
-        is_lost = any(part.is_lost() for parts in self._parts.values() for part in parts)
-        self._aborts = 0 if is_lost else self._aborts + 1
+        self._aborts = 0 if self._lanes.has_lost() else self._aborts + 1
         if self._aborts >= MAX_ABORTS:
             error.add_note(f"monedula: {MAX_ABORTS} transactions of run() were aborted one after the other")
             failed = next((each for each in taken.written if each.has_failed()), None)
             if failed is not None:
                 failed.annotate(error)
             raise error
-
-    def settled(self) -> list[PartitionProgress]:
-        """Take the parts of which nothing more will be committed, to report them to the consumer."""
-        over: list[PartitionProgress] = []
-        for place, parts in list(self._parts.items()):
-            while parts and self._is_over(place, parts[0]):
-                part = parts.popleft()
-                over.append(part)
-                if part.is_left_behind:
-                    self._aborts = 0  # a rebalance that takes the partition has the transaction aborted
-                    if not part.is_lost():
-                        self._gaps[place] = part.gate
-            if not parts:
-                del self._parts[place]
-        return over
-
-    def _is_over(self, place: TopicPartition, part: PartitionProgress) -> bool:
-        return part.is_lost() or part.is_over() or (part.is_settled and self._has_gap(place))
-
-    def _has_gap(self, place: TopicPartition) -> bool:
-        gate = self._gaps.get(place)
-        if gate is not None and gate.ask() is False:
-            del self._gaps[place]  # it was assigned anew since, or sought
-            return False
-        return gate is not None
-
-    def rest(self) -> list[PartitionProgress]:
-        """Take all parts: the run ends."""
-        over = [part for parts in self._parts.values() for part in parts]
-        self._parts.clear()
-        return over
 
     @contextmanager
     def transaction(

@@ -52,7 +52,9 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<formats::ColumnSpec>()?;
     module.add_class::<consumer::group::MemberCore>()?;
     module.add_class::<consumer::group::PendingCallback>()?;
-    module.add_class::<consumer::group::WorkGate>()?;
+    module.add_class::<consumer::lane_round::LaneRound>()?;
+    module.add_class::<consumer::lane_worker::LaneWorker>()?;
+    module.add_class::<consumer::lanes::Lanes>()?;
     module.add_class::<metric_registry::MetricRegistry>()?;
     module.add_class::<operation::Operation>()?;
     module.add_class::<formats::parsed::ParsedAvro>()?;

@@ -1,0 +1,232 @@
+//! Lanes of a run: which rows may begin, which are finished, and what a run reports; then runs drawn from seeds.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod model;
+mod random;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use monedula_engine::TopicPartition;
+use monedula_engine::lanes::{Lanes, Limits, Order, Report, RowPermission};
+
+const NOW: Duration = Duration::from_secs(100);
+
+type Keys = &'static [Option<&'static str>];
+
+fn lanes(order: Order, task_rows: usize, is_transactional: bool) -> Lanes<u32> {
+    Lanes::new(order, Limits { task_rows, rows: 100, bytes: 1000, rows_at_once: 50 }, is_transactional)
+}
+
+fn partition(index: i32) -> TopicPartition {
+    TopicPartition::new("orders".into(), index)
+}
+
+fn add(lanes: &mut Lanes<u32>, payload: u32, keys: Keys) -> usize {
+    lanes.add(&partition(0), payload, keys.len(), 10, |row| keys[row].map(str::as_bytes))
+}
+
+/// The payload and the rows of a worker's next task.
+fn take(lanes: &mut Lanes<u32>, worker: usize) -> Option<(u32, Vec<usize>)> {
+    lanes.take(worker, NOW, |_| RowPermission::Now).then(|| {
+        let (task, payload) = lanes.task(worker).unwrap();
+        (*payload, task.rows().collect())
+    })
+}
+
+fn report(payload: u32, rows: usize, total: usize, is_last: bool) -> Report<u32> {
+    Report { payload, rows, total, is_last }
+}
+
+#[test]
+fn rows_with_the_same_key_come_one_after_the_other_and_others_side_by_side() {
+    let mut lanes = lanes(Order::Key, 1, false);
+    assert_eq!(add(&mut lanes, 7, &[Some("a"), Some("a"), None, Some("b"), None]), 4);
+    let taken: Vec<_> = (0..5).map(|worker| take(&mut lanes, worker)).collect();
+    let begun = taken.iter().flatten().map(|(_, rows)| rows[0]).collect::<BTreeSet<_>>();
+    assert_eq!(begun, BTreeSet::from([0, 2, 3, 4]));
+    assert_eq!(taken[4], None, "the second row of a key waits for the first");
+    assert!(!lanes.is_ready(NOW));
+    assert_eq!(lanes.finish(0), 1);
+    assert_eq!(take(&mut lanes, 4), Some((7, vec![1])));
+}
+
+#[test]
+fn an_empty_key_is_a_key() {
+    let mut lanes = lanes(Order::Key, 1, false);
+    add(&mut lanes, 0, &[Some(""), Some(""), None]);
+    assert_eq!(take(&mut lanes, 0), Some((0, vec![0])));
+    assert_eq!(take(&mut lanes, 1), Some((0, vec![2])));
+    assert_eq!(take(&mut lanes, 2), None);
+}
+
+#[test]
+fn only_rows_before_the_first_unfinished_one_are_reported_and_parts_in_their_order() {
+    let mut lanes = lanes(Order::None, 1, false);
+    add(&mut lanes, 1, &[None, None, None]);
+    add(&mut lanes, 2, &[None]);
+    for worker in 0..4 {
+        take(&mut lanes, worker).unwrap();
+    }
+    lanes.finish(2);
+    lanes.finish(3);
+    // A complete part is reported at once: its consumer knows which are before it.
+    assert_eq!(lanes.reports(), [report(2, 1, 1, true)]);
+    lanes.finish(0);
+    assert_eq!(lanes.reports(), [report(1, 1, 3, false)]);
+    assert_eq!(lanes.reports(), [], "nothing is new");
+    lanes.finish(1);
+    assert_eq!(lanes.reports(), [report(1, 3, 3, true)]);
+    assert_eq!((lanes.part_count(), lanes.queued_bytes()), (0, 0));
+    assert_eq!(lanes.take_removed(), [2, 1]);
+}
+
+#[test]
+fn a_task_has_several_rows_of_one_lane_and_one_part() {
+    let mut lanes = lanes(Order::Key, 3, false);
+    add(&mut lanes, 1, &[Some("a"), Some("b"), Some("a"), Some("a"), Some("a")]);
+    add(&mut lanes, 2, &[Some("b")]);
+    assert_eq!(take(&mut lanes, 0), Some((1, vec![0, 2, 3])));
+    assert_eq!(take(&mut lanes, 1), Some((1, vec![1])));
+    assert_eq!(lanes.finish(0), 3);
+    lanes.finish(1);
+    assert_eq!(take(&mut lanes, 0), Some((1, vec![4])));
+    assert_eq!(take(&mut lanes, 1), Some((2, vec![0])));
+}
+
+#[test]
+fn a_retry_keeps_its_lane_waiting_and_the_end_gives_it_one_more_attempt() {
+    let mut lanes = lanes(Order::Partition, 1, false);
+    add(&mut lanes, 1, &[Some("a"), Some("b")]);
+    take(&mut lanes, 0).unwrap();
+    assert!(lanes.retry(0, NOW, NOW + Duration::from_secs(9)));
+    assert_eq!(take(&mut lanes, 0), None);
+    assert_eq!(lanes.next_due(NOW), Some(Duration::from_secs(9)));
+    lanes.end_gracefully(NOW);
+    assert_eq!(take(&mut lanes, 0), Some((1, vec![0])));
+    assert_eq!(lanes.task(0).unwrap().0.attempts(), 2);
+    assert!(!lanes.retry(0, NOW, NOW), "that was the last one");
+    assert!(lanes.is_idle(), "nor is the row behind it handled");
+    assert_eq!(lanes.reports(), [report(1, 0, 2, true)]);
+}
+
+#[test]
+fn a_frozen_partition_begins_what_comes_before_the_last_row_begun() {
+    let mut lanes = lanes(Order::Key, 1, false);
+    add(&mut lanes, 1, &[Some("a"), Some("a"), Some("b"), Some("c")]);
+    take(&mut lanes, 0).unwrap();
+    assert_eq!(take(&mut lanes, 1), Some((1, vec![2])));
+    lanes.freeze(&partition(0));
+    assert_eq!(take(&mut lanes, 2), None, "c is after b");
+    lanes.finish(0);
+    assert_eq!(take(&mut lanes, 0), Some((1, vec![1])), "the second a is before b");
+    lanes.finish(0);
+    lanes.finish(1);
+    assert_eq!(lanes.reports(), [report(1, 3, 4, true)]);
+    assert!(lanes.is_idle());
+    lanes.thaw(&BTreeSet::new());
+    add(&mut lanes, 2, &[Some("c")]);
+    assert_eq!(take(&mut lanes, 0), Some((2, vec![0])));
+}
+
+#[test]
+fn a_partition_that_is_lost_begins_nothing_and_a_lease_that_is_over_waits() {
+    let mut lanes = lanes(Order::Partition, 1, false);
+    add(&mut lanes, 1, &[None, None]);
+    assert!(!lanes.take(0, NOW, |_| RowPermission::Later));
+    assert_eq!(lanes.waiting(), 2);
+    let later = NOW + lanes.next_due(NOW).unwrap();
+    assert!(later > NOW && !lanes.is_ready(NOW) && lanes.is_ready(later));
+    assert!(!lanes.take(0, later, |_| RowPermission::Never));
+    assert!(lanes.is_idle());
+    assert_eq!(lanes.reports(), [report(1, 0, 2, true)]);
+}
+
+#[test]
+fn a_failure_begins_nothing_and_after_the_end_nothing_counts() {
+    let mut lanes = lanes(Order::None, 1, false);
+    add(&mut lanes, 1, &[None, None, None]);
+    take(&mut lanes, 0).unwrap();
+    take(&mut lanes, 1).unwrap();
+    lanes.fail();
+    assert_eq!((lanes.waiting(), lanes.in_flight()), (0, 2));
+    add(&mut lanes, 2, &[None]);
+    assert!(!lanes.is_ready(NOW) && take(&mut lanes, 2).is_none());
+    lanes.finish(0);
+    assert_eq!(lanes.end(), [partition(0)], "the second handler is waited for no longer");
+    lanes.finish(1);
+    let reports = lanes.reports();
+    assert_eq!(reports, [report(1, 1, 3, true), report(2, 0, 1, true)]);
+    assert!(reports.iter().all(Report::is_left_behind));
+    assert_eq!(lanes.part_count(), 0);
+}
+
+#[test]
+fn there_is_room_once_a_quarter_of_the_queue_is_free() {
+    let mut lanes = lanes(Order::None, 1, true);
+    assert_eq!(lanes.room(), 50);
+    lanes.add(&partition(0), 1, 50, 10, |_| None);
+    lanes.add(&partition(1), 2, 26, 10, |_| None);
+    assert_eq!(lanes.room(), 0);
+    take(&mut lanes, 0).unwrap();
+    lanes.finish(0);
+    assert_eq!(lanes.room(), 0, "what is not committed is in the way too");
+    let round = lanes.round(|_| false);
+    lanes.commit(&round);
+    assert_eq!(lanes.room(), 25);
+    lanes.add(&partition(1), 3, 1, 980, |_| None);
+    assert_eq!(lanes.room(), 0, "that is too many bytes");
+}
+
+#[test]
+fn a_transaction_has_whole_tasks_without_a_gap() {
+    let mut lanes = lanes(Order::Key, 2, true);
+    add(&mut lanes, 1, &[Some("a"), Some("b"), Some("a"), Some("b")]);
+    take(&mut lanes, 0).unwrap();
+    take(&mut lanes, 1).unwrap();
+    lanes.finish(0);
+    assert!(lanes.round(|_| false).is_empty(), "the task with rows 0 and 2 is around row 1");
+    assert_eq!(lanes.uncommitted(), 2);
+    lanes.finish(1);
+    let round = lanes.round(|_| false);
+    assert_eq!(round.iter().map(|part| (part.begin, part.end)).collect::<Vec<_>>(), [(0, 4)]);
+    assert!(lanes.settled_rounds(|_| false).is_empty(), "it is not committed");
+    assert_eq!(lanes.commit(&round), [report(1, 4, 4, false)]);
+    assert_eq!(lanes.settled_rounds(|_| false), [report(1, 4, 4, true)]);
+    assert_eq!((lanes.uncommitted(), lanes.part_count()), (0, 0));
+}
+
+#[test]
+fn nothing_behind_a_gap_is_committed_while_the_partition_stays() {
+    let mut lanes = lanes(Order::None, 1, true);
+    add(&mut lanes, 1, &[None]);
+    add(&mut lanes, 2, &[None]);
+    take(&mut lanes, 0).unwrap();
+    take(&mut lanes, 1).unwrap();
+    lanes.forget(0);
+    lanes.finish(1);
+    assert_eq!(lanes.settled_rounds(|_| false), [report(1, 0, 1, true), report(2, 0, 1, true)]);
+    add(&mut lanes, 3, &[None]);
+    take(&mut lanes, 0).unwrap();
+    lanes.finish(0);
+    assert!(lanes.round(|_| false).is_empty());
+    // Assigned anew: the part with the gap is of the time before.
+    let is_lost = |payload: &u32| *payload < 3;
+    assert_eq!(lanes.round(is_lost).len(), 1);
+    assert!(!lanes.has_lost(is_lost));
+}
+
+#[test]
+fn what_is_left_at_the_end_is_reported_as_far_as_it_is_committed() {
+    let mut lanes = lanes(Order::None, 1, true);
+    add(&mut lanes, 1, &[None, None]);
+    take(&mut lanes, 0).unwrap();
+    lanes.finish(0);
+    let round = lanes.round(|_| false);
+    take(&mut lanes, 0).unwrap();
+    lanes.finish(0);
+    lanes.commit(&round);
+    assert_eq!(lanes.rest(), [report(1, 1, 2, true)]);
+    assert_eq!((lanes.uncommitted(), lanes.part_count()), (0, 0));
+}
