@@ -92,7 +92,7 @@ impl<P: Clone> Lanes<P> {
     }
 
     /// Appends a part. `key_of` is asked for the key of each row if rows wait for those with the same key. Returns how
-    /// many tasks can begin because of it, at most one for each row.
+    /// many more tasks of a row can begin.
     pub fn add<'k>(
         &mut self,
         partition: &TopicPartition,
@@ -115,7 +115,7 @@ impl<P: Clone> Lanes<P> {
             named.uncommitted.push_back(part);
         }
         let unordered = named.unordered;
-        let before = self.ready.len();
+        let mut tasks = 0;
         for row in 0..rows {
             let key = match self.order {
                 Order::Key => key_of(row),
@@ -125,6 +125,7 @@ impl<P: Clone> Lanes<P> {
             let id = key.map_or(unordered, |key| self.lane_of(index, key));
             if let Some(lane) = self.lanes.get_mut(id) {
                 lane.items.push_back(Item { part, row: row as u32 });
+                tasks += usize::from(lane.is_shared() || !lane.is_offered);
                 if !lane.is_offered {
                     lane.is_offered = true;
                     self.ready.push_back(Ready::Lane(id));
@@ -133,8 +134,7 @@ impl<P: Clone> Lanes<P> {
         }
         self.waiting += rows;
         self.queued_bytes += memory_bytes;
-        let more = self.lanes.get(unordered).map_or(0, |lane| lane.items.len());
-        (self.ready.len() - before + more).min(rows)
+        tasks
     }
 
     /// A worker takes its next task, for which it has to have ended the one before; `false` if there is none now.
@@ -361,7 +361,7 @@ impl<P: Clone> Lanes<P> {
     }
 
     pub(super) fn remove_if_over(&mut self, id: Id) {
-        if self.parts.get(id).is_some_and(|part| part.is_over && part.open_rows == 0)
+        if self.parts.get(id).is_some_and(|part| part.is_over && !part.is_queued && part.open_rows == 0)
             && let Some(part) = self.parts.remove(id)
         {
             self.removed.push(part.payload);
@@ -559,11 +559,12 @@ impl<P: Clone> Lanes<P> {
     fn settled(&mut self, id: Id) {
         let Some(part) = self.parts.get_mut(id) else { return };
         self.queued_bytes -= part.memory_bytes;
+        part.is_queued = false;
         if !self.is_transactional {
             part.is_over = true;
             self.settled.push(report(part, part.frontier(), true));
-            self.remove_if_over(id);
         }
+        self.remove_if_over(id);
     }
 }
 

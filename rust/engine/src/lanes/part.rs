@@ -11,6 +11,8 @@ pub(super) struct Part<P> {
     pub(super) memory_bytes: usize,
     /// Number of rows that wait or are being handled.
     pub(super) open_rows: usize,
+    /// True as long as its memory counts: parts are settled in order.
+    pub(super) is_queued: bool,
     /// True once the part is in a last report.
     pub(super) is_over: bool,
     /// Number of rows reported as finished.
@@ -34,6 +36,7 @@ impl<P> Part<P> {
             base,
             memory_bytes,
             open_rows: rows,
+            is_queued: true,
             is_over: false,
             reported: 0,
             committed: 0,

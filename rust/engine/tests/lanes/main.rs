@@ -20,7 +20,7 @@ fn lanes(order: Order, task_rows: usize, is_transactional: bool) -> Lanes<u32> {
 }
 
 fn partition(index: i32) -> TopicPartition {
-    TopicPartition::new("orders".into(), index)
+    TopicPartition::new("orders", index)
 }
 
 fn add(lanes: &mut Lanes<u32>, payload: u32, keys: Keys) -> usize {

@@ -22,6 +22,7 @@ pub(crate) struct Part {
     pub(crate) reported: usize,
     pub(crate) is_over: bool,
     pub(crate) committed: usize,
+    pub(crate) is_abandoned: bool,
 }
 
 impl Part {
@@ -60,6 +61,11 @@ impl Model {
             let begun = self.begun.get(&partition).copied();
             self.give_up(|model, at, row| model.parts[at].partition == partition && Some((at, row)) > begun);
         }
+    }
+
+    pub(crate) fn abandon(&mut self, is_such: impl Fn(i32) -> bool) {
+        let such = self.parts.iter_mut().filter(|part| is_such(part.partition));
+        such.for_each(|part| part.is_abandoned = true);
     }
 
     pub(crate) fn thaw(&mut self) {
@@ -117,6 +123,9 @@ impl Model {
                 let mut earlier = self.parts[..report.payload].iter().filter(|each| each.partition == part.partition);
                 assert!(earlier.all(|each| each.is_over), "part {} is reported before earlier ones", report.payload);
             }
+            // In a run with transactions an earlier part may have the gap.
+            let has_gap = is_transactional || part.is_abandoned || part.rows.contains(&Row::GivenUp);
+            assert!(!report.is_left_behind() || has_gap, "part {} is left behind without a reason", report.payload);
             let part = &mut self.parts[report.payload];
             part.reported = report.rows;
             part.is_over = report.is_last;

@@ -18,6 +18,9 @@ struct World {
     chance: Jitter,
     now: Duration,
     is_transactional: bool,
+    /// True in runs whose lease is over at times. A row that was taken then counts as begun, which the model does not
+    /// know: these runs freeze nothing.
+    has_lease: bool,
     /// Parts before this one are lost, by partition.
     lost: [usize; PARTITIONS],
     busy: [bool; WORKERS],
@@ -37,6 +40,7 @@ impl World {
             chance,
             now: Duration::from_secs(1),
             is_transactional,
+            has_lease: seed.is_multiple_of(4),
             lost: [0; PARTITIONS],
             busy: [false; WORKERS],
             ended: false,
@@ -54,7 +58,7 @@ impl World {
             4..16 => self.take(),
             16..26 => self.end_call(),
             26..30 => self.report(),
-            30 => self.freeze(),
+            30 if !self.has_lease => self.freeze(),
             31 => {
                 self.lanes.thaw(&BTreeSet::new());
                 self.model.thaw();
@@ -63,6 +67,7 @@ impl World {
             33 if self.below(4) == 0 => {
                 let at = self.below(PARTITIONS) as i32;
                 self.lanes.abandon(&partition(at));
+                self.model.abandon(|partition| partition == at);
             }
             34..38 => self.commit(),
             _ => {}
@@ -82,7 +87,16 @@ impl World {
             self.lanes.add(&partition(at as i32), payload, rows, 10, |row| keys[row].as_ref().map(String::as_bytes));
         assert!(tasks <= rows);
         let (rows, together) = (vec![Row::Waiting; rows], Vec::new());
-        let part = Part { partition: at as i32, keys, rows, together, reported: 0, is_over: false, committed: 0 };
+        let part = Part {
+            partition: at as i32,
+            keys,
+            rows,
+            together,
+            reported: 0,
+            is_over: false,
+            committed: 0,
+            is_abandoned: false,
+        };
         self.model.parts.push(part);
     }
 
@@ -91,7 +105,7 @@ impl World {
         if self.busy[worker] {
             return;
         }
-        let (lost, lease_holds) = (self.lost, self.below(20) > 0);
+        let (lost, lease_holds) = (self.lost, !self.has_lease || self.below(20) > 0);
         let partitions: Vec<i32> = self.model.parts.iter().map(|part| part.partition).collect();
         let was_ready = self.lanes.is_ready(self.now);
         let took = self.lanes.take(worker, self.now, |part| match *part < lost[partitions[*part] as usize] {
@@ -165,6 +179,7 @@ impl World {
         let at = self.below(PARTITIONS);
         self.lost[at] = self.model.parts.len();
         self.model.give_up(|model, part, _| model.parts[part].partition == at as i32);
+        self.model.abandon(|partition| partition == at as i32);
     }
 
     fn commit(&mut self) {
@@ -197,7 +212,7 @@ impl World {
     fn end(&mut self) {
         match self.below(3) {
             0 => self.lanes.fail(),
-            1 => {
+            1 if !self.has_lease => {
                 self.lanes.end_gracefully(self.now);
                 (0..PARTITIONS).for_each(|at| self.model.freeze(at as i32));
             }
@@ -208,6 +223,7 @@ impl World {
             self.end_call();
         }
         self.lanes.end();
+        self.model.abandon(|_| true);
         self.model.give_up(|_, _, _| true);
         self.ended = true;
         assert_eq!(self.lanes.waiting(), 0);
