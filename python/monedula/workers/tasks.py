@@ -305,7 +305,7 @@ class TaskRun:
                 # The iterator ends also when there is work for the caller's task.
                 if self._reader is not None:
                     _finish(self._reader)
-            if lanes.is_ready():
+            if lanes.is_ready_for():
                 await asyncio.sleep(0)
             elif self._ended:
                 return

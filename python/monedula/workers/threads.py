@@ -160,10 +160,10 @@ class ThreadRun:
                 return
 
     def _take(self, batch: Batch) -> None:
-        tasks = self._run.add(batch)
+        self._run.add(batch)
         with self._lock:
-            if self._idle:
-                self._available.notify(min(tasks, self._idle))
+            # One for now, which wakes the next one: with quick handlers one worker does the work of all.
+            self._available.notify()
 
     def _finish(self, error: BaseException | None) -> None:
         """Wait until the started records are finished; without an error, all records taken."""
@@ -262,12 +262,14 @@ class ThreadRun:
                 # The iterator ends also when there is work for the caller's thread.
                 self._changed.notify()
                 # Looked at under the lock: records that come after that notify.
-                if not lanes.is_ready():
+                if not lanes.is_ready_for():
                     if self._ended:
                         return
                     self._idle += 1
                     self._available.wait(lanes.next_due())
                     self._idle -= 1
+                if self._idle and lanes.is_ready_for(2):
+                    self._available.notify()
 
     def _handle_ready(self, worker: LaneWorker) -> None:
         """Call the handler until there is nothing to do now."""

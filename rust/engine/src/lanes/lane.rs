@@ -1,7 +1,6 @@
 //! `Lane`: rows that wait for each other, or rows that wait for no others.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use super::arena::Id;
 
@@ -13,23 +12,16 @@ pub(super) struct Item {
 }
 
 /// See the [module](self).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Lane {
     /// Index of the partition.
     pub(super) partition: usize,
-    /// What the rows have in common; `None` for rows that wait for no others.
-    pub(super) key: Option<Arc<[u8]>>,
+    /// True if its rows wait for no others.
+    pub(super) is_shared: bool,
+    /// What the rows have in common.
+    pub(super) key: Vec<u8>,
+    pub(super) key_hash: u64,
     pub(super) items: VecDeque<Item>,
     /// True if the lane is in the queue, or a task has rows of it.
     pub(super) is_offered: bool,
-}
-
-impl Lane {
-    pub(super) fn new(partition: usize, key: Option<Arc<[u8]>>) -> Self {
-        Self { partition, key, items: VecDeque::new(), is_offered: false }
-    }
-
-    pub(super) fn is_shared(&self) -> bool {
-        self.key.is_none()
-    }
 }

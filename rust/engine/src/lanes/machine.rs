@@ -1,11 +1,11 @@
 //! `Lanes`: the machine; see the [module](super).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::arena::{Arena, Id};
-use super::lane::{Item, Lane};
+use super::keyed_lanes::KeyedLanes;
+use super::lane::Item;
 use super::limits::Limits;
 use super::order::Order;
 use super::part::Part;
@@ -40,7 +40,7 @@ pub struct Lanes<P> {
     pub(super) partitions: Vec<Partition<P>>,
     indices: BTreeMap<TopicPartition, usize>,
     pub(super) parts: Arena<Part<P>>,
-    lanes: Arena<Lane>,
+    lanes: KeyedLanes,
     ready: VecDeque<Ready>,
     /// Tasks for another attempt, by their time and a number.
     retries: BTreeMap<(Now, u64), Task>,
@@ -74,7 +74,7 @@ impl<P: Clone> Lanes<P> {
             partitions: Vec::new(),
             indices: BTreeMap::new(),
             parts: Arena::default(),
-            lanes: Arena::default(),
+            lanes: KeyedLanes::new(limits.rows),
             ready: VecDeque::new(),
             retries: BTreeMap::new(),
             retry_count: 0,
@@ -115,17 +115,20 @@ impl<P: Clone> Lanes<P> {
             named.uncommitted.push_back(part);
         }
         let unordered = named.unordered;
+        let one = match self.order {
+            Order::Key => None,
+            Order::Partition => Some(self.lanes.of(index, &[])),
+            Order::None => Some(unordered),
+        };
         let mut tasks = 0;
         for row in 0..rows {
-            let key = match self.order {
-                Order::Key => key_of(row),
-                Order::Partition => Some(&[][..]),
-                Order::None => None,
+            let id = match one {
+                Some(one) => one,
+                None => key_of(row).map_or(unordered, |key| self.lanes.of(index, key)),
             };
-            let id = key.map_or(unordered, |key| self.lane_of(index, key));
             if let Some(lane) = self.lanes.get_mut(id) {
                 lane.items.push_back(Item { part, row: row as u32 });
-                tasks += usize::from(lane.is_shared() || !lane.is_offered);
+                tasks += usize::from(lane.is_shared || !lane.is_offered);
                 if !lane.is_offered {
                     lane.is_offered = true;
                     self.ready.push_back(Ready::Lane(id));
@@ -220,9 +223,25 @@ impl<P: Clone> Lanes<P> {
         true
     }
 
-    /// True if a worker would find a task now.
-    pub fn is_ready(&self, now: Now) -> bool {
-        !self.has_failed && (!self.ready.is_empty() || self.next_due(now) == Some(Duration::ZERO))
+    /// True if so many workers would find a task now.
+    pub fn is_ready_for(&self, workers: usize, now: Now) -> bool {
+        if self.has_failed {
+            return false;
+        }
+        let lane_tasks = |id: &Id| match self.lanes.get(*id) {
+            Some(lane) if lane.is_shared => lane.items.len(),
+            lane => usize::from(lane.is_some_and(|lane| !lane.items.is_empty())),
+        };
+        let ready = self.ready.iter().map(|ready| match ready {
+            Ready::Lane(id) => lane_tasks(id),
+            Ready::Task(_) => 1,
+        });
+        let due = self.retries.keys().take_while(|(at, _)| *at <= now).map(|_| 1);
+        let mut tasks = 0;
+        ready.chain(due).any(|more| {
+            tasks += more;
+            tasks >= workers
+        })
     }
 
     /// The time until the next retry is due; `None` without one.
@@ -373,21 +392,10 @@ impl<P: Clone> Lanes<P> {
             return index;
         }
         let index = self.partitions.len();
-        let unordered = self.lanes.insert(Lane::new(index, None));
+        let unordered = self.lanes.add_shared(index);
         self.partitions.push(Partition::new(partition.clone(), unordered));
         self.indices.insert(partition.clone(), index);
         index
-    }
-
-    fn lane_of(&mut self, index: usize, key: &[u8]) -> Id {
-        let keyed = &mut self.partitions[index].keyed;
-        if let Some(&lane) = keyed.get(key) {
-            return lane;
-        }
-        let key: Arc<[u8]> = key.into();
-        let lane = self.lanes.insert(Lane::new(index, Some(key.clone())));
-        keyed.insert(key, lane);
-        lane
     }
 
     fn next_task(&mut self, now: Now) -> Option<Task> {
@@ -411,10 +419,10 @@ impl<P: Clone> Lanes<P> {
     fn task_of(&mut self, id: Id) -> Option<Task> {
         let lane = self.lanes.get_mut(id)?;
         let Some(Item { part, row: first }) = lane.items.pop_front() else {
-            if lane.is_shared() {
+            if lane.is_shared {
                 lane.is_offered = false;
             } else {
-                self.leave(id);
+                self.lanes.remove(id);
             }
             return None;
         };
@@ -425,7 +433,7 @@ impl<P: Clone> Lanes<P> {
         {
             more.push(item.row);
         }
-        if lane.is_shared() {
+        if lane.is_shared {
             lane.is_offered = !lane.items.is_empty();
             if lane.is_offered {
                 self.ready.push_back(Ready::Lane(id));
@@ -458,7 +466,7 @@ impl<P: Clone> Lanes<P> {
     }
 
     fn leave_out(&mut self, task: Task) {
-        if let Some(lane) = self.lanes.get_mut(task.lane).filter(|lane| !lane.is_shared()) {
+        if let Some(lane) = self.lanes.get_mut(task.lane).filter(|lane| !lane.is_shared) {
             let items = std::mem::take(&mut lane.items);
             self.give_up_items(items);
         }
@@ -468,17 +476,11 @@ impl<P: Clone> Lanes<P> {
     /// The task of a lane is over: the next one may begin.
     fn release_lane(&mut self, task: &Task) {
         self.in_flight -= task.row_count();
-        let Some(lane) = self.lanes.get(task.lane).filter(|lane| !lane.is_shared()) else { return };
+        let Some(lane) = self.lanes.get(task.lane).filter(|lane| !lane.is_shared) else { return };
         if lane.items.is_empty() {
-            self.leave(task.lane);
+            self.lanes.remove(task.lane);
         } else {
             self.ready.push_back(Ready::Lane(task.lane));
-        }
-    }
-
-    fn leave(&mut self, id: Id) {
-        if let Some(Lane { partition, key: Some(key), .. }) = self.lanes.remove(id) {
-            self.partitions[partition].keyed.remove(&key);
         }
     }
 
@@ -491,9 +493,7 @@ impl<P: Clone> Lanes<P> {
 
     /// Gives up the rows of a partition that wait, except its first ones.
     fn drop_after(&mut self, index: usize, begun: u64) {
-        let lanes = self.lanes.iter().filter(|(_, lane)| lane.partition == index);
-        let lanes: Vec<Id> = lanes.map(|(id, _)| id).collect();
-        for id in lanes {
+        for id in self.lanes.of_partition(index) {
             let Some(lane) = self.lanes.get_mut(id) else { continue };
             let parts = &self.parts;
             let has_begun =

@@ -8,6 +8,7 @@
 //! whether they may still be handled.
 
 mod arena;
+mod keyed_lanes;
 mod lane;
 mod limits;
 mod machine;

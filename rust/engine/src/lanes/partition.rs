@@ -1,9 +1,6 @@
 //! `Partition`: what a run has of a partition.
 
-#![expect(clippy::disallowed_types, reason = "keys are looked up for each row, and never iterated over")]
-
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::collections::VecDeque;
 
 use super::arena::Id;
 use crate::TopicPartition;
@@ -24,7 +21,6 @@ pub(super) struct Partition<P> {
     pub(super) begun: u64,
     /// True if only rows before the last one begun may begin.
     pub(super) is_frozen: bool,
-    pub(super) keyed: HashMap<Arc<[u8]>, Id>,
     /// The lane of rows that wait for no others.
     pub(super) unordered: Id,
 }
@@ -39,7 +35,6 @@ impl<P> Partition<P> {
             rows: 0,
             begun: 0,
             is_frozen: false,
-            keyed: HashMap::new(),
             unordered,
         }
     }

@@ -43,12 +43,14 @@ fn report(payload: u32, rows: usize, total: usize, is_last: bool) -> Report<u32>
 fn rows_with_the_same_key_come_one_after_the_other_and_others_side_by_side() {
     let mut lanes = lanes(Order::Key, 1, false);
     assert_eq!(add(&mut lanes, 7, &[Some("a"), Some("a"), None, Some("b"), None]), 4);
+    assert!(lanes.is_ready_for(4, NOW) && !lanes.is_ready_for(5, NOW));
     let taken: Vec<_> = (0..5).map(|worker| take(&mut lanes, worker)).collect();
     let begun = taken.iter().flatten().map(|(_, rows)| rows[0]).collect::<BTreeSet<_>>();
     assert_eq!(begun, BTreeSet::from([0, 2, 3, 4]));
     assert_eq!(taken[4], None, "the second row of a key waits for the first");
-    assert!(!lanes.is_ready(NOW));
+    assert!(!lanes.is_ready_for(1, NOW));
     assert_eq!(lanes.finish(0), 1);
+    assert!(lanes.is_ready_for(1, NOW) && !lanes.is_ready_for(2, NOW));
     assert_eq!(take(&mut lanes, 4), Some((7, vec![1])));
 }
 
@@ -137,7 +139,7 @@ fn a_partition_that_is_lost_begins_nothing_and_a_lease_that_is_over_waits() {
     assert!(!lanes.take(0, NOW, |_| RowPermission::Later));
     assert_eq!(lanes.waiting(), 2);
     let later = NOW + lanes.next_due(NOW).unwrap();
-    assert!(later > NOW && !lanes.is_ready(NOW) && lanes.is_ready(later));
+    assert!(later > NOW && !lanes.is_ready_for(1, NOW) && lanes.is_ready_for(1, later));
     assert!(!lanes.take(0, later, |_| RowPermission::Never));
     assert!(lanes.is_idle());
     assert_eq!(lanes.reports(), [report(1, 0, 2, true)]);
@@ -152,7 +154,7 @@ fn a_failure_begins_nothing_and_after_the_end_nothing_counts() {
     lanes.fail();
     assert_eq!((lanes.waiting(), lanes.in_flight()), (0, 2));
     add(&mut lanes, 2, &[None]);
-    assert!(!lanes.is_ready(NOW) && take(&mut lanes, 2).is_none());
+    assert!(!lanes.is_ready_for(1, NOW) && take(&mut lanes, 2).is_none());
     lanes.finish(0);
     assert_eq!(lanes.end(), [partition(0)], "the second handler is waited for no longer");
     lanes.finish(1);

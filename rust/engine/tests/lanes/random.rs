@@ -107,7 +107,7 @@ impl World {
         }
         let (lost, lease_holds) = (self.lost, !self.has_lease || self.below(20) > 0);
         let partitions: Vec<i32> = self.model.parts.iter().map(|part| part.partition).collect();
-        let was_ready = self.lanes.is_ready(self.now);
+        let was_ready = self.lanes.is_ready_for(1, self.now);
         let took = self.lanes.take(worker, self.now, |part| match *part < lost[partitions[*part] as usize] {
             true => RowPermission::Never,
             false if lease_holds => RowPermission::Now,

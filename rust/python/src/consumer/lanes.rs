@@ -131,10 +131,11 @@ impl Lanes {
         Ok(LaneWorker::new(self.shared.get()?.clone(), number, tasks_at_once, self.gives_lists))
     }
 
-    /// True if a worker would find a task now.
-    fn is_ready(&self) -> PyResult<bool> {
+    /// True if so many workers would find a task now.
+    #[pyo3(signature = (workers=1))]
+    fn is_ready_for(&self, workers: usize) -> PyResult<bool> {
         let shared = self.shared.get()?;
-        Ok(shared.state().lanes.is_ready(shared.now()))
+        Ok(shared.state().lanes.is_ready_for(workers, shared.now()))
     }
 
     /// The seconds until the next retry is due; `None` without one.
