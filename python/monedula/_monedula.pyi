@@ -41,6 +41,7 @@ __all__ = [
     "Record",
     "RecordDraft",
     "RecordMetadata",
+    "RecordTable",
     "RegistryCore",
     "Schema",
     "Secret",
@@ -697,6 +698,10 @@ class ReaderCore:
     def close(self) -> None: ...
 
 @final
+class RecordTable:
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
+
+@final
 class RecordMetadata:
     def __new__(cls, topic: str, partition: int, offset: int | None, timestamp: int) -> RecordMetadata: ...
     @property
@@ -812,6 +817,9 @@ class ProducerCore:
     @staticmethod
     def _draft(name: str, given: object) -> RecordDraft: ...
     def _registry(self) -> RegistryCore | None: ...
+    def _record_table(
+        self, topic: str, records: object, partition_of: Callable[[Any, Any], int | None] | None = None
+    ) -> RecordTable | None: ...
     def _send_batch(
         self,
         data: object,

@@ -67,6 +67,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<producer::ProducerCore>()?;
     module.add_class::<formats::record_encoder::RecordDraft>()?;
     module.add_class::<producer::RecordMetadata>()?;
+    module.add_class::<producer::RecordTable>()?;
     module.add_class::<producer::SendFuture>()?;
     module.add_class::<producer::TransactionCore>()?;
     module.add_class::<reader::ReaderCore>()?;
