@@ -28,10 +28,10 @@ from monedula.consumer._member_reading import MemberReading
 from monedula.consumer._read_until import check_topics
 from monedula.errors import ArgumentError, ClosedError, ForkError
 from monedula.formats._typed import Typed, check_columns, pinned, spec_of
+from monedula.producer._dead_letters import LetterProducer
 from monedula.types.conditions import Where
 from monedula.types.json_dict import JsonDict
 from monedula.types.partitions import Assignment, OffsetAndTimestamp, Position, TopicPartition
-from monedula.workers.dead_letters import LetterProducer
 
 # They import dataclasses, logging and threading: programs without own assignors, or runs, should not wait for that.
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from monedula.consumer._base import ConsumerBase
 from monedula.consumer._read_until import UntilLoop
 from monedula.errors import ArgumentError
-from monedula.workers.dead_letters import DeadLetters, producer_settings
+from monedula.producer._dead_letters import DeadLetters, producer_settings
 from monedula.workers.outputs import Outputs
 from monedula.workers.plans import Plan, group_of
 from monedula.workers.runs import Run

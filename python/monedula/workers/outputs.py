@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from monedula._monedula import Record, SendFuture
+from monedula.producer._dead_letters import DeadLetters, LetterProducer
 from monedula.producer._send_queue import SendArguments
-from monedula.workers.dead_letters import DeadLetters, LetterProducer
 from monedula.workers.replies import replies_of
 
 

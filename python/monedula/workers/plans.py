@@ -6,10 +6,10 @@ from typing import Any, Literal, NamedTuple
 from monedula._arguments import check_callable, seconds, topic_names, whole_number
 from monedula.config import RawSettings, config_keys
 from monedula.errors import ArgumentError
+from monedula.producer._dead_letters import LetterProducer, check_columns
 from monedula.producer.aio import AsyncProducer
 from monedula.producer.sync import Producer
 from monedula.types.partitions import Until
-from monedula.workers.dead_letters import LetterProducer, check_columns
 from monedula.workers.failures import OnError, Retry, as_retry
 
 Order = Literal["key", "partition", "none"]
@@ -28,8 +28,8 @@ class Plan(NamedTuple):
     retry: Retry
     dead_letter: str | None
     reply_topic: str | None
-    producer: LetterProducer | None
-    transaction: LetterProducer | None
+    producer: "LetterProducer | None"
+    transaction: "LetterProducer | None"
     commit_interval: float
     on_error: OnError | None
     max_queued_records: int

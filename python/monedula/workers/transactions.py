@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from monedula._monedula import LaneRound, Lanes, MemberCore, SendFuture
 from monedula.errors import KafkaTimeoutError, TransactionAbortedError
+from monedula.producer._dead_letters import LetterProducer
 from monedula.producer._send_queue import SendArguments
 from monedula.producer._transactions import Consumer
 from monedula.producer.aio import AsyncProducer
 from monedula.producer.sync import Producer
 from monedula.types.partitions import TopicPartition
-from monedula.workers.dead_letters import LetterProducer
 
 ROUND_RECORDS = 1_000
 """Number of finished records after which a round is due."""
