@@ -54,7 +54,8 @@ def contents(ground: Ground, topic: str) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("form", ["list", "tuple", "generator"])
 def test_records_of_every_form_are_stored_in_their_order(ground: Ground, producer: ProducerFactory, form: str) -> None:
     topic = ground.topic()
-    records: Any = {"list": list, "tuple": tuple, "generator": iter}[form](MIXED)
+    forms: dict[str, Any] = {"list": MIXED, "tuple": tuple(MIXED), "generator": (record for record in MIXED)}
+    records = forms[form]
     report = producer().send_many(topic, records).result(PATIENCE)
     assert (report.num_rows, report.acknowledged) == (len(MIXED), len(MIXED))
     assert report.offsets == {(topic, 0): [(0, len(MIXED) - 1)]}
