@@ -10,8 +10,8 @@ use super::lane::Lane;
 /// Longest key whose memory is kept for the next lane.
 const KEPT_KEY_BYTES: usize = 256;
 
-/// See the [module](self). With many keys most lanes have one row, and come and go with it: they are looked up by one hash
-/// of the key, and their memory is used again.
+/// See the [module](self). With many keys most lanes have one row, and come and go with it: they are looked up by one
+/// hash of the key, and their memory is used again.
 #[derive(Debug)]
 pub(super) struct KeyedLanes {
     lanes: Arena<Lane>,

@@ -12,8 +12,8 @@ use super::values::{PyPartition, py_partition};
 use crate::runtime::Own;
 use crate::seconds::seconds;
 
-/// A worker: it iterates over the arguments of the handler. Asking for the next one says that the one before was handled,
-/// unless the worker has ended that task otherwise. Each step looks at failure, freeze and revocation.
+/// A worker: it iterates over the arguments of the handler. Asking for the next one says that the one before was
+/// handled, unless the worker has ended that task otherwise. Each step looks at failure, freeze and revocation.
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct LaneWorker {
     shared: Own<Arc<SharedLanes>>,

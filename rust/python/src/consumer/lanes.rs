@@ -1,7 +1,7 @@
 //! `Lanes`: the rows of a run that wait for a handler, behind one lock. See `monedula_engine::lanes`.
 //!
-//! The lock is held for as long as it takes to change the machine, never while Python runs or waits: workers take it for
-//! each task, attached to the interpreter.
+//! The lock is held for as long as it takes to change the machine, never while Python runs or waits: workers take it
+//! for each task, attached to the interpreter.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
