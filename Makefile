@@ -17,7 +17,7 @@ DEVELOP := maturin develop --locked
 # compiled again, by the next `make extension` too.
 LIKE_MATURIN = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-config-*-abi3.txt | head -n 1)"
 
-.PHONY: demo demo-kafka check check-rust check-python test test-python test-all simulate simulate-delivery interop behaviour spark-versions kafka-versions miri extension extension-release docs lint wheel build-wheel notices release-check sdist bench clean
+.PHONY: demo demo-kafka check check-rust check-python test test-python test-all simulate simulate-delivery interop behaviour drill spark-versions kafka-versions miri extension extension-release docs lint wheel build-wheel notices release-check sdist bench clean
 
 demo: extension-release  ## the embedded broker, a topic, and monedula reading it
 	python -m benches.demo
@@ -86,6 +86,9 @@ interop: extension  ## clients that others wrote, on the embedded broker; ON=kaf
 
 behaviour: extension  ## whole groups while things go wrong, slow scenarios too; ON=kafka or ON=both for a real three-node Kafka, PROTOCOL=consumer or both
 	python -m pytest tests/groups/behaviour --on $(or $(ON),embedded) --protocol $(or $(PROTOCOL),classic) -m "slow or not slow"
+
+drill: extension  ## rounds of workers that land in tables while all goes wrong, of each format: ROUNDS=200 many, from FIRST=1 on; ON=kafka for a real three-node Kafka
+	python -m tests.landing.rounds $(or $(ROUNDS),200) --first $(or $(FIRST),1) --on $(or $(ON),embedded)
 
 spark-versions: extension  ## tests/spark/versions on every Spark that the source supports; installs each once, 0.7 GB
 	python -m tests.spark.versions $(VERSIONS)
@@ -160,6 +163,7 @@ bench: $(if $(filter dev,$(PROFILE)),extension,extension-release)  ## the compar
 	python -m benches.spark --fresh --records 200000 --rounds 1 --triggers 3 --arms jvm,monedula,ceiling --queries noop,typed,stream,write
 	python -m benches.broker --records 400000 --rounds 1 --members 1000
 	python -m benches.producer --records 300000 --rounds 1 --peers floor,monedula_batch,monedula_send,confluent
+	python -m benches.landing --fresh --records 300000 --rounds 1 --every 1
 
 clean:  ## what was built; the cache of jars, topics and Sparks stays
 	rm -rf target dist .venv

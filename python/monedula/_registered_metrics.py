@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from monedula._config.texts import is_utf8
-from monedula.errors import ArgumentError
+from monedula.errors import ArgumentError, ClosedError
 
 if TYPE_CHECKING:
     from monedula._monedula import MetricRegistry
@@ -30,8 +30,9 @@ class RegisteredMetrics:
         """Have a metric of your own pushed to brokers that ask for it, with the client's own (KIP-714, KIP-1076).
 
         It is pushed if a broker's subscription has a prefix of its name. `read` is called at a push only, on another
-        thread. If it raises, or does not return within 5 s, that push goes without the metric, and the log says so
-        once. A metric of the same name and attributes is replaced. Closing the client removes all of them.
+        thread. If it raises, returns no finite number, or does not return within 5 s, that push goes without the
+        metric, and the log says so once. A metric of the same name and attributes is replaced. Closing the client
+        removes all of them.
 
         Args:
             name: the name, such as `"com.example.jobs.done"`.
@@ -42,6 +43,7 @@ class RegisteredMetrics:
 
         Raises:
             ArgumentError: if an argument is not of its type, or the name is one of the client's own.
+            ClosedError: if the client is closed.
         """
         if not callable(read):
             raise ArgumentError.of("read", read, "expected a function without arguments that returns a number")
@@ -50,7 +52,8 @@ class RegisteredMetrics:
         if not isinstance(unit, str) or not is_utf8(unit):
             raise ArgumentError.of("unit", unit, "expected a text, such as 'ms'")
         identity = _identity(name, attributes)
-        self._metrics_registry().register(*identity, read, kind == "counter", unit)
+        if not self._metrics_registry().register(*identity, read, kind == "counter", unit):
+            raise ClosedError("the client is closed, and pushes no metrics any more")
 
     def unregister_metric(self, name: str, *, attributes: Mapping[str, str] | None = None) -> bool:
         """Stop pushing a metric that was registered.
@@ -70,7 +73,7 @@ def _identity(name: object, attributes: object) -> tuple[str, list[tuple[str, st
         raise ArgumentError.of("name", name, "expected the name of a metric, such as 'com.example.jobs.done'")
     if name.startswith(_RESERVED):
         raise ArgumentError.of("name", name, f"the client's own begin with {' or '.join(_RESERVED)}")
-    pairs = list(attributes.items()) if isinstance(attributes, Mapping) else None if attributes else []
+    pairs = list(attributes.items()) if isinstance(attributes, Mapping) else None if attributes is not None else []
     if pairs is None or not all(isinstance(text, str) and is_utf8(text) for pair in pairs for text in pair):
         raise ArgumentError.of("attributes", attributes, "expected a dict of texts, such as {'queue': 'high'}")
     return name, sorted(pairs)

@@ -64,6 +64,11 @@ def listed(protected: Protected, principal: str) -> set[tuple[str, ...]]:
     return found
 
 
+def await_described(admin: Admin, wanted: AclFilter, *acls: AclBinding) -> None:
+    """Await that a broker describes just these: one of KRaft may not have read yet what the controller wrote."""
+    eventually(f"just {acls}", lambda: set(admin.describe_acls(wanted)) == set(acls))
+
+
 def as_listed(acl: AclBinding) -> tuple[str, ...]:
     resource = acl.resource_type.upper(), acl.resource_name, acl.pattern_type.upper()
     return (*resource, acl.host, acl.operation.upper(), acl.permission_type.upper())
@@ -83,7 +88,7 @@ def test_every_kind_of_acl_is_read_by_kafkas_tool(protected: Protected, admin: A
     ]
     assert list(admin.create_acls(acls)) == list(admin.create_acls(acls))  # again: no error
     assert listed(protected, principal) == set(map(as_listed, acls))
-    assert set(admin.describe_acls(AclFilter(principal))) == set(acls)
+    await_described(admin, AclFilter(principal), *acls)
 
 
 @pytest.mark.jvm
@@ -93,10 +98,12 @@ def test_what_kafkas_tool_wrote_is_described(protected: Protected, admin: Admin,
     tool(ACLS, protected.bootstrap, *options)
     options = ["--add", "--force", "--user-principal", "User:katya", "--allow-principal", principal]
     tool(ACLS, protected.bootstrap, *options, "--operation", "CreateTokens")
-    assert set(admin.describe_acls(AclFilter(principal))) == {
+    await_described(
+        admin,
+        AclFilter(principal),
         AclBinding(principal, "describe_configs", "topic", "logs-", "prefixed", "deny", "192.0.2.1"),
         AclBinding(principal, "create_tokens", "user", "User:katya"),
-    }
+    )
 
 
 def test_match_finds_what_applies_to_a_name(admin: Admin, principal: str) -> None:
@@ -109,7 +116,7 @@ def test_match_finds_what_applies_to_a_name(admin: Admin, principal: str) -> Non
         wanted = AclFilter(principal, resource_type="topic", resource_name="logs-app", pattern_type=pattern)  # type: ignore[arg-type]
         return set(admin.describe_acls(wanted))
 
-    assert found("match") == {literal, prefixed, wildcard}
+    eventually("the bindings", lambda: found("match") == {literal, prefixed, wildcard})
     assert found("literal") == found("any") == {literal}
     assert found("prefixed") == set()
 
@@ -126,7 +133,7 @@ def test_filters_delete_what_they_match_and_say_what_it_was(admin: Admin, princi
         nothing: set(),
         AclFilter(principal, "read", "topic", "one", "literal", "allow", "*"): {first},
     }
-    assert admin.describe_acls(AclFilter(principal)) == [third]
+    await_described(admin, AclFilter(principal), third)
 
 
 def test_an_acl_that_cannot_be_fails_for_itself(admin: Admin, principal: str) -> None:
@@ -138,13 +145,12 @@ def test_an_acl_that_cannot_be_fails_for_itself(admin: Admin, principal: str) ->
     (error,) = raised.value.errors.values()
     assert error.code == "INVALID_REQUEST"
     assert f"creating the ACL (allow {principal} to alter literal cluster other from *)" in str(error)
-    assert admin.describe_acls(AclFilter(principal)) == [good]
+    await_described(admin, AclFilter(principal), good)
 
 
 def test_acls_are_a_table(admin: Admin, principal: str) -> None:
     pa = pytest.importorskip("pyarrow")
     admin.create_acls(AclBinding(principal, "read", "topic", "one", host="192.0.2.7"))
-    # A broker of KRaft describes what it has read of the metadata log, which may be behind what was created.
     acls = eventually("the binding", lambda: admin.describe_acls(AclFilter(principal)))
     (row,) = pa.table(acls.to_arrow()).to_pylist()
     assert (row["principal"], row["operation"], row["resource_name"], row["host"]) == (

@@ -1,11 +1,13 @@
 """Settings, offsets of logs, deleted records, brokers, elections and moves."""
 
+from collections.abc import Callable
+
 import monedula
 import pyarrow as pa
 import pytest
 from monedula import Admin, NewTopic, TopicPartition, UnknownTopicError
 from monedula.admin import Append, ConfigResource, Reassignment, Subtract
-from monedula.errors import AdminErrors
+from monedula.errors import AdminErrors, BrokerError
 
 from tests.admin.conftest import Ground
 
@@ -226,3 +228,29 @@ def test_a_move_under_way_is_listed_and_ended(ground: Ground, admin: Admin) -> N
         ground.cluster.start(3)
     ground.until(lambda: admin.describe_topics(name)[name].partitions[0].replicas == (3,))
     assert not admin.list_partition_reassignments([first])
+
+
+NOBODY = 99
+"""The id of a broker that no cluster of the tests has."""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda admin, _topic: admin.find_hanging_transactions(broker=NOBODY),
+        lambda admin, topic: admin.find_hanging_transactions(topics=topic, broker=NOBODY),
+        lambda admin, topic: admin.find_hanging_transactions(partitions=(topic, 0), broker=NOBODY),
+        lambda admin, topic: admin.describe_producers((topic, 0), broker=NOBODY),
+        lambda admin, _topic: admin.describe_log_dirs(NOBODY),
+        lambda admin, topic: admin.alter_replica_log_dirs({(topic, 0, NOBODY): "/tmp"}),
+        lambda admin, _topic: admin.describe_configs(("broker", str(NOBODY))),
+        lambda admin, _topic: admin.alter_configs({("broker", str(NOBODY)): {"log.cleaner.threads": 1}}),
+    ],
+)
+def test_a_broker_that_is_not_there_is_told_with_those_that_are(
+    ground: Ground, admin: Admin, call: Callable[[Admin, str], object]
+) -> None:
+    topic, nodes = ground.topic(), ", ".join(str(node) for node in ground.cluster.nodes)
+    with pytest.raises(BrokerError, match=f"there is no broker 99; those that are reached: {nodes}") as raised:
+        call(admin, topic)
+    assert raised.value.code == "BROKER_NOT_AVAILABLE"

@@ -8,8 +8,10 @@ from typing import Any, assert_type
 import pytest
 from monedula import Admin, AsyncAdmin, TopicPartition
 from monedula.admin import ClusterDescription, GroupOffsets, Results, Topics
+from monedula.admin.calls import Method
+from monedula.admin.methods import AdminMethods
 
-METHODS = sorted(name for name in vars(Admin) if not name.startswith("_") and name != "close")
+METHODS = sorted(name for base in AdminMethods.__mro__ for name, each in vars(base).items() if isinstance(each, Method))
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -71,6 +71,8 @@ WRONG: dict[str, str] = {
     "tokens expire": "",
     "land topic": "orders ./lake --format csv",
     "land check": "./lake",
+    "land compact": "./lake --target-size much",
+    "land clean": "./lake --older-than long",
     "schema infer": "orders -o yaml",
     "schemas list": "",
     "schemas show": "orders-value",

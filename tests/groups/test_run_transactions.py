@@ -361,36 +361,57 @@ def test_the_last_transaction_waits_no_longer_than_the_grace(face: str, api: str
 
 @FACES
 @pytest.mark.parametrize(
-    ("reply", "error"),
+    ("reply", "why"),
     [
-        (monedula.workers.Reply(b"1", topic="a b"), monedula.ArgumentError),
-        (monedula.workers.Reply(b"1", partition=7), TransactionAbortedError),
+        (monedula.workers.Reply(b"1", partition=7), "done-7"),
+        (monedula.workers.Reply(b"1", topic="missing"), "missing"),
+        (monedula.workers.Reply(b"1", topic="latest"), "RECORD"),
     ],
+    ids=["partition", "topic", "no key"],
 )
-def test_the_error_about_a_reply_that_cannot_be_written_names_its_record(
-    face: str, reply: object, error: type[Exception]
+def test_a_reply_that_will_never_be_written_ends_the_run_at_once_and_is_named(
+    face: str, reply: object, why: str
 ) -> None:
     with Broker(topics={"orders": 1, "done": 1}, settings=SETTINGS) as broker:
+        broker.create_topic("latest", config={"cleanup.policy": "compact"})
         broker.append("orders", [str(number) for number in range(5)])
+        ends = broker.observe(api="EndTxn")
         transaction = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t"}
-        more: dict[str, Any] = {"reply_topic": "done", "transaction": transaction}
+        transaction["topic.metadata.propagation.max.ms"] = "300"
+        more: dict[str, Any] = {"reply_topic": "done", "transaction": transaction, "commit_interval": 600.0}
+        more["until"] = "latest"
         runner = Runner(face, alone(broker), "orders", lambda each: reply if each.offset == 3 else each.value, **more)
-        with pytest.raises(error) as raised:
+        with pytest.raises(TransactionAbortedError, match=why) as raised:
             runner.join()
         note = "monedula: raised while the reply to orders-0 at offset 3, or its dead letter, was written"
         assert raised.value.__notes__[-1] == note
+        assert not any("one after the other" in each for each in raised.value.__notes__)
+        assert ends.hits == 1
+
+
+BAD_REPLIES: dict[str, Callable[[], object]] = {
+    "a number": lambda: 5,
+    "a partition": lambda: monedula.Reply(b"1", partition=-7),
+    "too large": lambda: monedula.Reply(b"x" * (2 << 20)),
+    "a bad topic": lambda: monedula.Reply(b"1", topic="a b"),
+    "no topic": lambda: monedula.Reply(b"1", topic=""),
+}
 
 
 @FACES
-@pytest.mark.parametrize("reply", [5, monedula.workers.Reply(b"1", partition=-7)])
-def test_a_reply_that_is_no_record_is_a_failure_of_the_handler(ground: Ground, face: str, reply: object) -> None:
+@pytest.mark.parametrize("is_transactional", [False, True], ids=["at once", "transaction"])
+@pytest.mark.parametrize("bad", BAD_REPLIES)
+def test_a_reply_that_is_no_record_is_a_failure_of_the_handler(
+    ground: Ground, face: str, bad: str, is_transactional: bool
+) -> None:
     topic, target, letters, group = ground.topic(), ground.topic(), ground.topic(), ground.name("group")
     keyed(ground, topic, 5, 10)
     runner = Runner(
         face,
-        ground.settings(group),
+        member(ground, group) if is_transactional else ground.settings(group),
         topic,
-        lambda each: reply if each.offset == 3 else each.value,
+        lambda each: BAD_REPLIES[bad]() if each.offset == 3 else each.value,
+        transaction=sender(ground, group) if is_transactional else None,
         consumer={"headers": True},
         reply_topic=target,
         dead_letter=letters,
@@ -400,7 +421,134 @@ def test_a_reply_that_is_no_record_is_a_failure_of_the_handler(ground: Ground, f
     runner.join()
     assert runner.committed == {TopicPartition(topic, 0): 10}
     assert len(committed(ground.bootstrap, target)) == 9
-    assert len(committed(ground.bootstrap, letters)) == 1
+    assert committed(ground.bootstrap, letters) == ["3"]
+    assert runner.metrics["run_retries"] == 1
+
+
+@FACES
+@pytest.mark.parametrize(
+    ("config", "reply"),
+    [({"cleanup.policy": "compact"}, monedula.Reply(b"1")), ({"max.message.bytes": 1_000}, b"x" * 5_000)],
+    ids=["no key", "too large"],
+)
+def test_a_reply_that_the_broker_refuses_is_a_failure_of_the_handler(face: str, config: Any, reply: object) -> None:
+    with Broker(topics={"orders": 1, "letters": 1}, settings=SETTINGS) as broker:
+        broker.create_topic("done", config=config)
+        broker.append("orders", [(f"key {number}", str(number)) for number in range(5)])
+        runner = Runner(
+            face,
+            {**alone(broker), "enable.auto.commit": True},
+            "orders",
+            lambda each: reply if each.offset == 3 else each.value,
+            consumer={"headers": True},
+            reply_topic="done",
+            dead_letter="letters",
+            retries=monedula.Retry(1, backoff=0.0),
+            until="latest",
+        )
+        runner.join()
+        assert committed(broker.bootstrap_servers, "done") == ["0", "1", "2", "4"]
+        assert committed(broker.bootstrap_servers, "letters") == ["3"]
+        assert runner.metrics["run_retries"] == 1
+
+
+def test_a_reply_without_a_topics_name_is_refused_when_it_is_made() -> None:
+    for topic in ("", "a b", 5):
+        with pytest.raises(ArgumentError, match=r"is no topic's name.*reply_topic="):
+            monedula.Reply(b"1", topic=topic)  # type: ignore[arg-type]
+
+
+@FACES
+@pytest.mark.parametrize(
+    ("at", "position", "handled", "missing"),
+    [
+        (5, 3, 6 + 7, []),
+        (5, "committed", 6 + 10, []),
+        (5, "earliest", 6 + 10, []),
+        (2, 7, 3 + 3, ["3", "4", "5", "6"]),
+        (2, "latest", 3, ["3", "4", "5", "6", "7", "8", "9"]),
+    ],
+)
+def test_a_seek_keeps_the_replies_before_it_and_those_behind_are_written_once(
+    ground: Ground, face: str, at: int, position: Any, handled: int, missing: list[str]
+) -> None:
+    topic, target, group = ground.topic(), ground.topic(), ground.name("group")
+    keyed(ground, topic, 1, 10)
+    is_sought = threading.Event()
+
+    def handle(record: monedula.Record) -> Any:
+        if record.offset == at and not is_sought.is_set():
+            is_sought.set()
+            assert runner.consumer is not None
+            runner.consumer.seek((topic, 0), position)
+        return record.value
+
+    more: dict[str, Any] = {"reply_topic": target, "commit_interval": 600.0, "until": "latest"}
+    runner = Runner(face, member(ground, group), topic, handle, transaction=sender(ground, group), **more)
+    runner.join()
+    assert committed(ground.bootstrap, target) == sorted(set(numbers(10)) - set(missing))
+    assert runner.committed == {TopicPartition(topic, 0): 10}
+    assert runner.metrics["run_handled"] == handled
+
+
+@FACES
+def test_a_seek_waits_for_the_replies_of_handlers_that_still_run(ground: Ground, face: str) -> None:
+    topic, target, group = ground.topic(), ground.topic(), ground.name("group")
+    keyed(ground, topic, 2, 10)
+    is_sought = threading.Event()
+
+    def handle(record: monedula.Record) -> Any:
+        assert runner.consumer is not None
+        if record.offset == 0:
+            assert is_sought.wait(PATIENCE_SECONDS)
+            until(lambda: runner.metric("run_handled") >= 3)  # also 7 and 9, which have the other key
+        elif record.offset == 1:
+            runner.consumer.seek((topic, 0), 7)
+            is_sought.set()
+        return record.value
+
+    more: dict[str, Any] = {"reply_topic": target, "commit_interval": 0.0, "until": "latest"}
+    runner = Runner(face, member(ground, group), topic, handle, transaction=sender(ground, group), **more)
+    runner.join()
+    assert committed(ground.bootstrap, target) == ["0", "1", "7", "8", "9"]
+    assert runner.committed == {TopicPartition(topic, 0): 10}
+
+
+@FACES
+def test_a_seek_into_the_records_of_one_call_repeats_its_replies_and_loses_none(ground: Ground, face: str) -> None:
+    topic, target, group = ground.topic(), ground.topic(), ground.name("group")
+    keyed(ground, topic, 1, 4)
+    is_sought = threading.Event()
+
+    def handle(records: list[monedula.Record]) -> Any:
+        if not is_sought.is_set():
+            is_sought.set()
+            assert runner.consumer is not None
+            runner.consumer.seek((topic, 0), 2)
+        return [monedula.Reply(record.value, key=record.key) for record in records]
+
+    more: dict[str, Any] = {"reply_topic": target, "commit_interval": 600.0, "batch_size": 4, "until": "latest"}
+    runner = Runner(face, member(ground, group), topic, handle, transaction=sender(ground, group), **more)
+    runner.join()
+    assert committed(ground.bootstrap, target) == ["0", "1", "2", "2", "3", "3"]
+
+
+@FACES
+@pytest.mark.parametrize("verb", ["commit", "commit_async"])
+def test_offsets_are_not_committed_beside_the_transactions(ground: Ground, face: str, verb: str) -> None:
+    topic, target, group = ground.topic(), ground.topic(), ground.name("group")
+    keyed(ground, topic, 1, 3)
+
+    def handle(record: monedula.Record) -> Any:
+        assert runner.consumer is not None
+        with pytest.raises(ArgumentError, match=r"commits offsets in its transactions: leave out commit\(\)"):
+            getattr(runner.consumer, verb)({(topic, 0): 1})
+        return record.value
+
+    more: dict[str, Any] = {"reply_topic": target, "until": "latest"}
+    runner = Runner(face, member(ground, group), topic, handle, transaction=sender(ground, group), **more)
+    runner.join()
+    assert committed(ground.bootstrap, target) == numbers(3)
 
 
 @FACES

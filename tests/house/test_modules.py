@@ -23,6 +23,7 @@ LATER: Mapping[str, str] = {
     "events": "it imports dataclasses, for hooks",
     "formats.schemas": "it needs pyarrow",
     "landing": "it needs pyarrow and a table format's library",
+    "prometheus": "it needs prometheus_client",
     "reading": "it needs pyarrow or polars, or is for conditions alone",
     "spark": "it needs pyspark",
     "testing.registry": "it imports an HTTP server",

@@ -14,6 +14,7 @@ from tests.kafka.kept import digest, kept
 KAFKAJS = Path(__file__).with_name("kafkajs")
 SCHEMAREGISTRY = Path(__file__).with_name("schemaregistry")
 FRANZ = Path(__file__).with_name("franz")
+AZURITE = Path(__file__).parents[1] / "landing" / "azurite"
 
 INSTALL_SECONDS = 600
 
@@ -36,6 +37,16 @@ def schemaregistry_modules() -> Path:
         KafkaUnavailable: no Node.js, or npm could not fetch it.
     """
     return _modules(SCHEMAREGISTRY)
+
+
+@cache
+def azurite_modules() -> Path:
+    """`node_modules` with azurite, which answers as Azure's storage, as `package-lock.json` pins it.
+
+    Raises:
+        KafkaUnavailable: no Node.js, or npm could not fetch it.
+    """
+    return _modules(AZURITE)
 
 
 def _modules(of: Path) -> Path:

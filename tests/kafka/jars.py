@@ -53,12 +53,33 @@ SPARK_CONNECTOR = JarSet(
     "spark",
     "spark-sql-kafka-*.jar",
 )
+DELTA = JarSet(
+    "the jars of Delta Lake for Spark",
+    Path(__file__).with_name("delta.xml"),
+    "dependency:copy",
+    "delta",
+    "delta-spark_*.jar",
+)
+ICEBERG = JarSet(
+    "the jars of Iceberg for Spark 4.1",
+    Path(__file__).with_name("iceberg.xml"),
+    "dependency:copy",
+    "iceberg",
+    "iceberg-spark-runtime-*.jar",
+)
 SERDES = JarSet(
     "the jars of Apicurio's and AWS Glue's serdes",
     Path(__file__).with_name("serdes.xml"),
     "dependency:copy-dependencies",
     "serdes",
     "schema-registry-serde-*.jar",
+)
+ICEBERG_REST = JarSet(
+    "the jars of Iceberg's REST catalog",
+    REPOSITORY_ROOT / "tests" / "landing" / "rest.xml",
+    "dependency:copy-dependencies",
+    "iceberg-rest",
+    "iceberg-core-*-tests.jar",
 )
 
 
@@ -100,6 +121,26 @@ def spark_connector() -> tuple[Path, ...]:
 
 
 @cache
+def delta() -> tuple[Path, ...]:
+    """The jars of Delta Lake for Spark, fetched first if they are not there.
+
+    Raises:
+        KafkaUnavailable: no Maven, or Maven could not fetch the jars.
+    """
+    return tuple(sorted(_directory(DELTA).glob("*.jar")))
+
+
+@cache
+def iceberg() -> tuple[Path, ...]:
+    """The jars of Iceberg for Spark 4.1, fetched first if they are not there.
+
+    Raises:
+        KafkaUnavailable: no Maven, or Maven could not fetch the jars.
+    """
+    return tuple(sorted(_directory(ICEBERG).glob("*.jar")))
+
+
+@cache
 def serdes() -> str:
     """The class path of Apicurio's and AWS Glue's serdes, fetched first if they are not there.
 
@@ -107,6 +148,16 @@ def serdes() -> str:
         KafkaUnavailable: no Maven, or Maven could not fetch the jars.
     """
     return f"{_directory(SERDES)}/*"
+
+
+@cache
+def iceberg_rest() -> str:
+    """The class path of Iceberg's REST catalog, fetched first if it is not there.
+
+    Raises:
+        KafkaUnavailable: no Maven, or Maven could not fetch the jars.
+    """
+    return f"{_directory(ICEBERG_REST)}/*"
 
 
 @cache

@@ -2,22 +2,28 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
-from monedula.landing import LandingJob
+from monedula.landing import LandingJob, LandingResult
 
 from tests.groups.ground import PATIENCE_SECONDS
-from tests.landing.orders import Orders
+from tests.landing.orders import Orders, Target
 
 
-def race(orders: Orders, path: Path) -> int:
+def race(orders: Orders, path: Path | Target) -> int:
     """Two workers of one job in two groups, so that both have all partitions; returns how often they met."""
+    return sum(result.conflicts for result in race_results(orders, path))
+
+
+def race_results(orders: Orders, path: Path | Target, **options: Any) -> list[LandingResult]:
+    """What each of the two did."""
     gate = threading.Barrier(2, timeout=PATIENCE_SECONDS)
-    jobs = [orders.job(path, settings={"group.id": f"group-{number}"}) for number in range(2)]
+    jobs = [orders.job(path, settings={"group.id": f"group-{number}"}, **options) for number in range(2)]
     for job in jobs:
         meet_once(job, gate)
         job.start()
     results = [job.wait(PATIENCE_SECONDS) for job in jobs]
-    return sum(result.conflicts for result in results if result is not None)
+    return [result for result in results if result is not None]
 
 
 def meet_once(job: LandingJob, gate: threading.Barrier) -> None:

@@ -1,6 +1,7 @@
 """A topic lands in a table of Delta: what users of the table, and of the job, see."""
 
 import json
+import sys
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,14 +9,16 @@ from typing import Any
 
 import duckdb
 import monedula
+import numpy as np
 import polars
 import pyarrow as pa
 import pytest
-from monedula.errors import DecodeError, OffsetOutOfRangeError
+from monedula.errors import DecodeError, LandingError, OffsetOutOfRangeError
 from monedula.landing import Delta, LandingCommit, LandingJob, check, land
+from monedula.testing import Broker
 
 from tests.groups.ground import PATIENCE_SECONDS, Ground
-from tests.landing.orders import ORDER, Orders, landed
+from tests.landing.orders import ORDER, Orders, landed, rows
 
 deltalake = pytest.importorskip("deltalake", reason="the extra delta is not installed")
 
@@ -372,3 +375,228 @@ def test_a_partition_that_stopped_without_an_offset_goes_on(orders: Orders, tmp_
     assert job.run().rows == 300
     assert told == [True, True]
     assert landed(tmp_path / "lake") == orders.offsets()
+
+
+@pytest.mark.parametrize("column", ["timestamp", "timestamp_ntz", "date"])
+@pytest.mark.parametrize("year", ["0001", "0999"])
+def test_statistics_of_early_years_hide_no_rows(ground: Ground, tmp_path: Path, column: str, year: str) -> None:
+    """`%Y` pads no years on Linux, and readers take `1-01-01` for another time, or for none."""
+    made = Orders(ground.bootstrap, ground.topic(1))
+    time = f"{year}-01-01" if column == "date" else f"{year}-01-01T00:00:00{'Z' if column == 'timestamp' else ''}"
+    made.send(1, at=time)
+    made.land(tmp_path / "lake", value=monedula.Json(f"{ORDER}, at {column}"))
+    rows = deltalake.DeltaTable(tmp_path / "lake").to_pyarrow_dataset()
+    (at,) = rows.to_table()["at"].combine_chunks()
+    assert rows.to_table(filter=pa.compute.field("at") <= at).num_rows == 1
+
+
+@pytest.mark.parametrize("partition_by", [None, "day(timestamp)"])
+@pytest.mark.parametrize("value", ["good", "bad"])
+@pytest.mark.parametrize("path", ["lake", "ice"])
+def test_a_record_of_a_wrong_clock_stops_no_job(
+    broker: Broker, tmp_path: Path, partition_by: str | None, value: str, path: str
+) -> None:
+    """A producer that stamps microseconds is in the year 33658, which Python's datetime does not have."""
+    broker.create_topic("orders", 1, config={"message.timestamp.after.max.ms": 2**63 - 1})
+    made = Orders(broker.bootstrap_servers, "orders")
+    broker.append("orders", [(b"k", b'{"id": 1}' if value == "good" else b"{")], timestamps=10**15)
+    made.send(5)
+    assert made.land(tmp_path / path, partition_by=partition_by, bad_records="column").rows == 6
+
+
+def test_a_record_without_a_timestamp_has_none_whether_it_is_good_or_bad(broker: Broker, tmp_path: Path) -> None:
+    broker.create_topic("orders", 1)
+    made = Orders(broker.bootstrap_servers, "orders")
+    broker.append("orders", [(b"k", b'{"id": 1}'), (b"k", b"{")], timestamps=-1)
+    made.land(tmp_path / "lake", bad_records="column")
+    rows = polars.read_delta(str(tmp_path / "lake"))
+    assert rows["_kafka"].struct.field("timestamp").to_list() == [None, None]
+
+
+@pytest.mark.parametrize("value", ["x" * 300, "\N{GRINNING FACE}" * 80])
+def test_a_partition_value_that_no_folder_can_have_is_told(ground: Ground, tmp_path: Path, value: str) -> None:
+    made = Orders(ground.bootstrap, ground.topic(1))
+    made.send(1, country=value)
+    with pytest.raises(LandingError, match="partition the table by a column of short values"):
+        made.land(tmp_path / "lake", value=monedula.Json(f"{ORDER}, country string"), partition_by="country")
+
+
+@pytest.mark.parametrize("column", ["a=b", "a/b", "a\nb"])
+def test_a_partition_column_that_no_folder_can_be_called_like_is_refused(tmp_path: Path, column: str) -> None:
+    with pytest.raises(monedula.ArgumentError, match="a name that no folder can have in it"):
+        Delta(tmp_path / "lake", partition_by=column)
+
+
+@pytest.mark.parametrize("column", ["a b", "a%2Fb"])
+def test_the_name_of_the_partition_column_may_be_odd(ground: Ground, tmp_path: Path, column: str) -> None:
+    made = Orders(ground.bootstrap, ground.topic(1))
+    made.send(2, **{column: "x"})
+    columns: Any = [("id", pa.int64()), (column, pa.string())]
+    schema = pa.schema(columns)
+    made.land(tmp_path / "lake", value=monedula.Json(schema), partition_by=column)
+    assert polars.read_delta(str(tmp_path / "lake"))[column].to_list() == ["x", "x"]
+
+
+@pytest.mark.parametrize("name", ["a b", "a#b", "a?b", "\N{LATIN SMALL LETTER E WITH ACUTE}"])
+def test_the_path_of_a_table_may_be_odd(orders: Orders, tmp_path: Path, name: str) -> None:
+    orders.land(tmp_path / name)
+    orders.send(3)
+    orders.land(tmp_path / name)
+    assert [each.name for each in tmp_path.iterdir()] == [name], "its files are beside its log"
+    # polars does not read tables under such a path, whoever wrote them.
+    rows = deltalake.DeltaTable(tmp_path / name).to_pyarrow_table()
+    assert sorted(rows.column("id").to_pylist()) == list(range(303))
+
+
+def test_a_program_may_move_to_another_folder(orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is a table of the same name: files beside it would be in no log."""
+    (tmp_path / "other" / "lake").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    job = orders.job(Delta("lake"))
+    monkeypatch.chdir(tmp_path / "other")
+    job.run()
+    assert not list((tmp_path / "other" / "lake").iterdir())
+    assert landed(tmp_path / "lake") == orders.offsets()
+
+
+@pytest.mark.parametrize("path", ["lake", "ice"])
+def test_a_field_may_have_the_name_of_a_column_that_the_table_does_not_have(
+    ground: Ground, tmp_path: Path, path: str
+) -> None:
+    made = Orders(ground.bootstrap, ground.topic(1))
+    made.send(1, _date="x", _error="y", _raw="z")
+    made.land(tmp_path / path, value=monedula.Json("_date string, _error string, _raw string"))
+    (row,) = rows(tmp_path / path).to_dicts()
+    assert (row["_date"], row["_error"], row["_raw"]) == ("x", "y", "z")
+
+
+def test_many_columns_are_looked_at_once(ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from monedula.landing import delta_table
+
+    looks: list[None] = []
+    schema_of = delta_table._schema_of
+
+    def looking(table: Any) -> Any:
+        looks.append(None)
+        return schema_of(table)
+
+    monkeypatch.setattr(delta_table, "_schema_of", looking)
+    made = Orders(ground.bootstrap, ground.topic(1))
+    made.send(1)
+    made.land(tmp_path / "lake", value=monedula.Json(pa.schema([(f"c{each}", pa.int64()) for each in range(200)])))
+    assert len(looks) < 20, "each look takes as long as there are columns"
+
+
+def test_an_integer_of_numpy_is_an_offset(orders: Orders, tmp_path: Path) -> None:
+    assert orders.land(tmp_path / "lake", start=np.int64(90)).rows == 30
+
+
+def test_a_start_beyond_the_log_is_not_kept(orders: Orders, tmp_path: Path) -> None:
+    with pytest.raises(monedula.KafkaError):
+        orders.land(tmp_path / "lake", start=1000)
+    assert orders.land(tmp_path / "lake", start=90).rows == 30
+
+
+def test_a_start_for_what_is_no_partition_of_the_job_is_refused(orders: Orders, tmp_path: Path) -> None:
+    for start in ({("typo", 0): 5}, {0: 5}, {(orders.topic, 7): 5}):
+        with pytest.raises(monedula.KafkaError):
+            orders.land(tmp_path / "lake", start=start)
+
+
+@pytest.mark.parametrize("gone", ["_kafka.partition = 1", "_kafka.offset < 3", "true"])
+def test_a_check_finds_what_is_gone_at_the_beginning_and_as_a_whole(orders: Orders, tmp_path: Path, gone: str) -> None:
+    orders.land(tmp_path / "lake")
+    deltalake.DeltaTable(tmp_path / "lake").delete(gone)
+    assert not check(orders.settings, orders.topic, Delta(tmp_path / "lake"), job="lake").ok
+
+
+def test_a_check_looks_at_the_job_that_the_settings_name(orders: Orders, tmp_path: Path) -> None:
+    settings = {**orders.settings, "group.id": "mine"}
+    target = Delta(tmp_path / "lake")
+    land(settings, orders.topic, target, value=monedula.Json(ORDER), until="latest")
+    deltalake.DeltaTable(tmp_path / "lake").delete("id = 299")
+    assert not check(settings, orders.topic, target).ok
+
+
+def test_a_check_reads_the_log_once_for_many_gaps(
+    orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each marker of a transaction is a gap."""
+    with monedula.Producer({**orders.settings, "transactional.id": orders.topic}) as producer:
+        producer.init_transactions()
+        for number in range(50):
+            producer.begin_transaction()
+            producer.send(orders.topic, f'{{"id": {1000 + number}}}', partition=0)
+            producer.commit_transaction()
+    orders.land(tmp_path / "lake")
+    reads: list[None] = []
+    module: Any = sys.modules["monedula.landing.check"]
+    read = module.read
+
+    def reading(*given: Any, **named: Any) -> Any:
+        reads.append(None)
+        return read(*given, **named)
+
+    monkeypatch.setattr(module, "read", reading)
+    assert check(orders.settings, orders.topic, Delta(tmp_path / "lake"), job="lake").ok
+    assert len(reads) < 10
+
+
+def test_a_commit_that_hangs_is_not_well(orders: Orders, tmp_path: Path) -> None:
+    job = orders.job(tmp_path / "lake", max_commit_age=0.0)
+    commit, seen, gate = job._table.commit, threading.Event(), threading.Event()
+
+    def hang(pending: Any) -> bool:
+        if pending.files:
+            seen.set()
+            gate.wait(PATIENCE_SECONDS)
+        return commit(pending)
+
+    job._table.commit = hang  # type: ignore[method-assign]
+    job.start()
+    try:
+        assert seen.wait(PATIENCE_SECONDS)
+        assert job.metrics()["landing_pending_rows"] == 300
+        assert not job.health()["ok"]
+    finally:
+        gate.set()
+    assert job.wait(PATIENCE_SECONDS) is not None
+
+
+def test_a_job_that_commits_always_waits_between_looks(orders: Orders, tmp_path: Path) -> None:
+    orders.land(tmp_path / "lake")
+    job = orders.job(tmp_path / "lake", until=None, every=0.0)
+    take, waits = job._consumer.take, list[float]()
+
+    def note(timeout: float) -> Any:
+        waits.append(timeout)
+        if len(waits) == 50:
+            job.stop()
+        return take(timeout)
+
+    job._consumer.take = note  # type: ignore[method-assign]
+    job.run()
+    assert min(waits) > 0, "it would spin"
+
+
+def test_the_age_of_a_commit_is_that_of_the_last_one(orders: Orders, tmp_path: Path) -> None:
+    """A job whose topic is silent looks every `every` seconds whether there is something to commit."""
+    job = orders.job(tmp_path / "lake", until=None, every=0.01)
+    ages: list[float] = []
+    take = job._consumer.take
+
+    def note(timeout: float) -> Any:
+        if job.metrics()["landing_rows"] == 300:
+            ages.append(job.metrics()["landing_last_commit_seconds"])
+        if len(ages) == 30:
+            job.stop()
+        return take(timeout)
+
+    job._consumer.take = note  # type: ignore[method-assign]
+    job.run()
+    assert ages == sorted(ages)
+
+
+def test_a_result_has_the_positions_of_partitions_that_did_not_move(orders: Orders, tmp_path: Path) -> None:
+    first = orders.land(tmp_path / "lake")
+    assert orders.land(tmp_path / "lake").positions == first.positions

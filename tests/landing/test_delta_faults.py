@@ -17,7 +17,7 @@ from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFiles
 
 from tests.landing.orders import Orders, landed
-from tests.landing.race import race
+from tests.landing.race import race, race_results
 
 deltalake = pytest.importorskip("deltalake", reason="the extra delta is not installed")
 
@@ -181,6 +181,26 @@ def test_two_workers_with_the_same_partitions_repeat_nothing(orders: Orders, tmp
     assert {file.name for file in (tmp_path / "lake").glob("*.parquet")} == live
 
 
+def test_two_workers_that_create_the_table_at_once_go_on(
+    orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # deltalake then writes the metadata of the second one as a version of its own, with another id of the table.
+    job = orders.job(tmp_path / "lake")
+    commit = job._commit
+
+    def commit_behind_another_creation() -> None:
+        versions = sorted((tmp_path / "lake" / "_delta_log").glob("*.json"))
+        name = deltalake.DeltaTable(tmp_path / "lake").metadata().id
+        created = versions[0].read_text().replace(name, "107cbdd8-80b3-4b7c-869e-23d33fd2f463")
+        versions[0].with_name(f"{len(versions):020}.json").write_text(created)
+        monkeypatch.setattr(job, "_commit", commit)
+        commit()
+
+    monkeypatch.setattr(job, "_commit", commit_behind_another_creation)
+    assert job.run().rows == 300
+    assert landed(tmp_path / "lake") == orders.offsets()
+
+
 def test_planted_a_rebase_after_a_conflict_is_caught(
     orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,3 +273,11 @@ def test_planted_the_last_offset_and_one_as_position_is_caught(
         orders.land(tmp_path / "wrong", job="wrong").positions[monedula.TopicPartition(orders.topic, 0)]
         != orders.ends()[0]
     )
+
+
+def test_bad_records_are_counted_where_their_rows_are(orders: Orders, tmp_path: Path) -> None:
+    """The worker that was second discards its rows, also those of bad records."""
+    orders.send_bad()
+    results = race_results(orders, tmp_path / "lake", bad_records="column")
+    assert sum(result.conflicts for result in results) > 0, "they did not meet"
+    assert sum(result.bad_records for result in results) == 1

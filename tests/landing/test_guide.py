@@ -31,6 +31,10 @@ def orders(broker: Broker) -> Orders:
     made = Orders(broker.bootstrap_servers, "orders")
     made.send(40)
     broker.append("payments", ['{"id": 1}', "{broken"])
+    broker.create_topic("shop.orders", 1)
+    broker.append(
+        "shop.orders", ['{"op": "r", "before": null, "after": {"id": 2, "amount": 1.0}, "ts_ms": 1700000000000}']
+    )
     return made
 
 
@@ -40,8 +44,10 @@ def test_the_examples_run_one_after_another(
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"monedula": monedula, "polars": polars, "settings": orders.settings}
     for source in EXAMPLES:
-        exec(compile(source, str(GUIDE), "exec"), names)
-    assert landed("lake/orders") == landed("lake/daily") == orders.offsets()
+        on_loopback = source.replace("HealthServer(job, 8080)", "HealthServer(job, 0, address='127.0.0.1')")
+        exec(compile(on_loopback, str(GUIDE), "exec"), names)
+    assert landed("lake/orders") == landed("lake/daily") == landed("lake/probed") == orders.offsets()
+    assert sorted(names["history"]["id"]) == [1, 2]
     assert landed("lake/some") == {0: list(range(2, 20))}
     assert names["bad"]["_raw"].to_list() == [{"key": None, "value": b"{broken"}]
     assert "shape" in capsys.readouterr().out

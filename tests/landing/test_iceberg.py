@@ -11,7 +11,7 @@ import polars
 import pyarrow as pa
 import pytest
 from monedula.errors import LandingError
-from monedula.landing import Iceberg, check
+from monedula.landing import Iceberg, LandingCommit, check
 from monedula.landing.commits import PendingCommit
 from monedula.testing import Broker
 
@@ -227,3 +227,54 @@ def test_secrets_are_in_no_repr_and_a_name_has_a_namespace() -> None:
     assert "sesame" not in repr(Iceberg("lake.orders", catalog={"uri": "https://me:sesame@catalog"}))
     with pytest.raises(monedula.ArgumentError, match="expected a namespace and a name"):
         Iceberg("orders")
+
+
+def test_a_table_that_is_rolled_back_right_after_a_commit_is_refused(
+    orders: Orders, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next commit would make the rollback one that this job has seen."""
+    orders.land(path)
+    orders.send(30)
+    done: list[None] = []
+
+    def write(table: IcebergLandingTable, pending: PendingCommit) -> None:
+        WRITE(table, pending)
+        if pending.files and not done:
+            done.append(None)
+            there = iceberg_table(path)
+            parent = there.current_snapshot().parent_snapshot_id
+            there.manage_snapshots().set_current_snapshot(snapshot_id=parent).commit()
+
+    def go_on(commit: LandingCommit) -> None:
+        rows_of.append(commit.rows)
+        if len(rows_of) == 1:
+            orders.send(30)
+        else:
+            job.stop()
+
+    rows_of: list[int] = []
+    monkeypatch.setattr(IcebergLandingTable, "_write", write)
+    job = orders.job(path, until=None, every=0.05, on_commit=go_on)
+    with pytest.raises(LandingError, match="was rolled back to an earlier snapshot"):
+        job.run()
+
+
+@pytest.mark.parametrize("is_created", [True, False])
+def test_a_table_that_is_dropped_while_a_job_runs_is_gone(
+    orders: Orders, path: Path, monkeypatch: pytest.MonkeyPatch, is_created: bool
+) -> None:
+    orders.land(path)
+    orders.send(3)
+    job = orders.job(path)
+    write = IcebergLandingTable._write
+
+    def drop(table: IcebergLandingTable, pending: PendingCommit) -> None:
+        table._catalog.drop_table("lake.orders")
+        if is_created:
+            table._catalog.create_table("lake.orders", pa.schema([("id", pa.int64())]))
+        write(table, pending)
+
+    monkeypatch.setattr(IcebergLandingTable, "_write", drop)
+    monkeypatch.setattr("monedula.landing.iceberg_table.ATTEMPT_PAUSES_S", (0.0, 0.0))
+    with pytest.raises(LandingError, match=r"another table stands there now|the table is gone"):
+        job.run()

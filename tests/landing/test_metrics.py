@@ -7,6 +7,7 @@ from monedula import prometheus
 from monedula.prometheus import families
 from prometheus_client import CollectorRegistry
 
+from tests.groups.ground import PATIENCE_SECONDS
 from tests.landing.orders import Orders
 
 pytest.importorskip("deltalake", reason="the extra delta is not installed")
@@ -25,3 +26,15 @@ def test_a_job_has_its_families(orders: Orders, tmp_path: Path) -> None:
     assert registry.get_sample_value("monedula_landing_rows_total", labels) == 301
     assert registry.get_sample_value("monedula_landing_bad_records_total", labels) == 1
     assert registry.get_sample_value("monedula_landing_pending_rows", labels) == 0
+    # From the newest record of the last commit to that commit.
+    assert 0 < counted["landing_freshness_seconds"] < PATIENCE_SECONDS
+    assert (
+        registry.get_sample_value("monedula_landing_freshness_seconds", labels) == counted["landing_freshness_seconds"]
+    )
+
+
+def test_the_dashboard_and_the_rules_show_what_operators_of_a_job_ask_for() -> None:
+    shown = prometheus.dashboard() + prometheus.alert_rules()
+    for family in families.FAMILIES:
+        if family.name.startswith("monedula_landing_"):
+            assert family.name in shown

@@ -1,9 +1,10 @@
 """Every method of other clients is a method here, or the error says what to use. The lists are the clients' own."""
 
 import asyncio
+import inspect
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import aiokafka
@@ -355,3 +356,42 @@ def test_who_treats_the_embedded_broker_as_another_one_is_told_what_to_call() ->
             with pytest.raises(AttributeError) as caught:
                 getattr(broker, name)
             assert says in str(caught.value)
+
+
+def call(method: Callable[..., Any], client: object) -> None:
+    """Call a method with arguments that none takes."""
+    called = method(client, *[BROKER_FREE] * 20, no_such_argument=1)
+    if inspect.iscoroutine(called):
+        asyncio.run(called)
+
+
+CLIENTS = (Consumer, AsyncConsumer, Producer, AsyncProducer, Admin, AsyncAdmin)
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_errors_about_arguments_name_the_class_that_users_know(kind: type) -> None:
+    """Methods come from mixins, which Python's errors would name."""
+    names = [name for name in public(kind) if inspect.isfunction(getattr(kind, name))]
+    assert len(names) > 5
+    for name in ["__new__" if kind in (Producer, AsyncProducer) else "__init__", *names]:
+        # Where a call looks for its event loop before anything else, it needs an object of its own.
+        client = object.__new__(kind) if kind is AsyncAdmin else BROKER_FREE
+
+        with pytest.raises(TypeError) as raised:
+            call(getattr(kind, name), client)
+        assert str(raised.value).startswith(f"{kind.__name__}.{name}() "), name
+
+
+def test_errors_about_arguments_of_send_name_the_producer() -> None:
+    with Producer(BROKER_FREE) as producer, pytest.raises(TypeError, match=r"^Producer\.send\(\) got an unexpected"):
+        producer.send("orders", no_such_argument=1)  # type: ignore[call-arg]
+
+
+def test_a_method_of_a_client_says_what_the_mixin_says() -> None:
+    for kind in CLIENTS:
+        for name in public(kind):
+            method = getattr(kind, name)
+            if inspect.isfunction(method):
+                assert method.__doc__, name
+                assert method.__qualname__ == f"{kind.__name__}.{name}"
+                assert inspect.signature(method).parameters, name

@@ -113,9 +113,10 @@ def raises() -> float:
     [
         (raises, "its function raised RuntimeError: no queue"),
         (lambda: "many", "its function returned str, not a number"),
-        (lambda: float("nan"), "its function returned NaN"),
+        (lambda: float("nan"), "its function returned NaN, not a finite number"),
+        (lambda: 10**400, "its function returned a number that is too large for a float"),
     ],
-    ids=["raises", "text", "nan"],
+    ids=["raises", "text", "nan", "large"],
 )
 def test_a_function_that_fails_is_told_of_once_and_stops_nothing(
     read: Callable[[], Any], why: str, caplog: pytest.LogCaptureFixture
@@ -208,6 +209,8 @@ def test_clients_of_an_event_loop_push_them_too() -> None:
         ((OWN, lambda: 1), {"kind": "histogram"}, "'gauge' or 'counter'"),
         ((OWN, lambda: 1), {"unit": 3}, "unit"),
         ((OWN, lambda: 1), {"attributes": {"queue": 1}}, "attributes"),
+        ((OWN, lambda: 1), {"attributes": 0}, "attributes"),
+        ((OWN, lambda: 1), {"attributes": []}, "attributes"),
     ],
 )
 def test_arguments_of_other_types_are_refused(arguments: tuple[Any, ...], keywords: dict[str, Any], named: str) -> None:
@@ -216,3 +219,12 @@ def test_arguments_of_other_types_are_refused(arguments: tuple[Any, ...], keywor
         pytest.raises(monedula.ArgumentError, match=named),
     ):
         client.register_metric(*arguments, **keywords)
+
+
+@pytest.mark.parametrize("kind", [monedula.Admin, monedula.Producer, monedula.Consumer])
+def test_a_closed_client_takes_no_metric(kind: Any) -> None:
+    client = kind(bootstrap_servers="localhost:1")
+    client.close()
+    with pytest.raises(monedula.errors.ClosedError, match="closed"):
+        client.register_metric(OWN, lambda: 1)
+    assert not client.unregister_metric(OWN)

@@ -30,7 +30,7 @@ from confluent_kafka.schema_registry import (
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from monedula import ArgumentError, Avro, Json, Protobuf
-from monedula.errors import ConfigError, KafkaTimeoutError, SchemaRegistryError
+from monedula.errors import ClosedError, ConfigError, KafkaTimeoutError, SchemaRegistryError
 from monedula.testing import Broker
 
 from tests.consumer.avro_values import field, record
@@ -475,6 +475,47 @@ def test_send_waits_no_longer_than_max_block_for_a_registry(broker: Broker) -> N
         assert by_confluent(str(other.schema_registry_url), "orders", only.value)["id"] == 8
 
 
+@pytest.mark.parametrize("face", ["sync", "async"])
+def test_a_registry_that_fails_is_the_reason_that_is_told(broker: Broker, face: str) -> None:
+    async def send_async(settings: dict[str, Any]) -> None:
+        async with monedula.AsyncProducer(settings, value=Avro(ORDER)) as sender:
+            await sender.send("orders", {"id": 7})
+
+    def send(settings: dict[str, Any]) -> None:
+        with monedula.Producer(settings, value=Avro(ORDER)) as sender:
+            sender.send("orders", {"id": 7})
+
+    with Broker(registry=True) as other:
+        other.registry.fault(status=500)
+        url = str(other.schema_registry_url)
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "schema.registry.url": url, "max.block.ms": 300}
+        settings["schema.registry.max.retries"] = 100
+        with pytest.raises(KafkaTimeoutError, match=f"the last error: {url}/.* answered 500") as raised:
+            send(settings) if face == "sync" else asyncio.run(send_async(settings))
+        assert "answered 500" in str(raised.value.last_error)
+        assert "max.block.ms=300" in str(raised.value)
+
+
+@pytest.mark.parametrize("topic", ["a b", "", "x" * 250])
+def test_a_bad_name_of_a_topic_is_told_before_a_registry_is_asked(broker: Broker, topic: str) -> None:
+    async def send_async() -> None:
+        async with monedula.AsyncProducer(settings, value=Avro(ORDER)) as sender:
+            for send in (lambda: sender.send(topic, {"id": 7}), lambda: sender.send_batch(rows, topic)):
+                with pytest.raises(ArgumentError, match="is no name for a topic"):
+                    await send()
+
+    rows = pa.table({"id": [1]})
+    with Broker(registry=True) as other:
+        asked = other.registry.fault(status=500)
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "schema.registry.url": other.schema_registry_url}
+        asyncio.run(send_async())
+        with monedula.Producer(settings, value=Avro(ORDER)) as sender:
+            for send in (lambda: sender.send(topic, {"id": 7}), lambda: sender.send_batch(rows, topic)):
+                with pytest.raises(ArgumentError, match="is no name for a topic"):
+                    send()
+        assert asked.hits == 0
+
+
 def test_a_registry_does_not_block_a_loop_and_records_keep_their_order_and_content(broker: Broker) -> None:
     async def main() -> None:
         with Broker(registry=True) as other:
@@ -527,6 +568,22 @@ def test_closing_a_producer_ends_the_wait_for_a_registry(broker: Broker) -> None
         sender.close()
         thread.join(PATIENCE)
         assert [type(error).__name__ for error in errors] == ["ClosedError"]
+
+
+def test_closing_a_loops_producer_leaves_no_future_open(broker: Broker) -> None:
+    async def main() -> None:
+        with Broker(registry=True) as other:
+            other.registry.fault(hold=True)
+            settings = {"bootstrap.servers": broker.bootstrap_servers, "schema.registry.url": other.schema_registry_url}
+            sender = monedula.AsyncProducer(settings, value=Avro(ORDER))
+            futures = [sender.send("orders", {"id": number}) for number in range(20)]
+            await sender.close(0.2)
+            assert all(future.done() for future in futures)
+            for future in futures:
+                with pytest.raises(ClosedError, match="the producer is closed"):
+                    await future
+
+    asyncio.run(main())
 
 
 def test_a_partitioner_gets_bytes(ground: Ground) -> None:

@@ -2,14 +2,16 @@
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import monedula
 import pyarrow
 import pytest
+from monedula.errors import ClosedError
 from monedula.testing import Broker
 
-from tests.groups.ground import Ground
+from tests.groups.ground import Ground, until
 from tests.producer.conftest import ProducerFactory, stored
 
 PATIENCE = 30.0
@@ -164,6 +166,35 @@ def test_threads_send_at_once(ground: Ground, producer: ProducerFactory) -> None
         mine = [record for record in records if (record.value or b"").split()[0] == str(number).encode()]
         assert {record.partition for record in mine} == {number % 4}
         assert [int((record.value or b"").split()[1]) for record in mine] == list(range(500))
+
+
+async def test_closing_ends_the_wait_for_partitions_and_leaves_no_future_open(broker: Broker) -> None:
+    broker.fault(api="Metadata", drop=True)
+    sender = monedula.AsyncProducer(bootstrap_servers=broker.bootstrap_servers, partitioner=lambda *_: 0)
+    futures = [sender.send("orders", b"x") for _ in range(20)]
+    asked = asyncio.create_task(sender.partitions_for("orders"))
+    await asyncio.sleep(0)
+    await sender.close(0.2)
+    assert all(future.done() for future in futures)
+    for future in futures:
+        with pytest.raises(ClosedError, match="the producer is closed"):
+            await future
+    with pytest.raises(ClosedError, match="the producer is closed"):
+        await asked
+
+
+def test_closing_ends_the_wait_for_partitions_of_other_threads(broker: Broker) -> None:
+    broker.fault(api="Metadata", drop=True)
+    sender = monedula.Producer(bootstrap_servers=broker.bootstrap_servers, partitioner=lambda *_: 0)
+    future = sender.send("orders", b"x")
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(sender.partitions_for, "orders")
+        until(lambda: len(sender._lookups) == 2)
+        sender.close(0.2)
+        assert future.done()
+        for wait in (future, asked):
+            with pytest.raises(ClosedError, match="the producer is closed"):
+                wait.result(PATIENCE)
 
 
 async def test_a_function_chooses_in_a_loop_too(ground: Ground) -> None:

@@ -33,7 +33,7 @@ def run(code: str, *arguments: object, before: str = "") -> str:
     """
     ran = ended(code, *arguments, before=before)
     assert ran.returncode == 0, f"exit code {ran.returncode}\n{ran.stdout}\n{ran.stderr}"
-    assert ran.stderr == ""
+    assert ran.stderr == "", ran.stderr
     return ran.stdout
 
 

@@ -91,6 +91,22 @@ with monedula.Producer(settings, compression_type="lz4") as producer, monedula.C
     assert run(SCRIPT + code) == "10\n"
 
 
+def test_typed_values_are_decoded_by_the_reader_without_threads_for_it() -> None:
+    code = """
+broker.create_topic("typed", 1)
+broker.append("typed", ['{"id": %d}' % number for number in range(20_000)])
+value = monedula.Json("id bigint")
+with monedula.Producer(settings):
+    no_threads()
+    with monedula.read(settings, "typed", value=value) as stream:
+        names = {open(f"/proc/self/task/{each}/comm").read() for each in os.listdir("/proc/self/task")}
+        assert not any("inflate" in name for name in names), names
+        found = [record.value["id"] for batch in stream for record in batch.records()]
+    print(found == list(range(20_000)))
+"""
+    assert run(SCRIPT + code) == "True\n"
+
+
 def test_a_callback_that_gets_no_thread_refuses_its_record_alone() -> None:
     code = """
 heard = []

@@ -22,6 +22,7 @@ from monedula._config.msk_iam import MskIam
 from monedula.errors import AuthenticationError
 from monedula.testing import Broker
 
+from tests.kafka.cluster import free_ports
 from tests.relay import Relay
 from tests.security.cloud import Answer, Asked, Cloud
 
@@ -474,6 +475,26 @@ def test_what_aws_refuses_is_told_with_its_endpoint(
     assert cloud.url in str(raised.value)
     assert "canary" not in str(raised.value)
     assert (len(cloud.asked) == 1) == is_final
+
+
+@pytest.mark.parametrize("is_up", [True, False])
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL_STS", "AWS_CONTAINER_CREDENTIALS_FULL_URI"])
+def test_no_error_about_a_url_of_aws_shows_its_user_or_query(
+    monkeypatch: pytest.MonkeyPatch, broker: Broker, name: str, is_up: bool
+) -> None:
+    monkeypatch.setenv("AWS_REGION", REGION)
+    if name == "AWS_ENDPOINT_URL_STS":
+        in_environment(monkeypatch)
+    module = 'software.amazon.msk.auth.iam.IAMLoginModule required awsRoleArn="arn:aws:iam::1:role/r";'
+    with Cloud(lambda _asked: (418, b"")) as cloud:
+        host = cloud.url.removeprefix("http://")
+        if not is_up:
+            host = f"127.0.0.1:{free_ports(1, '127.0.0.1')[0]}"
+        monkeypatch.setenv(name, f"http://canary-user:canary-password@{host}/path?key=canary-query#canary-part")
+        given = settings(broker, bootstrap_timeout_ms=500, sasl_jaas_config=module) | MSK | DIRECT
+        with pytest.raises(AuthenticationError, match=f"http://{host}/path") as raised:
+            topics(given)
+    assert "canary" not in f"{raised.value} {raised.value!r}"
 
 
 def test_without_keys_the_error_says_where_they_may_stand(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -407,3 +407,18 @@ def test_a_command_that_is_not_let_in_says_so(
     assert REFUSALS[refusal] in said
     assert broker.bootstrap_servers in said
     assert "Traceback" not in said
+
+
+def test_the_log_says_that_a_refused_login_is_not_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("WARNING", "monedula")
+    with Broker(security="SASL_PLAINTEXT", users={"anna": "right"}) as broker:
+        settings = {**broker.client_settings("anna"), "sasl.password": "canary"}
+        with monedula.Admin(settings) as admin, pytest.raises(monedula.errors.AuthenticationError):
+            admin.list_topics()
+        address = broker.bootstrap_servers
+    (told,) = (record.getMessage() for record in caplog.records if record.name == "monedula.network")
+    assert told.count(address) == 1
+    assert "Check sasl.username and sasl.password" in told
+    assert told.endswith(". It is not tried again: make another client then")
+    assert "next in" not in told
+    assert "canary" not in told

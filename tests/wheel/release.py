@@ -52,7 +52,7 @@ def clean(folder: Path) -> Path:
 def pip(python: Path, *arguments: str) -> None:
     """Run pip."""
     subprocess.run(
-        [python, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments], check=True, timeout=1800
+        [python, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments], check=True, timeout=3600
     )
 
 

@@ -6,10 +6,10 @@ name, so nobody else pays for them.
 
 import re
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import update_wrapper, wraps
 from sys import modules
-from types import FunctionType
-from typing import Any, NoReturn, TypeVar
+from types import CellType, FunctionType
+from typing import Any, NoReturn, TypeVar, cast
 
 from monedula.errors import ConfigError
 
@@ -111,9 +111,11 @@ def tells(kind: type[T]) -> type[T]:
     """Decorate a class so that attributes and arguments of other clients raise an error with the replacement.
 
     Attributes raise `AttributeError` and arguments raise `TypeError`, as other unknown ones do. Neither is in `dir()`
-    or in a signature.
+    or in a signature. A `TypeError` about an inherited method names this class.
     """
     from monedula._migration_hints.arguments import ARGUMENTS
+
+    _own_methods(kind)
 
     def missing(self: object, name: str) -> Any:
         raise no_attribute(self, name, kind)
@@ -132,6 +134,41 @@ def tells(kind: type[T]) -> type[T]:
             if isinstance(method, FunctionType) and getattr(kind, name) is method:
                 setattr(kind, name, _checked(method, arguments))
     return kind
+
+
+def _own_methods(kind: type) -> None:
+    """Give a class copies of the methods of its bases, which users do not know, under its own name."""
+    for base in kind.__mro__[1:]:
+        if not base.__module__.startswith("monedula."):
+            continue
+        for name, method in vars(base).items():
+            if (name in ("__init__", "__new__") or not name.startswith("_")) and getattr(kind, name) is _plain(method):
+                named = named_by(kind, _plain(method)) if isinstance(_plain(method), FunctionType) else None
+                if named is not None:
+                    setattr(kind, name, staticmethod(named) if isinstance(method, staticmethod) else named)
+
+
+def _plain(method: Any) -> Any:
+    return method.__func__ if isinstance(method, staticmethod) else method
+
+
+def named_by(kind: type, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Copy a function, and those that it wraps, so that errors of Python's name them as methods of a class."""
+    plain: Any = function
+    inner = getattr(function, "__wrapped__", None)
+
+    def copied(cell: CellType) -> CellType:
+        return CellType(named_by(kind, inner)) if inner is not None and cell.cell_contents is inner else cell
+
+    closure = tuple(map(copied, plain.__closure__ or ())) or None
+    copy: Any = FunctionType(plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__, closure)
+    copy.__kwdefaults__ = plain.__kwdefaults__
+    update_wrapper(copy, function)
+    copy.__dict__.pop("__wrapped__")
+    if inner is not None:
+        copy.__wrapped__ = inner
+    copy.__qualname__ = f"{kind.__qualname__}.{plain.__name__}"
+    return cast("Callable[..., Any]", copy)
 
 
 def asynchronous(kind: type[T]) -> type[T]:

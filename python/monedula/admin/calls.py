@@ -6,6 +6,7 @@ from types import NoneType
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, get_args, overload
 
 from monedula._config.client_names import ClientNames, names_in
+from monedula._migration_hints import named_by
 from monedula._monedula import AdminCore, MetricRegistry, Operation
 from monedula._registered_metrics import RegisteredMetrics
 from monedula._reprs import of_client
@@ -60,7 +61,7 @@ def with_methods(wrap: Callable[[Function], Function]) -> Callable[[C], C]:
         for base in client.__mro__:
             for name, method in vars(base).items():
                 if isinstance(method, Method):
-                    setattr(client, name, _described(wrap(method.call), method.call, client))
+                    setattr(client, name, _described(wrap(named_by(client, method.call)), method.call, client))
         return client
 
     return decorate

@@ -122,7 +122,8 @@ class TransactionMethods(AdminBase):
 
         Raises:
             UnknownTopicError: if a topic or partition does not exist.
-            BrokerError: `NOT_LEADER_OR_FOLLOWER` if `broker` has no replica of a partition.
+            BrokerError: `NOT_LEADER_OR_FOLLOWER` if `broker` has no replica of a partition; `BROKER_NOT_AVAILABLE` if
+                there is no such broker.
             AuthorizationError: without the permission to read a topic.
         """
         raw = raw_partitions(partitions)
@@ -195,6 +196,7 @@ class TransactionMethods(AdminBase):
 
         Raises:
             UnknownTopicError: if a topic or partition does not exist.
+            BrokerError: `BROKER_NOT_AVAILABLE` if there is no such broker; the message names those that there are.
             KafkaTimeoutError: if a coordinator does not answer, since it could know any of the transactions.
         """
         which = raw_which(topics, partitions)

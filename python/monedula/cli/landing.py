@@ -1,11 +1,15 @@
-"""`monedula land`: topics land in tables, each record exactly once; `land check` looks for repeats and gaps."""
+"""`monedula land`: topics land in tables, each record exactly once; `land check` looks for repeats and gaps.
+
+`land compact` and `land clean` keep a table of Delta in few files.
+"""
 
 import re
 import signal
 from contextlib import suppress
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 from typer.core import TyperGroup
@@ -18,16 +22,18 @@ from monedula.cli.decoding import Bad, Decode, Schema, decoder
 from monedula.cli.failures import Failure, UsageError, require
 from monedula.cli.formats import Format
 from monedula.cli.positions import duration_of, place_of
-from monedula.cli.progress import Bar
-from monedula.cli.running import Stopped, handled, say
+from monedula.cli.progress import Bar, amount
+from monedula.cli.running import Stopped, command, handled, say
 from monedula.cli.settings import names_registry, pair, settings_of
 from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import check_name
-from monedula.config import is_secret
 from monedula.errors import ClosedError
 from monedula.formats._typed import Typed
 from monedula.formats.json import Json
-from monedula.types.partitions import Until
+from monedula.types.partitions import Position, Until
+
+if TYPE_CHECKING:
+    from monedula.landing.start_positions import Start
 
 _LOOK_SECONDS = 0.2
 
@@ -48,6 +54,12 @@ class BadRecords(StrEnum):
     drop = "drop"
 
 
+class Unwrap(StrEnum):
+    """Envelope of values."""
+
+    debezium = "debezium"
+
+
 class LandGroup(TyperGroup):
     """`monedula land orders ./lake` is `monedula land topic orders ./lake`."""
 
@@ -63,6 +75,7 @@ class LandGroup(TyperGroup):
 Table = Annotated[
     str, Argument(metavar="TARGET", help="Of Delta a folder or a URL, s3://bucket/orders; of Iceberg NAMESPACE.NAME.")
 ]
+DeltaTable = Annotated[str, Argument(metavar="TARGET", help="A folder or a URL, s3://bucket/orders.")]
 OfFormat = Annotated[
     TableFormat | None, Option("--format", help="The table's format: iceberg with --catalog, or else delta.")
 ]
@@ -97,6 +110,9 @@ def land(
     subject: consume_options.DecodedSubject = None,
     framing: consume_options.DecodedFraming = None,
     schemas: consume_options.WritersSchemas = None,
+    unwrap: Annotated[
+        Unwrap | None, Option(help="Values are envelopes; the columns are those of their rows, _op and _ts_ms.")
+    ] = None,
     bad: Annotated[
         BadRecords,
         Option(help="Values that cannot be decoded end the command, are kept in columns _error and _raw, and so on."),
@@ -107,6 +123,14 @@ def land(
     partition_by: Annotated[
         str | None, Option("--partition-by", metavar="COLUMN", help="A column, or day(timestamp), for a new table.")
     ] = None,
+    upsert: Annotated[
+        list[str] | None,
+        Option(
+            "--upsert",
+            metavar="COLUMN",
+            help="Of Delta: the last row of each value of this column replaces those before: key. Repeatable.",
+        ),
+    ] = None,
     key_column: Annotated[
         str, Option("--key-column", metavar="NAME", help="The column of keys; none for none.")
     ] = "key",
@@ -114,7 +138,9 @@ def land(
     start: Annotated[
         str | None,
         Option(
-            "--from", metavar="WHERE", help="Where partitions begin that are not in the table: earliest, a time, ..."
+            "--from",
+            metavar="WHERE",
+            help="Where partitions begin that are not in the table: earliest, a time, ..., or each: 0=42,1=latest.",
         ),
     ] = None,
     until: Annotated[
@@ -129,6 +155,22 @@ def land(
         bool, Option(help="End if the log has deleted what the table lacks; else go on at its beginning.")
     ] = True,
     dry_run: DryRun = False,
+    max_commit_age: Annotated[
+        str | None,
+        Option(
+            "--max-commit-age",
+            metavar="TIME",
+            help="Not healthy if rows wait for so long; by default ten times --every, but at least 5m.",
+        ),
+    ] = None,
+    health_port: Annotated[
+        str | None,
+        Option(
+            "--health-port",
+            metavar="[ADDRESS:]PORT",
+            help="Answer /health there, for probes, and /metrics, for Prometheus.",
+        ),
+    ] = None,
     storage_option: StoreOptions = None,
 ) -> None:
     """Land a topic in a table, each record exactly once.
@@ -140,31 +182,48 @@ def land(
         monedula land orders ./lake/typed --value json --schema 'amount int' --until now --dry-run
         monedula land orders ./lake/daily --value json --partition-by 'day(timestamp)' --until now
     """
+    from monedula.landing.health_server import HealthServer
     from monedula.landing.job import LandingJob
 
     settings = settings_of(*connection)
     check_name(topic, "; this command lands one topic")
-    table = _target(format_, target, catalog, storage_option, partition_by)
+    serving = None if health_port is None else _address(health_port)
+    table = _target(format_, target, catalog, storage_option, partition_by, upsert)
+    keys = None if key_column == "none" else key_column
     told = Schema(schema, message, subject, [topic], names_registry(settings, value is not None), framing, schemas)
     made = LandingJob(
         settings,
         topic,
         table,
-        value=_decoder(value, told, bad, dead_letter, settings, table, job),
+        value=_decoder(value, told, bad, dead_letter, settings, table, job, keys, unwrap),
+        unwrap=None if unwrap is None else "debezium",
         job=job,
-        start=None if start is None else place_of(start, "--from"),
+        start=None if start is None else _start(start, topic),
         until=None if until is None else _until(until),
         every=duration_of(every, "--every").total_seconds(),
         max_bytes=size_of(max_bytes, "--max-bytes"),
         headers=headers,
-        key_column=None if key_column == "none" else key_column,
+        key_column=keys,
         bad_records="column" if bad is BadRecords.column else "fail",
         fail_on_data_loss=fail_on_data_loss,
+        max_commit_age=None
+        if max_commit_age is None
+        else duration_of(max_commit_age, "--max-commit-age").total_seconds(),
     )
     if dry_run:
         _show_plan(made)
         return
-    _run(made)
+    if serving is None:
+        _run(made)
+        return
+    address, port = serving
+    if find_spec("prometheus_client") is not None:
+        from monedula import prometheus
+
+        prometheus.watch(made)
+    with HealthServer(made, port, address=address) as server:
+        say(f"its health is at http://{address}:{server.port}/health")
+        _run(made)
 
 
 @administration("land check")
@@ -206,6 +265,76 @@ def check(
         raise Failure("the table has records more than once, or lacks some")
 
 
+@command("land compact")
+def compact(
+    target: DeltaTable,
+    target_bytes: Annotated[
+        str, Option("--target-size", metavar="SIZE", help="About how large files become.")
+    ] = "128MB",
+    storage_option: StoreOptions = None,
+) -> None:
+    """Write the small files of a table of Delta together.
+
+    Jobs may go on meanwhile.
+
+    Examples:
+        monedula land orders ./lake/orders --until now && monedula land compact ./lake/orders
+    """
+    from monedula.landing.maintenance import compact as compacted
+
+    table = _target(TableFormat.delta, target, None, storage_option, None)
+    done = compacted(table, target_bytes=size_of(target_bytes, "--target-size"))
+    conflicts = f", {counted(done.conflicts, 'conflict')}" if done.conflicts else ""
+    sizes = f"{amount(done.removed_bytes)}B became {counted(done.added_files, 'file')} of {amount(done.added_bytes)}B"
+    say(f"{counted(done.removed_files, 'file')} of {sizes}{conflicts}")
+
+
+@command("land clean")
+def clean(
+    target: DeltaTable,
+    older_than: Annotated[
+        str, Option("--older-than", metavar="TIME", help="Only files of this age: 7d. At least a day.")
+    ] = "7d",
+    dry_run: DryRun = False,
+    storage_option: StoreOptions = None,
+) -> None:
+    """Delete the files of a table of Delta that no version names.
+
+    Those of versions within the table's retention are kept.
+
+    Examples:
+        monedula land orders ./lake/orders --until now && monedula land clean ./lake/orders --dry-run
+    """
+    from monedula.landing.maintenance import clean as cleaned
+
+    age = duration_of(older_than, "--older-than").total_seconds()
+    table = _target(TableFormat.delta, target, None, storage_option, None)
+    paths = cleaned(table, older_than=age, dry_run=dry_run)
+    for path in paths:
+        print(path)
+    done = "would be" if dry_run else "was" if len(paths) == 1 else "were"
+    say(f"{counted(len(paths), 'file')} {done} deleted")
+
+
+def _address(text: str) -> tuple[str, int]:
+    address, _, port = text.rpartition(":")
+    if not port.isascii() or not port.isdigit() or int(port) >= 1 << 16:
+        raise UsageError(f"--health-port {text}: expected a port, such as 8080, or 127.0.0.1:8080")
+    return address.strip("[]") or "0.0.0.0", int(port)
+
+
+def _start(text: str, topic: str) -> "Start":
+    if "=" not in text:
+        return place_of(text, "--from")
+    starts: dict[tuple[str, int], Position] = {}
+    for each in text.split(","):
+        partition, _, where = each.partition("=")
+        if not re.fullmatch(r"\d{1,9}", partition.strip()):
+            raise UsageError(f"--from {text}: expected partitions and where they begin, such as 0=42,1=latest")
+        starts[topic, int(partition)] = place_of(where.strip(), "--from")
+    return starts
+
+
 def _until(text: str) -> Until:
     place = "latest" if text == "now" else place_of(text, "--until")
     if isinstance(place, int) or place == "earliest":
@@ -214,14 +343,19 @@ def _until(text: str) -> Until:
 
 
 def _target(
-    form: TableFormat | None, path: str, catalog: str | None, options: list[str] | None, partition_by: str | None
+    form: TableFormat | None,
+    path: str,
+    catalog: str | None,
+    options: list[str] | None,
+    partition_by: str | None,
+    upsert: list[str] | None = None,
 ) -> Any:
     """The table that the options name."""
     form = form or (TableFormat.delta if catalog is None else TableFormat.iceberg)
     require("pyarrow", "arrow", f"--format {form}")
     given = dict(pair(text, "--storage-option") for text in options or ())
     for name in given:
-        if is_secret(name.replace("_", ".").replace("-", ".")):
+        if SECRET_OPTION.search(name.lower()):
             raise UsageError(
                 f"--storage-option {name}: everyone on this machine can read the arguments of a command. Give it as "
                 "an environment variable, or in pyiceberg's configuration"
@@ -232,7 +366,10 @@ def _target(
         require("deltalake", "delta", f"--format {form}")
         from monedula.landing.delta import Delta
 
-        return Delta(path if "://" in path else Path(path), partition_by=partition_by, storage_options=given)
+        where = path if "://" in path else Path(path)
+        return Delta(where, partition_by=partition_by, upsert=upsert, storage_options=given)
+    if upsert:
+        raise UsageError("--upsert is for --format delta; for Iceberg, Spark's MERGE INTO replaces rows")
     require("pyiceberg", "iceberg", f"--format {form}")
     from monedula.landing.iceberg import Iceberg
 
@@ -245,7 +382,12 @@ def _target(
     return Iceberg(path, catalog=catalog or "default", partition_by=partition_by)
 
 
-PASSWORD_IN_ADDRESS = re.compile(r"://[^/?#@]*:[^/?#@]*@")
+PASSWORD_IN_ADDRESS = re.compile(r"://[^/?#@]*:[^/?#@]*@|^https?://[^/?#]*@|[?&][^=&]*(?:password|token|secret)[^=&]*=")
+SECRET_OPTION = re.compile(
+    r"(?:secret|passw|token|credential|signature|authorization|(?:^|[_.-])sas(?:[_.-]|$)|connection.string"
+    r"|(?:account|private|master|sas|client).?key)(?!.*(?:ur[il]|endpoint|provider|file|path)$)"
+)
+"""Names of options of stores and catalogs that are not to be among the arguments of a command."""
 
 
 def _decoder(
@@ -256,13 +398,19 @@ def _decoder(
     settings: dict[str, str],
     table: Any,
     job: str | None,
+    key_column: str | None,
+    unwrap: Unwrap | None,
 ) -> Typed | None:
+    if unwrap is not None and value is None:
+        raise UsageError("--unwrap is about decoded values; add --value json")
     if value is None and (dead_letter is not None or bad is not BadRecords.fail):
         raise UsageError("--bad and --dead-letter are about values that cannot be decoded; add --value json")
     if dead_letter is not None and bad is not BadRecords.fail:
         raise UsageError("--dead-letter and --bad say two things about bad values; give one of them")
     if value is Decode.json and schema.given is None and schema.subject is None and not schema.has_registry:
-        made: Typed | None = _inferred(settings, schema.topics[0], table, job)
+        if unwrap is not None:
+            raise UsageError("--unwrap with --value json needs --schema: the fields of the rows")
+        made: Typed | None = _inferred(settings, schema.topics[0], table, job, key_column)
     else:
         kept = bad.value if bad in (BadRecords.null, BadRecords.drop) else None
         # The options of consume say how values are read; columns are made of their fields here.
@@ -272,7 +420,7 @@ def _decoder(
     return made.changed(dead_letter=dead_letter)
 
 
-def _inferred(settings: dict[str, str], topic: str, table: Any, job: str | None) -> Typed:
+def _inferred(settings: dict[str, str], topic: str, table: Any, job: str | None, key_column: str | None) -> Typed:
     """JSON with the fields that the table has, and those that some of the records have."""
     import pyarrow as pa
 
@@ -281,7 +429,9 @@ def _inferred(settings: dict[str, str], topic: str, table: Any, job: str | None)
 
     inferred = infer(settings, topic)
     opened = table._table(job or topic)
-    known = {field.name: field for field in opened.columns() if not is_own(field.name)} if opened.open() else {}
+    known = (
+        {field.name: field for field in opened.columns() if not is_own(field.name, key_column)} if opened.open() else {}
+    )
     new = [field for field in inferred.schema if field.name not in known]
     say(f"without --schema its fields are those of {inferred.records} records: {inferred.ddl}")
     return Json(pa.schema([*known.values(), *new]))
@@ -292,7 +442,8 @@ def _show_plan(job: Any) -> None:
     added = dict.fromkeys(plan.new_columns, "new table" if plan.is_new else "new column")
     show(("column", "type", "change"), [(each.name, str(each.type), added.get(each.name, "")) for each in plan.schema])
     partitions = counted(len(plan.ranges), "partition")
-    say(f"{plan.offsets:,} offsets of {partitions} would be read; nothing was changed")
+    about = f", about {amount(plan.size)}B in {counted(plan.files, 'file')}" if plan.files else ""
+    say(f"{plan.offsets:,} offsets of {partitions} would be read{about}; nothing was changed")
 
 
 def _run(job: Any) -> None:
@@ -345,5 +496,5 @@ def size_of(text: str, option: str) -> int:
 
 
 HELP = "Land topics in tables: monedula land TOPIC TARGET."
-COMMANDS = (("topic", land), ("check", check))
+COMMANDS = (("topic", land), ("check", check), ("compact", compact), ("clean", clean))
 GROUP = LandGroup

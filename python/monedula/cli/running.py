@@ -145,8 +145,8 @@ class _Calm(logging.Filter):
     """Drops the warnings of the first 3 seconds; after that it passes one warning every 30 seconds.
 
     A command that fails at once prints its error in one line anyway; only a command that waits for an unreachable
-    broker has to show why. What the command tells itself is dropped at all times. Errors pass always, and with
-    --verbose everything does.
+    broker has to show why. What the command tells itself is dropped at all times. Errors pass always, what landing
+    jobs say of lost records too, and with --verbose everything does.
     """
 
     def __init__(self) -> None:
@@ -155,6 +155,8 @@ class _Calm(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         if logging.getLogger("monedula").isEnabledFor(logging.DEBUG) or record.levelno > logging.WARNING:
+            return True
+        if record.name == "monedula.landing":
             return True
         if monotonic() < self._next or getattr(record, "event", None) in _RAISED:
             return False

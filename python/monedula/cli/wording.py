@@ -49,8 +49,11 @@ _OPTIONS = (
     "columns",
     "flatten",
     "partition_by",
+    "upsert",
+    "older_than",
     "until",
     "every",
+    "unwrap",
 )
 """The arguments that are options of the same name."""
 

@@ -5,8 +5,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from monedula._arguments import (
+    RawOffset,
     RawPosition,
     one_by_one,
+    raw_commit,
     raw_partition,
     raw_partitions,
     raw_position,
@@ -17,7 +19,7 @@ from monedula._arguments import (
 )
 from monedula._config.client_names import ClientNames, names_in
 from monedula._health import patience, with_since
-from monedula._monedula import MetricRegistry, Schema
+from monedula._monedula import Batch, MetricRegistry, Schema
 from monedula._registered_metrics import RegisteredMetrics
 from monedula._reprs import counted, of_client, some
 from monedula.config import RawSettings, Settings, raw_columns, raw_settings
@@ -275,6 +277,18 @@ class ConsumerBase(GroupVerbs, RegisteredMetrics):
 
     def _begin_reading(self) -> MemberReading:
         return MemberReading(self)
+
+    def _to_commit(self, what: object) -> "Batch | list[RawOffset] | None":
+        """Check what the user commits.
+
+        Raises:
+            ArgumentError: in a run with transactions. Replies to the records before an offset that is committed beside
+                these would be lost with the process.
+        """
+        run = self._last_run
+        if run is not None and run.is_under_way and run.rounds is not None:
+            raise ArgumentError("run(transaction=...) commits offsets in its transactions: leave out commit()")
+        return raw_commit(what)
 
     def _report_run(self) -> None:
         # Reported before the consumer leaves, so that records which handlers have finished are committed.

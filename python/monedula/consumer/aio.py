@@ -8,7 +8,7 @@ from sys import exception
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 from weakref import ref
 
-from monedula._arguments import RawOffset, raw_commit, seconds
+from monedula._arguments import RawOffset, seconds
 from monedula._asyncio.loop_client import LoopClient
 from monedula._health import patience
 from monedula._migration_hints import tells
@@ -167,13 +167,13 @@ class AsyncConsumer(ConsumerBase, LoopClient):
         self, what: Batch | Offsets | None = None, *, timeout: float | None = None
     ) -> Coroutine[Any, Any, dict[TopicPartition, int]]:
         """Commit offsets for the group; as `Consumer.commit`. Cancelling the wait does not cancel the commit."""
-        return self._commit(raw_commit(what), current_holder(), timeout)
+        return self._commit(self._to_commit(what), current_holder(), timeout)
 
     def commit_async(
         self, what: Batch | Offsets | None = None, *, timeout: float | None = None
     ) -> "asyncio.Task[dict[TopicPartition, int]]":
         """Commit offsets without waiting; the returned task may be awaited. As `Consumer.commit_async`."""
-        return self._start_commit(raw_commit(what), current_holder(), timeout)
+        return self._start_commit(self._to_commit(what), current_holder(), timeout)
 
     def hand_over(self, batch: Batch) -> list[Batch]:
         """Split a batch into one part for each partition, for other tasks to finish; as `Consumer.hand_over`."""

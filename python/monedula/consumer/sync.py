@@ -9,7 +9,7 @@ from threading import get_ident
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
-from monedula._arguments import raw_commit, seconds
+from monedula._arguments import seconds
 from monedula._health import patience
 from monedula._migration_hints import tells
 from monedula._monedula import Batch, PendingCallback, Record
@@ -237,7 +237,8 @@ class Consumer(CallsBack, ConsumerBase):
             producer: writes the dead letters and replies; if left out, a producer with the settings of this consumer.
             transaction: in place of it, a producer with a `transactional.id`: exactly once. Replies, dead letters and
                 the offsets of what is finished are committed together, in one transaction after the other, while
-                handlers run. Needs `enable.auto.commit=false`. What the handler itself sends belongs to none of them.
+                handlers run. Needs `enable.auto.commit=false`, and `commit()` is refused meanwhile. What the handler
+                itself sends belongs to none of them.
             commit_interval: seconds between these transactions, which also begin after 1,000 finished records.
             on_error: called with the handler's argument, its exception and the number of attempts. Returns `"retry"`,
                 `"dead_letter"`, `"skip"`, `"stop"`, or `None` for what `retries` and `dead_letter` say.
@@ -254,7 +255,8 @@ class Consumer(CallsBack, ConsumerBase):
                 topic, partition and offset. Handlers that run are waited for; no other is begun.
             ArgumentError: if an argument makes no sense, or this consumer is not subscribed.
             CommitFailedError: if the last commit failed.
-            TransactionAbortedError: if three transactions in a row were aborted.
+            TransactionAbortedError: if three transactions in a row were aborted, or one for a reply or dead letter that
+                another would not write either.
             ProducerFencedError: if another producer has the `transactional.id` of `transaction`.
             KafkaTimeoutError: if brokers do not say whether the last transaction was committed.
             PartitionError, GroupError, ClosedError: as `batches`; `UnknownTopicError` once all is handled, or if the
@@ -359,16 +361,17 @@ class Consumer(CallsBack, ConsumerBase):
             CommitFailedError: if the offsets of some partitions were not committed; `failures` has the reason for each.
                 Offsets of a partition that is no longer owned are never committed.
             GroupInUseError: if partitions are assigned by hand and the group has members.
-            ArgumentError: without `group.id`, or if `what` is none of these, such as a batch of another consumer.
+            ArgumentError: without `group.id`, or if `what` is none of these, such as a batch of another consumer. Also
+                while a `run` with `transaction=` goes on, which commits by itself.
         """
-        return committed_offsets(self._member.commit(raw_commit(what), self._finisher(), timeout).outcome())
+        return committed_offsets(self._member.commit(self._to_commit(what), self._finisher(), timeout).outcome())
 
     def commit_async(self, what: Batch | Offsets | None = None, *, timeout: float | None = None) -> CommitFuture:
         """Commit offsets without waiting for the result. Commits are made in the order of the calls.
 
         Arguments as `commit`; the future's `result()` raises the errors of `commit`.
         """
-        operation = self._member.commit(raw_commit(what), self._finisher(), timeout, is_news=True)
+        operation = self._member.commit(self._to_commit(what), self._finisher(), timeout, is_news=True)
         future = CommitFuture(operation, lambda: self._core.health()["last_error"])
         self._commits.append(future)
         return future

@@ -11,11 +11,15 @@ the rows, and the table refuses a commit whose offsets are not those that it has
 from monedula.landing.check import PartitionCheck, TableCheck, check
 from monedula.landing.commits import LandingCommit, LandingPlan, LandingResult
 from monedula.landing.delta import Delta
+from monedula.landing.health_server import HealthServer
 from monedula.landing.iceberg import Iceberg
 from monedula.landing.job import LandingJob, land
+from monedula.landing.maintenance import CompactionResult, clean, compact
 
 __all__ = [
+    "CompactionResult",
     "Delta",
+    "HealthServer",
     "Iceberg",
     "LandingCommit",
     "LandingJob",
@@ -24,5 +28,7 @@ __all__ = [
     "PartitionCheck",
     "TableCheck",
     "check",
+    "clean",
+    "compact",
     "land",
 ]

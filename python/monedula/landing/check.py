@@ -9,14 +9,14 @@ import pyarrow.compute as pc
 
 from monedula.config import Settings, raw_settings
 from monedula.errors import LandingError
-from monedula.landing.job_settings import committed_only
+from monedula.landing.job_settings import committed_only, setting
 from monedula.reading.read import read
 from monedula.types.partitions import TopicPartition
 
 if TYPE_CHECKING:
     from monedula.landing.job import Target
-    from monedula.landing.table import LandingTable
 
+_NEAR = 10_000
 Ranges = Sequence[tuple[int, int]]
 """Ranges of offsets: the first one, and the one after the last."""
 
@@ -26,7 +26,7 @@ class PartitionCheck(NamedTuple):
 
     rows: int
     start: int | None
-    """The offset of its first row; `None` if it has none."""
+    """Where the job began, or the offset of the first row; `None` if neither is known."""
     end: int | None
     """The position of the job, or else the offset after the last row."""
     repeated: Ranges
@@ -48,7 +48,7 @@ class TableCheck:
     """What a table has of a topic: the result of `check`.
 
     Attributes:
-        partitions: the result for each partition of which the table has rows.
+        partitions: the result for each partition of which the table has rows or a position.
     """
 
     partitions: Mapping[TopicPartition, PartitionCheck]
@@ -69,8 +69,8 @@ def check(settings: Settings, topic: str, target: "Target", *, job: str | None =
         settings: settings, as for `read`.
         topic: the topic.
         target: the table, such as `monedula.Delta("./lake/orders")`.
-        job: the name of the job, whose positions are the ends; `"land-"` and the topic if left out, as of `land`.
-            Without positions of it the end of a partition is its last row.
+        job: the name of the job, whose positions are the ends; `group.id`, or `"land-"` and the topic, if left out, as
+            of `land`. Without positions of it a partition is looked at from its first row to its last.
 
     Returns:
         The ranges that are repeated, missing or unknown, for each partition.
@@ -83,25 +83,46 @@ def check(settings: Settings, topic: str, target: "Target", *, job: str | None =
         raw: Any = committed_only(raw_settings(settings, {}))
     finally:
         del settings  # no traceback shows passwords as locals
-    table = target._table(job or f"land-{topic}")
+    table = target._table(job or setting(raw, "group.id") or f"land-{topic}")
     if not table.open():
         raise LandingError(f"{target!r}: there is no table")
     runs: dict[int, list[tuple[int, int]]] = {}
     for partitions, offsets in table.origins(topic):
         for number in pc.unique(partitions).to_pylist():
             runs.setdefault(number, []).extend(_runs(offsets.filter(pc.equal(partitions, number))))
+    with read(raw, topic, columns=["offset"]) as ends:
+        begins = {partition: first for partition, (first, _) in ends.ranges.items()}
+    starts, positions = table.starts(begins), table.positions(begins)
     found = {}
-    for number, each in sorted(runs.items()):
-        partition = TopicPartition(topic, number)
-        found[partition] = _compared(raw, table, partition, each)
+    for partition, first in sorted(begins.items()):
+        each = runs.get(partition.partition, [])
+        if each or positions[partition] is not None:
+            start = min((at for at in (starts[partition], *(run[0] for run in each)) if at is not None), default=None)
+            found[partition] = _compared(raw, partition, each, (start, positions[partition]), first, table.upserts)
     return TableCheck(found)
 
 
 def _compared(
-    settings: Settings, table: "LandingTable", partition: TopicPartition, runs: list[tuple[int, int]]
+    settings: Settings,
+    partition: TopicPartition,
+    runs: list[tuple[int, int]],
+    job: tuple[int | None, int | None],
+    begins: int,
+    replaces: bool,
 ) -> PartitionCheck:
+    """Look at the rows of a partition.
+
+    Args:
+        settings: for looking up what has no row.
+        partition: the partition.
+        runs: the ranges of offsets that have rows.
+        job: where the job began, or the first row if that is before it, and the job's position.
+        begins: where the log begins.
+        replaces: whether rows of the table replace each other.
+    """
     runs.sort()
-    start = after = runs[0][0]
+    start, position = job
+    after = start or 0
     repeated: list[tuple[int, int]] = []
     gaps: list[tuple[int, int]] = []
     for first, end in runs:
@@ -110,27 +131,28 @@ def _compared(
         elif first > after:
             gaps.append((after, first))
         after = max(after, end)
-    position = table.positions([partition])[partition]
     if position is not None and position > after:
         gaps.append((after, position))
-    missing, unknown = _looked_up(settings, partition, gaps) if gaps else ([], [])
+    # Rows that were replaced are no loss.
+    missing, unknown = _looked_up(settings, partition, gaps, begins) if gaps and not replaces else ([], [])
     rows = sum(end - first for first, end in runs)
     return PartitionCheck(rows, start, position or after, _merged(repeated), missing, unknown)
 
 
 def _looked_up(
-    settings: Settings, partition: TopicPartition, gaps: list[tuple[int, int]]
+    settings: Settings, partition: TopicPartition, gaps: list[tuple[int, int]], begins: int
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """The offsets of gaps that the log has, and those that it does not reach back to."""
-    with read(settings, [partition], columns=["offset"]) as ends:
-        begins, _ = ends.ranges[partition]
     unknown = [(first, min(end, begins)) for first, end in gaps if first < begins]
-    within = [(max(first, begins), end) for first, end in gaps if end > begins]
+    within = sorted((max(first, begins), end) for first, end in gaps if end > begins)
     missing: list[tuple[int, int]] = []
-    for first, end in within:
+    # Each marker of a transaction is a gap: those that are near each other are looked up by one read.
+    for first, end in _merged(within, _NEAR):
+        there: list[tuple[int, int]] = []
         with read(settings, [partition], start=first, end=end, columns=["offset"]) as stream:
             for batch in stream:
-                missing += _runs(batch["offset"])
+                there += _runs(batch["offset"])
+        missing += _common(within, _merged(there))
     return _merged(missing), unknown
 
 
@@ -145,10 +167,24 @@ def _runs(offsets: Any) -> Iterable[tuple[int, int]]:
     return [(values[first].as_py(), values[end - 1].as_py() + 1) for first, end in zip(starts, ends, strict=True)]
 
 
-def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _common(some: list[tuple[int, int]], others: list[tuple[int, int]]) -> Iterable[tuple[int, int]]:
+    """The offsets that are in ranges of both lists, which are sorted and do not overlap."""
+    found, index = [], 0
+    for first, end in others:
+        while index < len(some) and some[index][1] <= first:
+            index += 1
+        at = index
+        while at < len(some) and some[at][0] < end:
+            found.append((max(first, some[at][0]), min(end, some[at][1])))
+            at += 1
+    return found
+
+
+def _merged(ranges: Iterable[tuple[int, int]], near: int = 0) -> list[tuple[int, int]]:
+    """The ranges without overlaps; those with at most `near` offsets between them are one."""
     merged: list[tuple[int, int]] = []
     for first, end in sorted(ranges):
-        if merged and first <= merged[-1][1]:
+        if merged and first <= merged[-1][1] + near:
             merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         else:
             merged.append((first, end))

@@ -1,6 +1,6 @@
 """The Arrow types of a table for those of decoded values, and which of them fit into columns that a table has."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -21,6 +21,16 @@ _KEPT = {pa.bool_(), *_BITS, pa.float32(), pa.float64(), pa.date32()}
 _SMALL = (pa.int8(), pa.int16(), pa.uint8(), pa.uint16())
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
+_COMPARED = (
+    pa.types.is_boolean,
+    pa.types.is_integer,
+    pa.types.is_string,
+    pa.types.is_binary,
+    pa.types.is_date,
+    pa.types.is_timestamp,
+    pa.types.is_decimal,
+)
+"""Types of keys."""
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 
 
@@ -173,3 +183,22 @@ def check_partition_column(schema: Any, column: str) -> None:
     if not any(test(kind) for test in _PARTITIONING):
         hint = "booleans, whole numbers, texts and dates make partitions"
         raise ArgumentError.of("partition_by", column, f"the column is of the type {kind}", hint)
+
+
+def check_keys(schema: Any, names: Iterable[str]) -> None:
+    """Refuse columns by which rows cannot be replaced.
+
+    Raises:
+        ArgumentError: if one is no column of the rows, or has a type whose values are not compared.
+    """
+    for name in names:
+        if name not in schema.names:
+            hint = f"the columns are {', '.join(schema.names)}"
+            raise ArgumentError.of("upsert", name, "it is no column of the rows", hint=hint)
+        for kind in _parts(schema.field(name).type):
+            if not any(test(kind) for test in _COMPARED):
+                raise ArgumentError.of("upsert", name, f"a key of the type {kind} cannot be compared")
+
+
+def _parts(kind: Any) -> list[Any]:
+    return [part for field in kind for part in _parts(field.type)] if pa.types.is_struct(kind) else [kind]

@@ -1,6 +1,6 @@
 """Commits of landing jobs: what one is about to do, what it did, what a job would do, and what it did in all."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -19,12 +19,19 @@ class PendingCommit:
             record after the last one that is in the files or was passed over.
         commit_id: by which the commit is found in the table's log if its answer was lost.
         is_certain: false once an attempt ended without an answer: the files may be in the table then, or get there.
+        upsert: an `Upsert` whose rows replace those of their keys; each attempt has it say anew which files these are
+            in.
+        removed: files of the table that are no part of it any more.
+        rewritten: files with the rows of these that stay.
     """
 
     files: list[Any]
     moves: Mapping[TopicPartition, tuple[int | None, int]]
     commit_id: str = field(default_factory=lambda: str(uuid4()))
     is_certain: bool = True
+    upsert: Any = None
+    removed: Sequence[Any] = ()
+    rewritten: Sequence[Any] = ()
 
     @property
     def rows(self) -> int:
@@ -87,6 +94,10 @@ class LandingPlan(NamedTuple):
     """The columns that the table would get."""
     ranges: Mapping[TopicPartition, tuple[int, int]]
     """The offsets from which and to which each partition would be read now."""
+    size: int
+    """The bytes of the files that there would be, estimated by a sample."""
+    files: int
+    """How many files there would be if size alone made commits, estimated likewise."""
 
     @property
     def offsets(self) -> int:

@@ -26,6 +26,9 @@ class Iceberg:
         ModuleNotFoundError: without the extra.
     """
 
+    upsert: tuple[str, ...] = ()
+    """No columns of keys: rows are appended."""
+
     def __init__(
         self,
         table: str,

@@ -7,8 +7,6 @@ of these could both hold.
 """
 
 import json
-import random
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import date
@@ -33,16 +31,18 @@ from pyiceberg.io.pyarrow import (
 )
 from pyiceberg.manifest import DataFile as ManifestDataFile
 from pyiceberg.manifest import DataFileContent, FileFormat
-from pyiceberg.table import Transaction
+from pyiceberg.table import Table, Transaction
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.typedef import Record
 
 from monedula.errors import ArgumentError, LandingError
-from monedula.landing.column_types import check_partition_column, table_type
+from monedula.landing.attempts import Attempts
+from monedula.landing.column_types import table_type
 from monedula.landing.columns import DAY, KAFKA, conformed, missing_columns
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles
+from monedula.landing.store_errors import landing_error, plain_text, raises_landing_error
 from monedula.landing.table import ATTEMPT_PAUSES_S
 from monedula.types.partitions import TopicPartition
 
@@ -64,7 +64,8 @@ _EPOCH = date(1970, 1, 1)
 class IcebergStore:
     """Writes data files by the input and output of a table."""
 
-    def __init__(self, io: Any) -> None:
+    def __init__(self, name: str, io: Any) -> None:
+        self.name = name
         self._io = io
 
     def open(self, path: str) -> Any:
@@ -81,6 +82,8 @@ class IcebergLandingTable:
 
     refresh_seconds: float | None = None
 
+    upserts = False
+
     def __init__(self, target: "Iceberg", job: str) -> None:
         self._target = target
         self._job = job
@@ -90,6 +93,12 @@ class IcebergLandingTable:
         self._table: Any = None
         self._schema: Any = None
         self._spec_id = 0
+        self.attempts = Attempts()
+
+    @property
+    def name(self) -> str:
+        """The name in the catalog, for errors."""
+        return self._target.table
 
     @property
     def version(self) -> int:
@@ -101,6 +110,7 @@ class IcebergLandingTable:
         """Say which id and how many partitions each topic has."""
         self._topics = ids
 
+    @raises_landing_error("the table cannot be opened")
     def open(self) -> bool:
         """Load the table; false if there is none."""
         if self._catalog is None:
@@ -113,15 +123,12 @@ class IcebergLandingTable:
 
     def _loaded_catalog(self) -> Any:
         given = self._target.catalog
-        for pause in ATTEMPT_PAUSES_S[:5]:
-            time.sleep(pause * random.uniform(0.5, 1.5))
+        for _ in self.attempts.after(ATTEMPT_PAUSES_S[:5]):
             try:
                 return load_catalog(given) if isinstance(given, str) else load_catalog(**{**_NAMED, **given})
             except Exception as error:  # of many classes; of a SQL catalog also that another worker creates it just now
-                failure: BaseException = error
-        # Its text may have the catalog's address with a password.
-        told = type(failure).__name__
-        raise LandingError(f"{self._target.table}: the catalog cannot be opened: {told}") from failure
+                failure: Exception = error
+        raise landing_error(self.name, "the catalog cannot be opened", failure)
 
     def columns(self) -> Any:
         """The columns of the table."""
@@ -131,14 +138,13 @@ class IcebergLandingTable:
     def new_columns(self, schema: Any) -> tuple[str, ...]:
         """The columns that the table lacks, or has of a narrower type."""
         self._check_partitions()
+        self._check_rollback()
         return tuple(field.name for field in self._missing(schema))
 
+    @raises_landing_error("the table cannot be prepared")
     def prepare(self, schema: Any) -> None:
         """Create the table, or add the columns that it lacks."""
-        if self._target.partition_column is not None:
-            check_partition_column(schema, self._target.partition_column)
-        for pause in ATTEMPT_PAUSES_S:
-            time.sleep(pause * random.uniform(0.5, 1.5))
+        for _ in self.attempts.after(ATTEMPT_PAUSES_S):
             if not self.open():
                 self._create(schema)
                 continue
@@ -163,10 +169,16 @@ class IcebergLandingTable:
             self._check_topic(topic)
         return self._recorded(partitions)
 
+    def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """Return where this job began each partition."""
+        topics = self._known()["topics"]
+        return {each: topics.get(each.topic, {}).get("starts", {}).get(str(each.partition)) for each in partitions}
+
     def has_begun(self, topic: str) -> bool:
         """Return true if the table has positions of a topic."""
         return topic in self._known()["topics"]
 
+    @raises_landing_error("the rows cannot be read")
     def holds_rows(self, partition: TopicPartition) -> bool:
         """Return true if there are rows of a partition."""
         if KAFKA not in self._table.schema().column_names:
@@ -184,7 +196,7 @@ class IcebergLandingTable:
 
     def files(self, max_memory_bytes: int) -> DataFiles:
         """Begin the files of the next commit."""
-        return DataFiles(IcebergStore(self._table.io), self._schema, None, self._path_of, max_memory_bytes)
+        return DataFiles(IcebergStore(self.name, self._table.io), self._schema, None, self._path_of, max_memory_bytes)
 
     def write(self, files: DataFiles, rows: Any) -> None:
         """Write rows."""
@@ -195,11 +207,15 @@ class IcebergLandingTable:
         else:
             files.write(rows, None if column is None else rows.column(column))
 
+    @raises_landing_error("the commit failed")
     def commit(self, pending: PendingCommit) -> bool:
         """Add files and positions by one snapshot, if the positions are still those of `pending`."""
-        failure: BaseException | None = None
-        for pause in ATTEMPT_PAUSES_S:
-            time.sleep(pause * random.uniform(0.5, 1.5))
+        with self.attempts.bounded():
+            return self._commit(pending)
+
+    def _commit(self, pending: PendingCommit) -> bool:
+        failure: Exception | None = None
+        for _ in self.attempts.after(ATTEMPT_PAUSES_S):
             # The newest snapshot may be another one than when the positions were read: it is this one that must hold.
             if self._moved(pending):
                 return False
@@ -212,31 +228,44 @@ class IcebergLandingTable:
             else:
                 with suppress(Exception):  # the next look tells
                     self._table.refresh()
+                # A rollback right after it would not be seen any more behind the next commit.
+                self._check_rollback()
                 return True
             self._look(failure)
             if any((each.summary or {}).get(COMMIT_KEY) == pending.commit_id for each in self._table.snapshots()):
                 return True
             self._check_unchanged()
-        raise LandingError(f"{self._target.table}: the commit failed: {failure}") from failure
+        raise landing_error(self.name, "the commit failed", failure)
 
     def _write(self, pending: PendingCommit) -> None:
         ranges = json.dumps(pending.ranges(), separators=(",", ":"))
-        transaction = Transaction(self._table)
+        transaction = Transaction(self._newest())
         update = transaction.update_snapshot({COMMIT_KEY: pending.commit_id, RANGES_KEY: ranges})
         merges = self._table.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
         append = update.merge_append() if merges else update.fast_append()
         for file in pending.files:
             append.append_data_file(self._data_file(file))
         known = self._known()
-        for (topic, number), (_, to) in pending.moves.items():
-            told = known["topics"].setdefault(topic, {"id": self._topics[topic][0], "positions": {}})
+        for (topic, number), (at, to) in pending.moves.items():
+            told = known["topics"].setdefault(topic, {"id": self._topics[topic][0], "positions": {}, "starts": {}})
             told["positions"][str(number)] = to
+            if at is None:
+                told["starts"][str(number)] = to
         known |= {"format": FORMAT, "commit": pending.commit_id}
         properties = SetPropertiesUpdate(updates={self._property: json.dumps(known, separators=(",", ":"))})
         # The requirements name the newest snapshot: the catalog takes the commit on top of this one, or not at all.
         updates, requirements = append._commit()
         uuid = AssertTableUUID(uuid=self._table.metadata.table_uuid)
         self._catalog.commit_table(self._table, (*requirements, uuid), (*updates, properties))
+
+    def _newest(self) -> Any:
+        """The table without the snapshots before the newest: pyiceberg copies all of them thirteen times a commit."""
+        metadata = self._table.metadata
+        snapshot = self._table.current_snapshot()
+        snapshots = [] if snapshot is None else [snapshot]
+        newest = metadata.model_copy(update={"snapshots": snapshots, "snapshot_log": [], "metadata_log": []})
+        location, io = self._table.metadata_location, self._table.io
+        return Table(self._table.name(), newest, location, io, self._catalog)
 
     def _data_file(self, file: DataFile) -> Any:
         schema = self._table.schema()
@@ -264,29 +293,29 @@ class IcebergLandingTable:
         recorded = self._recorded(pending.moves)
         return any(recorded[each] != start for each, (start, _) in pending.moves.items())
 
-    def _look(self, failure: BaseException | None) -> None:
+    def _look(self, failure: Exception | None) -> None:
         """Load the newest metadata, for as long as it takes: without it nothing can be said."""
-        for pause in ATTEMPT_PAUSES_S:
-            time.sleep(pause * random.uniform(0.5, 1.5))
+        for _ in self.attempts.after(ATTEMPT_PAUSES_S):
             try:
-                uuid = self._table.metadata.table_uuid
                 self._table.refresh()
+            except NoSuchTableError as error:
+                raise LandingError(f"{self.name}: the table is gone", hint="begin again, to make a new one") from error
             except Exception as error:  # of the catalog, as above
-                unreadable: BaseException = error
+                if "UUID" in str(error):
+                    hint = "begin again, if that one is meant"
+                    raise LandingError(f"{self.name}: another table stands there now", hint=hint) from error
+                unreadable: Exception = error
                 continue
-            if self._table.metadata.table_uuid != uuid:
-                hint = "begin again, if that one is meant"
-                raise LandingError(f"{self._target.table}: another table stands there now", hint=hint)
             self._check_rollback()
             return
         if failure is None:
-            raise LandingError(f"{self._target.table}: the catalog does not answer: {unreadable}") from unreadable
+            raise landing_error(self.name, "the catalog does not answer", unreadable)
         hint = "begin again once the catalog answers: the job looks first, and repeats nothing"
         raise LandingError(
-            f"{self._target.table}: whether the last commit is in the table is not known: {failure}, and then: "
-            f"{unreadable}",
+            f"{self.name}: whether the last commit is in the table is not known: {plain_text(failure)}, and then: "
+            f"{plain_text(unreadable)}",
             hint=hint,
-        ) from failure
+        )
 
     def _known(self) -> dict[str, Any]:
         """What the properties have of this job."""

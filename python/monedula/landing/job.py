@@ -9,9 +9,12 @@ were read. Otherwise another worker was first: all files are discarded, and read
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from math import inf
 from threading import Event, Thread
-from time import monotonic
-from typing import Any, Literal, Protocol, get_args
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,16 +35,23 @@ from monedula.errors import (
     plain_hint,
 )
 from monedula.formats._typed import Typed
-from monedula.landing.column_types import Form
+from monedula.landing.column_types import Form, check_keys, check_partition_column
 from monedula.landing.columns import DATE, KAFKA, Columns
 from monedula.landing.commits import LandingCommit, LandingPlan, LandingResult, PendingCommit
 from monedula.landing.data_files import DataFiles
+from monedula.landing.debezium import Unwrap, row_decoder
 from monedula.landing.job_consumer import JobConsumer
-from monedula.landing.job_settings import job_settings, kept, setting
+from monedula.landing.job_settings import job_settings, kept, reset_start, setting, without_bad
+from monedula.landing.maintenance import LEAST_AGE_SECONDS
+from monedula.landing.size_estimate import SizeEstimate
 from monedula.landing.start_positions import StartPositions, check_start
 from monedula.landing.table import LandingTable
+from monedula.reading.read import read
 from monedula.types.json_dict import JsonDict
 from monedula.types.partitions import Position, TopicPartition, Until
+
+if TYPE_CHECKING:
+    from monedula.landing.upsert import Upsert
 
 _log = logging.getLogger("monedula.landing")
 
@@ -52,6 +62,8 @@ State = Literal["new", "running", "ended", "failed"]
 
 _WAIT_SECONDS = 0.2
 _CLOSE_SECONDS = 30.0
+_LONGEST_PENDING_SECONDS = LEAST_AGE_SECONDS / 2
+"""How long files wait for their commit: `clean` may take older ones for files that a worker left when it died."""
 _OFFSETS_SECONDS = 5.0
 
 
@@ -63,8 +75,16 @@ class Target(Protocol):
         """The column by which it is partitioned."""
 
     @property
+    def partition_by(self) -> str | None:
+        """`"day(timestamp)"`, or the column; `None` if it is not partitioned."""
+
+    @property
     def form(self) -> Form:
         """The format of the table."""
+
+    @property
+    def upsert(self) -> tuple[str, ...]:
+        """The columns by which rows replace each other; none if they are appended."""
 
     def _table(self, job: str) -> LandingTable: ...
 
@@ -90,9 +110,12 @@ class LandingJob(Unpicklable):
         every: seconds after which rows are committed.
         max_bytes: bytes of files after which they are committed before that.
         max_memory_bytes: bytes of rows that may wait in memory for their row group.
-        until: `"latest"` or a time, as for `Consumer.batches`: the job ends when all is committed up to there.
+        until: `"latest"` or a time, as for `Consumer.batches`: the job ends when all is committed up to there. A
+            time to come is the end of the log as of now.
         headers: whether `_kafka` has the headers of records.
         key_column: the name of the column of keys; `None` for none.
+        unwrap: `"debezium"` if values are envelopes of Debezium: the columns are those of `after`, of a deletion those
+            of `before`, with `_op` (c, u, d or r) and `_ts_ms`. Of `Json` the schema is then that of the rows.
         bad_records: what becomes of records that cannot be decoded: `"fail"` ends the job after the rows before the
             record are committed; `"column"` makes rows with the reason in `_error` and the bytes in `_raw`. `mode` and
             `dead_letter` of the decoders say otherwise.
@@ -124,6 +147,7 @@ class LandingJob(Unpicklable):
         until: Until | None = None,
         headers: bool = False,
         key_column: str | None = "key",
+        unwrap: Unwrap | None = None,
         bad_records: BadRecords = "fail",
         fail_on_data_loss: bool = True,
         max_commit_age: float | None = None,
@@ -133,15 +157,22 @@ class LandingJob(Unpicklable):
             raw = raw_settings(settings, {}, in_place_of_text="topics come second, as in land(settings, 'orders', ...)")
         finally:
             del settings  # no traceback shows passwords as locals
-        names = [topics] if isinstance(topics, str) else topics
+        names = [topics] if isinstance(topics, str) else list(topics)
+        if not names:
+            raise ArgumentError("there is no topic; topics come second, as in land(settings, 'orders', ...)")
         self.topics = topic_names(names, "topics are names, such as 'orders'")
         if not hasattr(target, "_table"):
             raise ArgumentError.of("target", target, "expected a table, such as monedula.Delta('./lake/orders')")
         if bad_records not in get_args(BadRecords):
             raise ArgumentError.of("bad_records", bad_records, "expected 'fail' or 'column'")
+        if unwrap not in (None, *get_args(Unwrap)):
+            raise ArgumentError.of("unwrap", unwrap, "expected 'debezium'")
         for name, number in (("max_bytes", max_bytes), ("max_memory_bytes", max_memory_bytes)):
             if (whole_number(number) or 0) < 1:
                 raise ArgumentError.of(name, number, "expected a number of bytes")
+        for name, text in (("job", job), ("key_column", key_column)):
+            if text is not None and (not isinstance(text, str) or not text):
+                raise ArgumentError.of(name, text, "expected a name")
         check_callable("on_commit", on_commit, awaits=False)
         self.target = target
         self.name = job or setting(raw, "group.id") or f"land-{'-'.join(self.topics)}"
@@ -150,19 +181,20 @@ class LandingJob(Unpicklable):
         self._max_commit_age = (
             max(10 * self._every, 300.0) if max_commit_age is None else seconds("max_commit_age", max_commit_age)
         )
-        if start is None:
-            start = setting(raw, "auto.offset.reset") or "earliest"
-        check_start(start)
+        start = reset_start(raw) if start is None else start
+        check_start(start, self.topics)
         self._on_commit = on_commit
+        self._fail_on_data_loss = fail_on_data_loss
         keeps_bad = bad_records == "column"
         own: Any = job_settings(raw, self.name)
-        self._consumer = JobConsumer(
-            own,
-            columns=["key", "value", "topic", "partition", "offset", "timestamp", *(["headers"] if headers else [])],
-            headers=headers,
-            key=kept(key, "key", self.topics, keeps_bad),
-            value=kept(value, "value", self.topics, keeps_bad),
-        )
+        decoders: dict[str, Any] = {
+            "key": kept(key, "key", self.topics, keeps_bad),
+            "value": kept(value if unwrap is None else row_decoder(value), "value", self.topics, keeps_bad),
+        }
+        columns = ["key", "value", "topic", "partition", "offset", "timestamp", *(["headers"] if headers else [])]
+        self._consumer = JobConsumer(own, columns=columns, headers=headers, **decoders)
+        lenient: dict[str, Any] = {name: without_bad(each) for name, each in decoders.items()}
+        self._read_besides: Any = partial(read, own, columns=columns, headers=headers, **lenient)
         try:
             self._consumer.show(self._figures)
             if keeps_bad:
@@ -175,8 +207,13 @@ class LandingJob(Unpicklable):
                 headers=headers,
                 keeps_bad=keeps_bad,
                 has_date=target.partition_column == DATE,
+                unwraps=unwrap is not None,
+                marks_deletions=bool(target.upsert),
                 form=target.form,
             )
+            if target.partition_column is not None:
+                check_partition_column(self.schema, target.partition_column)
+            check_keys(self.schema, target.upsert)
         except BaseException:
             self._consumer.close(0.0)
             raise
@@ -184,7 +221,7 @@ class LandingJob(Unpicklable):
         self._starts = StartPositions(
             self._consumer, self._table, self.topics, f"{target!r}, job {self.name!r}", start, fail_on_data_loss
         )
-        self._files: DataFiles | None = None
+        self._files: DataFiles | Upsert | None = None
         self._froms: dict[TopicPartition, int | None] = {}
         """For each partition of this worker the position in the table, as of when it was looked at."""
         self._positions: dict[TopicPartition, int] = {}
@@ -195,8 +232,15 @@ class LandingJob(Unpicklable):
         self._is_broken = False
         self._newest: Any = None
         self._result = LandingResult()
+        self._bad_records = 0
+        """Those that no commit has."""
+        self._committing_rows = 0
         self._discarded_rows = 0
-        self._seen_at = self._committed_at = monotonic()
+        self._freshness_seconds = 0.0
+        self._committed_at = self._clean_at = monotonic()
+        """When the last commit was, and when there was nothing to commit for the last time."""
+        self._is_beginning = False
+        """Whether table and log are looked at, for which a broker or a store may be slow."""
         self._is_stopping = Event()
         self._failure: BaseException | None = None
         self._thread: Thread | None = None
@@ -211,7 +255,8 @@ class LandingJob(Unpicklable):
         """Say what the job would do, and change nothing.
 
         Returns:
-            The columns of the rows, those that the table would get, and the offsets that would be read.
+            The columns of the rows, those that the table would get, the offsets that would be read, and an estimate
+            of the files: of up to 10,000 of the records, which are read for it.
 
         Raises:
             LandingError: if the table cannot take the rows.
@@ -225,7 +270,16 @@ class LandingJob(Unpicklable):
         ends = self._consumer.end_offsets(partitions)
         starts = self._starts.beginnings([each for each in partitions if known[each] is None])
         ranges = {each: (starts[each] if at is None else at, ends[each]) for each, at in known.items()}
-        return LandingPlan(self.schema, is_new, columns, ranges)
+        size, files = SizeEstimate.of(self._sample, self._columns, self.target.partition_by, ranges, self._max_bytes)
+        return LandingPlan(self.schema, is_new, columns, ranges, size, files)
+
+    def _sample(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> Iterable[Batch]:
+        """Read ranges besides the group. What cannot be decoded is left out."""
+        if not ranges:
+            return
+        starts, ends = ({each: bounds[number] for each, bounds in ranges.items()} for number in (0, 1))
+        with self._read_besides(list(ranges), start=starts, end=ends) as stream:
+            yield from stream
 
     def start(self) -> None:
         """Begin in a thread of its own. It ends by `stop()`, at `until`, or with an error, which `wait()` raises.
@@ -240,6 +294,7 @@ class LandingJob(Unpicklable):
     def stop(self) -> None:
         """Have the job commit what it has, and end; from any thread, or a signal handler. Returns at once."""
         self._is_stopping.set()
+        self._table.attempts.stop()
         with suppress(ClosedError):
             self._consumer.wakeup()
 
@@ -286,6 +341,7 @@ class LandingJob(Unpicklable):
         try:
             self._table.prepare(self.schema)
             self._look_ahead()
+            self._is_beginning = False
             self._consumer.subscribe(
                 self.topics, on_assigned=self._assigned, on_revoked=self._revoked, on_lost=self._lost
             )
@@ -306,18 +362,22 @@ class LandingJob(Unpicklable):
         """The state of the job: for a probe, `health()["ok"]`.
 
         `"ok"` is false once the job has failed, if nothing was committed for `max_commit_age` although there is
-        something to commit, or while its consumer is not well. `"state"` is `"new"`, `"running"`, `"ended"` or
-        `"failed"`, `"error"` what ended it; `"last_commit_ago"` seconds since the last commit, or since the job began;
-        `"pending_rows"` the rows that no commit has; `"consumer"` is `Consumer.health()`.
+        something to commit or to begin, while a topic is gone, or while its consumer is not well. `"state"` is `"new"`,
+        `"running"`, `"ended"` or `"failed"`, `"error"` what ended it; `"last_commit_ago"` seconds since the last
+        commit, or since the job began; `"pending_rows"` the rows that no commit has; `"consumer"` is
+        `Consumer.health()`.
         """
-        files = self._files
-        age = monotonic() - self._committed_at
-        pending = 0 if files is None else files.rows
-        is_late = pending > 0 and age > self._max_commit_age
+        now = monotonic()
+        age, pending = now - self._committed_at, self._pending_rows()
+        is_due = self._state == "running" and (pending > 0 or self._is_beginning)
+        is_late = is_due and now - self._clean_at > self._max_commit_age
         consumer = self._consumer.health()
         is_open = self._state in ("new", "running")
-        ok = self._state != "failed" and not is_late and (bool(consumer["ok"]) or not is_open)
         error = None if self._failure is None else str(self._failure)
+        gone = [each for each in self.topics if each in (consumer["group"] or {}).get("unknown_topics", ())]
+        if error is None and gone:
+            error = f"there is no topic {', '.join(gone)}"
+        ok = error is None and not is_late and (bool(consumer["ok"]) or not is_open)
         return JsonDict(
             ok=ok, state=self._state, error=error, last_commit_ago=age, pending_rows=pending, consumer=consumer
         )
@@ -326,12 +386,13 @@ class LandingJob(Unpicklable):
         """The figures of the consumer, and those of the job, whose names begin with `landing_`.
 
         Rows, files, bytes, commits, conflicts, rows discarded after conflicts, records that could not be decoded; rows
-        that no commit has yet; and seconds since the last commit. `monedula.prometheus.watch(job)` shows them.
+        that no commit has yet; seconds since the last commit, and those from the newest record of the last commit with
+        rows to that commit, its freshness. `monedula.prometheus.watch(job)` shows them.
         """
         return self._consumer.metrics()
 
     def _figures(self) -> dict[str, float]:
-        files, result = self._files, self._result
+        result = self._result
         return {
             "landing_rows": result.rows,
             "landing_files": result.files,
@@ -340,9 +401,14 @@ class LandingJob(Unpicklable):
             "landing_conflicts": result.conflicts,
             "landing_discarded_rows": self._discarded_rows,
             "landing_bad_records": result.bad_records,
-            "landing_pending_rows": 0 if files is None else files.rows,
+            "landing_pending_rows": self._pending_rows(),
+            "landing_freshness_seconds": self._freshness_seconds,
             "landing_last_commit_seconds": monotonic() - self._committed_at,
         }
+
+    def _pending_rows(self) -> int:
+        files = self._files
+        return self._committing_rows + (0 if files is None else files.rows)
 
     def lag(self) -> JsonDict[TopicPartition, int | None]:
         """How many offsets each assigned partition is behind the end of its log; as `Consumer.lag`."""
@@ -351,8 +417,8 @@ class LandingJob(Unpicklable):
     def _begin(self) -> None:
         if self._state != "new":
             raise ArgumentError(f"the job is {self._state}: it begins once; make another one")
-        self._state = "running"
-        self._committed_at = monotonic()
+        self._state, self._is_beginning = "running", True
+        self._committed_at = self._clean_at = monotonic()
 
     def _run_in_thread(self) -> None:
         with suppress(BaseException):  # wait() raises it
@@ -372,7 +438,7 @@ class LandingJob(Unpicklable):
 
     def _land(self) -> None:
         bound = self._bound
-        self._due_at = monotonic() + self._every
+        self._due_at = monotonic() + min(self._every, _LONGEST_PENDING_SECONDS / 2)
         try:
             while not self._is_stopping.is_set():
                 if bound is not None and bound.reached():
@@ -381,17 +447,19 @@ class LandingJob(Unpicklable):
                     if bound.reached():
                         return
                 self._read()
-                size = 0 if self._files is None else self._files.size
-                if monotonic() >= self._due_at or size >= self._max_bytes:
+                files = self._files
+                is_full = files is not None and (files.is_full or files.size >= self._max_bytes)
+                if is_full or monotonic() >= self._due_at:
                     self._commit()
-                    self._due_at = monotonic() + self._every
+                    self._due_at = monotonic() + min(self._every, _LONGEST_PENDING_SECONDS / 2)
         finally:
             if bound is not None:
                 bound.end()
 
     def _read(self) -> None:
         """Read a batch into files."""
-        timeout = min(_WAIT_SECONDS, max(self._due_at - monotonic(), 0.0))
+        is_idle = self._files is None  # then no commit is due that could not wait
+        timeout = _WAIT_SECONDS if is_idle else min(_WAIT_SECONDS, max(self._due_at - monotonic(), 0.0))
         generation = self._consumer.generation()
         try:
             batch = self._consumer.take(timeout)
@@ -406,7 +474,13 @@ class LandingJob(Unpicklable):
                 self._begin_again(error)
                 return
             self._try_commit()
-            raise self._loss(error) from error
+            if self._fail_on_data_loss or self._is_broken:
+                raise self._loss(error) from error
+            # The table is told of what is skipped, as at the start.
+            lost = TopicPartition(str(error.topic), error.partition or 0)
+            for partition, position in self._starts.of([lost]).items():
+                self._read_from(partition, position)
+            return
         except LandingError:
             raise  # of a callback
         except KafkaError:
@@ -426,10 +500,12 @@ class LandingJob(Unpicklable):
             if self._files is None:
                 self._files = self._table.files(self._max_memory_bytes)
             if batch:
-                self._table.write(self._files, self._rows(batch))
+                self._write(self._files, batch)
             if letters:
-                self._table.write(self._files, self._columns.bad_rows(letters))
-                self._result = _added(self._result, bad_records=len(letters))
+                bad_rows = self._columns.bad_rows(letters)
+                self._table.write(self._files, bad_rows)
+                self._note_newest(bad_rows)
+                self._bad_records += len(letters)
         self._advance(batch, letters, is_same=self._consumer.generation() == generation is not None)
         self._is_torn = False
 
@@ -457,15 +533,18 @@ class LandingJob(Unpicklable):
             with suppress(ArgumentError):  # lost since then
                 self._positions[partition] = max(self._consumer.position(partition) or 0, self._positions[partition])
 
-    def _rows(self, batch: Batch) -> Any:
+    def _write(self, files: "DataFiles | Upsert", batch: Batch) -> None:
         try:
             rows = self._columns.rows(batch)
-        except pa.ArrowInvalid as error:
+            self._table.write(files, rows)
+        except (pa.ArrowInvalid, OverflowError) as error:  # the latter of days behind the year 9999 as partitions
             ranges = ", ".join(f"{each.topic}-{each.partition} from {each.first_offset}" for each in batch.spans)
             raise LandingError(f"a value does not fit into its column: {error}, in {ranges}") from error
+        self._note_newest(rows)
+
+    def _note_newest(self, rows: Any) -> None:
         newest = pc.max(rows.column(KAFKA).field("timestamp")).as_py()
         self._newest = max((each for each in (newest, self._newest) if each is not None), default=None)
-        return rows
 
     def _try_commit(self) -> None:
         """Commit what is there before an error is raised; what fails meanwhile is a note of no one."""
@@ -480,42 +559,57 @@ class LandingJob(Unpicklable):
         if self._is_torn or self._is_broken:
             self._discard()
             return
+        if self._files is not None and time() - self._files.begun > _LONGEST_PENDING_SECONDS:
+            _log.warning("landing %s: rows waited for too long, as after a suspension; they are read anew", self.name)
+            self._discard()
+            self._go_back(list(self._positions))
+            return
         began = monotonic()
         refresh = self._table.refresh_seconds
         moves = {
             each: (self._froms[each], at)
             for each, at in self._positions.items()
-            if at != self._froms[each] or (refresh is not None and began - self._written_at.get(each, 0.0) > refresh)
+            if at != self._froms[each] or (refresh is not None and began - self._written_at.get(each, -inf) > refresh)
         }
         if not moves:
-            self._committed_at = began
+            self._clean_at = began
             return
-        files, self._files = self._files, None
+        bad_records, self._bad_records = self._bad_records, 0
         try:
-            pending = PendingCommit([] if files is None else files.finish(), moves)
+            # Files that cannot be finished are still those of the job, which deletes them.
+            pending = PendingCommit([] if self._files is None else self._files.finish(), moves)
+            pending.upsert = self._files if self.target.upsert else None
+            self._committing_rows = 0 if self._files is None else self._files.rows
+            files, self._files = self._files, None
             is_committed = self._table.commit(pending)
         except BaseException:
             self._is_broken = True
             raise
+        finally:
+            self._committing_rows = 0
         if not is_committed:
             self._result = _added(self._result, conflicts=1)
+            self._newest = None
             self._discarded_rows += pending.rows
             _log.info("landing %s: another worker was first; %d rows are read anew", self.name, pending.rows)
             if files is not None and pending.is_certain:
                 self._delete(files)
             self._go_back(list(self._positions))
             return
+        self._result = _added(self._result, bad_records=bad_records)
         self._note_committed(pending, began)
 
     def _note_committed(self, pending: PendingCommit, began: float) -> None:
         moved = {each: to for each, (_, to) in pending.moves.items()}
         self._froms.update(moved)
-        self._committed_at = monotonic()
+        self._committed_at = self._clean_at = monotonic()
         self._written_at.update(dict.fromkeys(moved, self._committed_at))
         size = sum(file.size for file in pending.files)
         self._result = _added(self._result, rows=pending.rows, files=len(pending.files), size=size, commits=1)
         self._result = LandingResult(**{**vars(self._result), "positions": {**self._result.positions, **moved}})
         newest, self._newest = self._newest, None
+        if newest is not None:
+            self._freshness_seconds = max(0.0, (datetime.now(UTC) - newest).total_seconds())
         # For tools that show the lag of groups: nothing depends on it.
         with suppress(KafkaError):
             self._consumer.commit_async(moved, timeout=_OFFSETS_SECONDS)
@@ -527,16 +621,16 @@ class LandingJob(Unpicklable):
 
     def _discard(self) -> None:
         files, self._files = self._files, None
-        self._newest = None
+        self._newest, self._bad_records = None, 0
         if files is not None:
             self._discarded_rows += files.rows
             self._delete(files)
 
-    def _delete(self, files: DataFiles) -> None:
+    def _delete(self, files: "DataFiles | Upsert") -> None:
         try:
             files.discard()
-        except Exception as error:  # of the store, whose errors are of many classes
-            _log.warning("landing %s: files that no commit names are left: %s", self.name, error)
+        except LandingError as error:
+            _log.warning("landing %s: %s", self.name, error)
 
     def _go_back(self, partitions: list[TopicPartition]) -> None:
         """Read on from the positions of the table."""
@@ -553,8 +647,11 @@ class LandingJob(Unpicklable):
 
     def _assigned(self, partitions: set[TopicPartition]) -> None:
         """Begin where the table is."""
-        for partition, position in self._starts.of(partitions).items():
+        positions = self._starts.of(partitions)
+        for partition, position in positions.items():
             self._read_from(partition, position)
+        facts = vars(self._result)
+        self._result = LandingResult(**{**facts, "positions": {**facts["positions"], **positions}})
 
     def _loss(self, error: OffsetOutOfRangeError) -> KafkaError:
         hint = "begin again: the job looks where the table and the log are; `fail_on_data_loss=False` goes on"

@@ -18,6 +18,13 @@ def kept(given: Typed | None, column: str, topics: list[str], keeps_bad: bool) -
     return made.changed(dead_letter=JobConsumer.KEPT)
 
 
+def without_bad(given: Typed | None) -> Typed | None:
+    """The decoder with records left out that it would fail at, or keep."""
+    if not isinstance(given, Typed) or given._arguments["mode"] != "fail":
+        return given
+    return given.changed(mode="drop", dead_letter=None)
+
+
 def _names_of(setting: str) -> set[str]:
     return {setting, *(name for key in config_keys() if key.name == setting for name in key.aliases)}
 
@@ -26,6 +33,17 @@ def setting(raw: RawSettings, name: str) -> str | None:
     """The value of a setting, under whichever of its names it was given; `None` if it was not."""
     names = _names_of(name)
     return next((value for key, value in reversed(raw) if key.strip().replace("_", ".") in names), None)
+
+
+def reset_start(raw: RawSettings) -> str:
+    """Where `auto.offset.reset` has partitions begin; the beginning unless it is set."""
+    told = (setting(raw, "auto.offset.reset") or "earliest").strip().lower()
+    if told.startswith("by_duration:"):
+        hint = "give start=datetime.now(timezone.utc) - timedelta(days=7)"
+        raise ArgumentError(
+            f"auto.offset.reset={told}: a job that begins later would begin elsewhere", argument="start", hint=hint
+        )
+    return told
 
 
 def job_settings(raw: RawSettings, job: str) -> RawSettings:

@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Collection, Mapping
 
-from monedula._arguments import raw_position
-from monedula.errors import DataLossError, LandingError, plain_hint
+from monedula._arguments import raw_partition, raw_position, whole_number
+from monedula.errors import ArgumentError, DataLossError, LandingError, plain_hint
 from monedula.landing.commits import PendingCommit
 from monedula.landing.job_consumer import JobConsumer
 from monedula.landing.table import LandingTable
@@ -18,6 +18,8 @@ Start = Position | Mapping[tuple[str, int], Position]
 _EARLIEST = ("earliest", "smallest", "beginning")
 _LATEST = ("latest", "largest", "end")
 _NONE = ("none", "error")
+_OF_TABLE = "the table is"
+_ATTEMPTS = 10
 
 
 class StartPositions:
@@ -58,10 +60,18 @@ class StartPositions:
         self._table.topic_ids(self._consumer.topic_ids(self._topics, None))
         while True:
             known = self._table.positions(partitions)
-            while new := [each for each, position in known.items() if position is None]:
+            for _ in range(_ATTEMPTS):
+                new = [each for each, position in known.items() if position is None]
+                if not new:
+                    break
                 known |= self._written_down(new)
+            else:
+                raise LandingError(
+                    f"{self._name}: the table forgets positions as soon as they are written",
+                    hint="is the clock of this machine, or of another worker, behind by days?",
+                )
             positions = {each: position for each, position in known.items() if position is not None}
-            skipped = self._beyond_loss(positions)
+            skipped = self._beyond_loss(positions, _OF_TABLE)
             if not skipped:
                 return positions
             # Of two workers that skip the same records one is first, and both look again.
@@ -108,13 +118,22 @@ class StartPositions:
         """
         first = self._consumer.beginning_offsets(partitions) if partitions else {}
         last = self._consumer.end_offsets(partitions) if partitions else {}
+        given: Mapping[tuple[str, int], Position] = {}
+        rest: Position = default or "earliest"
+        if isinstance(self._start, Mapping):
+            given = self._start
+        elif default is None:
+            rest = self._start
+        for topic, number in given:
+            has = [each.partition for each in partitions if each.topic == topic]
+            if default is None and has and number not in has:
+                raise ArgumentError.of("start", given, f"the topic {topic} has no partition {number}")
         found: dict[TopicPartition, int] = {}
         for each in partitions:
-            start = default or ("earliest" if isinstance(self._start, Mapping) else self._start)
-            if isinstance(self._start, Mapping):
-                start = self._start.get(each, start)
-            if isinstance(start, int):
-                found[each] = start
+            start: Position = given.get(each, rest)
+            offset = whole_number(start)
+            if offset is not None:
+                found[each] = offset
             elif start in _EARLIEST or start in _LATEST:
                 found[each] = (first if start in _EARLIEST else last)[each]
             elif start == "committed" and (committed := self._consumer.committed([each])[each]) is not None:
@@ -129,9 +148,14 @@ class StartPositions:
             else:
                 at = self._consumer.offsets_for_times({each: start})[each]
                 found[each] = last[each] if at is None else at.offset
-        return found
+        # Looked at before they are in the table: there they would be the job's for good.
+        outside = {each: at for each, at in found.items() if not first[each] <= at <= last[each]}
+        skipped = self._beyond_loss(outside, "the job would begin") if outside else {}
+        return {**found, **{each: to for each, (_, to) in skipped.items()}}
 
-    def _beyond_loss(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int | None, int]]:
+    def _beyond_loss(
+        self, positions: Mapping[TopicPartition, int], what: str
+    ) -> dict[TopicPartition, tuple[int | None, int]]:
         """Refuse positions outside of the log; those that the log has deleted and that may be skipped are returned."""
         first = self._consumer.beginning_offsets(positions)
         last = self._consumer.end_offsets(positions)
@@ -140,13 +164,15 @@ class StartPositions:
             name = f"{partition.topic}-{partition.partition}"
             if position > last[partition]:
                 raise LandingError(
-                    f"{self._name}: the table is at offset {position} of {name}, and the log ends at {last[partition]}",
+                    f"{self._name}: {what} at offset {position} of {name}, and the log ends at {last[partition]}",
                     topic=partition.topic,
                     partition=partition.partition,
-                    hint="is it another cluster, or was the topic created again? Land it as another `job`",
+                    hint="is it another cluster, or was the topic created again? Land it as another `job`"
+                    if what == _OF_TABLE
+                    else "give a `start` within the log",
                 )
             if position < first[partition]:
-                told = f"{name}: the table is at offset {position}, and the log begins at {first[partition]}"
+                told = f"{name}: {what} at offset {position}, and the log begins at {first[partition]}"
                 if self._fails_on_loss:
                     hint = "retention removed what is between; `fail_on_data_loss=False` goes on without it"
                     raise DataLossError(
@@ -162,12 +188,16 @@ class StartPositions:
         return skipped
 
 
-def check_start(start: Start) -> None:
-    """Refuse what is no position.
+def check_start(start: Start, topics: list[str]) -> None:
+    """Refuse what is no position, and positions of what is not read.
 
     Raises:
-        ArgumentError: if it is none, or one of the dict is none.
+        ArgumentError: if it is none, or one of the dict is none, or of a partition of another topic.
     """
+    for partition in start if isinstance(start, Mapping) else ():
+        topic, _ = raw_partition(partition)
+        if topic not in topics:
+            raise ArgumentError.of("start", start, f"the topics are {', '.join(topics)}, and not {topic}")
     for position in start.values() if isinstance(start, Mapping) else [start]:
         if position not in (*_EARLIEST, *_LATEST, *_NONE):
             raw_position(position)

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Protocol
 
+from monedula.landing.attempts import Attempts
 from monedula.landing.commits import PendingCommit
-from monedula.landing.data_files import DataFiles
 from monedula.types.partitions import TopicPartition
 
 ATTEMPT_PAUSES_S = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
@@ -18,10 +18,16 @@ class LandingTable(Protocol):
         refresh_seconds: after how many seconds a position has to be written again, for the table to keep it; `None` if
             it keeps it for good.
         version: the version of the table, or the id of its snapshot.
+        attempts: how often and for how long it asks its store again.
     """
 
     refresh_seconds: float | None
     version: int
+    attempts: Attempts
+
+    @property
+    def upserts(self) -> bool:
+        """True if rows of this job replace each other, as of the last look."""
 
     def open(self) -> bool:
         """Look whether there is a table; false if not."""
@@ -43,6 +49,9 @@ class LandingTable(Protocol):
             LandingError: if a topic was recreated, or the table was rolled back.
         """
 
+    def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """Return where this job began each partition, as of the last look; `None` if the table does not say."""
+
     def has_begun(self, topic: str) -> bool:
         """Return true if the table has positions of a topic, as of the last look."""
 
@@ -52,10 +61,10 @@ class LandingTable(Protocol):
     def origins(self, topic: str) -> Iterator[tuple[Any, Any]]:
         """The partitions and offsets of all rows of a topic, as pairs of arrays."""
 
-    def files(self, max_memory_bytes: int) -> DataFiles:
-        """Begin the files of the next commit."""
+    def files(self, max_memory_bytes: int) -> Any:
+        """Begin the files of the next commit: `DataFiles`, or an `Upsert`."""
 
-    def write(self, files: DataFiles, rows: Any) -> None:
+    def write(self, files: Any, rows: Any) -> None:
         """Write rows, as `Columns` made them, to files of this table."""
 
     def commit(self, pending: PendingCommit) -> bool:

@@ -11,7 +11,7 @@ from monedula.errors import BufferFullError, KafkaTimeoutError
 from monedula.formats._typed import Typed
 from monedula.producer._send_queue import OnDelivery, SendArguments, enqueue, enqueue_behind
 from monedula.producer._transactions import AsyncTransactions, deadline_of, seconds_left
-from monedula.producer.sync import LAST_WORDS_SECONDS, ProducerBase, check_name
+from monedula.producer.sync import LAST_WORDS_SECONDS, QUEUED_SECONDS, ProducerBase, check_name
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
@@ -84,7 +84,9 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """The partitions of a topic; as `Producer.partitions_for`."""
         check_name(topic)
-        return await self._loop().outcome(self._partitions_for(topic, timeout))
+        operation = self._partitions_for(topic, timeout)
+        with self._until_closed(operation):
+            return await self._loop().outcome(operation)
 
     async def close(self, timeout: float | None = None) -> None:
         """Deliver the records that were sent, then close the connections; as `Producer.close`. May be called again."""
@@ -94,6 +96,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         finally:
             self._close_lookups()
             await self._loop().outcome(self._close(seconds_left(deadline)))
+            await self._queued_sent(deadline_of(QUEUED_SECONDS))
 
     async def _send_records(self, call: "PendingCall | None", topic: str, records: "Iterable[Any]") -> "BatchReport":
         check_name(topic)

@@ -1,6 +1,7 @@
 """`Producer`, the synchronous producer, and `ProducerBase`, which it shares with `AsyncProducer`."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from sys import modules
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
@@ -36,7 +37,7 @@ from monedula.producer._transactions import Transactions, deadline_of, seconds_l
 from monedula.types.json_dict import JsonDict
 
 if TYPE_CHECKING:
-    from monedula._monedula import ColumnSpec
+    from monedula._monedula import ColumnSpec, Operation
 
 Form = Typed | Mapping[str, Typed]
 """What keys or values are encoded as: in all topics, or by the names of topics; in others they are bytes."""
@@ -46,6 +47,10 @@ Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 
 LAST_WORDS_SECONDS = 5.0
 """Time of a producer to deliver after Ctrl-C, or at exit."""
+
+
+QUEUED_SECONDS = 1.0
+"""Time for records in queues to fail once the producer is closed: their threads may be in a partitioner of the user."""
 
 
 class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
@@ -59,8 +64,8 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
     _forms: dict[str, Form | None]
     """The form of keys and of values, as `"key"` and `"value"`; `None` for bytes."""
     _of_subjects: "dict[str, Typed]"
-    _lookups: set[CancellableCall]
-    """Calls of threads that may wait for a registry."""
+    _lookups: "set[CancellableCall | Operation[Any]]"
+    """Calls of threads that may wait for a registry, and operations about a topic's partitions."""
     _is_closed = False
 
     def __new__(
@@ -164,22 +169,20 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
         return record._replace(key=key, value=value, headers=headers)
 
     def _find_encoders(self, topic: str, patience: float) -> None:
+        self._check_record(topic)
         call, started = CancellableCall(), monotonic()
-        self._lookups.add(call)
-        if self._is_closed:
-            call.cancel()
         try:
-            call.run_within(patience, self._make_encoders, topic)
+            with self._until_closed(call):
+                call.run_within(patience, self._make_encoders, topic)
         except SchemaRegistryError as error:
-            if self._is_closed:
-                raise ClosedError("the producer is closed") from None
             if monotonic() - started < patience:
                 raise
             allowed = round(self._max_block * 1000)
             message = f"{topic}: the schema registry did not answer within max.block.ms={allowed} ms; nothing was sent"
-            raise KafkaTimeoutError(message, retriable=True, last_error=str(error)) from error
-        finally:
-            self._lookups.discard(call)
+            registry = self._registry()
+            why = None if registry is None else registry.failure()
+            because = "" if why is None else f"; the last error: {why}"
+            raise KafkaTimeoutError(f"{message}{because}", retriable=True, last_error=why) from error
 
     def _make_encoders(self, topic: str) -> None:
         key, value = (self._of_subject(self._form(column, topic), column, topic) for column in ("key", "value"))
@@ -246,9 +249,11 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
 
     def _await_partition_count(self, topic: str, waited: float) -> int:
         left = self._delivery_timeout - waited
+        # A request for metadata has its own timeout, which may be shorter than the time that is left.
+        operation = self._partitions_for(topic, None if left > self._api_timeout else max(left, 0.0))
         try:
-            # A request for metadata has its own timeout, which may be shorter than the time that is left.
-            return len(self._partitions_for(topic, None if left > self._api_timeout else max(left, 0.0)).outcome())
+            with self._until_closed(operation):
+                return len(operation.outcome())
         except KafkaTimeoutError as error:
             if left > self._api_timeout:
                 raise
@@ -304,23 +309,33 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
 
     def _rows_until_closed(self, call: CancellableCall, *arguments: Any) -> BatchFuture:
         """Call `_rows`; its wait for a registry ends when the producer is closed."""
-        self._lookups.add(call)
-        if self._is_closed:
-            call.cancel()
-        try:
+        with self._until_closed(call):
             future: BatchFuture = call.run(self._rows, *arguments)
             return future
-        except SchemaRegistryError:
-            if self._is_closed:
-                raise ClosedError("the producer is closed") from None
-            raise
-        finally:
-            self._lookups.discard(call)
 
     def _check_open(self) -> None:
         """Raise if it was closed: the block of a `with` would only fail later."""
         if self._is_closed:
             raise ClosedError("the producer is closed")
+
+    @contextmanager
+    def _until_closed(self, lookup: "CancellableCall | Operation[Any]") -> Iterator[None]:
+        """End the wait in the block once the producer is closed.
+
+        Raises:
+            ClosedError: if that ended it.
+        """
+        self._lookups.add(lookup)
+        try:
+            self._check_open()
+            yield
+        except (ClosedError, SchemaRegistryError):
+            lookup.cancel()
+            if self._is_closed:
+                raise ClosedError("the producer is closed") from None
+            raise
+        finally:
+            self._lookups.discard(lookup)
 
     def _close_lookups(self) -> None:
         self._is_closed = True
@@ -337,6 +352,7 @@ class ProducerBase(RegisteredMetrics, Unpicklable, ProducerCore):
     ) -> BatchFuture:
         if topic is not None:
             check_name(topic)
+            self._check_record(topic)
         _check_no_objects(data)
         if not isinstance(data, RecordTable):  # whose keys and values are written already
             key, value = key or self._form("key", topic), value or self._form("value", topic)
@@ -490,7 +506,9 @@ class Producer(ProducerBase, Transactions):
             ClosedError: if the producer is closed.
         """
         check_name(topic)
-        return self._partitions_for(topic, timeout).outcome()
+        operation = self._partitions_for(topic, timeout)
+        with self._until_closed(operation):
+            return operation.outcome()
 
     def close(self, timeout: float | None = None) -> None:
         """Deliver the records that were sent, then close the connections. May be called again.
@@ -506,6 +524,7 @@ class Producer(ProducerBase, Transactions):
         self._queued.wait(seconds_left(deadline))
         self._close_lookups()
         self._close(seconds_left(deadline)).outcome()
+        self._queued.wait(QUEUED_SECONDS)
 
 
 def written_as(key: Typed | None, value: Typed | None) -> "tuple[ColumnSpec | None, ColumnSpec | None]":

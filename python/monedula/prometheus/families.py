@@ -137,6 +137,11 @@ FAMILIES: tuple[Family, ...] = (
             "landing_last_commit_seconds",
             "Seconds since a landing job had nothing pending.",
         ),
+        (
+            "landing_freshness_seconds",
+            "landing_freshness_seconds",
+            "Seconds from the timestamp of the newest record of a landing job's last commit to that commit.",
+        ),
     ),
     *_gauges(
         PRODUCER,

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from monedula._monedula import ProducerCore, Record
+from monedula._arguments import topic_names
+from monedula._monedula import Record
 from monedula.errors import ArgumentError
 from monedula.producer._send_queue import SendArguments
 
@@ -23,6 +24,9 @@ class Reply:
         partition: the partition; by default the partitioner chooses it.
         headers: pairs of names and values, or a dict.
         timestamp: milliseconds since 1970, or an aware datetime; by default the time of writing.
+
+    Raises:
+        ArgumentError: if `topic` is no name of a topic.
     """
 
     value: Any
@@ -32,8 +36,20 @@ class Reply:
     headers: Headers | None = None
     timestamp: int | datetime | None = None
 
+    def __post_init__(self) -> None:
+        if self.topic is not None:
+            instead = "topic= of a Reply takes the name of one; without it, the topic is reply_topic= of run()"
+            topic_names([self.topic], instead, instead)
+
     def _arguments(self, topic: str) -> SendArguments:
-        return SendArguments(self.topic or topic, self.value, self.key, self.partition, self.headers, self.timestamp)
+        return SendArguments(
+            topic if self.topic is None else self.topic,
+            self.value,
+            self.key,
+            self.partition,
+            self.headers,
+            self.timestamp,
+        )
 
 
 def replies_of(returned: object, topic: str, record: Record | None) -> list[SendArguments]:
@@ -58,13 +74,3 @@ def _keyed(value: object, topic: str, record: Record | None) -> SendArguments:
     if not isinstance(key, bytes | None):
         raise ArgumentError("the record's key is decoded, so a reply does not have it by itself: return a Reply")
     return SendArguments(topic, value, key, None, None, None)
-
-
-def checked(reply: SendArguments) -> SendArguments:
-    """Return a reply that is a record.
-
-    Raises:
-        ArgumentError: if it is none: a failure of the handler, which may be tried again or become a dead letter.
-    """
-    ProducerCore._check_record(*reply)
-    return reply

@@ -68,7 +68,9 @@ class RunConsumer(Protocol):
 class Run:
     """One call of `run`."""
 
-    def __init__(self, member: MemberCore, plan: Plan, bound: Bound | None, figures: Figures | None) -> None:
+    def __init__(
+        self, core: ConsumerCore, member: MemberCore, plan: Plan, bound: Bound | None, figures: Figures | None
+    ) -> None:
         self.plan = plan
         self.lanes = Lanes(
             plan.order,
@@ -78,7 +80,7 @@ class Run:
             rows_at_once=ROWS_AT_ONCE,
             is_transactional=plan.transaction is not None,
         )
-        self.rounds = None if plan.transaction is None else Rounds(self.lanes, plan.commit_interval, plan.grace)
+        self.rounds = None if plan.transaction is None else Rounds(core, self.lanes, plan.commit_interval, plan.grace)
         """What the transactions of the run have; `None` in a run without."""
         self.failures = Failures(plan.retry, plan.dead_letter is not None)
         self.figures = figures or Figures()
@@ -220,7 +222,7 @@ class Run:
         rounds = self.rounds
         if rounds is None or rounds.is_broken or not rounds.is_due(is_urgent=is_last or bool(self._wanted_since)):
             return None
-        return rounds.take()
+        return rounds.take(is_last=is_last)
 
     def fail(self, error: BaseException) -> None:
         """End the run because of this error."""

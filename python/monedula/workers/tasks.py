@@ -3,20 +3,20 @@
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from time import monotonic
 from types import CoroutineType
 from typing import Any, Literal, Protocol
 
 from monedula._asyncio.callbacks import Callbacks
-from monedula._monedula import Batch, LaneWorker, PendingCallback, Record
+from monedula._monedula import Batch, LaneWorker, PendingCallback, Record, SendFuture
 from monedula._process.signals import error_to_raise, is_of_signal_handler
-from monedula.errors import KafkaError, TransactionAbortedError, WakeupError
+from monedula.errors import InvalidRecordError, KafkaError, TransactionAbortedError, WakeupError
 from monedula.producer._send_queue import SendArguments
 from monedula.producer.aio import AsyncProducer
 from monedula.workers.failures import Verdict
-from monedula.workers.outputs import Outputs
-from monedula.workers.replies import checked
+from monedula.workers.outputs import REFUSALS, Outputs
 from monedula.workers.runs import (
     COMMIT_SECONDS,
     FULL_SECONDS,
@@ -327,7 +327,8 @@ class TaskRun:
                 await self._raised(worker, given, given if is_list else [given], error)
             else:
                 if replies:
-                    await self._written(replies, worker, given if is_list else [given])
+                    records = given if is_list else [given]
+                    await self._written(replies, worker, records, partial(self._failed, worker, given, records))
 
     async def _raised(self, worker: LaneWorker, given: Any, records: Sequence[Record], error: BaseException) -> None:
         """A handler has raised this."""
@@ -345,21 +346,35 @@ class TaskRun:
             run.stop(error, worker, records)
 
     async def _replies(self, outputs: Outputs, records: Sequence[Record], returned: object) -> list[SendArguments]:
-        return [checked(await self._sender._encoded_later(each)) for each in outputs.replies(records, returned)]
+        replies = outputs.replies(records, returned)
+        return [outputs.checked(await self._sender._encoded_later(each)) for each in replies]
 
-    async def _written(self, written: list[SendArguments], worker: LaneWorker, records: Sequence[Record]) -> bool:
-        """Write records, or leave them to the transaction of the task. False if that failed, which ends the run."""
+    async def _written(
+        self,
+        written: list[SendArguments],
+        worker: LaneWorker,
+        records: Sequence[Record],
+        refused: Callable[[Exception], Awaitable[None]] | None = None,
+    ) -> bool:
+        """Write records, or leave them to the transaction of the task. Returns false if that failed.
+
+        `refused` is called if a broker refuses a record for what it is; otherwise a failure ends the run.
+        """
         outputs = self._outputs
         assert outputs is not None
         if outputs.is_transactional:
             worker.hold(written)
             return True
         try:
-            for future in [outputs.send(each) for each in written]:
-                await future
+            for each, sent in [(each, outputs.send(each)) for each in written]:
+                while (error := await _failure(sent)) is not None:
+                    sent = outputs.send_again(each, error)
         except BaseException as raised:
             self._refuse_cancelled(raised, worker, records)
-            self._run.unwritten(raised, worker, records)
+            if refused is not None and isinstance(raised, REFUSALS):
+                await refused(raised)
+            else:
+                self._run.unwritten(raised, worker, records)
             return False
         return True
 
@@ -388,6 +403,14 @@ class TaskRun:
         if isinstance(raised, asyncio.CancelledError) and _is_cancelled():
             self._cut_off(raised, worker, records)
             raise raised
+
+
+async def _failure(sent: SendFuture) -> BaseException | None:
+    try:
+        await sent
+    except InvalidRecordError as error:
+        return error
+    return None
 
 
 def _is_cancelled() -> bool:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import monotonic
 from typing import Literal, Protocol
 
@@ -11,8 +12,7 @@ from monedula._process.threads import no_thread
 from monedula.errors import KafkaError, TransactionAbortedError, WakeupError
 from monedula.producer._send_queue import SendArguments
 from monedula.producer.sync import Producer
-from monedula.workers.outputs import Outputs
-from monedula.workers.replies import checked
+from monedula.workers.outputs import REFUSALS, Outputs
 from monedula.workers.runs import (
     COMMIT_SECONDS,
     FULL_SECONDS,
@@ -286,27 +286,41 @@ class ThreadRun:
                     self._stop(raised, worker, given if is_list else [given])
                 else:
                     if replies:
-                        self._written(replies, worker, given if is_list else [given])
+                        refused = partial(self._failed, worker, given)
+                        self._written(replies, worker, given if is_list else [given], refused)
         except BaseException as raised:
             # There was no memory for the records.
             self._stop(raised, worker, [])
 
     def _replies(self, outputs: Outputs, records: Sequence[Record], returned: object) -> list[SendArguments]:
-        return [checked(self._sender._encoded(each)) for each in outputs.replies(records, returned)]
+        return [outputs.checked(self._sender._encoded(each)) for each in outputs.replies(records, returned)]
 
-    def _written(self, written: list[SendArguments], worker: LaneWorker, records: Sequence[Record]) -> bool:
-        """Write records, or leave them to the transaction of the task. False if that failed, which ends the run."""
+    def _written(
+        self,
+        written: list[SendArguments],
+        worker: LaneWorker,
+        records: Sequence[Record],
+        refused: Callable[[Exception], None] | None = None,
+    ) -> bool:
+        """Write records, or leave them to the transaction of the task. Returns false if that failed.
+
+        `refused` is called if a broker refuses a record for what it is; otherwise a failure ends the run.
+        """
         outputs = self._outputs
         assert outputs is not None
         if outputs.is_transactional:
             worker.hold(written)
             return True
         try:
-            for future in [outputs.send(each) for each in written]:
-                future.result()
+            for each, future in [(each, outputs.send(each)) for each in written]:
+                while (error := future.exception()) is not None:
+                    future = outputs.send_again(each, error)
         except BaseException as raised:
-            with self._lock:
-                self._run.unwritten(raised, worker, records)
+            if refused is not None and isinstance(raised, REFUSALS):
+                refused(raised)
+            else:
+                with self._lock:
+                    self._run.unwritten(raised, worker, records)
             return False
         return True
 

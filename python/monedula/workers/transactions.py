@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
 from typing import NamedTuple
 
-from monedula._monedula import LaneRound, Lanes, MemberCore, SendFuture
+from monedula._monedula import ConsumerCore, LaneRound, Lanes, MemberCore, SendFuture
 from monedula.errors import KafkaTimeoutError, TransactionAbortedError
 from monedula.producer._dead_letters import LetterProducer
 from monedula.producer._send_queue import SendArguments
@@ -50,12 +50,10 @@ class Written:
             self.annotate(error)
             raise
 
-    def has_failed(self) -> bool:
-        """True if this is why the transaction was aborted."""
-        if self.future is None or not self.future.done():
-            return False
-        failure = self.future.exception()
-        return failure is not None and not isinstance(failure, TransactionAbortedError)
+    def failure(self) -> BaseException | None:
+        """The error of this record, if it is why the transaction was aborted."""
+        failure = self.future.exception() if self.future is not None and self.future.done() else None
+        return None if isinstance(failure, TransactionAbortedError) else failure
 
     def annotate(self, error: BaseException) -> None:
         """Add to the error which record could not be written."""
@@ -69,20 +67,32 @@ class Round(NamedTuple):
     offsets: dict[TopicPartition, int]
     written: list[Written]
 
+    def check_owned(self) -> None:
+        """Raise if a partition was lost: its next owner handles the records again.
+
+        Raises:
+            TransactionAbortedError: in which case the transaction must not be committed.
+        """
+        if (lost := self.rows.lost_partition()) is not None:
+            topic, partition = lost
+            raise TransactionAbortedError(f"{topic}-{partition} is not assigned to this consumer any more")
+
 
 class Rounds:
     """Finished records of a run that are in no committed transaction yet.
 
     Args:
+        core: the consumer of the run, for its positions.
         lanes: the records of the run.
         interval: seconds between rounds.
         patience: seconds to wait for a commit whose outcome is not known.
     """
 
-    def __init__(self, lanes: Lanes, interval: float, patience: float) -> None:
+    def __init__(self, core: ConsumerCore, lanes: Lanes, interval: float, patience: float) -> None:
         self.patience = patience
         self.is_broken = False
         """True once a round has failed for good: its outcome may not even be known."""
+        self._core = core
         self._lanes = lanes
         self._interval = interval
         self._last = monotonic()
@@ -94,9 +104,13 @@ class Rounds:
             return True
         return self._lanes.uncommitted >= ROUND_RECORDS
 
-    def take(self) -> Round | None:
-        """Return what is to be committed now; `None` if that is nothing."""
-        rows = self._lanes.round()
+    def take(self, *, is_last: bool) -> Round | None:
+        """Return what is to be committed now; `None` if that is nothing.
+
+        Args:
+            is_last: true if no handler is waited for any longer.
+        """
+        rows = self._lanes.round(self._core, is_last)
         if rows is None:
             self._last = monotonic()
             return None
@@ -117,13 +131,18 @@ class Rounds:
         """The transaction was aborted: its records are in the next one, but for those of partitions that are lost.
 
         Raises:
-            TransactionAbortedError: if no transaction succeeds.
+            TransactionAbortedError: if no transaction succeeds, or another would not write a record either.
         """
         self._last = monotonic()
-        self._aborts = 0 if self._lanes.has_lost() else self._aborts + 1
+        if self._lanes.has_lost():
+            self._aborts = 0
+            return
+        self._aborts += 1
+        failed, failure = next(((each, why) for each in taken.written if (why := each.failure())), (None, None))
+        is_final = failed is not None and not getattr(failure, "retriable", False)
         if self._aborts >= MAX_ABORTS:
             error.add_note(f"monedula: {MAX_ABORTS} transactions of run() were aborted one after the other")
-            failed = next((each for each in taken.written if each.has_failed()), None)
+        if self._aborts >= MAX_ABORTS or is_final:
             if failed is not None:
                 failed.annotate(error)
             raise error
@@ -147,6 +166,7 @@ class Rounds:
         try:
             with producer._transaction_until(deadline) as transaction:
                 yield
+                taken.check_owned()
                 transaction.send_offsets(consumer, taken.offsets, timeout=producer._seconds_until(deadline))
         except KafkaTimeoutError as error:
             until = monotonic() + self.patience if deadline is None else deadline
@@ -170,6 +190,7 @@ class Rounds:
         try:
             async with producer._transaction_until(deadline) as transaction:
                 yield
+                taken.check_owned()
                 await transaction.send_offsets(consumer, taken.offsets, timeout=producer._seconds_until(deadline))
         except KafkaTimeoutError as error:
             until = monotonic() + self.patience if deadline is None else deadline

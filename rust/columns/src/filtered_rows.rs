@@ -42,6 +42,7 @@ impl<R: Rows> Rows for FilteredRows<'_, R> {
                 return Err(WalkStop::Full);
             }
             self.filtered += 1;
+            self.beside.skip();
             return Err(WalkStop::Passed);
         }
         // SAFETY: the caller keeps to `Rows::append`, which asks for the same.

@@ -8,6 +8,7 @@ use monedula_protocol::compression::{Compression, CompressionError};
 use monedula_protocol::records::{BATCH_HEADER_BYTES, BatchHeader, Batches, Tail};
 
 use crate::crc32c::crc32c;
+use crate::decoded::DecodedBatch;
 use crate::error::WalkErrorKind;
 use crate::memory::OutOfMemory;
 use crate::pool::{BufferPool, PooledVec};
@@ -19,12 +20,14 @@ pub(crate) struct LocatedBatch {
     pub(crate) header: BatchHeader,
     /// The whole batch as fetched. Empty once it is inflated, so that the fetched bytes can be freed.
     pub(crate) bytes: Bytes,
-    /// The decompressed payload, if the batch was compressed and [`inflate`] has decompressed it.
+    /// The payload, if [`inflate`] has decompressed it, or a [`SegmentDecoder`](crate::SegmentDecoder) has verified it.
     pub(crate) inflated: Option<Bytes>,
+    /// Typed keys and values that were decoded ahead.
+    pub(crate) decoded: Option<DecodedBatch>,
 }
 
 impl LocatedBatch {
-    /// Returns true if the batch was inflated ahead, which includes the CRC check if that is enabled.
+    /// Returns true if the payload was made ready ahead, which includes the CRC check if that is enabled.
     pub(crate) fn is_checked(&self) -> bool {
         self.inflated.is_some()
     }
@@ -49,7 +52,7 @@ pub(crate) fn locate(data: &Bytes, position: usize) -> Result<Option<LocatedBatc
     match batches.next() {
         Some(Ok(batch)) => {
             let bytes = data.slice(position..position + batch.header.total_bytes());
-            Ok(Some(LocatedBatch { header: batch.header, bytes, inflated: None }))
+            Ok(Some(LocatedBatch { header: batch.header, bytes, inflated: None, decoded: None }))
         }
         Some(Err(error)) => Err(BatchFault { next_offset: None, kind: error.into() }),
         None => match batches.tail() {
@@ -96,7 +99,8 @@ pub struct Inflated {
 }
 
 impl Inflated {
-    /// Memory held, in bytes: the buffers of the decompressed batches, and the batches that were not compressed.
+    /// Memory held, in bytes: the buffers of the decompressed batches, the batches that were not compressed, and what was
+    /// decoded of both.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -104,6 +108,14 @@ impl Inflated {
     /// End of the segment, left as fetched because no memory was granted for it.
     pub fn rest(&self) -> &Bytes {
         &self.rest
+    }
+
+    pub(crate) fn batches_mut(&mut self) -> &mut [Result<LocatedBatch, BatchFault>] {
+        self.batches.as_mut_slice()
+    }
+
+    pub(crate) fn add_bytes(&mut self, bytes: usize) {
+        self.bytes += bytes;
     }
 
     pub(crate) fn take_rest(&mut self) -> Bytes {

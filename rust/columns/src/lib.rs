@@ -3,7 +3,8 @@
 //! A [`PartitionWalker`] takes the bytes that Fetch responses carried for one partition and appends
 //! their records to a [`BatchBuilder`]. The builder finishes a [`ColumnBatch`]: an Arrow
 //! `RecordBatch` with Spark's Kafka schema, and the [`OffsetSpan`]s of offsets that its rows cover.
-//! [`segments`] and [`inflate`] decompress ahead of the walk, on other threads.
+//! [`segments`] and [`inflate`] decompress ahead of the walk, and a [`SegmentDecoder`] decodes typed keys and values, on
+//! other threads.
 //!
 //! No record costs an allocation or a reference count: bytes are copied from the payload to the
 //! column in one pass while the batch is in the CPU cache. Column memory comes from a [`BufferPool`]
@@ -21,6 +22,7 @@ mod builder;
 mod bytes_test;
 mod constant;
 mod crc32c;
+mod decoded;
 mod error;
 mod filter;
 mod filtered_rows;
@@ -36,6 +38,7 @@ mod pool;
 mod records;
 mod rows;
 mod schema;
+mod segment_decoder;
 mod select;
 mod texts;
 mod typed;
@@ -57,6 +60,7 @@ pub use memory::{OutOfMemory, check_spare, is_refusable, refusable};
 pub use payload::{NoRoom, PayloadWriter};
 pub use pool::{BufferPool, PoolGauge, PooledVec};
 pub use schema::{ColumnSet, ColumnSetError};
+pub use segment_decoder::SegmentDecoder;
 pub use texts::{Bytes, Offsets, Texts, text_of};
 pub use typed::{
     BadValue, BatchColumns, Cause, Decoded, FlattenError, MakeTyped, OnBadValue, RecordContext, RefusedRows,

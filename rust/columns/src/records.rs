@@ -7,6 +7,7 @@ use monedula_protocol::records::{BatchHeader, RawRecord, RecordFault, RecordsErr
 use crate::awaited::Awaited;
 use crate::batch::OffsetSpan;
 use crate::builder::BatchBuilder;
+use crate::decoded::DecodedBatch;
 use crate::filtered_rows::FilteredRows;
 use crate::parse::parse_fast;
 use crate::rows::{AnyRows, DefaultRows, Rows};
@@ -84,6 +85,8 @@ pub(crate) struct BatchSource<'a> {
     pub(crate) header: &'a BatchHeader,
     /// First offset past the walk.
     pub(crate) end_offset: i64,
+    /// Typed keys and values of the batch that were decoded ahead.
+    pub(crate) decoded: Option<&'a DecodedBatch>,
 }
 
 impl BatchSource<'_> {
@@ -176,7 +179,7 @@ fn append_typed(source: BatchSource<'_>, payload: &[u8], cursor: &mut Cursor, bu
     let Some(mut typed) = builder.typed.take() else { return WalkStop::Done };
     let walk = Walk { header, payload, first_row: builder.rows, end_offset: source.end_offset };
     let (filter, filtered_left) = (builder.filter.clone(), builder.filtered_left());
-    let mut rows = TypedRows::new(builder, &mut typed, source, records_left, fixed_bytes);
+    let mut rows = TypedRows::new(builder, &mut typed, source, (cursor.index, records_left), fixed_bytes);
     let (stop, filtered) = match &filter {
         None => (walk.run(cursor, &mut rows), 0),
         Some(filter) => {
@@ -221,6 +224,17 @@ fn append_filtered(
     }
     builder.refused |= matches!(stop, WalkStop::Full);
     stop
+}
+
+/// Walks the records of a batch from the cursor on, for another purpose than a builder's rows.
+pub(crate) fn walk_rows(
+    source: BatchSource<'_>,
+    payload: &[u8],
+    cursor: &mut Cursor,
+    rows: &mut impl Rows,
+) -> WalkStop {
+    let BatchSource { header, end_offset, .. } = source;
+    Walk { header, payload, first_row: 0, end_offset }.run(cursor, rows)
 }
 
 /// Largest payload for which the key and the value buffer each reserve room for all of it. Beyond this, the wasted

@@ -29,6 +29,9 @@ pub(crate) trait Rows {
         header: &BatchHeader,
         payload: &[u8],
     ) -> Result<(), WalkStop>;
+
+    /// Passes over a record that gets no row.
+    fn skip(&mut self) {}
 }
 
 /// The default columns, with room reserved for the whole payload: no checks per record.

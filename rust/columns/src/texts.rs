@@ -1,8 +1,10 @@
 //! Growing columns of texts and bytes, and growing list offsets; all can be cut back to fewer rows.
 
+use std::ops::Range;
 use std::str::Utf8Error;
 
-use arrow_array::{BinaryArray, StringArray};
+use arrow_array::types::ByteArrayType;
+use arrow_array::{Array, BinaryArray, GenericByteArray, StringArray};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 
 use crate::pool::BufferPool;
@@ -74,6 +76,18 @@ impl Offsets {
         i32::from_ne_bytes(bytes) as usize
     }
 
+    /// Writes the ends of the rows that follow row `row`, at a total of `end`: as long as those between `ends`.
+    pub fn extend(&mut self, row: usize, end: usize, ends: &[i32]) {
+        let Some((first, ends)) = ends.split_first() else { return };
+        self.ends.reserve((row + 1) * 4, ends.len() * 4);
+        let to = &mut self.ends.bytes_mut()[(row + 1) * 4..][..ends.len() * 4];
+        // Wraps for no column: its rows together have fewer bytes than a batch, which 32-bit offsets can address.
+        let moved = (end as i32).wrapping_sub(*first);
+        for (to, end) in to.chunks_exact_mut(4).zip(ends) {
+            to.copy_from_slice(&end.wrapping_add(moved).to_ne_bytes());
+        }
+    }
+
     /// Offsets of the first `rows` rows and the bytes of memory that they hold; leaves an empty column.
     pub fn finish(&mut self, rows: usize, pool: &BufferPool) -> (OffsetBuffer<i32>, usize) {
         self.ends.reserve((rows + 1) * 4, 0);
@@ -137,6 +151,19 @@ impl Bytes {
     pub fn push_null(&mut self) {
         self.validity.set_null(self.rows);
         self.end_row();
+    }
+
+    /// Appends rows of a finished column.
+    pub fn extend<T: ByteArrayType<Offset = i32>>(&mut self, array: &GenericByteArray<T>, rows: Range<usize>) {
+        let ends = &array.value_offsets()[rows.start..=rows.end];
+        let (start, end) = (ends[0] as usize, ends[rows.len()] as usize);
+        let len = self.data_len + end - start;
+        assert!(i32::try_from(len).is_ok(), "a batch has too many bytes for its offsets");
+        self.offsets.extend(self.rows, self.data_len, ends);
+        self.data.reserve(self.data_len, end - start);
+        self.data.bytes_mut()[self.data_len..len].copy_from_slice(&array.value_data()[start..end]);
+        self.validity.extend(self.rows, array.nulls(), rows.clone());
+        (self.data_len, self.rows) = (len, self.rows + rows.len());
     }
 
     #[inline(always)]
@@ -224,6 +251,11 @@ impl Texts {
         self.0.push_null();
     }
 
+    /// Same as [`Bytes::extend`].
+    pub fn extend(&mut self, array: &StringArray, rows: Range<usize>) {
+        self.0.extend(array, rows);
+    }
+
     /// Cuts the column back to `rows` rows.
     pub fn truncate(&mut self, rows: usize) {
         self.0.truncate(rows);
@@ -232,7 +264,7 @@ impl Texts {
     /// Same as [`Bytes::finish`].
     pub fn finish(&mut self, pool: &BufferPool) -> (StringArray, usize) {
         let (offsets, data, nulls, memory_bytes) = self.0.parts(pool);
-        // SAFETY: each row is a whole text: only `push` writes to the data, `data_len` is always the end of a row, and
+        // SAFETY: each row is a whole text: only `push` and `extend` write to the data, `data_len` is always the end of a row, and
         // the offsets, which were checked to rise, are ends of rows. The last is the length of the data.
         (unsafe { StringArray::new_unchecked(offsets, data, nulls) }, memory_bytes)
     }

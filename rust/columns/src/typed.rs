@@ -4,13 +4,16 @@
 //! Decoders live in other crates, behind the trait [`TypedColumn`].
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, StructArray};
+use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use monedula_protocol::records::RawRecord;
 
 use crate::batch::ColumnBatch;
 use crate::builder::BatchBuilder;
+use crate::decoded::DecodedSegment;
 use crate::filter::{RecordFilter, last_header};
 use crate::lookup::Lookup;
 use crate::pool::BufferPool;
@@ -41,6 +44,10 @@ pub trait TypedColumn: Send {
 
     /// Finishes the rows as an array and returns the bytes of memory that it holds; leaves an empty column.
     fn finish(&mut self) -> (ArrayRef, usize);
+
+    /// Appends rows of an array that another column of the same [`TypedSpec`] has finished. Unwinds with
+    /// [`OutOfMemory`](crate::OutOfMemory) if there is no memory.
+    fn extend(&mut self, array: &dyn Array, rows: Range<usize>);
 }
 
 /// Record around a key or value that is decoded: its headers, and the choice between key and value.
@@ -192,6 +199,11 @@ pub enum FlattenError {
 }
 
 impl BatchColumns {
+    /// Returns true if keys or values are decoded.
+    pub fn is_typed(&self) -> bool {
+        self.key.is_some() || self.value.is_some()
+    }
+
     /// Checks that these columns can make up a batch. With a struct's fields beside Kafka's columns, no two columns may
     /// share a name. Nor may a field have the name of a Kafka column that was left out, since readers find these by
     /// name.
@@ -239,6 +251,9 @@ pub struct RefusedRows {
     pub causes: Vec<Cause>,
 }
 
+/// Column without a row, the treatment of its bad values, and the fault or the lookup that is missing.
+pub(crate) type Undecoded = (&'static str, OnBadValue, Lookup<BadValue>);
+
 pub(crate) struct TypedField {
     pub(crate) column: Box<dyn TypedColumn>,
     pub(crate) on_bad: OnBadValue,
@@ -278,10 +293,52 @@ impl TypedColumns {
         }
     }
 
+    /// Number of rows so far.
+    pub(crate) fn rows(&self) -> usize {
+        [&self.value, &self.key].into_iter().flatten().next().map_or(0, |field| field.column.rows())
+    }
+
     /// Bytes of the rows so far, and of the refused records.
     pub(crate) fn bytes(&self) -> usize {
         let fields = [&self.key, &self.value].into_iter().flatten();
         fields.map(|field| field.column.bytes()).sum::<usize>() + self.refused.as_ref().map_or(0, |rows| rows.bytes())
+    }
+
+    /// Decodes a record's key and value as a row. Returns true if neither has a null in place of a fault. After an
+    /// error, the columns have to be truncated.
+    #[inline]
+    pub(crate) fn append(&mut self, record: &RawRecord<'_>) -> Result<bool, Undecoded> {
+        let Self { key, value, .. } = self;
+        let decode = |name, field: &mut Option<TypedField>, bytes| {
+            let Some(field) = field else { return Ok(Decoded::Whole) };
+            let beside = RecordContext::new(name == "key", record.headers);
+            field.column.append(bytes, beside).map_err(|bad| (name, field.on_bad, bad))
+        };
+        let decoded = (decode("value", value, record.value)?, decode("key", key, record.key)?);
+        Ok(decoded == (Decoded::Whole, Decoded::Whole))
+    }
+
+    /// Appends rows that were decoded ahead.
+    pub(crate) fn extend(&mut self, decoded: &DecodedSegment, rows: Range<usize>) {
+        let fields = [(&mut self.key, &decoded.key), (&mut self.value, &decoded.value)];
+        for (field, array) in fields {
+            if let (Some(field), Some(array)) = (field, array) {
+                field.column.extend(array, rows.clone());
+            }
+        }
+    }
+
+    /// Finishes the rows of a segment that are decoded ahead: the key and the value, and the bytes of memory that these
+    /// hold.
+    pub(crate) fn finish_arrays(&mut self) -> (Option<ArrayRef>, Option<ArrayRef>, usize) {
+        let mut memory_bytes = 0;
+        let mut finish = |field: &mut Option<TypedField>| {
+            let (array, memory) = field.as_mut()?.column.finish();
+            memory_bytes += memory;
+            Some(array)
+        };
+        let (key, value) = (finish(&mut self.key), finish(&mut self.value));
+        (key, value, memory_bytes)
     }
 
     pub(crate) fn truncate(&mut self, rows: usize) {

@@ -1,20 +1,29 @@
 //! Appends records as rows to typed columns and to the binary ones beside them. A record whose key or value cannot be
 //! decoded gets no row in any column.
 
+use std::ops::Range;
+
 use monedula_protocol::records::{BatchHeader, RawRecord};
 
 use crate::builder::BatchBuilder;
+use crate::decoded::DecodedRecord;
 use crate::lookup::Lookup;
 use crate::records::{BadRecord, BatchSource, UnavailableLookup, WalkStop, offset_of};
 use crate::rows::{AnyRows, Rows};
 use crate::schema::ColumnSet;
-use crate::typed::{BadValue, Cause, Decoded, OnBadValue, RecordContext, TypedColumns, TypedField};
+use crate::typed::{Cause, OnBadValue, TypedColumns, Undecoded};
 
 pub(crate) struct TypedRows<'b> {
     source: BatchSource<'b>,
     typed: &'b mut TypedColumns,
+    /// Records that were decoded ahead, from the next one on.
+    decoded: std::slice::Iter<'b, DecodedRecord>,
+    /// Rows that were decoded ahead and are still to be copied: those that follow one another at once.
+    ahead: Range<usize>,
     /// Bytes in the typed columns before the first of these rows.
     bytes_before: usize,
+    /// Bytes by which they have grown since, those that are still to be copied included.
+    grown_bytes: usize,
     refused_before: usize,
     beside: AnyRows<'b>,
     rows: usize,
@@ -35,7 +44,7 @@ impl<'b> TypedRows<'b> {
         builder: &'b mut BatchBuilder,
         typed: &'b mut TypedColumns,
         source: BatchSource<'b>,
-        records: usize,
+        (next_record, records): (u32, usize),
         fixed_bytes: usize,
     ) -> Self {
         let (bytes_before, refused_before) = (typed.bytes(), refused_bytes(typed));
@@ -44,26 +53,70 @@ impl<'b> TypedRows<'b> {
         // one.
         let plain = |column| typed.of(column).is_none();
         let beside = AnyRows::beside(builder, records, fixed_bytes, refused, plain);
-        Self { source, typed, bytes_before, refused_before, beside, rows: 0, kept: 0, first_offset: None }
+        let decoded = source.decoded.map_or(&[][..], |decoded| decoded.records_from(next_record)).iter();
+        Self {
+            source,
+            typed,
+            decoded,
+            ahead: 0..0,
+            bytes_before,
+            grown_bytes: 0,
+            refused_before,
+            beside,
+            rows: 0,
+            kept: 0,
+            first_offset: None,
+        }
     }
 
-    pub(crate) fn finish(self) -> Appended {
+    pub(crate) fn finish(mut self) -> Appended {
+        self.copy_ahead();
         let refused_bytes = refused_bytes(self.typed) - self.refused_before;
         let typed_bytes = self.typed.bytes() - self.bytes_before - refused_bytes;
         let bytes = self.beside.finish() + typed_bytes;
         Appended { rows: self.rows, bytes, refused_bytes, first_offset: self.first_offset }
     }
 
-    /// Decodes a record's key and value. Returns true if neither has a null in place of a fault.
-    fn decode(&mut self, record: &RawRecord<'_>) -> Result<bool, (&'static str, OnBadValue, Lookup<BadValue>)> {
-        let TypedColumns { key, value, .. } = &mut *self.typed;
-        let decode = |name, field: &mut Option<TypedField>, bytes| {
-            let Some(field) = field else { return Ok(Decoded::Whole) };
-            let beside = RecordContext::new(name == "key", record.headers);
-            field.column.append(bytes, beside).map_err(|bad| (name, field.on_bad, bad))
-        };
-        let decoded = (decode("value", value, record.value)?, decode("key", key, record.key)?);
-        Ok(decoded == (Decoded::Whole, Decoded::Whole))
+    /// Copies the rows that were decoded ahead. Due before anything else is done with the typed columns.
+    #[inline]
+    fn copy_ahead(&mut self) {
+        let ahead = std::mem::take(&mut self.ahead);
+        if let Some(decoded) = self.source.decoded.filter(|_| !ahead.is_empty()) {
+            self.typed.extend(&decoded.segment, ahead);
+            debug_assert_eq!(self.typed.bytes() - self.bytes_before, self.grown_bytes);
+        }
+    }
+
+    /// Appends a record whose key and value were decoded ahead, as row `ahead` of its segment.
+    ///
+    /// # Safety
+    /// Same as for [`Rows::append`].
+    #[inline(always)]
+    unsafe fn append_ahead(
+        &mut self,
+        (row, ahead, decoded): (usize, usize, DecodedRecord),
+        record: &RawRecord<'_>,
+        header: &BatchHeader,
+        payload: &[u8],
+    ) -> Result<(), WalkStop> {
+        if self.ahead.end != ahead {
+            self.copy_ahead();
+            self.ahead = ahead..ahead;
+        }
+        let grown_bytes = self.grown_bytes + decoded.bytes();
+        // SAFETY: the caller keeps to `Rows::append`, which asks for the same.
+        unsafe { self.beside.append_within(row, record, header, payload, grown_bytes)? };
+        self.ahead.end += 1;
+        self.note_row(record, header, (decoded.is_whole(), grown_bytes));
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn note_row(&mut self, record: &RawRecord<'_>, header: &BatchHeader, (is_whole, grown_bytes): (bool, usize)) {
+        self.grown_bytes = grown_bytes;
+        self.typed.with_nulls += usize::from(!is_whole);
+        self.rows += 1;
+        self.first_offset.get_or_insert_with(|| offset_of(header, record));
     }
 
     /// Applies the policy to a record that cannot be decoded. Its row is taken back already.
@@ -74,7 +127,7 @@ impl<'b> TypedRows<'b> {
         header: &BatchHeader,
         payload: &[u8],
         row: usize,
-        (column, on_bad, undecoded): (&'static str, OnBadValue, Lookup<BadValue>),
+        (column, on_bad, undecoded): Undecoded,
     ) -> WalkStop {
         let bad = match undecoded {
             Lookup::Ready(bad) => bad,
@@ -145,23 +198,32 @@ impl Rows for TypedRows<'_> {
         if self.beside.has_no_row_left(row + self.kept) {
             return Err(WalkStop::Full);
         }
-        let is_whole = match self.decode(record) {
+        if let Some((ahead, decoded)) = self.decoded.next().and_then(|decoded| Some((decoded.row()?, *decoded))) {
+            // SAFETY: the caller keeps to this method, which asks for the same.
+            return unsafe { self.append_ahead((row, ahead, decoded), record, header, payload) };
+        }
+        self.copy_ahead();
+        let is_whole = match self.typed.append(record) {
             Ok(is_whole) => is_whole,
             Err(bad) => {
                 self.typed.truncate(row);
-                return Err(self.refuse(record, header, payload, row, bad));
+                let stop = self.refuse(record, header, payload, row, bad);
+                self.grown_bytes = self.typed.bytes() - self.bytes_before;
+                return Err(stop);
             }
         };
-        let grown = self.typed.bytes() - self.bytes_before;
+        let grown_bytes = self.typed.bytes() - self.bytes_before;
         // SAFETY: the caller keeps to `Rows::append`, which asks for the same.
-        let appended = unsafe { self.beside.append_within(row, record, header, payload, grown) };
+        let appended = unsafe { self.beside.append_within(row, record, header, payload, grown_bytes) };
         if appended.is_err() {
             self.typed.truncate(row);
             return appended;
         }
-        self.typed.with_nulls += usize::from(!is_whole);
-        self.rows += 1;
-        self.first_offset.get_or_insert_with(|| offset_of(header, record));
+        self.note_row(record, header, (is_whole, grown_bytes));
         Ok(())
+    }
+
+    fn skip(&mut self) {
+        self.decoded.next();
     }
 }

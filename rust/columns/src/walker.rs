@@ -15,6 +15,7 @@ use crate::aborted::{AbortMarkers, AbortedList, AbortedTransaction};
 use crate::awaited::Awaited;
 use crate::builder::BatchBuilder;
 use crate::crc32c::crc32c;
+use crate::decoded::DecodedBatch;
 use crate::error::{WalkError, WalkErrorKind};
 use crate::inflate::{BatchFault, Inflated, LocatedBatch, locate};
 use crate::legacy;
@@ -160,6 +161,7 @@ struct OpenBatch {
     header: BatchHeader,
     payload: BatchPayload,
     cursor: Cursor,
+    decoded: Option<DecodedBatch>,
     /// The batch as fetched, to decompress it again after [`PartitionWalker::shelve`]. Empty unless this walker
     /// decompressed the batch.
     compressed: Bytes,
@@ -331,6 +333,7 @@ impl PartitionWalker {
                 partition: self.partition,
                 header: &open.header,
                 end_offset: self.end_offset,
+                decoded: open.decoded.as_ref(),
             };
             let stop = append(source, open.payload.bytes(), &mut open.cursor, into);
             self.position = self.position.max(open.cursor.next_offset(&open.header));
@@ -478,8 +481,9 @@ fn open_batch(
         skip_below(&header, payload.bytes(), &mut cursor, position)
             .map_err(|fault| in_batch(cursor.error(&header, fault).into()))?;
     }
+    let decoded = batch.decoded;
     let compressed = if let BatchPayload::Owned(..) = payload { batch.bytes } else { Bytes::new() };
-    Ok(Some(OpenBatch { header, payload, cursor, compressed }))
+    Ok(Some(OpenBatch { header, payload, cursor, decoded, compressed }))
 }
 
 fn open_payload(

@@ -1,5 +1,7 @@
 //! Growing columns: copies into reserved room, with one branch per field.
 
+use std::ops::Range;
+
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 
 use crate::pool::{BufferPool, PooledVec};
@@ -23,7 +25,7 @@ impl Validity {
     #[inline(always)]
     pub fn set_null(&mut self, row: usize) {
         if row / 8 >= self.bits.len() {
-            self.extend(row);
+            self.lengthen(row);
         }
         self.bits[row / 8] &= !(1 << (row % 8));
         self.nulls += 1;
@@ -31,8 +33,15 @@ impl Validity {
 
     #[cold]
     #[inline(never)]
-    fn extend(&mut self, row: usize) {
+    fn lengthen(&mut self, row: usize) {
         self.bits.resize((row / 8 + 1).next_multiple_of(64), u8::MAX);
+    }
+
+    /// Makes those rows null that are null among `rows` of another column, and come from row `row` on here.
+    pub fn extend(&mut self, row: usize, nulls: Option<&NullBuffer>, rows: Range<usize>) {
+        let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else { return };
+        let start = rows.start;
+        rows.filter(|from| nulls.is_null(*from)).for_each(|from| self.set_null(row + from - start));
     }
 
     /// Forgets the nulls from row `rows` on.

@@ -3,14 +3,16 @@
 //! Every column knows its own number of rows, and bad rows are undone by it: `truncate` cuts a column to a number of
 //! rows, and with it the part of its children that belongs to later rows.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
+use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, DurationMicrosecondType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
     Int64Type, Time32MillisecondType, Time64MicrosecondType, TimestampMicrosecondType, TimestampNanosecondType,
     UInt32Type, UInt64Type,
 };
+use arrow_array::{Array, ArrayRef};
 use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 use monedula_columns::{BufferPool, Bytes, Growing, Texts};
@@ -107,6 +109,26 @@ impl Column {
 
     pub(crate) fn push_null(&mut self) {
         each_column!(self, column => column.push_null());
+    }
+
+    /// Appends rows of an array that a column of the same type has finished.
+    pub(crate) fn extend(&mut self, array: &dyn Array, rows: Range<usize>) {
+        match self {
+            Self::Boolean(bits) => bits.extend(array, rows),
+            Self::Int8(column) => column.extend(array, rows),
+            Self::Int16(column) => column.extend(array, rows),
+            Self::Int32(column) | Self::Float32(column) | Self::UInt32(column) => column.extend(array, rows),
+            Self::Date(column) | Self::Time32(column) => column.extend(array, rows),
+            Self::Int64(column) | Self::Float64(column) | Self::Time64(column) => column.extend(array, rows),
+            Self::UInt64(column) | Self::Duration(column) => column.extend(array, rows),
+            Self::Timestamp { values, .. } => values.extend(array, rows),
+            Self::Decimal { values, .. } => values.extend(array, rows),
+            Self::Utf8(texts) => texts.extend(array.as_string(), rows),
+            Self::Binary(bytes) => bytes.extend(array.as_binary::<i32>(), rows),
+            Self::Struct(structs) => structs.extend(array, rows),
+            Self::List(lists) => lists.extend(array, rows),
+            Self::Map(maps) => maps.extend(array, rows),
+        }
     }
 
     /// Cuts the column and its children back to `rows` rows. A column with fewer rows keeps them, and loses only the

@@ -1,8 +1,10 @@
 //! Growing columns of fixed width: numbers, times and booleans.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray};
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use monedula_columns::{BufferPool, Growing, Validity};
 
@@ -38,6 +40,18 @@ impl<const WIDTH: usize> Fixed<WIDTH> {
     pub(crate) fn push_null(&mut self) {
         self.validity.set_null(self.rows);
         self.push([0; WIDTH]);
+    }
+
+    /// Appends rows of a finished column.
+    pub(crate) fn extend(&mut self, array: &dyn Array, rows: Range<usize>) {
+        let data = array.to_data();
+        let first = data.offset() * WIDTH;
+        let values = &data.buffers()[0][first + rows.start * WIDTH..first + rows.end * WIDTH];
+        let at = self.rows * WIDTH;
+        self.values.reserve(at, values.len());
+        self.values.bytes_mut()[at..at + values.len()].copy_from_slice(values);
+        self.validity.extend(self.rows, array.nulls(), rows.clone());
+        self.rows += rows.len();
     }
 
     pub(crate) fn truncate(&mut self, rows: usize) {
@@ -83,6 +97,13 @@ impl Bits {
     pub(crate) fn push_null(&mut self) {
         self.validity.set_null(self.rows);
         self.push(false);
+    }
+
+    /// Appends rows of a finished column.
+    pub(crate) fn extend(&mut self, array: &dyn Array, rows: Range<usize>) {
+        let booleans = array.as_boolean();
+        self.validity.extend(self.rows, booleans.nulls(), rows.clone());
+        rows.for_each(|row| self.push(booleans.value(row)));
     }
 
     pub(crate) fn truncate(&mut self, rows: usize) {

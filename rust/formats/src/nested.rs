@@ -1,8 +1,10 @@
 //! Growing columns of structs, lists and maps.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, ListArray, MapArray, StructArray};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, ListArray, MapArray, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{FieldRef, Fields};
 use monedula_columns::{BufferPool, Offsets, Validity};
@@ -69,6 +71,16 @@ impl Structs {
         self.end_row();
     }
 
+    /// Appends rows of a finished column.
+    pub(crate) fn extend(&mut self, array: &dyn Array, rows: Range<usize>) {
+        let structs = array.as_struct();
+        for (child, array) in self.children.iter_mut().zip(structs.columns()) {
+            child.extend(array, rows.clone());
+        }
+        self.validity.extend(self.rows, structs.nulls(), rows.clone());
+        self.rows += rows.len();
+    }
+
     /// Cuts the column back to `rows` rows, and drops a row in progress.
     pub(crate) fn truncate(&mut self, rows: usize) {
         self.children.iter_mut().for_each(|child| child.truncate(rows));
@@ -116,6 +128,20 @@ impl ListRows {
         }
     }
 
+    /// Appends rows of a finished column behind a total of `elements`. Returns the elements that these rows have.
+    fn extend(
+        &mut self,
+        elements: usize,
+        ends: &[i32],
+        nulls: Option<&NullBuffer>,
+        rows: Range<usize>,
+    ) -> Range<usize> {
+        self.offsets.extend(self.rows, elements, &ends[rows.start..=rows.end]);
+        self.validity.extend(self.rows, nulls, rows.clone());
+        self.rows += rows.len();
+        ends[rows.start] as usize..ends[rows.end] as usize
+    }
+
     /// Cuts the rows back to `rows`, and returns how many elements these have.
     fn truncate(&mut self, rows: usize) -> usize {
         self.validity.truncate(rows);
@@ -155,6 +181,13 @@ impl Lists {
 
     pub(crate) fn push_null(&mut self) {
         self.rows.push_null(self.child.rows());
+    }
+
+    /// Appends rows of a finished column.
+    pub(crate) fn extend(&mut self, array: &dyn Array, rows: Range<usize>) {
+        let lists = array.as_list::<i32>();
+        let elements = self.rows.extend(self.child.rows(), lists.value_offsets(), lists.nulls(), rows);
+        self.child.extend(lists.values(), elements);
     }
 
     pub(crate) fn truncate(&mut self, rows: usize) {
@@ -210,6 +243,14 @@ impl Maps {
 
     pub(crate) fn push_null(&mut self) {
         self.rows.push_null(self.keys.rows());
+    }
+
+    /// Appends rows of a finished column.
+    pub(crate) fn extend(&mut self, array: &dyn Array, rows: Range<usize>) {
+        let maps = array.as_map();
+        let entries = self.rows.extend(self.keys.rows(), maps.value_offsets(), maps.nulls(), rows);
+        self.keys.extend(maps.keys(), entries.clone());
+        self.values.extend(maps.values(), entries);
     }
 
     pub(crate) fn truncate(&mut self, rows: usize) {

@@ -1,8 +1,9 @@
 //! Implementations of typed columns, to which the walk over record batches appends, by the decoders.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
+use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use monedula_columns::{BadValue, Decoded, Lookup, RecordContext, TypedColumn};
 
@@ -43,6 +44,10 @@ macro_rules! rows {
 
         fn bytes(&self) -> usize {
             self.bytes()
+        }
+
+        fn extend(&mut self, array: &dyn Array, rows: Range<usize>) {
+            self.extend(array, rows);
         }
     };
 }

@@ -64,7 +64,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<producer::QueuedSendsCore>()?;
     module.add_class::<interpreter::loop_waker::LoopWaker>()?;
     module.add_class::<producer::ObservedFuture>()?;
-    module.add_class::<producer::ProducerCore>()?;
+    module.add("ProducerCore", module.py().get_type::<producer::ProducerCore>())?;
     module.add_class::<formats::record_encoder::RecordDraft>()?;
     module.add_class::<producer::RecordMetadata>()?;
     module.add_class::<producer::RecordTable>()?;

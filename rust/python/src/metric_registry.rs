@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use monedula_client::telemetry::{MetricId, RegisteredKind, RegisteredMetric, RegisteredMetrics};
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 
 use crate::interpreter::attaching::attached;
@@ -22,6 +23,7 @@ impl MetricRegistry {
 
 #[pymethods]
 impl MetricRegistry {
+    /// Adds a metric. Returns false if the client is closed.
     fn register(
         &self,
         name: String,
@@ -29,15 +31,14 @@ impl MetricRegistry {
         read: Py<PyAny>,
         is_counter: bool,
         unit: String,
-    ) -> PyResult<()> {
+    ) -> PyResult<bool> {
         let kind = if is_counter { RegisteredKind::Counter } else { RegisteredKind::Gauge };
         let read = move || {
             let ended = || Err("the interpreter ends".to_owned());
             attached(|py| value_of(py, &read)).unwrap_or_else(ended)
         };
         let id = MetricId { name, attributes };
-        self.metrics.get()?.register(RegisteredMetric::new(id, kind, unit, Box::new(read)));
-        Ok(())
+        Ok(self.metrics.get()?.register(RegisteredMetric::new(id, kind, unit, Box::new(read))))
     }
 
     fn unregister(&self, name: String, attributes: Vec<(String, String)>) -> PyResult<bool> {
@@ -47,7 +48,10 @@ impl MetricRegistry {
 
 fn value_of(py: Python<'_>, read: &Py<PyAny>) -> Result<f64, String> {
     let value = read.bind(py).call0().map_err(|error| format!("its function raised {error}"))?;
-    value.extract().map_err(|_| {
+    value.extract().map_err(|error: PyErr| {
+        if error.is_instance_of::<PyOverflowError>(py) {
+            return "its function returned a number that is too large for a float".to_owned();
+        }
         let kind = value.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string());
         format!("its function returned {kind}, not a number")
     })

@@ -6,9 +6,11 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
+use monedula_client::blocking::silently;
 use monedula_client::error::ClientError;
 use monedula_client::lock::lock;
 use monedula_client::log::Log;
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
 use crate::emergency_allocator;
@@ -17,6 +19,9 @@ use crate::interpreter::loop_waker::LoopWaker;
 use crate::logging::flush_log;
 use crate::runtime::{Own, done_within, ended, spawn};
 use crate::seconds::Seconds;
+
+/// What PyO3 panics with where Python has no memory for an object.
+const NO_OBJECT: [&str; 2] = ["PyObject pointer is null", "Python API call failed"];
 
 /// The result of an operation; the Python thread that takes it converts it to a Python object.
 pub(crate) type Conversion = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
@@ -141,7 +146,11 @@ impl Operation {
             if state.is_under_way() { None } else { Some(std::mem::replace(&mut *state, OperationState::Taken)) };
         drop(state);
         match taken {
-            Some(OperationState::Done(Ok(convert))) => convert(py),
+            Some(OperationState::Done(Ok(convert))) => match silently(|| convert(py)) {
+                Ok(converted) => converted,
+                Err(message) if NO_OBJECT.iter().any(|each| message.contains(each)) => Err(PyMemoryError::new_err(())),
+                Err(message) => panic!("{message}"),
+            },
             Some(OperationState::Done(Err(error))) => Err(to_py(py, error)),
             _ => Err(to_py(py, ClientError::Closed)),
         }

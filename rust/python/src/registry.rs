@@ -61,6 +61,11 @@ impl RegistryCore {
         })
     }
 
+    /// The last reason for which it could not be asked; `None` if it answers, or was not asked yet.
+    fn failure(&self) -> Option<String> {
+        self.0.failing().map(|(_, why)| why)
+    }
+
     /// Answer at this path, or to a JSON text that is posted there, as JSON.
     #[pyo3(signature = (path, posted = None))]
     fn request(&self, py: Python<'_>, path: String, posted: Option<String>) -> PyResult<String> {

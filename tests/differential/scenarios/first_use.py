@@ -82,7 +82,8 @@ def is_found(script: Script, kind: int, key: str) -> bool | None:
 def with_no_time(script: Script, version: int) -> None:
     member = script.member()
     name = script.name("topic")
-    for timeout in (0, -1000, 1):
+    # Not 1: whether Kafka's controller begins within a millisecond, and so which answer it gives, is chance.
+    for timeout in (0, -1000):
         new = {"name": f"{name}.{timeout}", "numPartitions": 1, "replicationFactor": 1}
         asked = {"topics": [new, {**new, "name": "a b"}], "timeoutMs": timeout}
         member.send("CreateTopics", version, asked, f"created {timeout}").receive()

@@ -228,3 +228,17 @@ def _tell_active(spark: SparkSession, tell: Tell, event: str) -> None:
 def _until(condition: Callable[[], bool]) -> None:
     while not condition():
         time.sleep(0.05)
+
+
+def example(spark: SparkSession, tell: Tell, source: str) -> None:  # noqa: ARG001 - the program gets it by itself
+    """A program of a page. In it `held(function)` is the function of micro-batches that never returns."""
+
+    def held(function: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
+        def hold(batch: DataFrame, batch_id: int) -> None:
+            function(batch, batch_id)
+            tell("held", batch_id=batch_id)
+            threading.Event().wait()
+
+        return hold
+
+    exec(compile(source, "the page", "exec"), {"held": held, "__name__": "__main__"})

@@ -28,24 +28,27 @@ class Environment:
     Attributes:
         spark: the version of PySpark.
         extra: of PySpark, empty for none.
+        packages: what else is installed.
     """
 
     spark: str
     extra: str = ""
+    packages: tuple[str, ...] = ()
 
     @property
     def requirements(self) -> list[str]:
         """What is installed, beside what these need in turn: what `monedula[spark]` asks for, and pytest. No pandas."""
         pyspark = f"pyspark[{self.extra}]=={self.spark}" if self.extra else f"pyspark=={self.spark}"
-        return [pyspark, *HELD]
+        return [pyspark, *HELD, *self.packages]
 
 
-# The newest of each minor version. One has Spark Connect, whose tests are skipped elsewhere.
+# The newest of each minor version. One has Spark Connect, and that of Iceberg what landing jobs need: their tests are
+# skipped elsewhere.
 ENVIRONMENTS = {
     each.spark: each
     for each in (
         Environment("4.0.5"),
-        Environment("4.1.4"),
+        Environment("4.1.4", packages=("pyiceberg[sql-sqlite]", "polars")),
         Environment("4.2.1", extra="connect"),
         Environment("4.3.0"),
     )
@@ -72,7 +75,8 @@ def main() -> None:
 
 def install(environment: Environment) -> Path:
     """The interpreter of an environment with this Spark and this tree's monedula, made first if it is not there."""
-    wanted = [*environment.requirements, *_constraints()]
+    pinned = _constraints(environment)
+    wanted = [*environment.requirements, *pinned]
     digest = hashlib.sha256("\n".join([sys.version, *wanted]).encode()).hexdigest()[:12]
     folder = CACHE / f"{environment.spark}-{digest}"
     python = folder / "bin" / "python"
@@ -82,7 +86,7 @@ def install(environment: Environment) -> Path:
         shutil.rmtree(folder, ignore_errors=True)
         venv.create(folder, with_pip=True)
         constraints = folder / "constraints.txt"
-        constraints.write_text("\n".join(_constraints()))
+        constraints.write_text("\n".join(pinned))
         command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         command += ["--constraint", str(constraints), *environment.requirements]
         subprocess.run(command, check=True, timeout=INSTALL_TIMEOUT_SECONDS)
@@ -105,10 +109,11 @@ def run(version: str, python: Path, pytest_options: list[str]) -> bool:
     return ran.returncode == 0
 
 
-def _constraints() -> list[str]:
+def _constraints(environment: Environment) -> list[str]:
     """The locked versions of what is shared; without their hashes, since not all that is installed has any there."""
+    names = {*HELD, *(package.partition("[")[0] for package in environment.packages)}
     pinned = re.findall(r"^([\w.-]+==\S+(?: ; [^\\\n]+)?)", LOCK.read_text(), flags=re.MULTILINE)
-    return [each.strip() for each in pinned if each.split("==")[0] in HELD]
+    return [each.strip() for each in pinned if each.split("==")[0] in names]
 
 
 if __name__ == "__main__":

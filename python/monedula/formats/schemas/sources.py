@@ -135,13 +135,13 @@ def _are_polars(source: Mapping[Any, Any]) -> bool:
 
 
 def _supported(fields: "Iterable[pa.Field[Any]]", path: str) -> "list[pa.Field[Any]]":
-    result: list[pa.Field[Any]] = []
+    result: dict[str, pa.Field[Any]] = {}
     for field in fields:
         below = f"{path}.{field.name}" if path else field.name
-        if any(field.name == other.name for other in result):
+        if field.name in result:
             raise ArgumentError(f"field {below}: two fields have this name", argument="schema")
-        result.append(field.with_type(_type(field.type, below)).remove_metadata())
-    return result
+        result[field.name] = field.with_type(_type(field.type, below)).remove_metadata()
+    return list(result.values())
 
 
 def _type(kind: Any, path: str) -> "pa.DataType":

@@ -1,9 +1,12 @@
 """Reads the offset ranges of a task in Spark's Python workers, as Arrow batches."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
 from monedula._filters.records import RecordFilter
 from monedula._monedula import Batch, ReaderCore
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _log = logging.getLogger("monedula.spark")
+_Batch = TypeVar("_Batch")
 
 MAX_ROWS = 65_536
 MAX_BYTES = 8 << 20
@@ -72,13 +76,38 @@ def read(task: ReadTask, settings: ReadSettings) -> "Iterator[pa.RecordBatch]":
     tune()
     columns = list(settings.output or settings.columns)
     settings = replace(settings, typed=tuple(each.in_task() for each in settings.typed))
-    for batch in _batches(task, settings):
+    core = _clients.take(settings)
+    for batch in _one_ahead(_batches(core, task, settings), core.end):
         arrow = pa.record_batch(batch)
         yield arrow if arrow.schema.names == columns else arrow.select(columns)
 
 
-def _batches(task: ReadTask, settings: ReadSettings) -> Iterator[Batch]:
-    core = _clients.take(settings)
+def _one_ahead(batches: Generator[_Batch, None, None], end: Callable[[], None]) -> Generator[_Batch, None, None]:
+    """Read the next batch while Spark takes this one: writing to its socket takes as long as decoding.
+
+    Args:
+        batches: what is read, on a thread of its own after the first batch. Its error comes after those before it.
+        end: ends the wait of `batches` for more, if Spark needs no more of them.
+    """
+    with closing(batches):
+        yield from islice(batches, 1)
+        with ThreadPoolExecutor(1, "monedula-read-ahead") as reading:
+            try:
+                ahead = reading.submit(next, batches, None)
+            except RuntimeError:
+                # The system grants no thread, as under a limit of memory.
+                yield from batches
+                return
+            try:
+                while (batch := ahead.result()) is not None:
+                    ahead = reading.submit(next, batches, None)
+                    yield batch
+            except (GeneratorExit, KeyboardInterrupt):
+                end()
+                raise
+
+
+def _batches(core: ReaderCore, task: ReadTask, settings: ReadSettings) -> Generator[Batch, None, None]:
     try:
         ranges = list(task.ranges)
         while ranges:

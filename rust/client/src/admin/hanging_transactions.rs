@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use monedula_engine::TopicPartition;
 use monedula_protocol::error_code::ErrorCode;
 
-use super::call::{AdminCall, Items};
+use super::call::{AdminCall, Items, Refusal, Subject, refused_of};
 use super::group_offsets::Which;
 use super::producers::ProducerState;
+use super::progress::no_broker;
 use super::transactions::{TransactionDescription, TransactionFilter};
 use super::{Admin, AdminContext};
 use crate::error::ClientError;
@@ -33,7 +34,8 @@ impl Admin {
     /// candidate if the last record of its producer is older than `max_transaction_timeout`.
     ///
     /// # Errors
-    /// Those for all partitions: a coordinator that does not answer could know any of the transactions.
+    /// Those for all partitions: a coordinator that does not answer could know any of the transactions; and
+    /// [`ClientError::Refused`] with BROKER_NOT_AVAILABLE if there is no such broker.
     pub fn find_hanging_transactions(
         &self,
         which: Which,
@@ -63,6 +65,10 @@ impl AdminContext {
             Which::All => None,
         };
         let cluster = self.base.metadata.describe(topics, timeout).await?;
+        if let Some(broker) = broker.filter(|broker| !cluster.brokers.contains_key(broker)) {
+            let refusal = Refusal { code: ErrorCode::BrokerNotAvailable, detail: Some(no_broker(broker, &cluster)) };
+            return Err(refused_of("finding hanging transactions".into(), Subject::default(), refusal));
+        }
         let mut partitions = Vec::new();
         for (name, topic) in &cluster.topics {
             if topic.error != ErrorCode::None {

@@ -136,7 +136,7 @@ impl Admin {
         if let Some(telemetry) = &self.telemetry {
             telemetry.finish_by(&self.runtime, until);
         }
-        self.context.base.registered_metrics.clear();
+        self.context.base.registered_metrics.close();
         let tasks = std::mem::take(&mut *lock(&self.tasks));
         for task in &tasks {
             task.abort();

@@ -299,9 +299,11 @@ impl AdminContext {
                 return controller.map_or_else(|| self.any(), |node| Ok(NodeId::Broker(node)));
             }
             Recipient::Broker(node) => {
-                return match cluster.is_some_and(|cluster| cluster.brokers.contains_key(&node)) {
-                    true => Ok(NodeId::Broker(node)),
-                    false => Err(Located::refused(ErrorCode::BrokerNotAvailable, no_broker(node, cluster))),
+                return match cluster {
+                    Some(cluster) if !cluster.brokers.contains_key(&node) => {
+                        Err(Located::refused(ErrorCode::BrokerNotAvailable, no_broker(node, cluster)))
+                    }
+                    _ => Ok(NodeId::Broker(node)),
                 };
             }
             Recipient::Leader(partition) => partition,
@@ -350,8 +352,8 @@ impl Located {
     }
 }
 
-fn no_broker(node: i32, cluster: Option<&Cluster>) -> String {
-    let known: Vec<String> =
-        cluster.into_iter().flat_map(|cluster| cluster.brokers.keys().map(i32::to_string)).collect();
+/// The detail of an error about a broker that the cluster does not have.
+pub(super) fn no_broker(node: i32, cluster: &Cluster) -> String {
+    let known: Vec<String> = cluster.brokers.keys().map(i32::to_string).collect();
     format!("there is no broker {node}; those that are reached: {}", known.join(", "))
 }

@@ -152,7 +152,7 @@ pub(super) const KEYS: &[Key] = &[
         "decode.threads",
         int(-1, 64),
         "-1",
-        "threads that decompress ahead of the reader, in parallel across partitions; 0 decompresses while reading, -1 takes \
-         all cores but one, at most 8",
+        "threads that decompress, and decode typed keys and values, ahead of the reader, in parallel across partitions; 0 \
+         does so while reading, -1 takes all cores but one, at most 8",
     ),
 ];

@@ -29,7 +29,7 @@ impl Consumer {
         if let Some(telemetry) = &self.telemetry {
             telemetry.finish_by(&self.runtime, until);
         }
-        self.base.registered_metrics.clear();
+        self.base.registered_metrics.close();
         let tasks = self.take_tasks();
         end(&self.closed, &self.buffer, &self.base.network, &tasks);
         block_until(&self.runtime, until, async move {

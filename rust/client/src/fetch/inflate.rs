@@ -1,7 +1,10 @@
-//! Decompression ahead of the reader, on threads of its own, in parallel across partitions and batches.
+//! Decompression, and decoding of typed keys and values, ahead of the reader: on threads of its own, in parallel across
+//! partitions and batches.
 //!
-//! Decompressing ahead is an optimisation, and nothing waits for it to begin: a segment that no thread has taken yet is
-//! decompressed by the reader itself, batch by batch, while walking.
+//! Work ahead is an optimisation, and nothing waits for it to begin: a segment that no thread has taken yet is
+//! decompressed and decoded by the reader itself, batch by batch, while walking. A reader of typed columns that would
+//! have to wait for a thread works ahead too, on the next segment: decoding takes longer than all else, and would take
+//! one core only.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +13,10 @@ use std::thread::{self, Builder};
 use std::time::Duration;
 
 use bytes::Bytes;
-use monedula_columns::{BufferPool, Inflated, Scratch, WalkOptions, inflate};
+use monedula_columns::{BatchColumns, BufferPool, Inflated, Scratch, SegmentDecoder, WalkOptions, inflate};
+use monedula_engine::TopicPartition;
+use monedula_protocol::compression::Compression;
+use monedula_protocol::records::Batches;
 
 use crate::blocking::start_thread;
 use crate::budget::{Budget, Charge};
@@ -31,11 +37,19 @@ const LOOK_AGAIN_MAX: Duration = Duration::from_millis(16);
 /// stack: with 2 MiB for each core, Spark's workers under `spark.executor.pyspark.memory=512m` had no room for a batch.
 const STACK_BYTES: usize = 256 << 10;
 
+/// The same where values are decoded: as deep as types are nested.
+const DECODING_STACK_BYTES: usize = 1 << 20;
+
+/// Bytes below which typed values that are not compressed are left to the reader, which takes no longer for them than
+/// for waking a thread.
+const MIN_TYPED_BYTES: usize = 32 << 10;
+
 /// A run of whole record batches of one partition.
 pub(crate) struct Segment {
     state: Mutex<SegmentState>,
     finished: Condvar,
     compressed_bytes: usize,
+    partition: TopicPartition,
 }
 
 enum SegmentState {
@@ -49,21 +63,26 @@ enum SegmentState {
 pub(crate) enum SegmentPayload {
     /// As fetched.
     Raw(Bytes),
-    /// Decompressed and checked; the charge is to be kept as long as the data.
+    /// Decompressed and checked, and decoded if it is typed; the charge is to be kept as long as the data.
     Inflated(Inflated, Charge),
 }
 
 impl Segment {
-    pub(crate) fn new(data: Bytes) -> Self {
-        Self { compressed_bytes: data.len(), state: Mutex::new(SegmentState::Raw(data)), finished: Condvar::new() }
+    pub(crate) fn new(data: Bytes, partition: TopicPartition) -> Self {
+        let compressed_bytes = data.len();
+        Self { compressed_bytes, partition, state: Mutex::new(SegmentState::Raw(data)), finished: Condvar::new() }
     }
 
     pub(crate) fn compressed_bytes(&self) -> usize {
         self.compressed_bytes
     }
 
+    fn is_busy(&self) -> bool {
+        matches!(*self.lock(), SegmentState::Busy)
+    }
+
     /// Takes the data; waits if a thread is at work on it.
-    pub(crate) fn take(&self) -> Option<SegmentPayload> {
+    fn take(&self) -> Option<SegmentPayload> {
         let mut state = self.lock();
         loop {
             match std::mem::replace(&mut *state, SegmentState::Taken) {
@@ -101,18 +120,32 @@ impl Segment {
     }
 }
 
+/// What a thread decompresses and decodes with, kept from segment to segment.
+pub(crate) struct DecodeScratch {
+    pub(crate) scratch: Scratch,
+    decoder: Option<SegmentDecoder>,
+}
+
+impl DecodeScratch {
+    pub(crate) fn new(columns: &BatchColumns, pool: &BufferPool) -> Self {
+        Self { scratch: Scratch::default(), decoder: SegmentDecoder::new(columns, pool) }
+    }
+}
+
 /// The threads and their queue.
 pub(crate) struct Inflater {
-    shared: Arc<Shared>,
+    queue: Arc<InflateQueue>,
     threads: Vec<thread::JoinHandle<()>>,
 }
 
-struct Shared {
+/// Segments that wait for a thread.
+pub(crate) struct InflateQueue {
     queue: Mutex<Queue>,
     wake: Condvar,
     budget: Budget,
     options: WalkOptions,
     pool: BufferPool,
+    columns: BatchColumns,
 }
 
 #[derive(Default)]
@@ -126,38 +159,67 @@ struct Queue {
     ratio: f64,
 }
 
+impl Queue {
+    /// The first segment that nobody has begun with; removes those before it.
+    fn front(&mut self) -> Option<Arc<Segment>> {
+        while let Some(first) = self.segments.front() {
+            let raw = first.upgrade().filter(|segment| matches!(*segment.lock(), SegmentState::Raw(_)));
+            if raw.is_some() {
+                return raw;
+            }
+            self.segments.pop_front();
+        }
+        None
+    }
+}
+
 impl Inflater {
-    pub(crate) fn start(threads: usize, budget: &Budget, options: &WalkOptions, pool: &BufferPool) -> Self {
-        let shared = Arc::new(Shared {
+    pub(crate) fn start(
+        threads: usize,
+        budget: &Budget,
+        options: &WalkOptions,
+        pool: &BufferPool,
+        columns: &BatchColumns,
+    ) -> Self {
+        let queue = Arc::new(InflateQueue {
             queue: Mutex::new(Queue { ratio: 4.0, ..Queue::default() }),
             wake: Condvar::new(),
             budget: budget.clone(),
             options: *options,
             pool: pool.clone(),
+            columns: columns.clone(),
         });
+        let stack_bytes = if columns.is_typed() { DECODING_STACK_BYTES } else { STACK_BYTES };
         let threads = (0..threads).filter_map(|index| {
-            let shared = shared.clone();
-            let builder = Builder::new().name(format!("monedula-inflate-{index}")).stack_size(STACK_BYTES);
-            start_thread(builder, move || shared.work()).ok()
+            let queue = queue.clone();
+            let builder = Builder::new().name(format!("monedula-inflate-{index}")).stack_size(stack_bytes);
+            start_thread(builder, move || queue.work()).ok()
         });
-        Self { threads: threads.collect(), shared }
+        Self { threads: threads.collect(), queue }
     }
 
-    pub(crate) fn is_idle(&self) -> bool {
-        self.threads.is_empty()
+    /// The queue, from which a reader takes its segments.
+    pub(crate) fn queue(&self) -> &Arc<InflateQueue> {
+        &self.queue
+    }
+
+    /// True if records are worth a hand-over to the threads.
+    pub(crate) fn takes(&self, records: &[u8]) -> bool {
+        let is_long = self.queue.columns.is_typed() && records.len() >= MIN_TYPED_BYTES;
+        !self.threads.is_empty() && (is_long || is_compressed(records))
     }
 
     pub(crate) fn push(&self, segments: impl IntoIterator<Item = Weak<Segment>>) {
-        let mut queue = self.shared.lock();
+        let mut queue = self.queue.lock();
         queue.segments.extend(segments);
         drop(queue);
-        self.shared.wake.notify_all();
+        self.queue.wake.notify_all();
     }
 
     /// Ends the threads, each after its current segment.
     pub(crate) fn close(&self) {
-        self.shared.lock().closed = true;
-        self.shared.wake.notify_all();
+        self.queue.lock().closed = true;
+        self.queue.wake.notify_all();
     }
 }
 
@@ -167,30 +229,44 @@ impl Drop for Inflater {
     }
 }
 
-impl Shared {
+impl InflateQueue {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         lock(&self.queue)
     }
 
+    /// Takes a segment's data. A reader of typed columns that would wait for it works on segments behind it meanwhile.
+    pub(crate) fn take(&self, segment: &Segment, scratch: &mut DecodeScratch) -> Option<SegmentPayload> {
+        while scratch.decoder.is_some() && segment.is_busy() {
+            let Some((next, charge)) = self.next_at_once() else { break };
+            self.inflate(&next, charge, scratch);
+        }
+        segment.take()
+    }
+
     fn work(&self) {
-        let mut scratch = Scratch::default();
+        let mut scratch = DecodeScratch::new(&self.columns, &self.pool);
         while let Some((segment, charge)) = self.next() {
             self.inflate(&segment, charge, &mut scratch);
         }
     }
 
-    fn inflate(&self, segment: &Segment, mut charge: Charge, scratch: &mut Scratch) {
+    fn inflate(&self, segment: &Segment, mut charge: Charge, scratch: &mut DecodeScratch) {
         let Some(data) = segment.begin() else { return };
+        let TopicPartition { topic, partition } = &segment.partition;
         let work = AssertUnwindSafe(|| {
             // No more than there is budget for: the rest of a segment that grows beyond that stays as it came.
             let mut grant = |bytes| charge.reach(bytes);
-            inflate(&data, &self.options, &self.pool, scratch, &mut grant)
+            let mut inflated = inflate(&data, &self.options, &self.pool, &mut scratch.scratch, &mut grant);
+            if let Some(decoder) = &mut scratch.decoder {
+                decoder.decode(&mut inflated, (topic, *partition), &self.options, &mut grant);
+            }
+            inflated
         });
         let Ok(inflated) = catch_unwind(work) else {
             // Out of memory. The reader, which waits for the segment, tries by itself, and raises the error to the
             // user.
             segment.finish(SegmentState::Raw(data));
-            *scratch = Scratch::default();
+            *scratch = DecodeScratch::new(&self.columns, &self.pool);
             return;
         };
         charge.set(inflated.bytes());
@@ -203,6 +279,22 @@ impl Shared {
         }
     }
 
+    /// Bytes that a segment is likely to have in the end. One that would not fit is begun nevertheless, and worked on as
+    /// far as there is room.
+    fn estimate(&self, queue: &Queue, segment: &Segment) -> usize {
+        let estimate = (segment.compressed_bytes as f64 * queue.ratio.max(1.0) * HEADROOM) as usize;
+        estimate.min(self.budget.limit() / 4)
+    }
+
+    /// As [`Self::next`], but `None` if there is none, or no budget for it.
+    fn next_at_once(&self) -> Option<(Arc<Segment>, Charge)> {
+        let mut queue = self.lock();
+        let segment = queue.front()?;
+        let charge = self.budget.try_take(self.estimate(&queue, &segment))?;
+        queue.segments.pop_front();
+        Some((segment, charge))
+    }
+
     /// The next segment with the budget for its decompressed form.
     fn next(&self) -> Option<(Arc<Segment>, Charge)> {
         let mut look_again = LOOK_AGAIN_MIN;
@@ -211,19 +303,11 @@ impl Shared {
             if queue.closed {
                 return None;
             }
-            let Some(segment) = queue.segments.front().map(Weak::upgrade) else {
+            let Some(segment) = queue.front() else {
                 queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let raw = segment.filter(|segment| matches!(*segment.lock(), SegmentState::Raw(_)));
-            let Some(segment) = raw else {
-                queue.segments.pop_front();
-                continue;
-            };
-            let estimate = (segment.compressed_bytes as f64 * queue.ratio.max(1.0) * HEADROOM) as usize;
-            // A segment that would not fit is begun nevertheless, and decompressed as far as there is room.
-            let estimate = estimate.min(self.budget.limit() / 4);
-            if let Some(charge) = self.budget.try_take(estimate) {
+            if let Some(charge) = self.budget.try_take(self.estimate(&queue, &segment)) {
                 queue.segments.pop_front();
                 // Another thread watches for room from now on.
                 self.wake.notify_one();
@@ -246,30 +330,121 @@ impl Shared {
     }
 }
 
+fn is_compressed(records: &[u8]) -> bool {
+    Batches::of_any_format(records, 0)
+        .next()
+        .is_some_and(|batch| batch.is_ok_and(|batch| batch.header.compression() != Compression::None))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
     use std::sync::mpsc;
 
+    use arrow_array::{Array, ArrayRef, NullArray};
+    use arrow_schema::DataType;
+    use monedula_columns::{BadValue, ColumnSet, Decoded, Lookup, OnBadValue, RecordContext, TypedColumn, TypedSpec};
+    use monedula_protocol::compression::Compressor;
+    use monedula_protocol::records::{BatchEncoder, NewRecord};
+
     use super::*;
+
+    fn queue(budget: &Budget, columns: BatchColumns) -> InflateQueue {
+        InflateQueue {
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+            budget: budget.clone(),
+            options: WalkOptions::default(),
+            pool: BufferPool::new(1 << 20),
+            columns,
+        }
+    }
+
+    fn segment(data: Bytes) -> Arc<Segment> {
+        Arc::new(Segment::new(data, TopicPartition { topic: "t".into(), partition: 0 }))
+    }
+
+    /// Rows of nulls, each of which it tells.
+    struct ToldColumn {
+        told: mpsc::Sender<()>,
+        rows: usize,
+    }
+
+    impl TypedColumn for ToldColumn {
+        fn data_type(&self) -> DataType {
+            DataType::Null
+        }
+
+        fn append(&mut self, _: Option<&[u8]>, _: RecordContext<'_>) -> Result<Decoded, Lookup<BadValue>> {
+            self.rows += 1;
+            let _ = self.told.send(());
+            Ok(Decoded::Whole)
+        }
+
+        fn rows(&self) -> usize {
+            self.rows
+        }
+
+        fn truncate(&mut self, rows: usize) {
+            self.rows = rows;
+        }
+
+        fn bytes(&self) -> usize {
+            0
+        }
+
+        fn finish(&mut self) -> (ArrayRef, usize) {
+            (Arc::new(NullArray::new(std::mem::take(&mut self.rows))), 0)
+        }
+
+        fn extend(&mut self, _: &dyn Array, rows: Range<usize>) {
+            self.rows += rows.len();
+        }
+    }
+
+    #[test]
+    fn a_reader_that_would_wait_for_a_segment_decodes_the_next_one() {
+        let (told, decoded) = mpsc::channel();
+        let told = Mutex::new(told);
+        let make = move |_: &BufferPool| -> Box<dyn TypedColumn> {
+            Box::new(ToldColumn { told: lock(&told).clone(), rows: 0 })
+        };
+        let value = Some(TypedSpec { make: Arc::new(make), on_bad: OnBadValue::Fail, flatten: false });
+        let columns = BatchColumns { value, ..ColumnSet::default().into() };
+        let mut encoder = BatchEncoder::new();
+        encoder.append(NewRecord::default());
+        let mut data = Vec::new();
+        encoder.encode(&mut Compressor::new(), &mut data).expect("encodes");
+        let (budget, data) = (Budget::new(1 << 20), Bytes::from(data));
+        let (queue, busy, next) = (Arc::new(queue(&budget, columns)), segment(data.clone()), segment(data.clone()));
+        let taken_by_a_thread = busy.begin().expect("nobody else took it");
+        queue.lock().segments.extend([Arc::downgrade(&busy), Arc::downgrade(&next)]);
+        let reader = thread::spawn({
+            let (queue, busy) = (Arc::clone(&queue), Arc::clone(&busy));
+            move || {
+                let taken = queue.take(&busy, &mut DecodeScratch::new(&queue.columns, &queue.pool));
+                matches!(taken, Some(SegmentPayload::Raw(_)))
+            }
+        });
+        decoded.recv_timeout(Duration::from_secs(60)).expect("the next one is decoded meanwhile");
+        busy.finish(SegmentState::Raw(taken_by_a_thread));
+        assert!(reader.join().expect("no panic"), "it has what it waited for");
+        assert!(matches!(next.take(), Some(SegmentPayload::Inflated(..))));
+        assert_eq!(budget.used(), 0);
+    }
 
     /// The guard of the match that looked was still held where the state was put back: the thread waited for itself,
     /// for ever.
     #[test]
     fn a_segment_that_its_reader_took_first_is_left_to_it() {
         let budget = Budget::new(1 << 20);
-        let shared = Shared {
-            queue: Mutex::default(),
-            wake: Condvar::new(),
-            budget: budget.clone(),
-            options: WalkOptions::default(),
-            pool: BufferPool::new(1 << 20),
-        };
-        let segment = Arc::new(Segment::new(Bytes::from_static(b"a batch")));
+        let (queue, segment) = (queue(&budget, BatchColumns::default()), segment(Bytes::from_static(b"a batch")));
         assert!(matches!(segment.take(), Some(SegmentPayload::Raw(_))));
         let (done, ended) = mpsc::channel();
         thread::spawn(move || {
             let charge = budget.try_take(100).expect("fits");
-            shared.inflate(&segment, charge, &mut Scratch::default());
+            let mut scratch = DecodeScratch::new(&queue.columns, &queue.pool);
+            queue.inflate(&segment, charge, &mut scratch);
             let _ = done.send((segment.take().is_none(), budget.used()));
         });
         let outcome = ended.recv_timeout(Duration::from_secs(60)).expect("the thread goes on");

@@ -26,6 +26,9 @@ const DIRECT: &[u8] = b"direct";
 /// Longest head of an answer to CONNECT, in bytes.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 
+/// Longest status of a proxy in a message, in characters: the code, and a reason.
+const MAX_STATUS: usize = 100;
+
 /// Longest user, password or host of SOCKS5, in bytes: their lengths are one byte.
 const MAX_SOCKS_TEXT: usize = 255;
 
@@ -239,7 +242,7 @@ impl Proxy {
             }
         };
         let line = answer.split(|&byte| byte == b'\r').next().unwrap_or_default();
-        let status = readable(line.get(9..).unwrap_or_default());
+        let status = self.told(line.get(9..).unwrap_or_default());
         match status.get(..3).and_then(|digits| digits.parse::<u16>().ok()) {
             // A broker says nothing before it is asked: what came behind the head is the proxy's own.
             Some(200..=299) if answer.len() > head => {
@@ -247,16 +250,43 @@ impl Proxy {
             }
             Some(200..=299) => Ok(()),
             // tinyproxy answers 401 to a wrong password, and 407 to none.
-            Some(401 | 407) => Err(self.refusal()),
-            _ => Err(ProxyFailure::Failed(format!("it answered {status} to CONNECT {target}"))),
+            Some(401 | 407) => Err(self.refusal(&format!(" (it answered {status})"))),
+            Some(403) => Err(ProxyFailure::Failed(format!(
+                "it answered {status} to CONNECT {target}: its rules do not allow this connection; have them allow the \
+                 broker's host and port"
+            ))),
+            Some(405) => Err(ProxyFailure::Failed(format!(
+                "it answered {status} to CONNECT {target}: it has no such method; check that proxy.url names a proxy"
+            ))),
+            Some(502..=504) => Err(ProxyFailure::Failed(format!(
+                "it answered {status} to CONNECT {target}: it does not reach the broker; check the broker's name, and \
+                 that the proxy may connect to it"
+            ))),
+            _ => Err(ProxyFailure::Failed(format!("it answered {status} to CONNECT {target}; check proxy.url"))),
         }
     }
 
-    /// The refusal of a proxy that asks for another login, or for one at all.
-    fn refusal(&self) -> ProxyFailure {
+    /// What a proxy said in its status line, for an error: without control characters, shortened, and the code alone if
+    /// the proxy repeats the login that it was sent.
+    fn told(&self, status: &[u8]) -> String {
+        let status = readable(status);
+        let repeats = self.login.as_ref().is_some_and(|(user, password)| {
+            let password = password.expose_text().unwrap_or_default();
+            let pair = Secret::from(base64::encode(format!("{user}:{password}").as_bytes()));
+            let is_in = |secret: &str| !secret.is_empty() && status.contains(secret);
+            is_in(password) || is_in(pair.expose_text().unwrap_or_default())
+        });
+        let told: String = status.chars().take(if repeats { 3 } else { MAX_STATUS }).collect();
+        told.trim_end().to_owned()
+    }
+
+    /// The refusal of a proxy that asks for another login, or for one at all; `said` is what it said to that.
+    fn refusal(&self, said: &str) -> ProxyFailure {
         ProxyFailure::Refused(match &self.login {
-            Some(_) => "refuses the user and password of proxy.url: correct them".into(),
-            None => "asks for a user and password: give them in proxy.url, before the host, as user:password@".into(),
+            Some(_) => format!("refuses the user and password of proxy.url{said}: correct them"),
+            None => format!(
+                "asks for a user and password{said}: give them in proxy.url, before the host, as user:password@"
+            ),
         })
     }
 
@@ -280,10 +310,10 @@ impl Proxy {
                 let mut verdict = [0; 2];
                 stream.read_exact(&mut verdict).await?;
                 if verdict[1] != 0 {
-                    return Err(self.refusal());
+                    return Err(self.refusal(""));
                 }
             }
-            ([SOCKS_VERSION, NO_METHOD], _) => return Err(self.refusal()),
+            ([SOCKS_VERSION, NO_METHOD], _) => return Err(self.refusal("")),
             _ => return Err(foreign()),
         }
         stream.write_all(&target.socks_request()?).await?;

@@ -116,7 +116,33 @@ async fn a_refused_login_is_final() {
         let Err(RequestError::Fatal(error)) = dialled else { panic!("{scheme} {login}: {dialled:?}") };
         assert!(matches!(*error, ClientError::Authentication(_)), "{error}");
         assert!(error.to_string().contains("proxy.url"), "{error}");
+        if scheme == "http" {
+            let status = String::from_utf8_lossy(&says[9..12]).into_owned();
+            assert!(error.to_string().contains(&format!("(it answered {status}")), "{error}");
+        }
     }
+}
+
+#[tokio::test]
+async fn a_status_line_is_shown_in_one_short_line_and_without_the_login() {
+    for (phrase, shown) in [
+        (&b"Fo\x07rb\x1b[2Ji\ndden"[..], "403 Forb[2Jidden to CONNECT"),
+        (b"canary is wrong", "answered 403 to CONNECT"),
+        (b"ca\x00nary is wrong", "answered 403 to CONNECT"),
+        (b"YW5uYTpjYW5hcnk= is wrong", "answered 403 to CONNECT"),
+        (b"", "answered 403 to CONNECT"),
+    ] {
+        let says = [b"HTTP/1.1 403 ", phrase, b"\r\n\r\n"].concat();
+        let (dialled, _) = dial("http", "anna:canary@", &says, "kafka.invalid").await;
+        let error = dialled.expect_err("refused").to_string();
+        assert!(error.contains(shown), "{error}");
+        assert!(!error.contains(char::is_control) && !error.contains("YW5u"), "{error}");
+        assert!(error.contains("its rules do not allow this connection"), "{error}");
+    }
+    let says = [&b"HTTP/1.1 403 "[..], &b"x".repeat(MAX_HEAD_BYTES - 100), b"\r\n\r\n"].concat();
+    let (dialled, _) = dial("http", "anna:canary@", &says, "kafka.invalid").await;
+    let error = dialled.expect_err("refused").to_string();
+    assert!(error.contains(&format!("403 {} to CONNECT", "x".repeat(MAX_STATUS - 4))), "{error}");
 }
 
 #[tokio::test]
@@ -135,6 +161,13 @@ async fn a_proxy_that_says_something_else_is_named_and_tried_again() {
         ("http", b"HTTP/1.1 200 OK\r\n", "before it answered"),
         ("http", &[5, 0], "does not speak HTTP"),
         ("http", b"HTTP/1.1 403 Forbidden\r\n\r\n<html>", "403 Forbidden to CONNECT kafka.invalid:9092"),
+        (
+            "http",
+            b"HTTP/1.1 502 No Way\r\n\r\n",
+            "502 No Way to CONNECT kafka.invalid:9092: it does not reach the broker",
+        ),
+        ("http", b"HTTP/1.1 405 No\r\n\r\n", "405 No to CONNECT kafka.invalid:9092: it has no such method"),
+        ("http", b"HTTP/1.1 302 Found\r\n\r\n", "302 Found to CONNECT kafka.invalid:9092; check proxy.url"),
         ("http", b"HTTP/1.1 200 OK\r\n\r\nmore", "bytes that the broker has not"),
         ("http", b"HTTP/1.1\r\n\r\n", "it answered"),
         ("http", &long, "does not speak HTTP"),

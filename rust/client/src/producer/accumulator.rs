@@ -95,8 +95,7 @@ impl Accumulator {
             Some(Topic::Unknown(awaiting)) => self.keep_for_topic(awaiting, record, &new),
             None => {
                 drop(topics);
-                self.check(record.topic, &new)?;
-                topic_name::check(record.topic)?;
+                self.check_record(record)?;
                 self.add_unknown_topic(record.topic);
                 return self.send(record);
             }
@@ -226,6 +225,14 @@ impl Accumulator {
             NotTaken::Memory(needed) => Refused::Full { needed },
             NotTaken::Lack(lack) => Refused::Error(lack.into()),
         }
+    }
+
+    /// # Errors
+    /// A record that is too large, or whose topic has a name that no topic has.
+    pub(crate) fn check_record(&self, record: &Record<'_>) -> Result<(), ClientError> {
+        let (key, value) = (record.key, record.value);
+        self.check(record.topic, &NewRecord { timestamp_ms: 0, key, value, headers: record.headers })?;
+        topic_name::check(record.topic)
     }
 
     /// Checks a record for errors that do not depend on its batch.

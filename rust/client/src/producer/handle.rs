@@ -150,6 +150,14 @@ impl Producer {
         self.accumulator.send(record)
     }
 
+    /// Checks a record that is sent later for errors that no wait would change, whatever the producer's state.
+    ///
+    /// # Errors
+    /// What is wrong with the record.
+    pub fn check(&self, record: &Record<'_>) -> Result<(), ClientError> {
+        self.accumulator.check_record(record)
+    }
+
     /// Acquires a permit of the open transaction, for a caller that may have to wait. The transaction is not committed
     /// before the permit is dropped. Records that are sent under it, and waits for room, have to name its transaction.
     ///
@@ -261,7 +269,7 @@ impl Producer {
         });
         // If the runtime is gone already, there is nothing to wait for.
         let _ = wait.recv_timeout(timeout.saturating_add(LAST_STEPS));
-        self.base.registered_metrics.clear();
+        self.base.registered_metrics.close();
         self.base.log.finish();
     }
 

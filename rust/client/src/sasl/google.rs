@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::clouds::{check_endpoint, metadata_agent, variable};
 use super::jwt::part;
-use super::oidc::{Grant, OidcSource};
+use super::oidc::{Grant, OidcSource, shown};
 use super::token::{Token, TokenError, TokenSource};
 use crate::config_values::{ConfigError, ConfigValues};
 use crate::wall_clock::now_ms;
@@ -68,7 +68,7 @@ impl GoogleSource {
         if let Some(account) = &self.account {
             return Ok(account.clone());
         }
-        let wrong = |what: &str| TokenError::Failed(format!("{}: {what}. {ADVICE}", self.account_url));
+        let wrong = |what: &str| TokenError::Failed(format!("{}: {what}. {ADVICE}", shown(&self.account_url)));
         let request = self.access.agent.get(&self.account_url).header("Metadata-Flavor", "Google");
         let mut response = request.call().map_err(|error| wrong(&error.to_string()))?;
         let status = response.status().as_u16();

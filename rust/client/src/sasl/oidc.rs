@@ -118,6 +118,9 @@ pub(crate) fn agent(
     config.new_agent()
 }
 
+/// Advice where a proxy asks for another login, or for one at all.
+pub(super) const LOGIN_OF_PROXY: &str = ": the proxy wants another user and password; correct them in its URL";
+
 /// The proxy through which a client asks, as the end of an error: errors of the proxy look like those of the server.
 /// Empty without one.
 pub(crate) fn through_proxy(agent: &Agent, url: &str) -> String {
@@ -133,6 +136,16 @@ pub(crate) fn through_proxy(agent: &Agent, url: &str) -> String {
         ),
         false => format!("; asked through the proxy {protocol}://{host}:{port}"),
     }
+}
+
+/// A URL as it may stand in messages: without user and password, and without its query, in which some services have a
+/// key.
+pub(super) fn shown(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}{path}")
 }
 
 /// True if a proxy did not take the user and password, which it would not the next time.
@@ -179,9 +192,8 @@ impl TokenSource for OidcSource {
 }
 
 impl OidcSource {
-    /// The URL, for messages: without its query, in which some services have a key.
-    fn place(&self) -> &str {
-        self.url.split(['?', '#']).next().unwrap_or_default()
+    fn place(&self) -> String {
+        shown(&self.url)
     }
 
     /// Sends the request that the grant wants.
@@ -211,7 +223,7 @@ impl OidcSource {
         let proxy = through_proxy(&self.agent, &self.url);
         let said = |reason: &str| format!("{}: {reason}{advice}{proxy}", self.place());
         if is_refused_by_proxy(&self.agent, error) {
-            return TokenError::Refused(said("the proxy does not take the user and password: correct them"));
+            return TokenError::Refused(said(&format!("{error}{LOGIN_OF_PROXY}")));
         }
         let (inner, kind) = match error {
             ureq::Error::Rustls(inner) => (Some(inner), None),

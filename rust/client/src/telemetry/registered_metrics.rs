@@ -92,7 +92,7 @@ impl RegisteredMetric {
     fn checked(&self, value: Option<Result<f64, String>>, log: &Log) -> Option<f64> {
         let why = match value {
             Some(Ok(value)) if value.is_finite() => return Some(value),
-            Some(Ok(value)) => format!("its function returned {value}"),
+            Some(Ok(value)) => format!("its function returned {value}, not a finite number"),
             Some(Err(why)) => why,
             None => "its function does not return".to_owned(),
         };
@@ -115,26 +115,39 @@ pub(super) struct Reading {
 /// The metrics that were registered with a client.
 #[derive(Debug, Default)]
 pub struct RegisteredMetrics {
-    metrics: Mutex<BTreeMap<MetricId, Arc<RegisteredMetric>>>,
+    state: Mutex<RegistryState>,
+}
+
+#[derive(Debug, Default)]
+struct RegistryState {
+    metrics: BTreeMap<MetricId, Arc<RegisteredMetric>>,
+    is_closed: bool,
 }
 
 impl RegisteredMetrics {
-    /// Adds a metric, in place of an earlier one of the same name and attributes.
-    pub fn register(&self, metric: RegisteredMetric) {
-        let before = lock(&self.metrics).insert(metric.id.clone(), Arc::new(metric));
+    /// Adds a metric, in place of an earlier one of the same name and attributes. Returns false if the client is
+    /// closed.
+    pub fn register(&self, metric: RegisteredMetric) -> bool {
+        let mut state = lock(&self.state);
+        if state.is_closed {
+            return false;
+        }
+        let before = state.metrics.insert(metric.id.clone(), Arc::new(metric));
         // The user's code is dropped without the lock.
+        drop(state);
         drop(before);
+        true
     }
 
     /// Removes a metric. Returns false if there is none.
     pub fn unregister(&self, id: &MetricId) -> bool {
-        let removed = lock(&self.metrics).remove(id);
+        let removed = lock(&self.state).metrics.remove(id);
         removed.is_some()
     }
 
-    /// Removes all of them.
-    pub(crate) fn clear(&self) {
-        let all = std::mem::take(&mut *lock(&self.metrics));
+    /// Removes all of them: the client is closed.
+    pub(crate) fn close(&self) {
+        let all = std::mem::replace(&mut *lock(&self.state), RegistryState { is_closed: true, ..Default::default() });
         drop(all);
     }
 
@@ -146,7 +159,7 @@ impl RegisteredMetrics {
         log: &Log,
     ) -> Vec<Reading> {
         let wanted: Vec<Arc<RegisteredMetric>> =
-            lock(&self.metrics).values().filter(|metric| is_wanted(&metric.id.name)).cloned().collect();
+            lock(&self.state).metrics.values().filter(|metric| is_wanted(&metric.id.name)).cloned().collect();
         let begun: Vec<(Arc<RegisteredMetric>, Value)> =
             wanted.into_iter().filter_map(|metric| Some((metric.clone(), metric.begin()?))).collect();
         let mut over = std::pin::pin!(async {

@@ -1,10 +1,20 @@
 //! The bound on memory: whatever brokers send, a reader takes at most its budget, 60 MB and the batch in hand.
 //! Each case reads in a child process, whose peak resident set is checked; the broker runs in this process.
 
+use std::ops::Range;
 use std::process::{Command as Process, Stdio};
+use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
 use monedula_broker::Options;
 use monedula_broker::control::{Command, Data, Record};
+use monedula_columns::{
+    BadValue, BatchColumns, BufferPool, Bytes, ColumnSet, Decoded, Lookup, OnBadValue, RecordContext, TypedColumn,
+    TypedSpec,
+};
+use monedula_engine::fetch::Start;
 
 use crate::support::{Reader, TOPIC, World, partition};
 
@@ -24,6 +34,8 @@ struct Case {
     value_bytes: usize,
     decode_threads: usize,
     max_rows: usize,
+    /// Number of times that a decoded value is as large as its bytes; 0 to read the bytes.
+    growth: usize,
     /// Whether each partition is paused after its first rows, until all partitions are paused.
     pausing: bool,
 }
@@ -37,8 +49,56 @@ const BOMBS: Case = Case {
     value_bytes: 7 << 20,
     decode_threads: 2,
     max_rows: 1000,
+    growth: 0,
     pausing: false,
 };
+
+/// A column of values that are larger than their bytes, as typed values may be.
+struct Repeated {
+    growth: usize,
+    bytes: Bytes,
+    pool: BufferPool,
+}
+
+impl TypedColumn for Repeated {
+    fn data_type(&self) -> DataType {
+        DataType::Binary
+    }
+
+    fn append(&mut self, value: Option<&[u8]>, _: RecordContext<'_>) -> Result<Decoded, Lookup<BadValue>> {
+        assert!(self.bytes.push(&value.unwrap_or_default().repeat(self.growth)), "fits");
+        Ok(Decoded::Whole)
+    }
+
+    fn rows(&self) -> usize {
+        self.bytes.rows()
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.bytes.truncate(rows);
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.rows() * 4 + self.bytes.data_len()
+    }
+
+    fn finish(&mut self) -> (ArrayRef, usize) {
+        let (array, memory_bytes) = self.bytes.finish(&self.pool);
+        (Arc::new(array), memory_bytes)
+    }
+
+    fn extend(&mut self, array: &dyn Array, rows: Range<usize>) {
+        self.bytes.extend(array.as_binary::<i32>(), rows);
+    }
+}
+
+fn columns(growth: usize) -> BatchColumns {
+    let make = move |pool: &BufferPool| -> Box<dyn TypedColumn> {
+        Box::new(Repeated { growth, bytes: Bytes::new(pool), pool: pool.clone() })
+    };
+    let value = TypedSpec { make: Arc::new(make), on_bad: OnBadValue::Fail, flatten: false };
+    BatchColumns { value: (growth > 0).then_some(value), ..ColumnSet::default().into() }
+}
 
 impl Case {
     fn rows(self) -> i64 {
@@ -46,7 +106,7 @@ impl Case {
     }
 
     fn batch_bytes(self) -> u64 {
-        (self.batch_records * self.value_bytes) as u64
+        (self.batch_records * self.value_bytes * self.growth.max(1)) as u64
     }
 
     /// Writes the records, reads them in a child process, and checks its peak memory.
@@ -61,7 +121,8 @@ impl Case {
                 world.control(Command::Append { topic: TOPIC.into(), partition, records, compression });
             }
         }
-        let numbers = [self.partitions as usize, self.decode_threads, self.max_rows, usize::from(self.pausing)];
+        let pausing = usize::from(self.pausing);
+        let numbers = [self.partitions as usize, self.decode_threads, self.max_rows, pausing, self.growth];
         let numbers = numbers.map(|number| number.to_string()).join(" ");
         let child = Process::new(std::env::current_exe().expect("a test program"))
             .args(["--exact", "memory::child", "--nocapture"])
@@ -84,12 +145,13 @@ fn child() {
     let servers = words.next().expect("servers");
     let mut number = || words.next().and_then(|word| word.parse::<usize>().ok()).expect("a number");
     let (rows, partitions, threads, max_rows) = (number() as i64, number() as i32, number().to_string(), number());
-    let pausing = number() == 1;
+    let (pausing, growth) = (number() == 1, number());
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let budget = BUDGET_BYTES.to_string();
     let settings = [("queued.max.bytes", budget.as_str()), ("decode.threads", threads.as_str())];
-    let mut reader = Reader::at(servers, runtime.handle(), partitions, &settings);
+    let from = (partitions, Start::Offset(0, -1));
+    let mut reader = Reader::with_columns(servers, runtime.handle(), from, columns(growth), &settings);
     // Wait until everything that may be is fetched and decompressed ahead.
     let mut settled = (0, 0);
     crate::support::until("nothing moves any more", || {
@@ -130,4 +192,14 @@ fn of_many_partitions_only_one_is_in_the_middle_of_a_batch_that_the_reader_decom
     Case { decode_threads: 0, ..many }.run();
     many.run();
     Case { decode_threads: 0, pausing: true, ..many }.run();
+}
+
+#[test]
+fn values_that_grow_are_decoded_ahead_only_as_far_as_the_budget_reaches() {
+    let typed = Case { partitions: 4, batches: 40, batch_records: 50, value_bytes: 2_000, growth: 20, ..BOMBS };
+    for codec in ["none", "lz4"] {
+        for decode_threads in [0, 2] {
+            Case { codec, decode_threads, ..typed }.run();
+        }
+    }
 }

@@ -7,7 +7,7 @@ use monedula_broker::Options;
 use monedula_broker::control::{Command, Data, Record};
 use monedula_client::config::ClientConfig;
 use monedula_client::consumer::{BatchLimits, Consumer};
-use monedula_columns::ColumnSet;
+use monedula_columns::{BatchColumns, ColumnSet};
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
 use tokio::runtime::Handle;
@@ -81,10 +81,21 @@ impl Reader {
         Self::at_from(servers, runtime, (partitions, Start::Offset(0, -1)), settings)
     }
 
-    fn at_from(servers: &str, runtime: &Handle, (partitions, start): (i32, Start), settings: &[(&str, &str)]) -> Self {
+    fn at_from(servers: &str, runtime: &Handle, from: (i32, Start), settings: &[(&str, &str)]) -> Self {
+        Self::with_columns(servers, runtime, from, ColumnSet::default().into(), settings)
+    }
+
+    /// The same with these columns.
+    pub(crate) fn with_columns(
+        servers: &str,
+        runtime: &Handle,
+        (partitions, start): (i32, Start),
+        columns: BatchColumns,
+        settings: &[(&str, &str)],
+    ) -> Self {
         let all = beside(&[("bootstrap.servers", servers), ("retry.backoff.ms", "10")], settings);
         let config = ClientConfig::parse(all).expect("settings");
-        let consumer = Consumer::new(config, ColumnSet::default(), runtime, 7);
+        let consumer = Consumer::new(config, columns, runtime, 7);
         let assignment = (0..partitions).map(|index| (partition(index), start, None));
         consumer.assign(assignment.collect()).expect("assigns");
         Self { consumer, rows: BTreeMap::new() }

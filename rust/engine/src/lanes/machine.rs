@@ -379,6 +379,11 @@ impl<P: Clone> Lanes<P> {
         self.parts.len()
     }
 
+    /// True if a handler has rows of a part.
+    pub(super) fn is_in_flight(&self, id: Id) -> bool {
+        self.running.iter().flatten().any(|running| running.task.part == id)
+    }
+
     pub(super) fn remove_if_over(&mut self, id: Id) {
         if self.parts.get(id).is_some_and(|part| part.is_over && !part.is_queued && part.open_rows == 0)
             && let Some(part) = self.parts.remove(id)

@@ -2,7 +2,8 @@
 //!
 //! Workers take tasks, one or more rows of one lane; rows of one lane are handled one after the other, lanes side by
 //! side. A part is a run of rows of one partition. Its rows finish in any order, and only those before the first
-//! unfinished one count. In a run with transactions they count once they are in a committed one.
+//! unfinished one count. In a run with transactions they count once they are in a committed one; after a seek, finished
+//! ones before the new position do so too.
 //!
 //! The machine knows rows by their numbers. The driver owns what they are, as the payload of their part, and says
 //! whether they may still be handled.
@@ -16,6 +17,7 @@ mod order;
 mod part;
 mod partition;
 mod permission;
+mod reading;
 mod report;
 mod round;
 mod rounds;
@@ -26,6 +28,7 @@ pub use limits::Limits;
 pub use machine::Lanes;
 pub use order::Order;
 pub use permission::RowPermission;
+pub use reading::Reading;
 pub use report::Report;
 pub use round::RoundPart;
 pub use task::Task;

@@ -96,9 +96,16 @@ impl<P> Part<P> {
         end
     }
 
-    /// Number of rows that are finished, and not committed.
+    /// The last rows of the finished calls that begin before this row, and are not committed.
+    pub(super) fn calls_before(&self, row: usize) -> Vec<usize> {
+        let rows = (self.committed..row).filter(|row| self.done[*row]);
+        let across = self.together.iter().filter(|(first, last)| *first < row && row <= *last);
+        rows.chain(across.map(|(_, last)| *last)).collect()
+    }
+
+    /// Number of rows that are finished, and not committed. After a seek unfinished rows are committed too.
     pub(super) fn uncommitted(&self) -> usize {
-        self.finished - self.committed
+        self.finished.saturating_sub(self.committed)
     }
 
     /// The rows up to `end` are in a committed transaction.

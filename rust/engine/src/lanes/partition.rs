@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::arena::Id;
+use super::reading::Reading;
 use crate::TopicPartition;
 
 /// See the [module](self).
@@ -37,5 +38,11 @@ impl<P> Partition<P> {
             is_frozen: false,
             unordered,
         }
+    }
+
+    /// True if nothing more is committed. A gap counts until the partition is assigned anew, or sought.
+    pub(super) fn has_gap(&mut self, reading: impl Fn(&P) -> Reading) -> bool {
+        self.gap.take_if(|gap| reading(gap) != Reading::Current);
+        self.gap.is_some()
     }
 }

@@ -1,9 +1,14 @@
 //! Transactions of a run: which finished rows the next one has, and which parts are over. A round is one transaction.
 
+use std::collections::BTreeMap;
+
 use super::arena::Id;
 use super::machine::{Lanes, report};
+use super::part::Part;
+use super::reading::Reading;
 use super::report::Report;
 use super::round::RoundPart;
+use crate::TopicPartition;
 
 impl<P: Clone> Lanes<P> {
     /// Number of rows that are finished, and not in a committed transaction.
@@ -11,26 +16,54 @@ impl<P: Clone> Lanes<P> {
         self.uncommitted
     }
 
-    /// The rows of the next transaction: those that are finished without a gap. `is_lost` says whether the partition of
-    /// a part is not this consumer's any more, or was sought.
-    pub fn round(&mut self, is_lost: impl Fn(&P) -> bool) -> Vec<RoundPart<P>> {
+    /// The partitions with parts that the user sought away from: [`round`](Self::round) asks for their positions.
+    pub fn sought_partitions(&self, reading: impl Fn(&P) -> Reading) -> Vec<TopicPartition> {
+        let is_sought = |id: &Id| self.parts.get(*id).is_some_and(|part| reading(&part.payload) == Reading::Sought);
+        let sought = self.partitions.iter().filter(|partition| partition.uncommitted.iter().any(is_sought));
+        sought.map(|partition| partition.name.clone()).collect()
+    }
+
+    /// The rows of the next transaction: those that are finished without a gap and, of parts that the user sought away
+    /// from, the finished ones before the offset at which the consumer reads on.
+    ///
+    /// `positions` are those of the sought partitions, as far as they are known; `offset_of` a row of a part. A part
+    /// that was sought waits for its running handlers, unless the transaction `is_last`.
+    pub fn round(
+        &mut self,
+        is_last: bool,
+        positions: &BTreeMap<TopicPartition, i64>,
+        reading: impl Fn(&P) -> Reading,
+        offset_of: impl Fn(&P, usize) -> Option<i64>,
+    ) -> Vec<RoundPart<P>> {
         let mut round = Vec::new();
-        for partition in &mut self.partitions {
-            if partition.gap.as_ref().is_some_and(&is_lost) {
-                partition.gap = None; // it was assigned anew since, or sought
-            }
-            if partition.gap.is_some() {
+        for index in 0..self.partitions.len() {
+            if self.partitions[index].has_gap(&reading) {
                 continue;
             }
-            for id in &partition.uncommitted {
-                let Some(part) = self.parts.get(*id).filter(|part| !is_lost(&part.payload)) else { break };
-                let end = part.whole_frontier();
-                if end > part.committed {
-                    let (payload, begin) = (part.payload.clone(), part.committed);
-                    round.push(RoundPart { part: *id, payload, partition: partition.name.clone(), begin, end });
-                }
-                if end < part.total() {
-                    break;
+            for (at, id) in self.partitions[index].uncommitted.iter().enumerate() {
+                let Some(part) = self.parts.get(*id) else { break };
+                match reading(&part.payload) {
+                    Reading::Lost => break,
+                    Reading::Sought if part.committed == part.total() => {}
+                    Reading::Sought if !is_last && self.is_in_flight(*id) => break,
+                    Reading::Sought => {
+                        let position = positions.get(&self.partitions[index].name).copied();
+                        let sought = self.sought_offset((index, at), position, &reading, &offset_of);
+                        let Some(offset) = sought else { break };
+                        let is_before = |row: &usize| offset_of(&part.payload, *row).is_some_and(|row| row < offset);
+                        let before = (0..part.total()).take_while(is_before).count();
+                        let calls = part.calls_before(before);
+                        round.push(RoundPart { sought, calls, ..self.round_part(*id, part, part.total()) });
+                    }
+                    Reading::Current => {
+                        let end = part.whole_frontier();
+                        if end > part.committed {
+                            round.push(self.round_part(*id, part, end));
+                        }
+                        if end < part.total() {
+                            break;
+                        }
+                    }
                 }
             }
         }
@@ -42,8 +75,9 @@ impl<P: Clone> Lanes<P> {
         let mut reports = Vec::new();
         for RoundPart { part, end, .. } in round {
             if let Some(part) = self.parts.get_mut(*part).filter(|part| part.committed < *end) {
-                self.uncommitted -= end - part.committed;
+                self.uncommitted -= part.uncommitted();
                 part.commit(*end);
+                self.uncommitted += part.uncommitted();
                 part.reported = *end;
                 reports.push(report(part, *end, false));
             }
@@ -52,28 +86,28 @@ impl<P: Clone> Lanes<P> {
     }
 
     /// True if the partition of a part with uncommitted rows is lost.
-    pub fn has_lost(&self, is_lost: impl Fn(&P) -> bool) -> bool {
+    pub fn has_lost(&self, reading: impl Fn(&P) -> Reading) -> bool {
         let mut parts = self.partitions.iter().flat_map(|partition| &partition.uncommitted);
-        parts.any(|id| self.parts.get(*id).is_some_and(|part| is_lost(&part.payload)))
+        parts.any(|id| self.parts.get(*id).is_some_and(|part| reading(&part.payload) == Reading::Lost))
     }
 
     /// The last reports of parts of which nothing more will be committed, in a run with transactions.
-    pub fn settled_rounds(&mut self, is_lost: impl Fn(&P) -> bool) -> Vec<Report<P>> {
+    pub fn settled_rounds(&mut self, reading: impl Fn(&P) -> Reading) -> Vec<Report<P>> {
         let mut reports = Vec::new();
         for index in 0..self.partitions.len() {
-            let partition = &mut self.partitions[index];
-            if partition.gap.as_ref().is_some_and(&is_lost) {
-                partition.gap = None;
-            }
             while let Some(id) = self.partitions[index].uncommitted.front().copied() {
-                let has_gap = self.partitions[index].gap.is_some();
+                let has_gap = self.partitions[index].has_gap(&reading);
                 let Some(part) = self.parts.get(id) else { break };
-                let lost = is_lost(&part.payload);
-                let is_over = part.is_settled() && (has_gap || part.committed == part.whole_frontier());
-                if !lost && !is_over {
+                let of = reading(&part.payload);
+                let is_over = match of {
+                    Reading::Lost => true,
+                    Reading::Sought => part.committed == part.total(),
+                    Reading::Current => part.is_settled() && part.committed == part.whole_frontier(),
+                };
+                if !is_over && !(has_gap && part.is_settled()) {
                     break;
                 }
-                if !lost && part.committed < part.total() {
+                if of != Reading::Lost && part.committed < part.total() {
                     self.partitions[index].gap = Some(part.payload.clone());
                 }
                 self.partitions[index].uncommitted.pop_front();
@@ -87,6 +121,27 @@ impl<P: Clone> Lanes<P> {
     pub fn rest(&mut self) -> Vec<Report<P>> {
         let parts: Vec<Id> = self.partitions.iter_mut().flat_map(|partition| partition.uncommitted.drain(..)).collect();
         parts.into_iter().filter_map(|id| self.last_report(id)).collect()
+    }
+
+    /// The offset from which on the consumer reads after a seek away from a part; `None` if it is not known. The position
+    /// has moved on since, if rows were handed out: the first of these count.
+    fn sought_offset(
+        &self,
+        (index, at): (usize, usize),
+        position: Option<i64>,
+        reading: impl Fn(&P) -> Reading,
+        offset_of: impl Fn(&P, usize) -> Option<i64>,
+    ) -> Option<i64> {
+        let later = || self.partitions[index].uncommitted.range(at + 1..).filter_map(|id| self.parts.get(*id));
+        if position.is_none() && later().all(|part| reading(&part.payload) == Reading::Sought) {
+            return None;
+        }
+        later().filter_map(|part| offset_of(&part.payload, 0)).chain(position).min()
+    }
+
+    fn round_part(&self, id: Id, part: &Part<P>, end: usize) -> RoundPart<P> {
+        let (payload, partition) = (part.payload.clone(), self.partitions[part.partition].name.clone());
+        RoundPart { part: id, payload, partition, begin: part.committed, end, sought: None, calls: Vec::new() }
     }
 
     fn last_report(&mut self, id: Id) -> Option<Report<P>> {

@@ -5,11 +5,11 @@
 mod model;
 mod random;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::lanes::{Lanes, Limits, Order, Report, RowPermission};
+use monedula_engine::lanes::{Lanes, Limits, Order, Reading, Report, RoundPart, RowPermission};
 
 const NOW: Duration = Duration::from_secs(100);
 
@@ -37,6 +37,32 @@ fn take(lanes: &mut Lanes<u32>, worker: usize) -> Option<(u32, Vec<usize>)> {
 
 fn report(payload: u32, rows: usize, total: usize, is_last: bool) -> Report<u32> {
     Report { payload, rows, total, is_last }
+}
+
+/// The next transaction of a run in which nobody sought.
+fn round(lanes: &mut Lanes<u32>) -> Vec<RoundPart<u32>> {
+    round_of(lanes, false, None, |_| Reading::Current)
+}
+
+/// The next transaction: the first row of part 7 has the offset 70.
+fn round_of(
+    lanes: &mut Lanes<u32>,
+    is_last: bool,
+    position: Option<i64>,
+    reading: impl Fn(&u32) -> Reading,
+) -> Vec<RoundPart<u32>> {
+    let positions: BTreeMap<_, _> = position.map(|position| (partition(0), position)).into_iter().collect();
+    lanes.round(is_last, &positions, reading, |part, row| Some(i64::from(*part) * 10 + row as i64))
+}
+
+/// The offset that a part of a transaction has after a seek, and the last rows of its calls.
+fn sought(part: &RoundPart<u32>) -> (Option<i64>, Vec<usize>) {
+    (part.sought, (0..10).filter(|row| part.has_call(*row)).collect())
+}
+
+/// The user sought away from the parts before this one.
+fn sought_before(part: u32) -> impl Fn(&u32) -> Reading {
+    move |payload| if *payload < part { Reading::Sought } else { Reading::Current }
 }
 
 #[test]
@@ -174,7 +200,7 @@ fn there_is_room_once_a_quarter_of_the_queue_is_free() {
     take(&mut lanes, 0).unwrap();
     lanes.finish(0);
     assert_eq!(lanes.room(), 0, "what is not committed is in the way too");
-    let round = lanes.round(|_| false);
+    let round = round(&mut lanes);
     lanes.commit(&round);
     assert_eq!(lanes.room(), 25);
     lanes.add(&partition(1), 3, 1, 980, |_| None);
@@ -188,14 +214,14 @@ fn a_transaction_has_whole_tasks_without_a_gap() {
     take(&mut lanes, 0).unwrap();
     take(&mut lanes, 1).unwrap();
     lanes.finish(0);
-    assert!(lanes.round(|_| false).is_empty(), "the task with rows 0 and 2 is around row 1");
+    assert!(round(&mut lanes).is_empty(), "the task with rows 0 and 2 is around row 1");
     assert_eq!(lanes.uncommitted(), 2);
     lanes.finish(1);
-    let round = lanes.round(|_| false);
+    let round = round(&mut lanes);
     assert_eq!(round.iter().map(|part| (part.begin, part.end)).collect::<Vec<_>>(), [(0, 4)]);
-    assert!(lanes.settled_rounds(|_| false).is_empty(), "it is not committed");
+    assert!(lanes.settled_rounds(|_| Reading::Current).is_empty(), "it is not committed");
     assert_eq!(lanes.commit(&round), [report(1, 4, 4, false)]);
-    assert_eq!(lanes.settled_rounds(|_| false), [report(1, 4, 4, true)]);
+    assert_eq!(lanes.settled_rounds(|_| Reading::Current), [report(1, 4, 4, true)]);
     assert_eq!((lanes.uncommitted(), lanes.part_count()), (0, 0));
 }
 
@@ -208,15 +234,109 @@ fn nothing_behind_a_gap_is_committed_while_the_partition_stays() {
     take(&mut lanes, 1).unwrap();
     lanes.forget(0);
     lanes.finish(1);
-    assert_eq!(lanes.settled_rounds(|_| false), [report(1, 0, 1, true), report(2, 0, 1, true)]);
+    assert_eq!(lanes.settled_rounds(|_| Reading::Current), [report(1, 0, 1, true), report(2, 0, 1, true)]);
     add(&mut lanes, 3, &[None]);
     take(&mut lanes, 0).unwrap();
     lanes.finish(0);
-    assert!(lanes.round(|_| false).is_empty());
+    assert!(round(&mut lanes).is_empty());
     // Assigned anew: the part with the gap is of the time before.
-    let is_lost = |payload: &u32| *payload < 3;
-    assert_eq!(lanes.round(is_lost).len(), 1);
-    assert!(!lanes.has_lost(is_lost));
+    let reading = |payload: &u32| if *payload < 3 { Reading::Lost } else { Reading::Current };
+    assert_eq!(round_of(&mut lanes, false, None, reading).len(), 1);
+    assert!(!lanes.has_lost(reading));
+}
+
+#[test]
+fn a_gap_counts_no_longer_once_the_partition_is_sought() {
+    let mut lanes = lanes(Order::None, 1, true);
+    add(&mut lanes, 1, &[None]);
+    take(&mut lanes, 0).unwrap();
+    lanes.forget(0);
+    assert_eq!(lanes.settled_rounds(|_| Reading::Current), [report(1, 0, 1, true)]);
+    add(&mut lanes, 2, &[None]);
+    take(&mut lanes, 0).unwrap();
+    lanes.finish(0);
+    assert!(round(&mut lanes).is_empty());
+    assert_eq!(round_of(&mut lanes, false, None, sought_before(2)).len(), 1);
+}
+
+#[test]
+fn after_a_seek_the_finished_rows_before_the_new_position_are_committed() {
+    let mut lanes = lanes(Order::None, 1, true);
+    add(&mut lanes, 1, &[None, None, None, None, None]);
+    for worker in 0..4 {
+        take(&mut lanes, worker).unwrap();
+    }
+    assert!(lanes.retry(1, NOW, NOW + Duration::from_secs(9)));
+    for worker in [0, 2, 3] {
+        lanes.finish(worker);
+    }
+    assert!(lanes.sought_partitions(|_| Reading::Current).is_empty());
+    assert_eq!(lanes.sought_partitions(sought_before(2)), [partition(0)]);
+    assert!(round_of(&mut lanes, false, None, sought_before(2)).is_empty(), "the position is not known");
+    let round = round_of(&mut lanes, false, Some(13), sought_before(2));
+    assert_eq!(sought(&round[0]), (Some(13), vec![0, 2]), "row 1 is not finished, and row 3 is handled again");
+    assert!(!lanes.has_lost(sought_before(2)) && lanes.settled_rounds(sought_before(2)).is_empty());
+    assert_eq!(lanes.commit(&round), [report(1, 5, 5, false)]);
+    assert_eq!(lanes.uncommitted(), 0);
+    assert!(round_of(&mut lanes, false, Some(13), sought_before(2)).is_empty());
+    assert_eq!(lanes.settled_rounds(sought_before(2)), [report(1, 5, 5, true)]);
+    assert!(!lanes.take(0, NOW + Duration::from_secs(9), |_| RowPermission::Never));
+    assert_eq!((lanes.part_count(), lanes.uncommitted(), lanes.is_idle()), (0, 0, true));
+}
+
+#[test]
+fn a_part_that_was_sought_waits_for_its_running_handlers_but_not_at_the_end() {
+    let mut lanes = lanes(Order::None, 1, true);
+    add(&mut lanes, 1, &[None, None]);
+    take(&mut lanes, 0).unwrap();
+    take(&mut lanes, 1).unwrap();
+    lanes.finish(1);
+    assert!(round_of(&mut lanes, false, Some(90), sought_before(2)).is_empty());
+    let last = round_of(&mut lanes, true, Some(90), sought_before(2));
+    assert_eq!(sought(&last[0]), (Some(90), vec![1]));
+    lanes.finish(0);
+    let round = round_of(&mut lanes, false, Some(90), sought_before(2));
+    assert_eq!(sought(&round[0]), (Some(90), vec![0, 1]));
+}
+
+#[test]
+fn rows_that_were_handed_out_after_a_seek_say_where_it_went() {
+    let mut lanes = lanes(Order::None, 1, true);
+    add(&mut lanes, 5, &[None, None]);
+    take(&mut lanes, 0).unwrap();
+    lanes.finish(0);
+    add(&mut lanes, 6, &[None]);
+    // To the first row of part 6, and on from it: the position is not known, or behind that row.
+    for position in [None, Some(61)] {
+        let round = round_of(&mut lanes, false, position, sought_before(6));
+        assert_eq!(sought(&round[0]), (Some(60), vec![0]));
+    }
+    // And back again, before all rows.
+    let round = round_of(&mut lanes, false, Some(50), sought_before(7));
+    assert_eq!(round.iter().map(sought).collect::<Vec<_>>(), [(Some(50), vec![]), (Some(50), vec![])]);
+}
+
+#[test]
+fn a_call_with_several_rows_counts_as_before_a_position_if_its_first_row_is() {
+    let mut lanes = lanes(Order::Key, 2, true);
+    add(&mut lanes, 1, &[Some("a"), Some("b"), Some("a"), Some("b")]);
+    for worker in [0, 1] {
+        take(&mut lanes, worker).unwrap();
+        lanes.finish(worker);
+    }
+    let round = round_of(&mut lanes, false, Some(11), sought_before(2));
+    assert_eq!(sought(&round[0]), (Some(11), vec![0, 2]), "a's rows are 0 and 2, b's 1 and 3");
+}
+
+#[test]
+fn nothing_of_a_lost_partition_is_committed_although_it_was_sought_before() {
+    let mut lanes = lanes(Order::None, 1, true);
+    add(&mut lanes, 1, &[None]);
+    take(&mut lanes, 0).unwrap();
+    lanes.finish(0);
+    assert!(round_of(&mut lanes, true, Some(90), |_| Reading::Lost).is_empty());
+    assert!(lanes.has_lost(|_| Reading::Lost));
+    assert_eq!(lanes.settled_rounds(|_| Reading::Lost), [report(1, 0, 1, true)]);
 }
 
 #[test]
@@ -225,7 +345,7 @@ fn what_is_left_at_the_end_is_reported_as_far_as_it_is_committed() {
     add(&mut lanes, 1, &[None, None]);
     take(&mut lanes, 0).unwrap();
     lanes.finish(0);
-    let round = lanes.round(|_| false);
+    let round = round(&mut lanes);
     take(&mut lanes, 0).unwrap();
     lanes.finish(0);
     lanes.commit(&round);

@@ -4,6 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_engine::lanes::{Order, Report, RoundPart};
 
+/// The offset of a row.
+pub(crate) fn offset(part: usize, row: usize) -> i64 {
+    (part * 10 + row) as i64
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Row {
     Waiting,
@@ -134,12 +139,22 @@ impl Model {
 
     /// A transaction has these rows.
     pub(crate) fn commit(&mut self, round: &[RoundPart<usize>]) {
-        for RoundPart { payload, begin, end, .. } in round {
+        for each in round {
+            let RoundPart { payload, begin, end, sought, .. } = each;
             let part = &self.parts[*payload];
             assert_eq!(*begin, part.committed);
-            assert!(*end <= part.frontier(), "rows up to {end} of part {payload} are committed");
             let is_whole = |(first, last): &(usize, usize)| *first >= *end || last < end;
             assert!(part.together.iter().all(is_whole), "a call of part {payload} is divided at {end}");
+            match sought {
+                None => assert!(*end <= part.frontier(), "rows up to {end} of part {payload} are committed"),
+                Some(_) => assert_eq!(*end, part.rows.len()),
+            }
+            for (first, last) in part.together.iter().filter(|(_, last)| last >= begin) {
+                let is_before = sought.is_none_or(|sought| offset(*payload, *first) < sought);
+                assert_eq!(each.has_call(*last), *last < *end && is_before, "the call with rows {first} to {last}");
+            }
+            let running = part.rows.iter().enumerate().filter(|(_, row)| matches!(row, Row::Running(_)));
+            assert!(running.map(|(row, _)| row).all(|row| row >= *end), "part {payload} is committed too early");
             let mut earlier = self.parts[..*payload].iter().filter(|each| each.partition == part.partition);
             assert!(earlier.all(|each| each.committed == each.rows.len()), "part {payload} is committed behind a gap");
             self.parts[*payload].committed = *end;

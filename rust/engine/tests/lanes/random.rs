@@ -1,12 +1,12 @@
-//! Runs drawn from seeds: workers come and go, handlers fail, partitions freeze, are lost and abandoned.
+//! Runs drawn from seeds: workers come and go, handlers fail, partitions freeze, are sought, lost and abandoned.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use monedula_engine::backoff::Jitter;
-use monedula_engine::lanes::{Lanes, Limits, Order, RowPermission};
+use monedula_engine::lanes::{Lanes, Limits, Order, Reading, RowPermission};
 
-use crate::model::{Model, Part, Row};
+use crate::model::{Model, Part, Row, offset};
 use crate::partition;
 
 const WORKERS: usize = 4;
@@ -23,6 +23,8 @@ struct World {
     has_lease: bool,
     /// Parts before this one are lost, by partition.
     lost: [usize; PARTITIONS],
+    /// Parts before this one, and after the lost ones, are sought, by partition.
+    sought: [usize; PARTITIONS],
     busy: [bool; WORKERS],
     ended: bool,
 }
@@ -42,6 +44,7 @@ impl World {
             is_transactional,
             has_lease: seed.is_multiple_of(4),
             lost: [0; PARTITIONS],
+            sought: [0; PARTITIONS],
             busy: [false; WORKERS],
             ended: false,
         }
@@ -63,6 +66,7 @@ impl World {
                 self.lanes.thaw(&BTreeSet::new());
                 self.model.thaw();
             }
+            32 if self.below(2) == 0 => self.seek(),
             32 => self.lose(),
             33 if self.below(4) == 0 => {
                 let at = self.below(PARTITIONS) as i32;
@@ -105,13 +109,13 @@ impl World {
         if self.busy[worker] {
             return;
         }
-        let (lost, lease_holds) = (self.lost, !self.has_lease || self.below(20) > 0);
-        let partitions: Vec<i32> = self.model.parts.iter().map(|part| part.partition).collect();
+        let lease_holds = !self.has_lease || self.below(20) > 0;
+        let (reading, partitions) = (self.reading(), self.partitions());
         let was_ready = self.lanes.is_ready_for(1, self.now);
-        let took = self.lanes.take(worker, self.now, |part| match *part < lost[partitions[*part] as usize] {
-            true => RowPermission::Never,
-            false if lease_holds => RowPermission::Now,
-            false => RowPermission::Later,
+        let took = self.lanes.take(worker, self.now, |part| match reading(part) {
+            Reading::Lost | Reading::Sought => RowPermission::Never,
+            Reading::Current if lease_holds => RowPermission::Now,
+            Reading::Current => RowPermission::Later,
         });
         self.busy[worker] = took;
         assert!(!took || was_ready);
@@ -120,7 +124,7 @@ impl World {
             let rows: Vec<usize> = task.rows().collect();
             assert_eq!(self.lanes.partition_of(worker).unwrap().partition, partitions[*part]);
             let part = *part;
-            assert!(part >= lost[partitions[part] as usize], "a row of a lost partition is begun");
+            assert_eq!(reading(&part), Reading::Current, "a row is begun in spite of that");
             self.model.take(worker, part, &rows);
         }
     }
@@ -141,8 +145,8 @@ impl World {
                 let is_tried = self.lanes.retry(worker, self.now, at);
                 let running = self.model.running(worker);
                 let (part, row) = running[0];
-                let is_lost = part < self.lost[self.model.parts[part].partition as usize];
-                self.model.end(worker, if is_tried && !is_lost { Row::Waiting } else { Row::GivenUp });
+                let is_current = self.reading()(&part) == Reading::Current;
+                self.model.end(worker, if is_tried && is_current { Row::Waiting } else { Row::GivenUp });
                 let lane = self.model.lane(part, row);
                 if !is_tried && lane.is_some() {
                     self.model.give_up(|model, part, row| model.lane(part, row) == lane);
@@ -156,10 +160,9 @@ impl World {
     }
 
     fn report(&mut self) {
-        let lost = self.lost;
-        let partitions: Vec<i32> = self.model.parts.iter().map(|part| part.partition).collect();
+        let reading = self.reading();
         let reports = match self.is_transactional {
-            true => self.lanes.settled_rounds(|part| *part < lost[partitions[*part] as usize]),
+            true => self.lanes.settled_rounds(reading),
             false => self.lanes.reports(),
         };
         self.model.reports(&reports, self.is_transactional);
@@ -182,17 +185,43 @@ impl World {
         self.model.abandon(|partition| partition == at as i32);
     }
 
+    fn seek(&mut self) {
+        let at = self.below(PARTITIONS);
+        self.sought[at] = self.model.parts.len();
+        self.model.give_up(|model, part, _| model.parts[part].partition == at as i32);
+    }
+
+    fn partitions(&self) -> Vec<i32> {
+        self.model.parts.iter().map(|part| part.partition).collect()
+    }
+
+    fn reading(&self) -> impl Fn(&usize) -> Reading + use<> {
+        let (lost, sought, partitions) = (self.lost, self.sought, self.partitions());
+        move |part| match partitions[*part] as usize {
+            at if *part < lost[at] => Reading::Lost,
+            at if *part < sought[at] => Reading::Sought,
+            _ => Reading::Current,
+        }
+    }
+
     fn commit(&mut self) {
         if !self.is_transactional {
             return;
         }
-        let lost = self.lost;
-        let partitions: Vec<i32> = self.model.parts.iter().map(|part| part.partition).collect();
-        let is_lost = |part: &usize| *part < lost[partitions[*part] as usize];
-        let round = self.lanes.round(is_lost);
-        // Parts of another assignment are none that this one has to be behind.
-        for part in self.model.parts.iter_mut().enumerate().filter(|(at, _)| is_lost(at)).map(|(_, part)| part) {
-            part.committed = part.rows.len();
+        let reading = self.reading();
+        let mut positions = BTreeMap::new();
+        for sought in self.lanes.sought_partitions(&reading) {
+            if self.below(2) == 0 {
+                let position = self.below(self.model.parts.len() * 10) as i64;
+                positions.insert(sought, position);
+            }
+        }
+        let round = self.lanes.round(false, &positions, &reading, |part, row| Some(offset(*part, row)));
+        // Parts of another assignment, or given up before a seek, are none that this one has to be behind.
+        for (at, part) in self.model.parts.iter_mut().enumerate() {
+            if reading(&at) == Reading::Lost || (reading(&at) == Reading::Sought && part.is_over) {
+                part.committed = part.rows.len();
+            }
         }
         if self.below(3) > 0 {
             self.model.commit(&round);

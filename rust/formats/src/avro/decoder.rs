@@ -1,9 +1,10 @@
 //! Avro decoder: values become rows of a column. It finds the writer's schema of each value, and treats bad values by
 //! the mode.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
+use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use monedula_columns::{BadValue, BufferPool, Lookup, RecordContext};
 
@@ -130,6 +131,11 @@ impl AvroDecoder {
     /// Bytes of all rows so far in Arrow's layout, without the bits of nulls.
     pub fn bytes(&self) -> usize {
         self.root.bytes()
+    }
+
+    /// Appends rows of an array that a decoder of the same plan has finished.
+    pub fn extend(&mut self, array: &dyn Array, rows: Range<usize>) {
+        self.root.extend(array, rows);
     }
 
     /// Cuts the column back to `rows` rows.

@@ -1,6 +1,8 @@
 //! JSON decoder: values become rows of a struct column, and bad values are treated by the mode.
 
-use arrow_array::StructArray;
+use std::ops::Range;
+
+use arrow_array::{Array, StructArray};
 use arrow_schema::{DataType, Fields};
 use monedula_columns::{BufferPool, RecordContext, text_of};
 
@@ -82,6 +84,12 @@ impl JsonDecoder {
 
     fn summed_bytes(&self) -> usize {
         self.root.children.iter().map(Column::bytes).sum()
+    }
+
+    /// Appends rows of an array that a decoder of the same fields has finished.
+    pub fn extend(&mut self, array: &dyn Array, rows: Range<usize>) {
+        self.root.extend(array, rows);
+        self.bytes = self.summed_bytes();
     }
 
     /// Cuts the column back to `rows` rows.

@@ -1,9 +1,10 @@
 //! Protobuf decoder: values become rows of a column. It checks their frames, and treats bad values by the mode.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
+use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use monedula_columns::{BadValue, BufferPool, Lookup, RecordContext};
 
@@ -187,6 +188,11 @@ impl ProtobufDecoder {
     /// Bytes of all rows so far in Arrow's layout, without the bits of nulls.
     pub fn bytes(&self) -> usize {
         self.root.rows() + self.root.children.iter().map(Column::bytes).sum::<usize>()
+    }
+
+    /// Appends rows of an array that a decoder of the same plan has finished.
+    pub fn extend(&mut self, array: &dyn Array, rows: Range<usize>) {
+        self.root.extend(array, rows);
     }
 
     /// Cuts the column back to `rows` rows.

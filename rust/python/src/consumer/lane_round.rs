@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use monedula_engine::lanes::RoundPart;
+use monedula_engine::lanes::{Reading, RoundPart};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::part_rows::PartRows;
+use super::values::{PyPartition, py_partition};
 
 /// The finished rows of a transaction.
 #[pyclass(frozen, module = "monedula._monedula")]
@@ -19,7 +20,7 @@ impl LaneRound {
     fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let offsets = PyDict::new(py);
         for part in &self.0 {
-            if let Some(offset) = part.payload.offset_after(part.end) {
+            if let Some(offset) = part.sought.or_else(|| part.payload.offset_after(part.end)) {
                 offsets.set_item((&*part.partition.topic, part.partition.partition), offset)?;
             }
         }
@@ -39,5 +40,11 @@ impl LaneRound {
             written.map(|(written, offset)| (written, name(offset))).collect::<Vec<_>>()
         };
         self.0.iter().flat_map(of_part).collect()
+    }
+
+    /// A partition that is not this consumer's any more: its next owner handles the records again.
+    fn lost_partition(&self) -> Option<PyPartition> {
+        let lost = self.0.iter().find(|part| part.payload.reading() == Reading::Lost)?;
+        Some(py_partition(lost.partition.clone()))
     }
 }

@@ -3,7 +3,7 @@
 //! The lock is held for as long as it takes to change the machine, never while Python runs or waits: workers take it
 //! for each task, attached to the interpreter.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
@@ -14,6 +14,7 @@ use monedula_engine::lanes::{self, Limits, Order, Report};
 use monedula_engine::{Now, TopicPartition};
 use pyo3::prelude::*;
 
+use super::ConsumerCore;
 use super::group::MemberCore;
 use super::lane_round::LaneRound;
 use super::lane_worker::LaneWorker;
@@ -244,14 +245,24 @@ impl Lanes {
     /// Reports the progress to the consumer. Returns whether records were given up that it has to read again.
     fn report(&self, py: Python<'_>, member: &MemberCore) -> PyResult<bool> {
         self.tell(py, member, |state| match state.is_transactional {
-            true => state.lanes.settled_rounds(|part| part.is_lost()),
+            true => state.lanes.settled_rounds(|part| part.reading()),
             false => state.lanes.reports(),
         })
     }
 
-    /// What the next transaction has; `None` if that is nothing.
-    fn round(&self) -> PyResult<Option<LaneRound>> {
-        let round = self.shared.get()?.state().lanes.round(|part| part.is_lost());
+    /// What the next transaction has; `None` if that is nothing. If it `is_last`, no handler is waited for.
+    fn round(&self, py: Python<'_>, core: &ConsumerCore, is_last: bool) -> PyResult<Option<LaneRound>> {
+        let (shared, consumer) = (self.shared.get()?, core.consumer.get()?);
+        let sought = shared.state().lanes.sought_partitions(|part| part.reading());
+        // Asked for without the lock, which is the last one of all. One that was revoked just now has none.
+        let position =
+            |partition: TopicPartition| Some((partition.clone(), consumer.status(&partition).ok()?.position?));
+        let positions: BTreeMap<_, _> = match sought.is_empty() {
+            true => BTreeMap::new(),
+            false => py.detach(|| sought.into_iter().filter_map(position).collect()),
+        };
+        let mut state = shared.state();
+        let round = state.lanes.round(is_last, &positions, |part| part.reading(), |part, row| part.offset(row));
         Ok((!round.is_empty()).then_some(LaneRound(round)))
     }
 
@@ -265,7 +276,7 @@ impl Lanes {
 
     /// True if a partition with uncommitted records is not this consumer's any more.
     fn has_lost(&self) -> PyResult<bool> {
-        Ok(self.shared.get()?.state().lanes.has_lost(|part| part.is_lost()))
+        Ok(self.shared.get()?.state().lanes.has_lost(|part| part.reading()))
     }
 
     /// Reports what is committed of all parts: the run with transactions ends. Returns as `report`.

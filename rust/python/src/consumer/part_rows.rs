@@ -8,7 +8,7 @@ use monedula_client::error::ClientError;
 use monedula_client::group::HandedBatch;
 use monedula_client::lock::lock;
 use monedula_engine::TopicPartition;
-use monedula_engine::lanes::{Report, RoundPart};
+use monedula_engine::lanes::{Reading, Report, RoundPart};
 use pyo3::prelude::*;
 
 use crate::record::{Columns, Record};
@@ -53,8 +53,17 @@ impl PartRows {
         self.gate.ask()
     }
 
-    pub(super) fn is_lost(&self) -> bool {
-        self.permission() == RowPermission::Never
+    /// Whether the consumer still reads behind the part.
+    pub(super) fn reading(&self) -> Reading {
+        match self.permission() {
+            RowPermission::Now | RowPermission::Later => Reading::Current,
+            RowPermission::Never if self.gate.was_sought() => Reading::Sought,
+            RowPermission::Never => Reading::Lost,
+        }
+    }
+
+    pub(super) fn offset(&self, row: usize) -> Option<i64> {
+        self.columns.offset(row)
     }
 
     pub(super) fn hold(&self, last_row: usize, written: Py<PyAny>) {
@@ -65,8 +74,8 @@ impl PartRows {
     /// What is written with the rows of a transaction, each with the offset of the record that it is about.
     pub(super) fn written(&self, py: Python<'_>, of: &RoundPart<Arc<Self>>) -> Vec<(Py<PyAny>, Option<i64>)> {
         let written = lock(&self.written);
-        let written = written.range(of.begin..of.end);
-        written.map(|(row, written)| (written.clone_ref(py), self.columns.offset(*row))).collect()
+        let written = written.range(of.begin..of.end).filter(|(row, _)| of.has_call(**row));
+        written.map(|(row, written)| (written.clone_ref(py), self.offset(*row))).collect()
     }
 
     /// The first rows are committed. Returns what was written with them, to be dropped.
@@ -80,7 +89,7 @@ impl PartRows {
     pub(super) fn offset_after(&self, rows: usize) -> Option<i64> {
         match self.batch.columns.spans.first() {
             Some(span) if rows == self.columns.rows() => Some(span.next_offset),
-            _ => self.columns.offset(rows.checked_sub(1)?).map(|offset| offset + 1),
+            _ => self.offset(rows.checked_sub(1)?).map(|offset| offset + 1),
         }
     }
 }

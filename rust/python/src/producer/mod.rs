@@ -68,8 +68,9 @@ pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<Seconds>, trou
     made.unwrap_or_else(|failure| failure)
 }
 
-/// Base class of `Producer` and `AsyncProducer`; see `monedula.Producer`.
-#[pyclass(subclass, frozen, module = "monedula._monedula")]
+/// Base class of `Producer` and `AsyncProducer`; see `monedula.Producer`. Errors about arguments of `send` have its
+/// name, so it is the one that users know.
+#[pyclass(subclass, frozen, name = "Producer", module = "monedula")]
 pub(crate) struct ProducerCore {
     shared: Own<Arc<Shared>>,
     /// True if `send` blocks until there is room; if not, the record is queued.
@@ -204,12 +205,15 @@ impl ProducerCore {
         timestamp: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         self.shared.get()?.producer.acquire_permit().map_err(|error| to_py(py, error))?;
-        Self::_check_record(topic, value, key, partition, headers, timestamp)
+        self._check_record(py, topic, value, key, partition, headers, timestamp)
     }
 
-    /// Raises if a record is invalid, whatever the producer's state.
-    #[staticmethod]
+    /// Raises if a record is invalid, whatever the producer's state: also one that is too large.
+    #[pyo3(signature = (topic, value=None, key=None, partition=None, headers=None, timestamp=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn _check_record(
+        &self,
+        py: Python<'_>,
         topic: &Bound<'_, PyAny>,
         value: Option<&Bound<'_, PyAny>>,
         key: Option<&Bound<'_, PyAny>>,
@@ -217,8 +221,9 @@ impl ProducerCore {
         headers: Option<&Bound<'_, PyAny>>,
         timestamp: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        SendArguments { topic, value, key, partition, headers, timestamp, since: None, sent_in: None }
-            .with_record(|_| ())
+        let producer = &self.shared.get()?.producer;
+        let arguments = SendArguments { topic, value, key, partition, headers, timestamp, since: None, sent_in: None };
+        arguments.with_record(|record| producer.check(record))?.map_err(|error| to_py(py, error))
     }
 
     /// Sets whether records go through `_send_or_queue` from now on.

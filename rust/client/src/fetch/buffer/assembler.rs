@@ -6,9 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Instant;
 
-use monedula_columns::{
-    Awaited, BatchBuilder, BatchColumns, BufferPool, ColumnBatch, PartitionWalker, Scratch, Walked,
-};
+use monedula_columns::{Awaited, BatchBuilder, BatchColumns, BufferPool, ColumnBatch, PartitionWalker, Walked};
 use monedula_engine::TopicPartition;
 use monedula_engine::ledger::{Holder, OffsetAndEpoch};
 
@@ -18,14 +16,16 @@ use super::shared::Shared;
 use super::state::{BufferState, is_unavailable};
 use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
-use crate::fetch::inflate::SegmentPayload;
+use crate::fetch::inflate::{DecodeScratch, InflateQueue, SegmentPayload};
 use crate::fetch::polled::HandedBatch;
 use crate::log::{Log, kinds};
 use crate::metrics::Metrics;
 
 pub(super) struct Assembler {
     columns: BatchColumns,
-    scratch: Scratch,
+    scratch: DecodeScratch,
+    /// Where the segments come from.
+    queue: Arc<InflateQueue>,
     /// Kept from batch to batch, with its limits of rows and bytes: it knows how large the columns became, and so
     /// allocates them in the right size at once.
     builder: Option<(BatchBuilder, usize, usize)>,
@@ -54,8 +54,15 @@ struct Walk {
 }
 
 impl Assembler {
-    pub(super) fn new(columns: BatchColumns, pool: BufferPool, log: Log, metrics: Metrics) -> Self {
-        Self { columns, scratch: Scratch::default(), builder: None, pool, log, metrics }
+    pub(super) fn new(
+        columns: BatchColumns,
+        pool: BufferPool,
+        queue: Arc<InflateQueue>,
+        log: Log,
+        metrics: Metrics,
+    ) -> Self {
+        let scratch = DecodeScratch::new(&columns, &pool);
+        Self { columns, scratch, queue, builder: None, pool, log, metrics }
     }
 
     pub(super) fn empty(&self) -> ColumnBatch {
@@ -76,7 +83,7 @@ impl Assembler {
         let mut walks = Vec::new();
         while let Some(mut taken) = Taken::next(shared) {
             let (before, from) = (builder.rows(), taken.place());
-            let walked = taken.walk(shared, &mut builder, &mut self.scratch);
+            let walked = taken.walk(shared, &self.queue, &mut builder, &mut self.scratch);
             walks.push(taken.walked(from));
             let go_on = taken.put_back(shared, walked, (builder.rows() - before) as u64);
             if !go_on || builder.is_full() {
@@ -180,13 +187,14 @@ impl Taken {
     fn walk(
         &mut self,
         shared: &Shared,
+        queue: &InflateQueue,
         builder: &mut BatchBuilder,
-        scratch: &mut Scratch,
+        scratch: &mut DecodeScratch,
     ) -> Result<Walked, ClientError> {
         let unreadable =
             |partition: &TopicPartition, error| ClientError::Decode { partition: partition.clone(), error };
         if self.walker.holds_payload() {
-            let walked = self.walker.walk_open(builder, scratch);
+            let walked = self.walker.walk_open(builder, &mut scratch.scratch);
             if let pending @ Walked::Pending(_) = walked.map_err(|error| unreadable(&self.partition, error))? {
                 return Ok(pending);
             }
@@ -195,25 +203,30 @@ impl Taken {
             }
         }
         loop {
-            match self.walker.walk(builder, scratch) {
+            match self.walker.walk(builder, &mut scratch.scratch) {
                 Ok(Walked::Drained) => {}
                 Ok(stopped) => return Ok(stopped),
                 Err(error) => return Err(unreadable(&self.partition, error)),
             }
-            if !self.feed(shared)? {
+            if !self.feed(shared, queue, scratch)? {
                 return Ok(Walked::Drained);
             }
         }
     }
 
     /// Feeds the next piece; false if there is none.
-    fn feed(&mut self, shared: &Shared) -> Result<bool, ClientError> {
+    fn feed(
+        &mut self,
+        shared: &Shared,
+        queue: &InflateQueue,
+        scratch: &mut DecodeScratch,
+    ) -> Result<bool, ClientError> {
         let Some(piece) = shared.lock().partitions.next_piece(&self.partition, self.reading_id) else {
             return Ok(false);
         };
         match piece {
             // Waits without the lock where a thread is at work on the segment.
-            Piece::Records(segment, aborted) => match segment.take() {
+            Piece::Records(segment, aborted) => match queue.take(&segment, scratch) {
                 Some(SegmentPayload::Raw(bytes)) => self.walker.feed(bytes, aborted),
                 Some(SegmentPayload::Inflated(inflated, charge)) => {
                     self.walker.feed_inflated(inflated, aborted);

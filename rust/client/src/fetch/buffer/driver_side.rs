@@ -7,8 +7,6 @@ use monedula_columns::{AbortedTransaction, segments};
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Fetched;
 use monedula_engine::ledger::OffsetAndEpoch;
-use monedula_protocol::compression::Compression;
-use monedula_protocol::records::Batches;
 use tokio::sync::Notify;
 
 use super::assignment::Assignment;
@@ -49,9 +47,10 @@ impl<'b> DriverSide<'b> {
     /// Takes what a fetch brought: whole record batches.
     pub(crate) fn push(self, fetched: &Fetched, records: Bytes) {
         let bytes = records.len();
-        let compressed = !self.inflater.is_idle() && is_compressed(&records);
-        let cut = if compressed { segments(&records, SEGMENT_BYTES) } else { vec![records] };
-        let cut: Vec<Arc<Segment>> = cut.into_iter().map(|data| Arc::new(Segment::new(data))).collect();
+        let is_ahead = self.inflater.takes(&records);
+        let cut = if is_ahead { segments(&records, SEGMENT_BYTES) } else { vec![records] };
+        let cut: Vec<Arc<Segment>> =
+            cut.into_iter().map(|data| Arc::new(Segment::new(data, fetched.partition.clone()))).collect();
         let aborted: Arc<[AbortedTransaction]> = fetched
             .aborted
             .iter()
@@ -60,7 +59,7 @@ impl<'b> DriverSide<'b> {
         if !self.shared.lock().partitions.push(fetched, bytes, &cut, &aborted) {
             return;
         }
-        if compressed {
+        if is_ahead {
             self.inflater.push(cut.iter().map(Arc::downgrade));
         }
         self.shared.notify_calls();
@@ -112,10 +111,4 @@ impl<'b> DriverSide<'b> {
         }
         state.partitions.evict()
     }
-}
-
-fn is_compressed(records: &[u8]) -> bool {
-    Batches::of_any_format(records, 0)
-        .next()
-        .is_some_and(|batch| batch.is_ok_and(|batch| batch.header.compression() != Compression::None))
 }

@@ -121,10 +121,12 @@ impl FetchBuffer {
         metrics: Metrics,
         commands: mpsc::UnboundedSender<FetchCommand>,
     ) -> Self {
+        let inflater = Inflater::start(decode_threads, budget, &options, &pool, &columns);
+        let queue = Arc::clone(inflater.queue());
         Self {
             shared: Arc::new(Shared::new(BufferState::new(options, commands))),
-            inflater: Inflater::start(decode_threads, budget, &options, &pool),
-            assembler: Mutex::new(Assembler::new(columns, pool, log, metrics.clone())),
+            inflater,
+            assembler: Mutex::new(Assembler::new(columns, pool, queue, log, metrics.clone())),
             metrics,
         }
     }

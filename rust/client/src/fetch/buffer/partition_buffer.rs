@@ -271,7 +271,7 @@ impl PartitionBuffer {
     pub(super) fn seek(&mut self, reading_id: u64) {
         self.restart(reading_id);
         self.position_reading_id = reading_id;
-        self.gate = PartitionGate::default();
+        self.gate.seek();
     }
 
     /// The partition is fetched again from the next offset to be handed out on, as `reading_id`.

@@ -292,7 +292,7 @@ fn a_loop_is_at_its_end_once_each_partition_is_read_up_to_its_bound() {
 }
 
 #[test]
-fn a_part_counts_up_to_its_first_unfinished_row_and_its_gate_closes_with_the_assignment() {
+fn a_part_counts_up_to_its_first_unfinished_row_and_its_gate_closes_with_a_seek_and_with_the_assignment() {
     let mut world = World::new(1);
     world.ask(0);
     world.answer(0);
@@ -317,8 +317,11 @@ fn a_part_counts_up_to_its_first_unfinished_row_and_its_gate_closes_with_the_ass
     assert_eq!(world.buffer.group().take_finished_revocations().len(), 0);
     world.buffer.finishing(|handed_out, _| handed_out.abandon(part));
     assert_eq!(world.buffer.group().take_finished_revocations().len(), 1);
+    assert!(!gate.was_sought());
+    world.buffer.assignment().restart(&p(0)).expect("assigned");
+    assert_eq!((gate.ask(), gate.was_sought()), (RowPermission::Never, true));
     world.buffer.assignment().remove(&p(0));
-    assert_eq!(gate.ask(), RowPermission::Never);
+    assert_eq!((gate.ask(), gate.was_sought()), (RowPermission::Never, false));
     assert_eq!(world.buffer.look(|state| state.work_gate(part)).ask(), RowPermission::Never);
 }
 

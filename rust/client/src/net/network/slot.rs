@@ -191,8 +191,12 @@ impl Network {
         self.limits.metrics.connections_failed(1);
         self.limits.log.record(&kinds::CONNECTION_FAILED, || {
             let (attempt, next_ms) = (slot.failures, delay.as_millis());
-            Entry::new(format!("{broker}: {reason}; attempt {attempt}, next in {next_ms} ms at the earliest"))
-                .broker(&broker)
+            let told = match error {
+                // Names the broker itself.
+                RequestError::Fatal(_) => format!("{reason}. It is not tried again: make another client then"),
+                _ => format!("{broker}: {reason}; attempt {attempt}, next in {next_ms} ms at the earliest"),
+            };
+            Entry::new(told).broker(&broker)
         });
         lock(&self.failures).insert(broker, reason);
     }

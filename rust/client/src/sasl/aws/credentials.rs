@@ -11,6 +11,7 @@ use super::sts::{Sts, milliseconds};
 use crate::config_values::{ConfigError, ConfigValues};
 use crate::sasl::clouds::{check_endpoint, is_local, metadata_agent, variable};
 use crate::sasl::oauth_settings::{PROXY, timeouts, token_agent};
+use crate::sasl::oidc::shown;
 use crate::sasl::sources::read_small;
 use crate::sasl::token::TokenError;
 
@@ -134,7 +135,7 @@ impl CredentialSource {
                     None => token.clone(),
                 };
                 let headers: Vec<_> = token.iter().map(|token| ("Authorization", token)).collect();
-                of_json(url, &answered(agent, url, &headers)?)
+                of_json(&shown(url), &answered(agent, url, &headers)?)
             }
             Self::Instance { agent, endpoint } => of_instance(agent, endpoint),
             Self::Missing => Err(TokenError::Refused("no AWS credentials are in the environment".into())),
@@ -154,37 +155,38 @@ impl Role {
 fn of_instance(agent: &Agent, endpoint: &str) -> Result<AwsCredentials, TokenError> {
     let url = format!("{endpoint}/latest/api/token");
     let request = agent.put(&url).header("X-aws-ec2-metadata-token-ttl-seconds", IMDS_TOKEN_SECONDS);
-    let token = body(&url, request.send_empty())?;
+    let token = body(&shown(&url), request.send_empty())?;
     let headers = [("X-aws-ec2-metadata-token", &token)];
     let url = format!("{endpoint}/latest/meta-data/iam/security-credentials/");
     let roles = answered(agent, &url, &headers)?;
     let role = roles.expose_text().and_then(|text| text.lines().next()).map(str::trim).filter(|name| !name.is_empty());
-    let role = role.ok_or_else(|| TokenError::Failed(format!("{url} answered with no role. {ADVICE}")))?;
+    let role = role.ok_or_else(|| TokenError::Failed(format!("{} answered with no role. {ADVICE}", shown(&url))))?;
     let url = format!("{url}{role}");
-    of_json(&url, &answered(agent, &url, &headers)?)
+    of_json(&shown(&url), &answered(agent, &url, &headers)?)
 }
 
 fn answered(agent: &Agent, url: &str, headers: &[(&str, &Secret)]) -> Result<Secret, TokenError> {
     let request = headers
         .iter()
         .fold(agent.get(url), |request, (name, value)| request.header(*name, value.expose_text().unwrap_or_default()));
-    body(url, request.call())
+    body(&shown(url), request.call())
 }
 
-fn body(url: &str, answered: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<Secret, TokenError> {
-    let failed = |error: ureq::Error| TokenError::Failed(format!("{url}: {error}. {ADVICE}"));
+/// The body of an answer, of which errors say that it came from `place`.
+fn body(place: &str, answered: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<Secret, TokenError> {
+    let failed = |error: ureq::Error| TokenError::Failed(format!("{place}: {error}. {ADVICE}"));
     let mut response = answered.map_err(failed)?;
     let status = response.status().as_u16();
     let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec().map_err(failed)?;
     match status {
         200 => Ok(body.into()),
-        _ => Err(TokenError::Failed(format!("{url} answered {status}. {ADVICE}"))),
+        _ => Err(TokenError::Failed(format!("{place} answered {status}. {ADVICE}"))),
     }
 }
 
 /// The credentials in an answer of a container's or an instance's service.
-fn of_json(url: &str, answer: &Secret) -> Result<AwsCredentials, TokenError> {
-    let lacking = |what: &str| TokenError::Failed(format!("{url} answered without {what}. {ADVICE}"));
+fn of_json(place: &str, answer: &Secret) -> Result<AwsCredentials, TokenError> {
+    let lacking = |what: &str| TokenError::Failed(format!("{place} answered without {what}. {ADVICE}"));
     let answer: Map<String, Value> = serde_json::from_slice(answer.expose()).map_err(|_| lacking("JSON"))?;
     let text = |name: &str| answer.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     Ok(AwsCredentials {

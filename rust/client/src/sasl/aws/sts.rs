@@ -15,7 +15,7 @@ use super::sigv4::{Signer, query};
 use crate::config_values::{ConfigError, ConfigValues};
 use crate::sasl::clouds::{check_endpoint, variable};
 use crate::sasl::oauth_settings::{PROXY, timeouts, token_agent};
-use crate::sasl::oidc::{is_refused_by_proxy, through_proxy};
+use crate::sasl::oidc::{LOGIN_OF_PROXY, is_refused_by_proxy, shown, through_proxy};
 use crate::sasl::token::TokenError;
 
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
@@ -74,7 +74,7 @@ impl Sts {
         }
         let (code, message) = (element(&answer, "Code"), element(&answer, "Message"));
         let [code, message] = [code, message].map(|text| readable(text.unwrap_or_default().as_bytes()));
-        let said = format!("{} answered {status} to {action}: {code} {message}", self.url);
+        let said = format!("{} answered {status} to {action}: {code} {message}", self.place());
         match status {
             400..=499 if status != 429 && !PASSING.contains(&code.as_str()) => Err(TokenError::Refused(said)),
             _ => Err(TokenError::Failed(said)),
@@ -83,21 +83,20 @@ impl Sts {
 
     fn failed(&self, action: &str, error: &ureq::Error) -> TokenError {
         let proxy = through_proxy(&self.agent, &self.url);
+        let is_refused = is_refused_by_proxy(&self.agent, error);
         let hint = match error {
+            _ if is_refused => LOGIN_OF_PROXY,
             ureq::Error::Io(error) if error.kind() == ErrorKind::UnexpectedEof => "; the connection was closed",
             _ => "",
         };
-        let reason = format!("{} ({action}): {error}{hint}{proxy}", self.url);
-        match is_refused_by_proxy(&self.agent, error) {
-            true => TokenError::Refused(reason),
-            false => TokenError::Failed(reason),
-        }
+        let reason = format!("{} ({action}): {error}{hint}{proxy}", self.place());
+        if is_refused { TokenError::Refused(reason) } else { TokenError::Failed(reason) }
     }
 
     /// The credentials in an answer.
     pub(super) fn credentials(&self, answer: &Secret) -> Result<AwsCredentials, TokenError> {
         let text = |name: &str| {
-            let lacking = || TokenError::Failed(format!("{} answered without {name}", self.url));
+            let lacking = || TokenError::Failed(format!("{} answered without {name}", self.place()));
             element(answer, name).filter(|text| !text.is_empty()).ok_or_else(lacking)
         };
         Ok(AwsCredentials {
@@ -108,8 +107,9 @@ impl Sts {
         })
     }
 
-    pub(super) fn url(&self) -> &str {
-        &self.url
+    /// Its URL, for messages.
+    pub(super) fn place(&self) -> String {
+        shown(&self.url)
     }
 }
 

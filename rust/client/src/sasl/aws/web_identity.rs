@@ -79,7 +79,7 @@ impl TokenSource for WebIdentitySource {
         let answer = self.sts.call("GetWebIdentityToken", &parameters, Some(&credentials))?;
         let token =
             element(&answer, "WebIdentityToken").filter(|token| token.bytes().all(|byte| byte.is_ascii_graphic()));
-        let lacking = || TokenError::Failed(format!("{} answered without a WebIdentityToken", self.sts.url()));
+        let lacking = || TokenError::Failed(format!("{} answered without a WebIdentityToken", self.sts.place()));
         let token = token.filter(|token| !token.is_empty()).ok_or_else(lacking)?;
         let expires_at_ms = element(&answer, "Expiration").map(milliseconds).or_else(|| jwt::expires_at_ms(token));
         let expires_at_ms = expires_at_ms.unwrap_or_default();
