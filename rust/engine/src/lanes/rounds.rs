@@ -102,9 +102,9 @@ impl<P: Clone> Lanes<P> {
                 let is_over = match of {
                     Reading::Lost => true,
                     Reading::Sought => part.committed == part.total(),
-                    Reading::Current => part.is_settled() && part.committed == part.whole_frontier(),
+                    Reading::Current => part.is_settled() && (has_gap || part.committed == part.whole_frontier()),
                 };
-                if !is_over && !(has_gap && part.is_settled()) {
+                if !is_over {
                     break;
                 }
                 if of != Reading::Lost && part.committed < part.total() {
