@@ -15,6 +15,7 @@ from monedula.errors import DataLossError, LandingError, UnknownTopicError
 from monedula.landing import Delta, check
 from monedula.landing.commits import PendingCommit
 from monedula.testing import Broker
+from monedula.types.partitions import TopicPartition
 
 from tests.groups.ground import PATIENCE_SECONDS
 from tests.landing.orders import ORDER, Orders, landed
@@ -54,7 +55,9 @@ def test_a_check_does_not_look_behind_the_log_of_a_topic_that_was_created_again(
     broker.delete_topic("orders")
     broker.create_topic("orders", 2)
     own.send(6)
-    found = check(own.settings, "orders", monedula.Delta(tmp_path / "lake"), job="lake").partitions["orders", 0]
+    found = check(own.settings, "orders", monedula.Delta(tmp_path / "lake"), job="lake").partitions[
+        TopicPartition("orders", 0)
+    ]
     assert (found.missing, found.unknown) == ([(1, 2)], [(7, 8)])
 
 

@@ -238,7 +238,7 @@ class Upsert:
     def _refuse(self, rows: Any) -> None:
         origin = rows.column(KAFKA)[0].as_py()
         topic, partition, offset = (origin[name] for name in _ORIGIN[:3])
-        op = rows.column(OP)[0].as_py() if OP in rows.schema.names else None
+        op = str(rows.column(OP)[0].as_py()) if OP in rows.schema.names else ""
         kind = {"t": "truncation", "m": "message"}.get(op, "record")
         raise LandingError(
             f"the {kind} at offset {offset} of {topic}-{partition} has {self._lacks_key()}",
