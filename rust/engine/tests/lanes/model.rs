@@ -153,8 +153,10 @@ impl Model {
                 let is_before = sought.is_none_or(|sought| offset(*payload, *first) < sought);
                 assert_eq!(each.has_call(*last), *last < *end && is_before, "the call with rows {first} to {last}");
             }
-            let running = part.rows.iter().enumerate().filter(|(_, row)| matches!(row, Row::Running(_)));
-            assert!(running.map(|(row, _)| row).all(|row| row >= *end), "part {payload} is committed too early");
+            for (row, state) in part.rows.iter().enumerate().filter(|(_, state)| **state != Row::Finished) {
+                assert!(!each.has_call(row), "row {row} of part {payload} is committed, and not finished");
+                assert!(row >= *end || !matches!(state, Row::Running(_)), "part {payload} is committed too early");
+            }
             let mut earlier = self.parts[..*payload].iter().filter(|each| each.partition == part.partition);
             assert!(earlier.all(|each| each.committed == each.rows.len()), "part {payload} is committed behind a gap");
             self.parts[*payload].committed = *end;
