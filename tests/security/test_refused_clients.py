@@ -327,14 +327,17 @@ def test_a_call_that_ends_by_its_own_limit_has_the_words_of_the_source_of_tokens
         CALLS[call]({**no_token(broker), **QUICK})
 
 
+@pytest.mark.parametrize("method", ["send_batch", "send_many"])
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.__name__)
-def test_rows_that_were_not_delivered_say_why(broker: Broker, refusal: Callable[[Broker], Settings]) -> None:
-    told = REFUSALS[refusal].replace(".", r"\.")
-    with monedula.Producer({**refusal(broker), **QUICK}) as producer:
-        with pytest.raises(monedula.errors.BatchSendError, match=told):
-            producer.send_batch(pyarrow.table({"value": ["x"]}), topic="orders").result(PATIENCE_SECONDS)
-        with pytest.raises(monedula.errors.BatchSendError, match=told):
-            producer.send_many("orders", ["x"]).result(PATIENCE_SECONDS)
+def test_rows_that_were_not_delivered_say_why(
+    broker: Broker, refusal: Callable[[Broker], Settings], method: str
+) -> None:
+    arguments: Any = {"send_batch": (pyarrow.table({"value": ["x"]}), "orders"), "send_many": ("orders", ["x"])}[method]
+    with (
+        monedula.Producer({**refusal(broker), **QUICK}) as producer,
+        pytest.raises(monedula.errors.BatchSendError, match=REFUSALS[refusal].replace(".", r"\.")),
+    ):
+        getattr(producer, method)(*arguments).result(PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("kind", [monedula.Consumer, monedula.AsyncConsumer, monedula.Producer, monedula.AsyncProducer])
