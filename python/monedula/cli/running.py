@@ -99,7 +99,9 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 _end(name, CommandWording().told(error), WRONG_ARGUMENTS if error.code is None else FAILED)
             except DecodeError as error:
                 told = CommandWording().told(error)
-                _end(name, told if "--bad" in told else f"{told}; --bad null or --bad drop goes on", FAILED)
+                # A landing job has said what it can do about such records.
+                is_told = "bad_records" in (error.hint or "")
+                _end(name, told if is_told else f"{told}; --bad null or --bad drop goes on", FAILED)
             except (Failure, KafkaError) as error:
                 from monedula.cli.similar import with_similar
 

@@ -443,7 +443,7 @@ class Producer(ProducerBase, Transactions):
         return self._rows_until_closed(CancellableCall(), data, topic, key, value)
 
     def send_many(self, topic: str, records: Iterable[Any]) -> BatchFuture:
-        """Send many records to a topic, with one future for all: what `send` does, at a third of its cost.
+        """Send many records to a topic, with one future for all: what `send` does, at about half of its cost.
 
         All records are read, and written as bytes, before the first one is sent; they share their time. Returns once
         all are in batches. While `buffer.memory` is full, it waits for room, with the GIL free. Records that find no
