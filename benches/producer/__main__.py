@@ -59,6 +59,7 @@ PEERS = {
     "kafka_python": Peer("kafka_python_send", records_max=100_000),
 }
 VARIANTS = {
+    "floor@compresses": Peer("floor", {"compresses": "1"}),
     "monedula_encoded": Peer("monedula_encoded", is_ordered=False),
     "confluent_encoded": Peer("confluent_encoded", records_max=300_000, is_ordered=False),
     "confluent@idempotent": Peer("confluent_produce", {"enable.idempotence": "true"}),
