@@ -1,5 +1,6 @@
 # `make demo` and `make test` do all the set-up there is (see README.md), and are quick when nothing changed.
-# Tests run on Cargo's dev profile, with debug assertions; the demo, benches and wheels on release.
+# Tests and the demo run on Cargo's dev profile, with debug assertions, so that a clean clone builds once; benches and
+# wheels on release.
 PYTHON ?= python3
 
 export VIRTUAL_ENV := $(CURDIR)/.venv
@@ -19,8 +20,9 @@ LIKE_MATURIN = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_CONFIG_FILE="$$(ls -t $(CURDIR
 
 .PHONY: demo demo-kafka check check-rust check-python test test-python test-all simulate simulate-delivery interop behaviour drill spark-versions kafka-versions miri extension extension-release docs lint wheel build-wheel notices release-check sdist bench clean
 
-demo: extension-release  ## the embedded broker, a topic, and monedula reading it
+demo: extension  ## the embedded broker, a topic, and monedula reading it
 	python -m benches.demo
+	@echo "By the development build, which the tests use too; make demo-kafka and wheels have the release build, which is faster"
 
 demo-kafka: extension-release  ## the same on a real Kafka; the first time, Maven fetches its jars
 	python -m benches.demo --kafka
