@@ -8,6 +8,7 @@ from typing import Any
 import monedula
 import pytest
 from monedula import TopicPartition
+from monedula._asyncio.futures import _WAKERS
 from monedula.testing import Broker
 
 from tests.runtime.script import run
@@ -200,6 +201,26 @@ def test_a_loop_that_reads_alone_closes_its_consumer_at_its_end(broker: Broker) 
         consumer = runner.run(leave_open())
     with pytest.raises(monedula.errors.ClosedError):
         consumer.assignment()
+
+
+def test_a_loop_that_reads_alone_has_a_descriptor_of_its_own(broker: Broker) -> None:
+    """The collector may close it before the core does: that aborted a process at its exit."""
+    read: set[int] = set()
+
+    class Noting(LoopThatReadsAlone):
+        async def sock_recv(self, sock: Any, n: int) -> bytes:
+            read.add(sock.fileno())
+            return await super().sock_recv(sock, n)
+
+    async def core() -> int:
+        async with monedula.AsyncAdmin(settings(broker)) as admin:
+            await admin.list_topics()
+        return _WAKERS[asyncio.get_running_loop()]._core.fileno()
+
+    with asyncio.Runner(loop_factory=Noting) as runner:
+        descriptor = runner.run(core())
+    assert read
+    assert descriptor not in read
 
 
 def test_loops_of_several_threads_are_woken_each_by_its_own_socket(broker: Broker) -> None:

@@ -133,13 +133,12 @@ class _Waker:
 
 async def _read(descriptor: int, woken: Callable[[], None]) -> None:
     """Call `woken` for each byte at a socket that the core owns."""
-    receiver = socket.socket(fileno=descriptor)
-    receiver.setblocking(False)
-    try:
+    # A duplicate: a task that nobody ended is garbage together with its socket, which then closes its descriptor before
+    # this coroutine can detach it, and the core closes the same number once more, which may be another file's by then.
+    with socket.socket(fileno=socket.dup(descriptor)) as receiver:
+        receiver.setblocking(False)
         while await asyncio.get_running_loop().sock_recv(receiver, 1):
             woken()
-    finally:
-        receiver.detach()
 
 
 _WAKERS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Waker] = WeakKeyDictionary()
