@@ -60,8 +60,9 @@ test: extension  ## every kind of test, Rust's and Python's, on a real Kafka and
 	$(IN_TIME) python -m tests.prepare
 	$(MAKE) --no-print-directory --jobs=2 check-rust test-python
 
+# With THOROUGH=1 also what `make test-all` runs, on the same clusters and Sparks: two runs would start them twice.
 test-python:
-	python -m tests
+	python -m tests $(if $(THOROUGH),-m "not slow")
 
 test-all: extension  ## the rest: more variants of what `make test` runs once
 	python -m tests -m "thorough and not slow"
