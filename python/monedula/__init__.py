@@ -113,27 +113,44 @@ _MODULES_LATER = frozenset(
 )
 
 
+_EXTRAS = {"Iceberg": "iceberg", "otel": "otel", "prometheus": "prometheus", "spark": "spark"}
+"""What brings the libraries of a name; `delta` brings those of all others."""
+
+
 if not TYPE_CHECKING:  # type checkers would take any name
+    from importlib.machinery import PathFinder as _PathFinder
+
+    # `from monedula import *` and `help(monedula)` ask for each of these, and fail at one that cannot be had.
+    if _PathFinder.find_spec("pyarrow") is None:
+        __all__ = [name for name in __all__ if _LATER.get(name) != "monedula.landing"]
 
     def __getattr__(name: str) -> object:
         """Import these names on first use: programs that only read should not wait for what these import."""
-        if name in _MODULES_LATER:
-            from importlib import import_module
+        from sys import _getframe
 
-            return import_module(f"{__name__}.{name}")
-        if name not in _LATER:
-            from sys import _getframe
-
-            # `from monedula import name` asks first by this function of importlib.
+        # `from monedula import name` asks first by this function of importlib.
+        is_imported = _getframe(1).f_code.co_name == "_handle_fromlist"
+        if name not in _LATER and name not in _MODULES_LATER:
             from monedula import admin, errors
             from monedula._migration_hints import no_name
 
             elsewhere = next((module.__name__ for module in (errors, admin) if hasattr(module, name)), None)
-            is_imported = _getframe(1).f_code.co_name == "_handle_fromlist"
             raise no_name(__name__, name, is_imported=is_imported, elsewhere=elsewhere)
         from importlib import import_module
 
-        return getattr(import_module(_LATER[name]), name)
+        try:
+            if name in _MODULES_LATER:
+                return import_module(f"{__name__}.{name}")
+            return getattr(import_module(_LATER[name]), name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith(__name__):
+                raise
+            extra = _EXTRAS.get(name, "delta")
+            told = f"monedula.{name} needs {error.name}, which is not installed: pip install 'monedula[{extra}]'"
+            if is_imported:
+                raise ModuleNotFoundError(told, name=error.name) from None
+            # hasattr(), and who looks at all attributes, know this error alone.
+            raise AttributeError(told, name=name) from None
 
     def __dir__() -> list[str]:
         """Completion offers the public names, those of first use too; no module that may need an extra."""

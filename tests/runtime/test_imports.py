@@ -44,3 +44,31 @@ def test_asynchronous_clients_are_imported_on_first_use() -> None:
 @pytest.mark.parametrize("name", [name for name in monedula.__all__ if name not in ("Delta", "Iceberg")])
 def test_every_name_is_there(name: str) -> None:
     assert getattr(monedula, name) is getattr(monedula, name)
+
+
+WITHOUT_EXTRAS = """
+import inspect, pydoc
+from importlib.machinery import PathFinder
+
+found = PathFinder.find_spec
+extras = ("pyarrow", "deltalake", "pyiceberg", "opentelemetry", "pyspark")
+PathFinder.find_spec = lambda name, *rest: None if name.partition(".")[0] in extras else found(name, *rest)
+
+import monedula
+from monedula import *
+print("land" in monedula.__all__, "Consumer" in pydoc.render_doc(monedula), len(inspect.getmembers(monedula)) > 30)
+print(any(hasattr(monedula, name) for name in ("Delta", "land", "otel")))
+for error, tried in ((ImportError, "from monedula import Iceberg"), (AttributeError, "monedula.land")):
+    try:
+        exec(tried)
+    except error as raised:
+        print(raised)
+"""
+
+
+def test_without_extras_the_other_names_are_listed_and_these_say_what_brings_them() -> None:
+    said = " ".join(ran(f"exec({WITHOUT_EXTRAS!r})"))
+    needs = "needs pyarrow, which is not installed: pip install"
+    assert said == (
+        f"False True True False monedula.Iceberg {needs} 'monedula[iceberg]' monedula.land {needs} 'monedula[delta]'"
+    )
