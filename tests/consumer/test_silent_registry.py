@@ -38,6 +38,18 @@ def test_a_wait_that_ends_without_records_names_the_registry(broker: Broker) -> 
         assert told.value.retriable
 
 
+@pytest.mark.parametrize("status", [500, 503])
+def test_no_wait_ends_quietly_while_the_registry_fails(broker: Broker, status: int) -> None:
+    """Nor the one that ends between two questions, or amid the attempts of one."""
+    broker.remove_faults()
+    broker.registry.fault(path="/schemas/ids/*", status=status)
+    with monedula.Consumer(settings(broker, **{"schema.registry.max.retries": 1}), value=Avro(ORDER)) as consumer:
+        consumer.assign({("orders", 0): "earliest"})
+        for seconds in (3, 0.7, 0.4, 1.1, 0.3):
+            with pytest.raises(monedula.errors.SchemaRegistryError):
+                list(consumer.batches(timeout=seconds))
+
+
 def test_a_read_names_the_registry(broker: Broker) -> None:
     with pytest.raises(monedula.errors.SchemaRegistryError, match="the schema registry has not answered"):
         list(monedula.read(settings(broker), "orders", value=Avro(ORDER)))

@@ -57,10 +57,13 @@ impl Reaching {
         Question { reaching: self, number, since }
     }
 
-    /// Time for which the oldest question has been open, and the failure of its attempts so far.
+    /// Time for which no answer has come, since the oldest open question or the first of those that failed: between
+    /// two questions a registry that fails is as silent. And the last failure.
     pub(super) fn waiting(&self) -> Option<(Duration, Option<String>)> {
-        let since = lock(&self.open).values().min().copied()?;
-        Some((since.elapsed(), lock(&self.failing).as_ref().map(|(_, why)| why.clone())))
+        let open = lock(&self.open).values().min().copied();
+        let (failing, why) = lock(&self.failing).clone().unzip();
+        let since = open.into_iter().chain(failing).min()?;
+        Some((since.elapsed(), why))
     }
 
     fn failed(&self, why: &str, asked: RunInstant) {
