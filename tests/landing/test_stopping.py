@@ -11,6 +11,7 @@ import pytest
 from monedula.errors import LandingError
 from monedula.landing import LandingCommit, LandingJob, attempts
 from monedula.landing.attempts import Attempts
+from monedula.testing import Broker
 
 from tests.groups.ground import PATIENCE_SECONDS
 from tests.landing.orders import Orders, landed, table_of
@@ -222,3 +223,20 @@ def test_the_package_says_when_a_stop_is_over() -> None:
     guide = (Path(__file__).resolve().parents[2] / "docs/landing.md").read_text()
     assert f"{attempts.COMMIT_SECONDS:.0f} s" in guide
     assert f"{attempts.STOP_SECONDS:.0f} s" in guide
+
+
+@pytest.mark.parametrize("api", ["Metadata", "ListOffsets", "OffsetFetch", "FindCoordinator"])
+def test_a_job_that_begins_is_stopped_while_its_brokers_do_not_answer(
+    broker: Broker, tmp_path: Path, api: str
+) -> None:
+    broker.create_topic("orders", 2)
+    made = Orders(broker.bootstrap_servers, "orders")
+    made.send(20)
+    with broker.fault(api=api, drop=True) as mute:
+        job = made.job(tmp_path / "lake", until=None)
+        job.start()
+        mute.wait(timeout=PATIENCE_SECONDS)
+        job.stop()
+        assert job.wait(attempts.STOP_SECONDS) is not None
+    assert job.health()["state"] == "ended"
+    assert made.land(tmp_path / "lake").rows == 20

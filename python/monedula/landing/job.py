@@ -265,7 +265,7 @@ class LandingJob(Unpicklable):
             UnknownTopicError: if a topic does not exist.
         """
         partitions = self._consumer.partitions_of(*self.topics)
-        self._table.topic_ids(self._consumer.topic_ids(self.topics, None))
+        self._table.topic_ids(self._consumer.topic_ids(self.topics))
         is_new = not self._table.open()
         self._check_decoding()
         columns = tuple(self.schema.names) if is_new else self._table.new_columns(self.schema)
@@ -299,7 +299,7 @@ class LandingJob(Unpicklable):
         self._is_stopping.set()
         self._table.attempts.stop()
         with suppress(ClosedError):
-            self._consumer.wakeup()
+            self._consumer.stop()
 
     def wait(self, timeout: float | None = None) -> LandingResult | None:
         """Wait for the end of a job that was started.
