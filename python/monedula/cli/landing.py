@@ -28,6 +28,7 @@ from monedula.cli.running import Stopped, command, handled, say
 from monedula.cli.settings import names_registry, pair, settings_of
 from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import check_name
+from monedula.cli.wording import CommandWording
 from monedula.errors import ClosedError
 from monedula.formats._typed import Typed
 from monedula.formats.json import Json
@@ -265,6 +266,8 @@ def check(
         ],
         as_json,
     )
+    if found.rollback is not None:
+        raise Failure(CommandWording().told(found.rollback))
     if not found.ok:
         raise Failure("the table has records more than once, or lacks some")
 

@@ -49,18 +49,23 @@ class TableCheck:
 
     Attributes:
         partitions: the result for each partition of which the table has rows or a position.
+        rollback: the error with which the job refuses the table, with what to do, if it was rolled back, or restored,
+            to a version without rows that its positions count. These rows are among the missing ones.
     """
 
     partitions: Mapping[TopicPartition, PartitionCheck]
+    rollback: LandingError | None = None
 
     @property
     def ok(self) -> bool:
-        """True if it is so of all partitions."""
-        return all(each.ok for each in self.partitions.values())
+        """True if it is so of all partitions, and the table was not rolled back."""
+        return self.rollback is None and all(each.ok for each in self.partitions.values())
 
 
 def check(settings: Settings, topic: str, target: "Target", *, job: str | None = None) -> TableCheck:
     """Compare the offsets in a table with those in the log.
+
+    What the newest version of the table has is looked at, also if the table was rolled back.
 
     Offsets without a row are looked up in the log: those that it does not have either, because of compaction or as
     markers of transactions, are not missing. The memory that it takes grows with the number of gaps, not with the rows.
@@ -92,14 +97,15 @@ def check(settings: Settings, topic: str, target: "Target", *, job: str | None =
             runs.setdefault(number, []).extend(_runs(offsets.filter(pc.equal(partitions, number))))
     with read(raw, topic, columns=["offset"]) as ends:
         logs = dict(ends.ranges)
-    starts, positions = table.starts(logs), table.positions(logs)
+    # As of the version whose rows these are: a job may have committed since.
+    starts, positions = table.starts(logs), table.recorded(logs)
     found = {}
     for partition, log in sorted(logs.items()):
         each = runs.get(partition.partition, [])
         if each or positions[partition] is not None:
             start = min((at for at in (starts[partition], *(run[0] for run in each)) if at is not None), default=None)
             found[partition] = _compared(raw, partition, each, (start, positions[partition]), log, table.upserts)
-    return TableCheck(found)
+    return TableCheck(found, table.rollback())
 
 
 def _compared(

@@ -208,7 +208,7 @@ class DeltaLandingTable:
     def positions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Look at the newest version, and return the position of each partition there."""
         self._read(self._refresh)
-        found = {partition: self._position(partition) for partition in partitions}
+        found = self.recorded(partitions)
         for topic in {topic for topic, _ in partitions}:
             self._check_topic(topic)
         if self._keys and not self.upserts and any(found[each] != at for each, at in self.starts(partitions).items()):
@@ -217,6 +217,11 @@ class DeltaLandingTable:
                 f"{self.name}: the job {self._job!r} has appended rows, which would be replaced", hint=hint
             )
         return found
+
+    @raises_landing_error("the log cannot be read")
+    def recorded(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """The position of each partition in the version that the handle is at."""
+        return {partition: self._position(partition) for partition in partitions}
 
     def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Return where this job began each partition."""
@@ -518,7 +523,13 @@ class DeltaLandingTable:
         self._check_rollback()
 
     def _check_rollback(self) -> None:
-        """Refuse a table that was restored to a version without rows that its positions count.
+        error = self.rollback()
+        if error is not None:
+            raise error
+
+    @raises_landing_error("the log cannot be read")
+    def rollback(self) -> LandingError | None:
+        """The error of a table that was restored to a version without rows that its positions count.
 
         Looked at are all versions since the one that the newest commit of this job was made for: that commit may have
         come after a restoration that it did not see.
@@ -538,18 +549,18 @@ class DeltaLandingTable:
                 # Restored to a time, which version that is cannot be told; a table that was replaced has no row.
                 restores[version] = int(target) if target.isdigit() else -1
         if not restores:
-            return
+            return None
         ours = max((each for each in own if each < max(restores)), default=-1)
         state = max(restores)
         while (restored := max((each for each in restores if each <= state), default=None)) is not None:
             state = restores[restored]
-        if state < ours:
-            hint = "restore the version before, or land the topic as another `job` with `start` where rows are missing"
-            raise LandingError(
-                f"{self.name}: the table was restored to an earlier version, or replaced, and still has the positions "
-                "of rows that are gone",
-                hint=hint,
-            )
+        if state >= ours:
+            return None
+        return LandingError(
+            f"{self.name}: the table was restored to an earlier version, or replaced, and still has the positions "
+            "of rows that are gone",
+            hint="restore the version before, or land the topic as another `job` with `start` where rows are missing",
+        )
 
     def _check_topic(self, topic: str) -> None:
         form = self._topic_format(topic)
