@@ -192,6 +192,19 @@ def test_a_job_that_follows_without_a_terminal_says_a_line_for_each_commit(order
         process.communicate(timeout=60)
 
 
+def test_dead_letters_are_in_the_line_of_their_commit_and_in_the_last_one(
+    orders: Orders, ground: Ground, tmp_path: Path
+) -> None:
+    orders.send_bad()
+    words = ("--value", "json", "--schema", ORDER, "--dead-letter", ground.topic(1), "--every", "1s")
+    with start(orders, orders.topic, str(tmp_path / "lake"), *words) as process:
+        assert process.stderr is not None
+        assert re.fullmatch(r"version \d+: 300 rows in 1 file, 1 dead letter\n", process.stderr.readline())
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+    assert re.search(r"^300 rows: 1 file, \d+ commits?, 1 dead letter$", said, flags=re.MULTILINE)
+
+
 def test_a_terminal_shows_how_far_it_is(orders: Orders, tmp_path: Path) -> None:
     master, terminal = os.openpty()
     with start(orders, orders.topic, str(tmp_path / "lake"), "--until", "now", stderr=terminal) as process:

@@ -226,9 +226,7 @@ def test_the_package_says_when_a_stop_is_over() -> None:
 
 
 @pytest.mark.parametrize("api", ["Metadata", "ListOffsets", "OffsetFetch", "FindCoordinator"])
-def test_a_job_that_begins_is_stopped_while_its_brokers_do_not_answer(
-    broker: Broker, tmp_path: Path, api: str
-) -> None:
+def test_a_job_that_begins_is_stopped_while_its_brokers_do_not_answer(broker: Broker, tmp_path: Path, api: str) -> None:
     broker.create_topic("orders", 2)
     made = Orders(broker.bootstrap_servers, "orders")
     made.send(20)

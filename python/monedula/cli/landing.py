@@ -35,7 +35,7 @@ from monedula.formats.json import Json
 from monedula.types.partitions import Position, Until
 
 if TYPE_CHECKING:
-    from monedula.landing.commits import LandingCommit
+    from monedula.landing.commits import LandingCommit, LandingResult
     from monedula.landing.start_positions import Start
 
 _LOOK_SECONDS = 0.2
@@ -488,16 +488,21 @@ def _run(job: Any) -> None:
             bar.count(done - bar.records, int(figures["landing_bytes"]) - bar.bytes)
             bar.at(done, done + _behind(job))
     repeats = f", {counted(result.conflicts, 'conflict')}" if result.conflicts else ""
-    bad = f", {counted(result.bad_records, 'bad record')}" if result.bad_records else ""
     written = ", ".join(counted(*each) for each in ((result.files, "file"), (result.commits, "commit")))
-    say(f"{counted(result.rows, 'row')}: {written}{repeats}{bad}")
+    say(f"{counted(result.rows, 'row')}: {written}{repeats}{_bad(result)}")
     if ended:
         raise Stopped(ended[0])
 
 
 def _say_committed(commit: "LandingCommit") -> None:
-    if commit.rows:
-        say(f"version {commit.version}: {counted(commit.rows, 'row')} in {counted(commit.files, 'file')}")
+    if commit.rows or commit.dead_letters:
+        rows = f"{counted(commit.rows, 'row')} in {counted(commit.files, 'file')}"
+        say(f"version {commit.version}: {rows}{_bad(commit)}")
+
+
+def _bad(done: "LandingCommit | LandingResult") -> str:
+    told = ((done.bad_records, "bad record"), (done.dead_letters, "dead letter"))
+    return "".join(f", {counted(*each)}" for each in told if each[0])
 
 
 def _behind(job: Any) -> int:

@@ -74,6 +74,11 @@ class JobConsumer(Consumer):
         self._bad.clear()
         return letters
 
+    def take_dead_letters(self) -> int:
+        """Return how many dead letters were written since the last call."""
+        written, self._dead_letters = self._dead_letters, 0
+        return written
+
     def generation(self) -> int | None:
         """The generation of the membership; `None` while this is no member."""
         try:
@@ -102,7 +107,11 @@ class JobConsumer(Consumer):
         self, waiting: WaitingBatch, timeout: float | None, holder: int | None
     ) -> Batch | PendingCallback | None:
         if not self._keeps_bad:
-            return super()._put_aside(waiting, timeout, holder)
+            before = list(waiting.letters)
+            try:
+                return super()._put_aside(waiting, timeout, holder)
+            finally:
+                self._dead_letters += len(set(before).difference(waiting.letters))
         callback = self._core.poll_callbacks(0.0, holder)
         if callback is not None:
             self._refused.put_back(waiting)
