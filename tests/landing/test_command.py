@@ -104,6 +104,20 @@ def test_a_dry_run_shows_columns_and_changes_nothing(orders: Orders, tmp_path: P
     assert not (tmp_path / "lake").exists()
 
 
+@pytest.mark.parametrize("folder", ["lake", "ice"])
+@pytest.mark.parametrize("value", [None, monedula.Json(ORDER)])
+def test_a_plan_opens_the_table_once(
+    orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: Any, folder: str
+) -> None:
+    orders.land(tmp_path / folder, value=value)
+    job = orders.job(tmp_path / folder, value=value)
+    kind, opened = type(job._table), []
+    usual = kind.open
+    monkeypatch.setattr(kind, "open", lambda table: opened.append(table) or usual(table))
+    assert job.plan().offsets == 0
+    assert len(opened) == 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_commits_what_is_there(orders: Orders, tmp_path: Path, number: int) -> None:
     path = str(tmp_path / "lake")
@@ -145,6 +159,17 @@ def landed_or_none(path: str) -> dict[int, list[int]]:
 def test_options_that_make_no_sense(orders: Orders, tmp_path: Path, words: tuple[str, ...], told: str) -> None:
     _, said = run(orders, orders.topic, str(tmp_path / "lake"), *words, code=2)
     assert told in said
+    assert said.count("\n") == 1
+
+
+def test_a_store_without_credentials_is_told_in_a_line(orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library for AWS in deltalake printed three warnings of a screen each before it."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "RUST_LOG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:9")
+    words = ("--until", "now", "--storage-option", "AWS_REGION=us-east-1")
+    _, said = run(orders, orders.topic, "s3://bucket/orders", *words, code=1)
+    assert "no credentials were found: give them in the environment, such as AWS_ACCESS_KEY_ID" in said
     assert said.count("\n") == 1
 
 

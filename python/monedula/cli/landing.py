@@ -3,6 +3,7 @@
 `land compact` and `land clean` keep a table of Delta in few files.
 """
 
+import os
 import re
 import signal
 import sys
@@ -375,6 +376,8 @@ def _target(
     if form is TableFormat.delta:
         if catalog is not None:
             raise UsageError("--catalog is for --format iceberg")
+        # Its library for AWS prints screens of warnings beside the error. It reads this when it is imported.
+        os.environ.setdefault("RUST_LOG", "warn,aws_config=off")
         require("deltalake", "delta", f"--format {form}")
         from monedula.landing.delta import Delta
 

@@ -268,7 +268,8 @@ class LandingJob(Unpicklable):
         partitions = self._consumer.partitions_of(*self.topics)
         self._table.topic_ids(self._consumer.topic_ids(self.topics))
         is_new = not self._table.open()
-        self._check_decoding()
+        if not is_new:
+            self._check_decoding()
         columns = tuple(self.schema.names) if is_new else self._table.new_columns(self.schema)
         known = dict.fromkeys(partitions) if is_new else self._table.positions(partitions)
         ends = self._consumer.end_offsets(partitions)
@@ -343,7 +344,8 @@ class LandingJob(Unpicklable):
 
     def _run(self) -> LandingResult:
         try:
-            self._check_decoding()
+            if not self._decodes and self._table.open():
+                self._check_decoding()
             self._table.prepare(self.schema)
             self._look_ahead()
             self._is_beginning = False
@@ -445,7 +447,7 @@ class LandingJob(Unpicklable):
 
     def _check_decoding(self) -> None:
         """Refuse to add a column of bytes to a table of decoded values, as a restart without `value` would."""
-        if self._decodes or not self._table.open():
+        if self._decodes:
             return
         there = self._table.columns().names
         fields = [name for name in there if not is_own(name, self._key_column)]
