@@ -13,6 +13,7 @@ from typing import Any
 import monedula
 import polars
 import pytest
+from monedula.testing import Broker
 
 from tests.groups.ground import Ground
 from tests.landing.orders import ORDER, Orders, landed
@@ -63,6 +64,38 @@ def test_rows_of_keys_replace_each_other(orders: Orders, tmp_path: Path) -> None
     assert "--upsert" in said
     _, said = run(orders, orders.topic, "lake.orders", "--catalog", "sqlite://", "--upsert", "key", code=2)
     assert "MERGE INTO" in said
+
+
+def test_keys_are_decoded_and_rows_of_a_field_of_theirs_replace_each_other(ground: Ground, tmp_path: Path) -> None:
+    made = Orders(ground.bootstrap, ground.topic(1))
+    with monedula.Producer(made.settings) as producer:
+        for tenant, number in [("a", 1), ("a", 2), ("b", 1)]:
+            producer.send(made.topic, b'{"amount": 1}', key=f'{{"tenant": "{tenant}", "id": {number}}}')
+        producer.send(made.topic, b'{"amount": 1}', key=b"bad")
+    path = str(tmp_path / "lake")
+    keys = ("--key", "json", "--key-schema", "tenant string, id bigint")
+    words = (made.topic, path, *keys, "--value", "json", "--schema", "amount double", "--until", "now")
+    out, _ = run(made, *words, "--dry-run")
+    assert "key\tstruct<tenant: string, id: int64>\tnew table" in out
+    _, said = run(made, *words, "--upsert", "key.id", code=1)
+    assert "the key cannot be decoded" in said
+    run(made, *words, "--upsert", "key.id", "--bad", "column")
+    rows = polars.read_delta(path)
+    assert sorted(rows["key"].drop_nulls().struct.unnest().rows()) == [("a", 2), ("b", 1)]
+    assert rows["_raw"].struct.field("key").drop_nulls().to_list() == [b"bad"]
+
+
+def test_keys_are_those_of_the_topics_subject(tmp_path: Path) -> None:
+    with Broker(topics={"orders": 1}, registry=True) as broker:
+        made = Orders(broker.bootstrap_servers, "orders")
+        settings = {**made.settings, "schema.registry.url": broker.schema_registry_url}
+        key = '{"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}'
+        table = polars.DataFrame({"key": [{"id": 7}], "value": [b"{}"]})
+        with monedula.Producer(settings, key=monedula.Avro(key, framing="confluent")) as producer:
+            producer.send_batch(table, "orders")
+        url = f"schema.registry.url={broker.schema_registry_url}"
+        run(made, "orders", str(tmp_path / "lake"), "--key", "avro", "-X", url, "--until", "now")
+    assert polars.read_delta(str(tmp_path / "lake"))["key"].to_list() == [{"id": 7}]
 
 
 def test_small_files_are_compacted_and_old_ones_cleaned(orders: Orders, tmp_path: Path) -> None:
@@ -145,6 +178,13 @@ def landed_or_none(path: str) -> dict[int, list[int]]:
         (("--every", "often"), "--every often: expected a time"),
         (("--max-bytes", "much"), "--max-bytes much: expected a size"),
         (("--bad", "column"), "add --value json"),
+        (("--key", "json"), "--key-decode json needs the fields: --key-schema 'id bigint"),
+        (("--key", "avro"), "--key-decode avro needs a schema: --key-schema order.avsc, or a registry"),
+        (("--key", "json", "--key-schema", "id bigint", "--key-message", "x"), "--key-message is for --key-decode"),
+        (("--key", "json", "--key-schema", "id bigin"), "--key-schema"),
+        (("--key-schema", "id bigint"), "and --key-schemas say how keys are decoded; add --key-decode json"),
+        (("--key", "json", "--key-schema", "id bigint", "--key-column", "none"), "--key-column none leaves them out"),
+        (("--key", "json", "--key-schema", "id bigint", "--upsert", "key.no"), "the fields of key are id"),
         (("--storage-option", "AWS_SECRET_ACCESS_KEY=secret"), "everyone on this machine can read"),
         (("--value", "json", "--schema", "id int", "--bad", "drop", "--dead-letter", "x"), "give one of them"),
         (("--value", "json", "--schema", "key int"), "--key-column _key"),

@@ -188,6 +188,10 @@ class LandingJob(Unpicklable):
         self._on_commit = on_commit
         self._fail_on_data_loss = fail_on_data_loss
         keeps_bad = bad_records == "column"
+        if key is not None and key_column is None:
+            raise ArgumentError(
+                "keys are decoded, and key_column=None leaves them out; give one of them", argument="key"
+            )
         self._decodes, self._key_column = value is not None, key_column
         own: Any = job_settings(raw, self.name)
         decoders: dict[str, Any] = {
