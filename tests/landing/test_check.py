@@ -3,14 +3,19 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from monedula.landing import TableCheck, check
+from monedula.errors import LandingError
+from monedula.landing import TableCheck, check, compact
+from monedula.testing import Broker
 
 from tests.landing.orders import Orders, iceberg_table, landed, table_of
 from tests.landing.test_command import run
 
 deltalake = pytest.importorskip("deltalake", reason="the extra delta is not installed")
 pytest.importorskip("pyiceberg", reason="the extra iceberg is not installed")
+
+from pyiceberg.catalog import load_catalog  # noqa: E402 - needs the extra
 
 
 def roll_back(path: Path) -> None:
@@ -88,3 +93,48 @@ def test_a_commit_during_a_check_is_no_gap(
     found = checked(orders, path)
     assert found.ok
     assert {each.end for each in found.partitions.values()} == {100}
+
+
+@pytest.mark.parametrize("folder", ["lake", "ice"])
+def test_a_topic_that_has_fewer_partitions_now_hides_no_rows(broker: Broker, tmp_path: Path, folder: str) -> None:
+    broker.create_topic("orders", 3)
+    made = Orders(broker.bootstrap_servers, "orders")
+    made.send(30)
+    path = tmp_path / folder
+    made.land(path)
+    broker.delete_topic("orders")
+    broker.create_topic("orders", 1)
+    found = checked(made, path).partitions
+    assert {number: each.rows for (_, number), each in found.items()} == {0: 10, 1: 10, 2: 10}
+
+
+@pytest.mark.parametrize("folder", ["lake", "ice"])
+def test_a_file_that_cannot_be_read_is_told(orders: Orders, tmp_path: Path, folder: str) -> None:
+    path = tmp_path / folder
+    orders.land(path)
+    for file in path.rglob("*.parquet"):
+        file.unlink()
+    with pytest.raises(LandingError, match="the rows cannot be read: FileNotFoundError"):
+        checked(orders, path)
+    if folder == "lake":
+        for file in deltalake.DeltaTable(path).file_uris():
+            Path(file).write_bytes(b"no Parquet")
+        orders.send(3)
+        orders.land(path)
+        with pytest.raises(LandingError, match="the files cannot be written anew: ArrowInvalid"):
+            compact(table_of(path))
+
+
+@pytest.mark.parametrize("folder", ["lake", "ice"])
+def test_a_table_that_no_job_wrote_is_told(orders: Orders, tmp_path: Path, folder: str) -> None:
+    rows = pa.table({"id": [1]})
+    path = tmp_path / folder
+    if folder == "lake":
+        deltalake.write_deltalake(path, rows)
+    else:
+        table: Any = table_of(path)
+        catalog = load_catalog("default", **table.catalog)
+        catalog.create_namespace("lake")
+        catalog.create_table(table.table, rows.schema)
+    with pytest.raises(LandingError, match="no column _kafka"):
+        checked(orders, path)

@@ -159,6 +159,16 @@ def test_rows_of_a_field_of_the_key_replace_each_other(empty: Changes, tmp_path:
         empty.land(tmp_path / "lake", **options)
 
 
+def test_where_a_record_is_from_may_be_a_key(empty: Changes, tmp_path: Path) -> None:
+    """A job that reads again then repeats nothing."""
+    options: dict[str, Any] = {"upsert": ["_kafka.partition", "_kafka.offset"], "start": {(empty.topic, 0): 0}}
+    for number in range(3):
+        empty.put(None, {"id": number, "amount": 1})
+    for job in ("one", "two"):
+        empty.land(tmp_path / "lake", job=job, **options)
+        assert amounts(tmp_path / "lake") == {0: 1.0, 1: 1.0, 2: 1.0}
+
+
 def test_changes_of_debezium_replace_rows_by_a_field_of_their_key(empty: Changes, tmp_path: Path) -> None:
     """By its key a deletion needs no `before`; of keys with their schema the field is in the payload."""
     for number, key in enumerate(("id bigint", "payload struct<id: bigint>")):

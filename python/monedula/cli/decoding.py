@@ -124,7 +124,8 @@ def _with_reader(decode: Decode, schema: Schema, mode: Mode, flatten: bool) -> T
     if not schema.has_registry and decode is Decode.json:
         raise UsageError(
             f"{named('decode')} json needs the fields: {named('schema')} 'id bigint, user string'; monedula schema "
-            f"infer finds those of values. Behind Confluent's frame they are those of a subject, of the registry of -X schema.registry.url=http://..."
+            "infer finds those of values. Behind Confluent's frame they are those of a subject, of the registry of "
+            "-X schema.registry.url=http://..."
         )
     if not schema.has_registry:
         file = "order.avsc" if decode is Decode.avro else "order.proto"

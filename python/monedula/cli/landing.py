@@ -196,7 +196,7 @@ def land(
         monedula land orders ./lake/orders --until now
         monedula land orders ./lake/typed --value json --schema 'amount int' --until now --dry-run
         monedula land orders ./lake/daily --value json --partition-by 'day(timestamp)' --until now
-        monedula land orders ./lake/latest --key json --key-schema 'id bigint' --value json --upsert key.id --until now
+        monedula land orders ./lake/latest --key json --key-schema 'id bigint' --upsert key.id --bad column --until now
     """
     from monedula.landing.health_server import HealthServer
     from monedula.landing.job import LandingJob

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from monedula.config import Settings, raw_settings
 from monedula.errors import LandingError
+from monedula.landing.columns import KAFKA
 from monedula.landing.job_settings import committed_only, setting
 from monedula.reading.read import read
 from monedula.types.partitions import TopicPartition
@@ -91,12 +92,15 @@ def check(settings: Settings, topic: str, target: "Target", *, job: str | None =
     table = target._table(job or setting(raw, "group.id") or f"land-{topic}")
     if not table.open():
         raise LandingError(f"{target!r}: there is no table")
+    if KAFKA not in table.columns().names:
+        raise LandingError(f"{target!r}: the table has no column {KAFKA}, which says where a row is from")
     runs: dict[int, list[tuple[int, int]]] = {}
     for partitions, offsets in table.origins(topic):
         for number in pc.unique(partitions).to_pylist():
             runs.setdefault(number, []).extend(_runs(offsets.filter(pc.equal(partitions, number))))
     with read(raw, topic, columns=["offset"]) as ends:
-        logs = dict(ends.ranges)
+        # A topic that was created again may have fewer partitions than the table has rows of.
+        logs = {TopicPartition(topic, number): (0, 0) for number in runs} | dict(ends.ranges)
     # As of the version whose rows these are: a job may have committed since.
     starts, positions = table.starts(logs), table.recorded(logs)
     found = {}

@@ -31,7 +31,7 @@ from monedula.landing.delta_probe import check_put_if_absent
 from monedula.landing.delta_snapshot import DeltaSnapshot
 from monedula.landing.delta_store import DeltaStore
 from monedula.landing.delta_transactions import DeltaTransactions
-from monedula.landing.store_errors import landing_error, plain_text, raises_landing_error
+from monedula.landing.store_errors import landing_error, of_store, plain_text, raises_landing_error
 from monedula.landing.table import ATTEMPT_PAUSES_S
 from monedula.landing.upsert import Upsert
 from monedula.types.partitions import TopicPartition
@@ -156,6 +156,7 @@ class DeltaLandingTable:
         told = _interval_seconds(self._table.metadata().configuration.get(_FILE_RETENTION, "interval 7 days"))
         return 0.0 if told is None else told
 
+    @raises_landing_error("the files cannot be listed or deleted")
     def vacuum(self, age_seconds: float, dry_run: bool) -> list[str]:
         """Delete the files that no version within the retention names, and that are older.
 
@@ -165,10 +166,7 @@ class DeltaLandingTable:
         if "deletionVectors" in (self._table.protocol().writer_features or ()):
             raise LandingError(f"{self._target.path}: the table has deletion vectors", hint="use Spark's VACUUM")
         hours = math.ceil(age_seconds / 3600)
-        try:
-            paths: list[str] = self._table.vacuum(hours, dry_run=dry_run, full=True)
-        except DeltaError as error:
-            raise LandingError(f"{self._target.path}: {error}") from error
+        paths: list[str] = self._table.vacuum(hours, dry_run=dry_run, full=True)
         return paths
 
     def new_columns(self, schema: Any) -> tuple[str, ...]:
@@ -227,7 +225,6 @@ class DeltaLandingTable:
         """Return where this job began each partition."""
         return {each: self._transaction(f"{self._application(each)}/start") for each in partitions}
 
-    @raises_landing_error("the rows cannot be read")
     def holds_rows(self, partition: TopicPartition) -> bool:
         """Return true if there are rows of a partition: by statistics, and by the rows where they allow it."""
         if KAFKA not in _schema_of(self._table).names:
@@ -248,20 +245,22 @@ class DeltaLandingTable:
 
         Not by the library's dataset, which refuses tables for features of readers that change no row.
         """
-        snapshot, (topic, number) = self.snapshot(), partition
-        for file in snapshot.files():
-            has_number = number < 0 or file.may_hold(f"{KAFKA}.partition", number, number)
-            if not has_number or not file.may_hold(f"{KAFKA}.topic", topic, topic):
-                continue
-            if file.has_deletions:
-                raise LandingError(
-                    f"{self.name}: the table has deletion vectors", hint="purge them, as by Spark's REORG"
-                )
-            for batch in snapshot.batches(file, [KAFKA]):
-                origin = batch.column(KAFKA)
-                is_of_topic: Any = pc.equal(pc.struct_field(origin, "topic"), pa.scalar(topic))
-                rows = origin.filter(is_of_topic)
-                yield pc.struct_field(rows, "partition"), pc.struct_field(rows, "offset")
+        topic, number = partition
+        with of_store(self.name, "the rows cannot be read"):
+            snapshot = self.snapshot()
+            for file in snapshot.files():
+                has_number = number < 0 or file.may_hold(f"{KAFKA}.partition", number, number)
+                if not has_number or not file.may_hold(f"{KAFKA}.topic", topic, topic):
+                    continue
+                if file.has_deletions:
+                    raise LandingError(
+                        f"{self.name}: the table has deletion vectors", hint="purge them, as by Spark's REORG"
+                    )
+                for batch in snapshot.batches(file, [KAFKA]):
+                    origin = batch.column(KAFKA)
+                    is_of_topic: Any = pc.equal(pc.struct_field(origin, "topic"), pa.scalar(topic))
+                    rows = origin.filter(is_of_topic)
+                    yield pc.struct_field(rows, "partition"), pc.struct_field(rows, "offset")
 
     def files(self, max_memory_bytes: int) -> DataFiles | Upsert:
         """Begin the files of the next commit."""

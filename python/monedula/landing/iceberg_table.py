@@ -42,7 +42,7 @@ from monedula.landing.column_types import table_type
 from monedula.landing.columns import DAY, KAFKA, conformed, missing_columns, partitioned_as
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles
-from monedula.landing.store_errors import landing_error, plain_text, raises_landing_error
+from monedula.landing.store_errors import landing_error, of_store, plain_text, raises_landing_error
 from monedula.landing.table import ATTEMPT_PAUSES_S
 from monedula.types.partitions import TopicPartition
 
@@ -194,10 +194,11 @@ class IcebergLandingTable:
     def origins(self, topic: str) -> Iterator[tuple[Any, Any]]:
         """The partitions and offsets of all rows of a topic."""
         names = (f"{KAFKA}.partition", f"{KAFKA}.offset")
-        scan = self._table.scan(EqualTo(f"{KAFKA}.topic", topic), selected_fields=names)
-        for batch in scan.to_arrow_batch_reader():
-            origin = batch.column(KAFKA)
-            yield pc.struct_field(origin, "partition"), pc.struct_field(origin, "offset")
+        with of_store(self.name, "the rows cannot be read"):
+            scan = self._table.scan(EqualTo(f"{KAFKA}.topic", topic), selected_fields=names)
+            for batch in scan.to_arrow_batch_reader():
+                origin = batch.column(KAFKA)
+                yield pc.struct_field(origin, "partition"), pc.struct_field(origin, "offset")
 
     def files(self, max_memory_bytes: int) -> DataFiles:
         """Begin the files of the next commit."""

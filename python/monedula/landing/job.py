@@ -36,6 +36,7 @@ from monedula.errors import (
     plain_hint,
 )
 from monedula.formats._typed import Typed
+from monedula.landing.attempts import STOP_SECONDS
 from monedula.landing.column_types import Form, check_keys, check_partition_column
 from monedula.landing.columns import DATE, KAFKA, VALUE, Columns, is_own
 from monedula.landing.commits import LandingCommit, LandingPlan, LandingResult, PendingCommit
@@ -62,7 +63,7 @@ BadRecords = Literal["fail", "column"]
 State = Literal["new", "running", "ended", "failed"]
 
 _WAIT_SECONDS = 0.2
-_CLOSE_SECONDS = 30.0
+_CLOSE_SECONDS = STOP_SECONDS
 _LONGEST_PENDING_SECONDS = LEAST_AGE_SECONDS / 2
 """How long files wait for their commit: `clean` may take older ones for files that a worker left when it died."""
 _OFFSETS_SECONDS = 5.0

@@ -176,11 +176,8 @@ class Upsert:
         wanted = wanted.append_column("from", froms.take(pc.index_in(names, value_set=known).combine_chunks()))
         wanted = wanted.append_column("entry", pa.array(range(wanted.num_rows), pa.int64()))
         ranges = self._ranges(entries)
-        columns = [
-            *dict.fromkeys(path[0] for path in self._paths),
-            KAFKA,
-            *([ERROR] if ERROR in snapshot.schema.names else []),
-        ]
+        told = [ERROR] if ERROR in snapshot.schema.names else []
+        columns = list(dict.fromkeys([*(path[0] for path in self._paths), KAFKA, *told]))
         candidates: list[LiveFile] = []
         matches, waiting, size = [_NO_MATCHES], [], 0
         for file in files:
