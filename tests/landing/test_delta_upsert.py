@@ -159,6 +159,27 @@ def test_rows_of_a_field_of_the_key_replace_each_other(empty: Changes, tmp_path:
         empty.land(tmp_path / "lake", **options)
 
 
+def test_a_file_whose_reading_failed_once_is_looked_at_again(
+    empty: Changes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from monedula.landing.delta_snapshot import DeltaSnapshot
+
+    empty.put("0", {"id": 0, "amount": 1})
+    empty.land(tmp_path / "lake", upsert="key")
+    batches, failures = DeltaSnapshot.batches, [OSError("the store is away")]
+
+    def fail_once(snapshot: DeltaSnapshot, file: Any, names: Any = None) -> Any:
+        if failures:
+            raise failures.pop()
+        return batches(snapshot, file, names)
+
+    monkeypatch.setattr(DeltaSnapshot, "batches", fail_once)
+    empty.put("0", {"id": 0, "amount": 2})
+    empty.land(tmp_path / "lake", upsert="key")
+    assert not failures
+    assert polars.read_delta(str(tmp_path / "lake"))["amount"].to_list() == [2.0]
+
+
 def test_where_a_record_is_from_may_be_a_key(empty: Changes, tmp_path: Path) -> None:
     """A job that reads again then repeats nothing."""
     options: dict[str, Any] = {"upsert": ["_kafka.partition", "_kafka.offset"], "start": {(empty.topic, 0): 0}}

@@ -30,6 +30,7 @@ _NO_CREDENTIALS = (
 _HINTS = (
     ("169.254.169.254", _NO_CREDENTIALS),
     ("an error occurred while loading credentials", _NO_CREDENTIALS),
+    ("no credentials found in chain", _NO_CREDENTIALS),
     ("URL scheme is not allowed", "an endpoint without TLS needs `AWS_ALLOW_HTTP`, or `AZURE_ALLOW_HTTP`, to be true"),
     ("without LOCATION", "the bucket is in another region: give `AWS_REGION`"),
     ("PermanentRedirect", "the bucket is in another region: give `AWS_REGION`"),

@@ -165,7 +165,7 @@ class Upsert:
         return files.finish()
 
     def _look_up(
-        self, snapshot: DeltaSnapshot, files: Iterable[LiveFile], entries: Any, moves: Mapping[TopicPartition, Any]
+        self, snapshot: DeltaSnapshot, files: Sequence[LiveFile], entries: Any, moves: Mapping[TopicPartition, Any]
     ) -> None:
         """Find the rows of files whose keys are among those that wait."""
         wanted = self._keyed(entries)
@@ -181,7 +181,6 @@ class Upsert:
         candidates: list[LiveFile] = []
         matches, waiting, size = [_NO_MATCHES], [], 0
         for file in files:
-            self._found[file.path] = _NO_MATCHES
             if not all(file.may_hold(name, *ends) for name, ends in ranges.items()):
                 continue
             first = 0
@@ -199,6 +198,8 @@ class Upsert:
         if waiting:
             matches.append(_matches(waiting, wanted))
         found: Any = pa.concat_tables(matches)
+        # Not before all are read: an attempt after one that failed would pass over them, and repeat their keys.
+        self._found |= dict.fromkeys((file.path for file in files), _NO_MATCHES)
         numbers: Any = pc.unique(found.column("file"))
         for number in numbers.to_pylist():
             self._found[candidates[number].path] = found.filter(pc.equal(found.column("file"), number))
