@@ -13,6 +13,7 @@ from typing import Any
 import monedula
 import polars
 import pytest
+from monedula.testing import Broker
 
 from tests.groups.ground import Ground
 from tests.landing.orders import ORDER, Orders, landed
@@ -65,6 +66,38 @@ def test_rows_of_keys_replace_each_other(orders: Orders, tmp_path: Path) -> None
     assert "MERGE INTO" in said
 
 
+def test_keys_are_decoded_and_rows_of_a_field_of_theirs_replace_each_other(ground: Ground, tmp_path: Path) -> None:
+    made = Orders(ground.bootstrap, ground.topic(1))
+    with monedula.Producer(made.settings) as producer:
+        for tenant, number in [("a", 1), ("a", 2), ("b", 1)]:
+            producer.send(made.topic, b'{"amount": 1}', key=f'{{"tenant": "{tenant}", "id": {number}}}')
+        producer.send(made.topic, b'{"amount": 1}', key=b"bad")
+    path = str(tmp_path / "lake")
+    keys = ("--key", "json", "--key-schema", "tenant string, id bigint")
+    words = (made.topic, path, *keys, "--value", "json", "--schema", "amount double", "--until", "now")
+    out, _ = run(made, *words, "--dry-run")
+    assert "key\tstruct<tenant: string, id: int64>\tnew table" in out
+    _, said = run(made, *words, "--upsert", "key.id", code=1)
+    assert "the key cannot be decoded" in said
+    run(made, *words, "--upsert", "key.id", "--bad", "column")
+    rows = polars.read_delta(path)
+    assert sorted(rows["key"].drop_nulls().struct.unnest().rows()) == [("a", 2), ("b", 1)]
+    assert rows["_raw"].struct.field("key").drop_nulls().to_list() == [b"bad"]
+
+
+def test_keys_are_those_of_the_topics_subject(tmp_path: Path) -> None:
+    with Broker(topics={"orders": 1}, registry=True) as broker:
+        made = Orders(broker.bootstrap_servers, "orders")
+        settings = {**made.settings, "schema.registry.url": broker.schema_registry_url}
+        key = '{"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}'
+        table = polars.DataFrame({"key": [{"id": 7}], "value": [b"{}"]})
+        with monedula.Producer(settings, key=monedula.Avro(key, framing="confluent")) as producer:
+            producer.send_batch(table, "orders")
+        url = f"schema.registry.url={broker.schema_registry_url}"
+        run(made, "orders", str(tmp_path / "lake"), "--key", "avro", "-X", url, "--until", "now")
+    assert polars.read_delta(str(tmp_path / "lake"))["key"].to_list() == [{"id": 7}]
+
+
 def test_small_files_are_compacted_and_old_ones_cleaned(orders: Orders, tmp_path: Path) -> None:
     path = tmp_path / "lake"
     for _ in range(2):
@@ -104,6 +137,20 @@ def test_a_dry_run_shows_columns_and_changes_nothing(orders: Orders, tmp_path: P
     assert not (tmp_path / "lake").exists()
 
 
+@pytest.mark.parametrize("folder", ["lake", "ice"])
+@pytest.mark.parametrize("value", [None, monedula.Json(ORDER)])
+def test_a_plan_opens_the_table_once(
+    orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: Any, folder: str
+) -> None:
+    orders.land(tmp_path / folder, value=value)
+    job = orders.job(tmp_path / folder, value=value)
+    kind, opened = type(job._table), []
+    usual = kind.open
+    monkeypatch.setattr(kind, "open", lambda table: opened.append(table) or usual(table))
+    assert job.plan().offsets == 0
+    assert len(opened) == 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_commits_what_is_there(orders: Orders, tmp_path: Path, number: int) -> None:
     path = str(tmp_path / "lake")
@@ -131,6 +178,13 @@ def landed_or_none(path: str) -> dict[int, list[int]]:
         (("--every", "often"), "--every often: expected a time"),
         (("--max-bytes", "much"), "--max-bytes much: expected a size"),
         (("--bad", "column"), "add --value json"),
+        (("--key", "json"), "--key-decode json needs the fields: --key-schema 'id bigint"),
+        (("--key", "avro"), "--key-decode avro needs a schema: --key-schema order.avsc, or a registry"),
+        (("--key", "json", "--key-schema", "id bigint", "--key-message", "x"), "--key-message is for --key-decode"),
+        (("--key", "json", "--key-schema", "id bigin"), "--key-schema"),
+        (("--key-schema", "id bigint"), "and --key-schemas say how keys are decoded; add --key-decode json"),
+        (("--key", "json", "--key-schema", "id bigint", "--key-column", "none"), "--key-column none leaves them out"),
+        (("--key", "json", "--key-schema", "id bigint", "--upsert", "key.no"), "the fields of key are id"),
         (("--storage-option", "AWS_SECRET_ACCESS_KEY=secret"), "everyone on this machine can read"),
         (("--value", "json", "--schema", "id int", "--bad", "drop", "--dead-letter", "x"), "give one of them"),
         (("--value", "json", "--schema", "key int"), "--key-column _key"),
@@ -145,6 +199,17 @@ def landed_or_none(path: str) -> dict[int, list[int]]:
 def test_options_that_make_no_sense(orders: Orders, tmp_path: Path, words: tuple[str, ...], told: str) -> None:
     _, said = run(orders, orders.topic, str(tmp_path / "lake"), *words, code=2)
     assert told in said
+    assert said.count("\n") == 1
+
+
+def test_a_store_without_credentials_is_told_in_a_line(orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library for AWS in deltalake printed three warnings of a screen each before it."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "RUST_LOG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:9")
+    words = ("--until", "now", "--storage-option", "AWS_REGION=us-east-1")
+    _, said = run(orders, orders.topic, "s3://bucket/orders", *words, code=1)
+    assert "no credentials were found: give them in the environment, such as AWS_ACCESS_KEY_ID" in said
     assert said.count("\n") == 1
 
 
@@ -190,6 +255,19 @@ def test_a_job_that_follows_without_a_terminal_says_a_line_for_each_commit(order
         assert re.fullmatch(r"version \d+: 300 rows in 1 file\n", process.stderr.readline())
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
+
+
+def test_dead_letters_are_in_the_line_of_their_commit_and_in_the_last_one(
+    orders: Orders, ground: Ground, tmp_path: Path
+) -> None:
+    orders.send_bad()
+    words = ("--value", "json", "--schema", ORDER, "--dead-letter", ground.topic(1), "--every", "1s")
+    with start(orders, orders.topic, str(tmp_path / "lake"), *words) as process:
+        assert process.stderr is not None
+        assert re.fullmatch(r"version \d+: 300 rows in 1 file, 1 dead letter\n", process.stderr.readline())
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+    assert re.search(r"^300 rows: 1 file, \d+ commits?, 1 dead letter$", said, flags=re.MULTILINE)
 
 
 def test_a_terminal_shows_how_far_it_is(orders: Orders, tmp_path: Path) -> None:

@@ -140,6 +140,90 @@ def test_keys_of_several_fields(empty: Changes, tmp_path: Path) -> None:
     assert sorted(table.rows()) == [("a", 1, 1.0), ("a", 2, 1.0), ("b", 0, 1.0), ("b", 1, 2.0), ("b", 2, 1.0)]
 
 
+def test_rows_of_a_field_of_the_key_replace_each_other(empty: Changes, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"upsert": "key.id", "key": monedula.Json("tenant string, id bigint")}
+    for tenant in "ab":
+        for number in range(3):
+            empty.put(f'{{"tenant": "{tenant}", "id": {number}}}', {"id": number, "amount": ord(tenant)})
+        empty.land(tmp_path / "lake", **options)
+    empty.put('{"tenant": "c", "id": 2}', None)
+    empty.land(tmp_path / "lake", **options)
+    assert amounts(tmp_path / "lake") == {0: 98.0, 1: 98.0}
+    # Files whose statistics rule the key out are not read, and so not written anew.
+    empty.put('{"tenant": "d", "id": 9}', {"id": 9, "amount": 1})
+    before = live(tmp_path / "lake")
+    empty.land(tmp_path / "lake", **options)
+    assert before < live(tmp_path / "lake")
+    empty.put('{"tenant": "d"}', {"id": 9, "amount": 1})
+    with pytest.raises(LandingError, match=r"has no value in key\.id"):
+        empty.land(tmp_path / "lake", **options)
+
+
+def test_a_file_whose_reading_failed_once_is_looked_at_again(
+    empty: Changes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from monedula.landing.delta_snapshot import DeltaSnapshot
+
+    empty.put("0", {"id": 0, "amount": 1})
+    empty.land(tmp_path / "lake", upsert="key")
+    batches, failures = DeltaSnapshot.batches, [OSError("the store is away")]
+
+    def fail_once(snapshot: DeltaSnapshot, file: Any, names: Any = None) -> Any:
+        if failures:
+            raise failures.pop()
+        return batches(snapshot, file, names)
+
+    monkeypatch.setattr(DeltaSnapshot, "batches", fail_once)
+    empty.put("0", {"id": 0, "amount": 2})
+    empty.land(tmp_path / "lake", upsert="key")
+    assert not failures
+    assert polars.read_delta(str(tmp_path / "lake"))["amount"].to_list() == [2.0]
+
+
+def test_where_a_record_is_from_may_be_a_key(empty: Changes, tmp_path: Path) -> None:
+    """A job that reads again then repeats nothing."""
+    options: dict[str, Any] = {"upsert": ["_kafka.partition", "_kafka.offset"], "start": {(empty.topic, 0): 0}}
+    for number in range(3):
+        empty.put(None, {"id": number, "amount": 1})
+    for job in ("one", "two"):
+        empty.land(tmp_path / "lake", job=job, **options)
+        assert amounts(tmp_path / "lake") == {0: 1.0, 1: 1.0, 2: 1.0}
+
+
+def test_changes_of_debezium_replace_rows_by_a_field_of_their_key(empty: Changes, tmp_path: Path) -> None:
+    """By its key a deletion needs no `before`; of keys with their schema the field is in the payload."""
+    for number, key in enumerate(("id bigint", "payload struct<id: bigint>")):
+        path = "key.id" if number == 0 else "key.payload.id"
+        lake = tmp_path / f"lake{number}"
+        for id_ in (1, 2):
+            text = f'{{"id": {id_}}}' if number == 0 else f'{{"schema": {{}}, "payload": {{"id": {id_}}}}}'
+            empty.put(text, {"op": "c", "before": None, "after": {"id": id_, "amount": 1}, "ts_ms": 1})
+            if id_ == 1:
+                empty.put(text, {"op": "d", "before": None, "after": None, "ts_ms": 2})
+                empty.put(text, None)
+        ends = {(empty.topic, 0): number * 4}
+        empty.land(lake, key=monedula.Json(key), unwrap="debezium", upsert=path, job=f"job{number}", start=ends)
+        assert amounts(lake) == {2: 1.0}
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "told"),
+    [
+        ("key.no", {"key": monedula.Json("id bigint")}, "the fields of key are id"),
+        ("key.id.no", {"key": monedula.Json("id bigint")}, "key.id has no fields"),
+        ("key.id", {}, "key has no fields"),
+        ("no.id", {}, "the columns are id, amount, key, _kafka"),
+        ("key.ids", {"key": monedula.Json("ids array<int>")}, "cannot be compared"),
+        ("id", {"key": monedula.Json("id bigint"), "key_column": None}, "key_column=None leaves them out"),
+    ],
+)
+def test_fields_that_are_no_keys_are_refused(
+    empty: Changes, tmp_path: Path, names: str, options: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(monedula.ArgumentError, match=told):
+        empty.job(tmp_path / "lake", upsert=names, **options)
+
+
 @pytest.mark.parametrize(
     ("type_", "values"),
     [("int", [1, 2, 3]), ("date", ["2026-01-01", "2026-01-02", "2026-01-03"]), ("decimal(10,2)", [1.25, 2.5, 3.75])],

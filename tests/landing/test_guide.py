@@ -33,7 +33,8 @@ def orders(broker: Broker) -> Orders:
     broker.append("payments", ['{"id": 1}', "{broken"])
     broker.create_topic("shop.orders", 1)
     broker.append(
-        "shop.orders", ['{"op": "r", "before": null, "after": {"id": 2, "amount": 1.0}, "ts_ms": 1700000000000}']
+        "shop.orders",
+        [('{"id": 2}', '{"op": "r", "before": null, "after": {"id": 2, "amount": 1.0}, "ts_ms": 1700000000000}')],
     )
     return made
 
@@ -64,6 +65,7 @@ def test_the_commands_run(orders: Orders, tmp_path: Path) -> None:
         done = subprocess.run(command, shell=True, cwd=tmp_path, env=variables, capture_output=True, timeout=120)
         assert done.returncode == 0, done.stderr.decode()
     assert landed(tmp_path / "lake/orders") == orders.offsets()
+    assert polars.read_delta(str(tmp_path / "lake/shop"))["key"].to_list() == [{"id": 2}]
 
 
 def test_the_service_commits_what_it_has_when_it_is_asked_to_end(orders: Orders, tmp_path: Path) -> None:

@@ -7,13 +7,15 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import monedula
 import pytest
 from monedula.errors import LandingError
 from monedula.landing import LandingCommit, LandingJob, attempts
 from monedula.landing.attempts import Attempts
+from monedula.testing import Broker
 
 from tests.groups.ground import PATIENCE_SECONDS
-from tests.landing.orders import Orders, landed, table_of
+from tests.landing.orders import ORDER, Orders, landed, table_of
 from tests.landing.store_away import store_away
 from tests.landing.test_command import run, start
 from tests.landing.worker import class_of
@@ -222,3 +224,34 @@ def test_the_package_says_when_a_stop_is_over() -> None:
     guide = (Path(__file__).resolve().parents[2] / "docs/landing.md").read_text()
     assert f"{attempts.COMMIT_SECONDS:.0f} s" in guide
     assert f"{attempts.STOP_SECONDS:.0f} s" in guide
+
+
+@pytest.mark.parametrize("api", ["Metadata", "ListOffsets", "OffsetFetch", "FindCoordinator"])
+def test_a_job_that_begins_is_stopped_while_its_brokers_do_not_answer(broker: Broker, tmp_path: Path, api: str) -> None:
+    broker.create_topic("orders", 2)
+    made = Orders(broker.bootstrap_servers, "orders")
+    made.send(20)
+    with broker.fault(api=api, drop=True) as mute:
+        job = made.job(tmp_path / "lake", until=None)
+        job.start()
+        mute.wait(timeout=PATIENCE_SECONDS)
+        job.stop()
+        assert job.wait(attempts.STOP_SECONDS) is not None
+    assert job.health()["state"] == "ended"
+    assert made.land(tmp_path / "lake").rows == 20
+
+
+def test_a_job_is_stopped_while_its_dead_letters_are_not_taken(broker: Broker, tmp_path: Path) -> None:
+    """Their batch is not committed, so they are written again."""
+    broker.create_topic("orders", 1)
+    broker.create_topic("failed", 1)
+    made = Orders(broker.bootstrap_servers, "orders")
+    made.send_bad()
+    options: dict[str, Any] = {"value": monedula.Json(ORDER, dead_letter="failed")}
+    with broker.fault(api="Produce", topic="failed", drop=True) as mute:
+        job = made.job(tmp_path / "lake", until=None, **options)
+        job.start()
+        mute.wait(timeout=PATIENCE_SECONDS)
+        job.stop()
+        assert job.wait(2 * attempts.STOP_SECONDS) is not None
+    assert made.land(tmp_path / "lake", **options).dead_letters == 1

@@ -1,4 +1,4 @@
-"""`monedula consume --decode`: values as typed columns, for Arrow and Parquet, or as JSON."""
+"""`monedula consume --decode` and `monedula land --key`: keys and values as typed columns, or as JSON."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -62,72 +62,86 @@ class Schema(NamedTuple):
     framing: Framing | None = None
     schemas: str | None = None
     """The writers' schemas."""
+    column: str = "value"
+    """`key` or `value`."""
+
+    def named(self, option: str) -> str:
+        """An option as it is for this column: `--key-schema`, and `--schema` for values."""
+        return f"--key-{option}" if self.column == "key" else f"--{option}"
 
 
 def decoder(
     decode: Decode | None, schema: Schema, bad: Bad | None, flatten: bool, kind: Format | Template
 ) -> Typed | None:
-    """The decoder of values; `None` for bytes."""
+    """The decoder of keys or values; `None` for bytes."""
+    named = schema.named
     if decode is None:
         told = (schema.given, schema.message, schema.subject, schema.framing, schema.schemas, bad)
         if any(given is not None for given in told) or flatten:
+            options = ", ".join(map(named, ("schema", "message", "subject", "framing")))
+            more = f"and {named('schemas')}" if schema.column == "key" else "--schemas, --bad and --flatten"
             raise UsageError(
-                "--schema, --message, --subject, --framing, --schemas, --bad and --flatten say how values are decoded; "
-                "add --decode json, avro or protobuf"
+                f"{options}, {more} say how {schema.column}s are decoded; add {named('decode')} json, avro or protobuf"
             )
         return None
     if flatten and kind not in BINARY:
-        named = kind if isinstance(kind, Format) else "a format string"
+        form = kind if isinstance(kind, Format) else "a format string"
         raise UsageError(
-            f"--flatten makes columns of fields, and {named} has none; add --format parquet or arrow, or "
+            f"--flatten makes columns of fields, and {form} has none; add --format parquet or arrow, or "
             "-o orders.parquet"
         )
     if decode is not Decode.protobuf and schema.message is not None:
-        raise UsageError("--message is for --decode protobuf")
+        raise UsageError(f"{named('message')} is for {named('decode')} protobuf")
     if decode is Decode.json and schema.schemas is not None:
-        raise UsageError("--schemas is for --decode avro and protobuf: of JSON, --schema says all")
+        raise UsageError(
+            f"{named('schemas')} is for {named('decode')} avro and protobuf: of JSON, {named('schema')} says all"
+        )
     if decode is not Decode.avro and schema.framing is Framing.single_object:
-        raise UsageError("--framing single_object is for --decode avro")
-    require("pyarrow", "arrow", "--decode")
+        raise UsageError(f"{named('framing')} single_object is for {named('decode')} avro")
+    require("pyarrow", "arrow", named("decode"))
     mode: Mode = (bad or Bad.fail).value
     try:
         return _with_reader(decode, schema, mode, flatten)
     except ArgumentError as error:
-        reason = CommandWording().told(error)
-        raise UsageError(reason if error.argument is not None else f"--schema: {reason}") from None
+        reason = CommandWording(schema.column).told(error)
+        raise UsageError(reason if error.argument is not None else f"{named('schema')}: {reason}") from None
 
 
 def _with_reader(decode: Decode, schema: Schema, mode: Mode, flatten: bool) -> Typed:
-    """Values with the schema that is given, or that of a subject: by default the topic's."""
+    """Keys or values with the schema that is given, or that of a subject: by default the topic's."""
+    named = schema.named
     if schema.given is not None and schema.subject is not None:
-        raise UsageError("--schema and --subject say two things about the fields; give one of them")
+        raise UsageError(f"{named('schema')} and {named('subject')} say two things about the fields; give one of them")
     given: dict[str, Any] = {"mode": mode, "flatten": flatten, "framing": schema.framing and schema.framing.value}
     if schema.schemas is not None:
-        given["schemas"] = _by_id(schema.schemas, partial(source_of, decode, option="--schemas"))
+        given["schemas"] = _by_id(schema.schemas, partial(source_of, decode, option=named("schemas")))
     if decode is Decode.protobuf:
         given["message"] = schema.message
     if schema.given is not None:
-        return FORMATS[decode](source_of(decode, schema.given), **given)
+        return FORMATS[decode](source_of(decode, schema.given, named("schema")), **given)
     if decode is Decode.avro and schema.schemas is not None and schema.subject is None:
         return Avro(**given)
     if not schema.has_registry and decode is Decode.json:
         raise UsageError(
-            "--decode json needs the fields: --schema 'id bigint, user string'; monedula schema infer finds them. "
-            "Behind Confluent's frame they are those of a subject, of the registry of -X schema.registry.url=http://..."
+            f"{named('decode')} json needs the fields: {named('schema')} 'id bigint, user string'; monedula schema "
+            "infer finds those of values. Behind Confluent's frame they are those of a subject, of the registry of "
+            "-X schema.registry.url=http://..."
         )
     if not schema.has_registry:
         file = "order.avsc" if decode is Decode.avro else "order.proto"
         raise UsageError(
-            f"--decode {decode} needs a schema: --schema {file}, or a registry, -X schema.registry.url=http://..., "
-            "which is asked for that of --subject, or of the topic's subject"
+            f"{named('decode')} {decode} needs a schema: {named('schema')} {file}, or a registry, "
+            "-X schema.registry.url=http://..., which is asked for that of "
+            f"{named('subject')}, or of the topic's subject"
         )
     subject = schema.subject
     if subject is None:
         if len(schema.topics) != 1 or is_pattern(schema.topics[0]):
             raise UsageError(
-                f"--decode {decode} of several topics needs the subject whose schema is meant: --subject NAME"
+                f"{named('decode')} {decode} of several topics needs the subject whose schema is meant: "
+                f"{named('subject')} NAME"
             )
-        subject = f"{schema.topics[0]}-value"
+        subject = f"{schema.topics[0]}-{schema.column}"
     return FORMATS[decode](subject=subject, **given)
 
 

@@ -3,6 +3,7 @@
 `land compact` and `land clean` keep a table of Delta in few files.
 """
 
+import os
 import re
 import signal
 import sys
@@ -16,10 +17,10 @@ from typer import Argument, Option
 from typer.core import TyperGroup
 
 from monedula._reprs import counted
-from monedula.cli import consume_options
+from monedula.cli import consume_options, produce_options
 from monedula.cli.administration import Connection, DryRun, administration
 from monedula.cli.completing import complete_topics
-from monedula.cli.decoding import Bad, Decode, Schema, decoder
+from monedula.cli.decoding import Bad, Decode, Framing, Schema, decoder
 from monedula.cli.failures import Failure, UsageError, require
 from monedula.cli.formats import Format
 from monedula.cli.positions import duration_of, place_of
@@ -28,13 +29,14 @@ from monedula.cli.running import Stopped, command, handled, say
 from monedula.cli.settings import names_registry, pair, settings_of
 from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import check_name
+from monedula.cli.wording import CommandWording
 from monedula.errors import ClosedError
 from monedula.formats._typed import Typed
 from monedula.formats.json import Json
 from monedula.types.partitions import Position, Until
 
 if TYPE_CHECKING:
-    from monedula.landing.commits import LandingCommit
+    from monedula.landing.commits import LandingCommit, LandingResult
     from monedula.landing.start_positions import Start
 
 _LOOK_SECONDS = 0.2
@@ -112,15 +114,26 @@ def land(
     subject: consume_options.DecodedSubject = None,
     framing: consume_options.DecodedFraming = None,
     schemas: consume_options.WritersSchemas = None,
+    key: Annotated[
+        Decode | None,
+        Option(
+            "--key", "--key-decode", help="Decode keys: their fields are those of the column key. Else it is bytes."
+        ),
+    ] = None,
+    key_schema: produce_options.KeySchema = None,
+    key_message: produce_options.KeyMessage = None,
+    key_subject: produce_options.KeySubject = None,
+    key_framing: Annotated[Framing | None, Option("--key-framing", help="Of keys, as --framing.")] = None,
+    key_schemas: Annotated[str | None, Option("--key-schemas", metavar="JSON", help="Of keys, as --schemas.")] = None,
     unwrap: Annotated[
         Unwrap | None, Option(help="Values are envelopes; the columns are those of their rows, _op and _ts_ms.")
     ] = None,
     bad: Annotated[
         BadRecords,
-        Option(help="Values that cannot be decoded end the command, are kept in columns _error and _raw, and so on."),
+        Option(help="Records that cannot be decoded end the command, are kept in columns _error and _raw, and so on."),
     ] = BadRecords.fail,
     dead_letter: Annotated[
-        str | None, Option("--dead-letter", metavar="TOPIC", help="Write values that cannot be decoded to this topic.")
+        str | None, Option("--dead-letter", metavar="TOPIC", help="Write records that cannot be decoded to this topic.")
     ] = None,
     partition_by: Annotated[
         str | None, Option("--partition-by", metavar="COLUMN", help="A column, or day(timestamp), for a new table.")
@@ -130,7 +143,7 @@ def land(
         Option(
             "--upsert",
             metavar="COLUMN",
-            help="Of Delta: the last row of each value of this column replaces those before: key. Repeatable.",
+            help="Of Delta: the last row of each value of this column replaces those before: key, key.id. Repeatable.",
         ),
     ] = None,
     key_column: Annotated[
@@ -183,6 +196,7 @@ def land(
         monedula land orders ./lake/orders --until now
         monedula land orders ./lake/typed --value json --schema 'amount int' --until now --dry-run
         monedula land orders ./lake/daily --value json --partition-by 'day(timestamp)' --until now
+        monedula land orders ./lake/latest --key json --key-schema 'id bigint' --upsert key.id --bad column --until now
     """
     from monedula.landing.health_server import HealthServer
     from monedula.landing.job import LandingJob
@@ -192,14 +206,20 @@ def land(
     serving = None if health_port is None else _address(health_port)
     table = _target(format_, target, catalog, storage_option, partition_by, upsert)
     keys = None if key_column == "none" else key_column
-    told = Schema(schema, message, subject, [topic], names_registry(settings, value is not None), framing, schemas)
+    registry = names_registry(settings, (key, value) != (None, None))
+    told = Schema(schema, message, subject, [topic], registry, framing, schemas)
+    of_keys = Schema(key_schema, key_message, key_subject, [topic], registry, key_framing, key_schemas, "key")
+    _check_bad((key, value) != (None, None), bad, dead_letter)
+    if key is not None and keys is None:
+        raise UsageError("--key decodes keys, and --key-column none leaves them out; give one of them")
     made = LandingJob(
         settings,
         topic,
         table,
         # A terminal has a bar.
         on_commit=None if until is not None or sys.stderr.isatty() else _say_committed,
-        value=_decoder(value, told, bad, dead_letter, settings, table, job, keys, unwrap),
+        key=_with_bad(decoder(key, of_keys, _mode(key, bad), False, Format.parquet), dead_letter),
+        value=_with_bad(_decoder(value, told, bad, settings, table, job, keys, unwrap), dead_letter),
         unwrap=None if unwrap is None else "debezium",
         job=job,
         start=None if start is None else _start(start, topic),
@@ -265,6 +285,8 @@ def check(
         ],
         as_json,
     )
+    if found.rollback is not None:
+        raise Failure(CommandWording().told(found.rollback))
     if not found.ok:
         raise Failure("the table has records more than once, or lacks some")
 
@@ -372,6 +394,8 @@ def _target(
     if form is TableFormat.delta:
         if catalog is not None:
             raise UsageError("--catalog is for --format iceberg")
+        # Its library for AWS prints screens of warnings beside the error. It reads this when it is imported.
+        os.environ.setdefault("RUST_LOG", "warn,aws_config=off")
         require("deltalake", "delta", f"--format {form}")
         from monedula.landing.delta import Delta
 
@@ -403,7 +427,6 @@ def _decoder(
     value: Decode | None,
     schema: Schema,
     bad: BadRecords,
-    dead_letter: str | None,
     settings: dict[str, str],
     table: Any,
     job: str | None,
@@ -412,10 +435,6 @@ def _decoder(
 ) -> Typed | None:
     if unwrap is not None and value is None:
         raise UsageError("--unwrap is about decoded values; add --value json")
-    if value is None and (dead_letter is not None or bad is not BadRecords.fail):
-        raise UsageError("--bad and --dead-letter are about values that cannot be decoded; add --value json")
-    if dead_letter is not None and bad is not BadRecords.fail:
-        raise UsageError("--dead-letter and --bad say two things about bad values; give one of them")
     if value is None and any((schema.given, schema.message, schema.subject, schema.framing, schema.schemas)):
         raise UsageError(
             "--schema, --message, --subject, --framing and --schemas say how values are decoded; "
@@ -424,14 +443,24 @@ def _decoder(
     if value is Decode.json and schema.given is None and schema.subject is None and not schema.has_registry:
         if unwrap is not None:
             raise UsageError("--unwrap with --value json needs --schema: the fields of the rows")
-        made: Typed | None = _inferred(settings, schema.topics[0], table, job, key_column)
-    else:
-        kept = bad.value if bad in (BadRecords.null, BadRecords.drop) else None
-        # The options of consume say how values are read; columns are made of their fields here.
-        made = decoder(value, schema, None if kept is None else Bad(kept), False, Format.parquet)
-    if made is None or dead_letter is None:
-        return made
-    return made.changed(dead_letter=dead_letter)
+        return _inferred(settings, schema.topics[0], table, job, key_column)
+    # The options of consume say how values are read; columns are made of their fields here.
+    return decoder(value, schema, _mode(value, bad), False, Format.parquet)
+
+
+def _check_bad(decodes: bool, bad: BadRecords, dead_letter: str | None) -> None:
+    if not decodes and (dead_letter is not None or bad is not BadRecords.fail):
+        raise UsageError("--bad and --dead-letter are about records that cannot be decoded; add --value json")
+    if dead_letter is not None and bad is not BadRecords.fail:
+        raise UsageError("--dead-letter and --bad say two things about bad records; give one of them")
+
+
+def _mode(decode: Decode | None, bad: BadRecords) -> Bad | None:
+    return Bad(bad.value) if decode is not None and bad in (BadRecords.null, BadRecords.drop) else None
+
+
+def _with_bad(made: Typed | None, dead_letter: str | None) -> Typed | None:
+    return made if made is None or dead_letter is None else made.changed(dead_letter=dead_letter)
 
 
 def _inferred(settings: dict[str, str], topic: str, table: Any, job: str | None, key_column: str | None) -> Typed:
@@ -485,16 +514,21 @@ def _run(job: Any) -> None:
             bar.count(done - bar.records, int(figures["landing_bytes"]) - bar.bytes)
             bar.at(done, done + _behind(job))
     repeats = f", {counted(result.conflicts, 'conflict')}" if result.conflicts else ""
-    bad = f", {counted(result.bad_records, 'bad record')}" if result.bad_records else ""
     written = ", ".join(counted(*each) for each in ((result.files, "file"), (result.commits, "commit")))
-    say(f"{counted(result.rows, 'row')}: {written}{repeats}{bad}")
+    say(f"{counted(result.rows, 'row')}: {written}{repeats}{_bad(result)}")
     if ended:
         raise Stopped(ended[0])
 
 
 def _say_committed(commit: "LandingCommit") -> None:
-    if commit.rows:
-        say(f"version {commit.version}: {counted(commit.rows, 'row')} in {counted(commit.files, 'file')}")
+    if commit.rows or commit.dead_letters:
+        rows = f"{counted(commit.rows, 'row')} in {counted(commit.files, 'file')}"
+        say(f"version {commit.version}: {rows}{_bad(commit)}")
+
+
+def _bad(done: "LandingCommit | LandingResult") -> str:
+    told = ((done.bad_records, "bad record"), (done.dead_letters, "dead letter"))
+    return "".join(f", {counted(*each)}" for each in told if each[0])
 
 
 def _behind(job: Any) -> int:

@@ -7,12 +7,12 @@ from datetime import datetime
 from sys import exception
 from threading import get_ident
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 
 from monedula._arguments import seconds
 from monedula._health import patience
 from monedula._migration_hints import tells
-from monedula._monedula import Batch, PendingCallback, Record
+from monedula._monedula import Batch, Operation, PendingCallback, Record
 from monedula._process.signals import error_to_raise
 from monedula.config import RawSettings, Settings
 from monedula.consumer._base import (
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from monedula.workers import Retry
     from monedula.workers.failures import OnError
     from monedula.workers.plans import Order
+
+_R = TypeVar("_R")
 
 
 @tells
@@ -300,7 +302,7 @@ class Consumer(CallsBack, ConsumerBase):
             KafkaTimeoutError: after `timeout`; the message has the last failure.
             UnknownTopicError: if a topic or partition does not exist.
         """
-        return as_offsets(self._core.list_offsets("beginning", chosen(partitions), timeout).outcome())
+        return as_offsets(self._outcome(self._core.list_offsets("beginning", chosen(partitions), timeout)))
 
     def end_offsets(
         self, partitions: Iterable[tuple[str, int]] | None = None, timeout: float | None = None
@@ -309,7 +311,7 @@ class Consumer(CallsBack, ConsumerBase):
 
         Arguments and errors as `beginning_offsets`.
         """
-        return as_offsets(self._core.list_offsets("end", chosen(partitions), timeout).outcome())
+        return as_offsets(self._outcome(self._core.list_offsets("end", chosen(partitions), timeout)))
 
     def offsets_for_times(
         self, times: Mapping[tuple[str, int], datetime | int | str], timeout: float | None = None
@@ -327,7 +329,7 @@ class Consumer(CallsBack, ConsumerBase):
             UnknownTopicError: if a topic or partition does not exist.
         """
         raw = raw_times(times)
-        return as_times(self._core.offsets_for_times(raw, timeout).outcome())
+        return as_times(self._outcome(self._core.offsets_for_times(raw, timeout)))
 
     def partitions_of(self, *topics: str, timeout: float | None = None) -> list[TopicPartition]:
         """All partitions of the topics.
@@ -340,7 +342,7 @@ class Consumer(CallsBack, ConsumerBase):
             KafkaTimeoutError: after `timeout`; the message has the last failure.
             UnknownTopicError: if a topic or partition does not exist.
         """
-        found = self._core.partitions_of(named(topics), timeout).outcome()
+        found = self._outcome(self._core.partitions_of(named(topics), timeout))
         return [TopicPartition(*partition) for partition in found]
 
     def commit(self, what: Batch | Offsets | None = None, *, timeout: float | None = None) -> dict[TopicPartition, int]:
@@ -364,7 +366,7 @@ class Consumer(CallsBack, ConsumerBase):
             ArgumentError: without `group.id`, or if `what` is none of these, such as a batch of another consumer. Also
                 while a `run` with `transaction=` goes on, which commits by itself.
         """
-        return committed_offsets(self._member.commit(self._to_commit(what), self._finisher(), timeout).outcome())
+        return committed_offsets(self._outcome(self._member.commit(self._to_commit(what), self._finisher(), timeout)))
 
     def commit_async(self, what: Batch | Offsets | None = None, *, timeout: float | None = None) -> CommitFuture:
         """Commit offsets without waiting for the result. Commits are made in the order of the calls.
@@ -410,7 +412,7 @@ class Consumer(CallsBack, ConsumerBase):
             KafkaTimeoutError: after `timeout`; the message has the last failure.
             ArgumentError: without `group.id`.
         """
-        return as_committed(self._member.committed(chosen(partitions), timeout).outcome())
+        return as_committed(self._outcome(self._member.committed(chosen(partitions), timeout)))
 
     def unsubscribe(self, timeout: float = 5.0) -> None:
         """Leave the group: revoke all owned partitions, with `on_revoked` and the commits that belong to it.
@@ -453,6 +455,9 @@ class Consumer(CallsBack, ConsumerBase):
                 self._refused.forget_failures()
             self._tell_events()
             self._tell_commits()
+
+    def _outcome(self, operation: "Operation[_R]") -> _R:
+        return operation.outcome()
 
     def _next_bounded(
         self, bound: UntilLoop | None, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from monedula.config import Settings, raw_settings
 from monedula.errors import LandingError
+from monedula.landing.columns import KAFKA
 from monedula.landing.job_settings import committed_only, setting
 from monedula.reading.read import read
 from monedula.types.partitions import TopicPartition
@@ -49,18 +50,23 @@ class TableCheck:
 
     Attributes:
         partitions: the result for each partition of which the table has rows or a position.
+        rollback: the error with which the job refuses the table, with what to do, if it was rolled back, or restored,
+            to a version without rows that its positions count. These rows are among the missing ones.
     """
 
     partitions: Mapping[TopicPartition, PartitionCheck]
+    rollback: LandingError | None = None
 
     @property
     def ok(self) -> bool:
-        """True if it is so of all partitions."""
-        return all(each.ok for each in self.partitions.values())
+        """True if it is so of all partitions, and the table was not rolled back."""
+        return self.rollback is None and all(each.ok for each in self.partitions.values())
 
 
 def check(settings: Settings, topic: str, target: "Target", *, job: str | None = None) -> TableCheck:
     """Compare the offsets in a table with those in the log.
+
+    What the newest version of the table has is looked at, also if the table was rolled back.
 
     Offsets without a row are looked up in the log: those that it does not have either, because of compaction or as
     markers of transactions, are not missing. The memory that it takes grows with the number of gaps, not with the rows.
@@ -86,20 +92,24 @@ def check(settings: Settings, topic: str, target: "Target", *, job: str | None =
     table = target._table(job or setting(raw, "group.id") or f"land-{topic}")
     if not table.open():
         raise LandingError(f"{target!r}: there is no table")
+    if KAFKA not in table.columns().names:
+        raise LandingError(f"{target!r}: the table has no column {KAFKA}, which says where a row is from")
     runs: dict[int, list[tuple[int, int]]] = {}
     for partitions, offsets in table.origins(topic):
         for number in pc.unique(partitions).to_pylist():
             runs.setdefault(number, []).extend(_runs(offsets.filter(pc.equal(partitions, number))))
     with read(raw, topic, columns=["offset"]) as ends:
-        logs = dict(ends.ranges)
-    starts, positions = table.starts(logs), table.positions(logs)
+        # A topic that was created again may have fewer partitions than the table has rows of.
+        logs = {TopicPartition(topic, number): (0, 0) for number in runs} | dict(ends.ranges)
+    # As of the version whose rows these are: a job may have committed since.
+    starts, positions = table.starts(logs), table.recorded(logs)
     found = {}
     for partition, log in sorted(logs.items()):
         each = runs.get(partition.partition, [])
         if each or positions[partition] is not None:
             start = min((at for at in (starts[partition], *(run[0] for run in each)) if at is not None), default=None)
             found[partition] = _compared(raw, partition, each, (start, positions[partition]), log, table.upserts)
-    return TableCheck(found)
+    return TableCheck(found, table.rollback())
 
 
 def _compared(

@@ -1,6 +1,6 @@
 """The Arrow types of a table for those of decoded values, and which of them fit into columns that a table has."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -185,17 +185,45 @@ def check_partition_column(schema: Any, column: str) -> None:
         raise ArgumentError.of("partition_by", column, f"the column is of the type {kind}", hint)
 
 
-def check_keys(schema: Any, names: Iterable[str]) -> None:
+def key_paths(schema: Any, names: Iterable[str]) -> list[tuple[str, ...]]:
+    """The names on the way to each column of keys, or to a field of a struct, such as `key.id`.
+
+    Raises:
+        ArgumentError: if one is no column of the rows.
+    """
+    return [_key_path(schema, name) for name in names]
+
+
+def _key_path(schema: Any, name: str) -> tuple[str, ...]:
+    path = (name,) if name in schema.names else tuple(str(name).split("."))
+    fields = schema
+    for step, part in enumerate(path):
+        there = [field.name for field in fields]
+        if part not in there:
+            what = "columns" if step == 0 else f"fields of {'.'.join(path[:step])}"
+            hint = f"the {what} are {', '.join(there)}" if there else f"{'.'.join(path[:step])} has no fields"
+            raise ArgumentError.of("upsert", name, "it is no column of the rows", hint=hint)
+        kind = fields.field(part).type
+        fields = kind if pa.types.is_struct(kind) else ()
+    return path
+
+
+def type_at(schema: Any, path: Iterable[str]) -> Any:
+    """The type of a column, or of a field within it."""
+    kind = schema
+    for name in path:
+        kind = kind.field(name).type
+    return kind
+
+
+def check_keys(schema: Any, names: Sequence[str]) -> None:
     """Refuse columns by which rows cannot be replaced.
 
     Raises:
         ArgumentError: if one is no column of the rows, or has a type whose values are not compared.
     """
-    for name in names:
-        if name not in schema.names:
-            hint = f"the columns are {', '.join(schema.names)}"
-            raise ArgumentError.of("upsert", name, "it is no column of the rows", hint=hint)
-        for kind in _parts(schema.field(name).type):
+    for name, path in zip(names, key_paths(schema, names), strict=True):
+        for kind in _parts(type_at(schema, path)):
             if not any(test(kind) for test in _COMPARED):
                 raise ArgumentError.of("upsert", name, f"a key of the type {kind} cannot be compared")
 

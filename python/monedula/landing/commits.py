@@ -58,6 +58,10 @@ class LandingCommit(NamedTuple):
     """How long the commit took, with the end of the files."""
     newest: datetime | None
     """The largest timestamp of its records."""
+    bad_records: int = 0
+    """The records that could not be decoded and became rows with `_error`."""
+    dead_letters: int = 0
+    """The records that could not be decoded and were written to a topic of dead letters."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,8 @@ class LandingResult:
         commits: the commits, those among them that only moved positions.
         conflicts: how often another worker was first, and rows were discarded and read anew.
         bad_records: the records that could not be decoded and became rows with `_error`.
+        dead_letters: the records that could not be decoded and were written to a topic of dead letters, each counted
+            once: a record that is read anew after a conflict is written again.
         positions: the offset of the next record of each partition that the job had a part in.
     """
 
@@ -80,6 +86,7 @@ class LandingResult:
     commits: int = 0
     conflicts: int = 0
     bad_records: int = 0
+    dead_letters: int = 0
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 

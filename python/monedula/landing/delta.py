@@ -27,8 +27,8 @@ class Delta:
         storage_options: access to the store, as deltalake has it, such as `{"AWS_REGION": "eu-central-1"}`. They are
             not shown by `repr`. Unless they have a `retry_timeout`, a request to a store is tried again for 30 seconds.
         upsert: the column, or columns, of keys: the last row of each key replaces those before, and a record without a
-            value, or a deletion of change data, removes them. `"key"` is the column of the records' keys. Without it
-            rows are appended.
+            value, or a deletion of change data, removes them. `"key"` is the column of the records' keys, and
+            `"key.id"` a field of decoded ones. Without it rows are appended.
         configuration: properties of a table that is created, such as
             `{"delta.logRetentionDuration": "interval 7 days"}`.
 

@@ -31,7 +31,7 @@ from monedula.landing.delta_probe import check_put_if_absent
 from monedula.landing.delta_snapshot import DeltaSnapshot
 from monedula.landing.delta_store import DeltaStore
 from monedula.landing.delta_transactions import DeltaTransactions
-from monedula.landing.store_errors import landing_error, plain_text, raises_landing_error
+from monedula.landing.store_errors import landing_error, of_store, plain_text, raises_landing_error
 from monedula.landing.table import ATTEMPT_PAUSES_S
 from monedula.landing.upsert import Upsert
 from monedula.types.partitions import TopicPartition
@@ -156,6 +156,7 @@ class DeltaLandingTable:
         told = _interval_seconds(self._table.metadata().configuration.get(_FILE_RETENTION, "interval 7 days"))
         return 0.0 if told is None else told
 
+    @raises_landing_error("the files cannot be listed or deleted")
     def vacuum(self, age_seconds: float, dry_run: bool) -> list[str]:
         """Delete the files that no version within the retention names, and that are older.
 
@@ -165,10 +166,7 @@ class DeltaLandingTable:
         if "deletionVectors" in (self._table.protocol().writer_features or ()):
             raise LandingError(f"{self._target.path}: the table has deletion vectors", hint="use Spark's VACUUM")
         hours = math.ceil(age_seconds / 3600)
-        try:
-            paths: list[str] = self._table.vacuum(hours, dry_run=dry_run, full=True)
-        except DeltaError as error:
-            raise LandingError(f"{self._target.path}: {error}") from error
+        paths: list[str] = self._table.vacuum(hours, dry_run=dry_run, full=True)
         return paths
 
     def new_columns(self, schema: Any) -> tuple[str, ...]:
@@ -208,7 +206,7 @@ class DeltaLandingTable:
     def positions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Look at the newest version, and return the position of each partition there."""
         self._read(self._refresh)
-        found = {partition: self._position(partition) for partition in partitions}
+        found = self.recorded(partitions)
         for topic in {topic for topic, _ in partitions}:
             self._check_topic(topic)
         if self._keys and not self.upserts and any(found[each] != at for each, at in self.starts(partitions).items()):
@@ -218,11 +216,15 @@ class DeltaLandingTable:
             )
         return found
 
+    @raises_landing_error("the log cannot be read")
+    def recorded(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """The position of each partition in the version that the handle is at."""
+        return {partition: self._position(partition) for partition in partitions}
+
     def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Return where this job began each partition."""
         return {each: self._transaction(f"{self._application(each)}/start") for each in partitions}
 
-    @raises_landing_error("the rows cannot be read")
     def holds_rows(self, partition: TopicPartition) -> bool:
         """Return true if there are rows of a partition: by statistics, and by the rows where they allow it."""
         if KAFKA not in _schema_of(self._table).names:
@@ -243,20 +245,22 @@ class DeltaLandingTable:
 
         Not by the library's dataset, which refuses tables for features of readers that change no row.
         """
-        snapshot, (topic, number) = self.snapshot(), partition
-        for file in snapshot.files():
-            has_number = number < 0 or file.may_hold(f"{KAFKA}.partition", number, number)
-            if not has_number or not file.may_hold(f"{KAFKA}.topic", topic, topic):
-                continue
-            if file.has_deletions:
-                raise LandingError(
-                    f"{self.name}: the table has deletion vectors", hint="purge them, as by Spark's REORG"
-                )
-            for batch in snapshot.batches(file, [KAFKA]):
-                origin = batch.column(KAFKA)
-                is_of_topic: Any = pc.equal(pc.struct_field(origin, "topic"), pa.scalar(topic))
-                rows = origin.filter(is_of_topic)
-                yield pc.struct_field(rows, "partition"), pc.struct_field(rows, "offset")
+        topic, number = partition
+        with of_store(self.name, "the rows cannot be read"):
+            snapshot = self.snapshot()
+            for file in snapshot.files():
+                has_number = number < 0 or file.may_hold(f"{KAFKA}.partition", number, number)
+                if not has_number or not file.may_hold(f"{KAFKA}.topic", topic, topic):
+                    continue
+                if file.has_deletions:
+                    raise LandingError(
+                        f"{self.name}: the table has deletion vectors", hint="purge them, as by Spark's REORG"
+                    )
+                for batch in snapshot.batches(file, [KAFKA]):
+                    origin = batch.column(KAFKA)
+                    is_of_topic: Any = pc.equal(pc.struct_field(origin, "topic"), pa.scalar(topic))
+                    rows = origin.filter(is_of_topic)
+                    yield pc.struct_field(rows, "partition"), pc.struct_field(rows, "offset")
 
     def files(self, max_memory_bytes: int) -> DataFiles | Upsert:
         """Begin the files of the next commit."""
@@ -518,7 +522,13 @@ class DeltaLandingTable:
         self._check_rollback()
 
     def _check_rollback(self) -> None:
-        """Refuse a table that was restored to a version without rows that its positions count.
+        error = self.rollback()
+        if error is not None:
+            raise error
+
+    @raises_landing_error("the log cannot be read")
+    def rollback(self) -> LandingError | None:
+        """The error of a table that was restored to a version without rows that its positions count.
 
         Looked at are all versions since the one that the newest commit of this job was made for: that commit may have
         come after a restoration that it did not see.
@@ -538,18 +548,18 @@ class DeltaLandingTable:
                 # Restored to a time, which version that is cannot be told; a table that was replaced has no row.
                 restores[version] = int(target) if target.isdigit() else -1
         if not restores:
-            return
+            return None
         ours = max((each for each in own if each < max(restores)), default=-1)
         state = max(restores)
         while (restored := max((each for each in restores if each <= state), default=None)) is not None:
             state = restores[restored]
-        if state < ours:
-            hint = "restore the version before, or land the topic as another `job` with `start` where rows are missing"
-            raise LandingError(
-                f"{self.name}: the table was restored to an earlier version, or replaced, and still has the positions "
-                "of rows that are gone",
-                hint=hint,
-            )
+        if state >= ours:
+            return None
+        return LandingError(
+            f"{self.name}: the table was restored to an earlier version, or replaced, and still has the positions "
+            "of rows that are gone",
+            hint="restore the version before, or land the topic as another `job` with `start` where rows are missing",
+        )
 
     def _check_topic(self, topic: str) -> None:
         form = self._topic_format(topic)

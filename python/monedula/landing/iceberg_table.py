@@ -7,7 +7,7 @@ of these could both hold.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ from monedula.landing.column_types import table_type
 from monedula.landing.columns import DAY, KAFKA, conformed, missing_columns, partitioned_as
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, DataFiles
-from monedula.landing.store_errors import landing_error, plain_text, raises_landing_error
+from monedula.landing.store_errors import landing_error, of_store, plain_text, raises_landing_error
 from monedula.landing.table import ATTEMPT_PAUSES_S
 from monedula.types.partitions import TopicPartition
 
@@ -167,7 +167,12 @@ class IcebergLandingTable:
         self._look(None)
         for topic in {topic for topic, _ in partitions}:
             self._check_topic(topic)
-        return self._recorded(partitions)
+        return self.recorded(partitions)
+
+    def recorded(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """The position of each partition as of the last look."""
+        topics = self._known()["topics"]
+        return {each: topics.get(each.topic, {}).get("positions", {}).get(str(each.partition)) for each in partitions}
 
     def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Return where this job began each partition."""
@@ -189,10 +194,11 @@ class IcebergLandingTable:
     def origins(self, topic: str) -> Iterator[tuple[Any, Any]]:
         """The partitions and offsets of all rows of a topic."""
         names = (f"{KAFKA}.partition", f"{KAFKA}.offset")
-        scan = self._table.scan(EqualTo(f"{KAFKA}.topic", topic), selected_fields=names)
-        for batch in scan.to_arrow_batch_reader():
-            origin = batch.column(KAFKA)
-            yield pc.struct_field(origin, "partition"), pc.struct_field(origin, "offset")
+        with of_store(self.name, "the rows cannot be read"):
+            scan = self._table.scan(EqualTo(f"{KAFKA}.topic", topic), selected_fields=names)
+            for batch in scan.to_arrow_batch_reader():
+                origin = batch.column(KAFKA)
+                yield pc.struct_field(origin, "partition"), pc.struct_field(origin, "offset")
 
     def files(self, max_memory_bytes: int) -> DataFiles:
         """Begin the files of the next commit."""
@@ -290,7 +296,7 @@ class IcebergLandingTable:
         )
 
     def _moved(self, pending: PendingCommit) -> bool:
-        recorded = self._recorded(pending.moves)
+        recorded = self.recorded(pending.moves)
         return any(recorded[each] != start for each, (start, _) in pending.moves.items())
 
     def _look(self, failure: Exception | None) -> None:
@@ -320,21 +326,12 @@ class IcebergLandingTable:
     def _known(self) -> dict[str, Any]:
         """What the properties have of this job."""
         found: dict[str, Any] = json.loads(self._table.properties.get(self._property, '{"topics":{}}'))
-        return found
-
-    def _recorded(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
-        topics = self._known()["topics"]
-        found: dict[TopicPartition, int | None] = {}
-        for partition in partitions:
-            told = topics.get(partition.topic, {"positions": {}})
-            found[partition] = told["positions"].get(str(partition.partition))
+        if found.get("format", FORMAT) > FORMAT:
+            raise LandingError(f"{self._target.table}: a newer version of monedula has written it; update this one")
         return found
 
     def _check_topic(self, topic: str) -> None:
-        known = self._known()
-        if known.get("format", FORMAT) > FORMAT:
-            raise LandingError(f"{self._target.table}: a newer version of monedula has written it; update this one")
-        told = known["topics"].get(topic)
+        told = self._known()["topics"].get(topic)
         if told is not None and topic in self._topics and told["id"] != self._topics[topic][0]:
             raise LandingError(
                 f"{self._target.table}: the topic {topic} was deleted and created again, and the offsets in the table "
@@ -344,26 +341,32 @@ class IcebergLandingTable:
             )
 
     def _check_rollback(self) -> None:
-        """Refuse a table whose newest snapshot does not have the last commit of this job among its ancestors."""
+        error = self.rollback()
+        if error is not None:
+            raise error
+
+    def rollback(self) -> LandingError | None:
+        """The error of a table whose newest snapshot does not have the last commit of this job among its ancestors."""
         commit = self._known().get("commit")
         if commit is None:
-            return
+            return None
         snapshots = {each.snapshot_id: each for each in self._table.snapshots()}
         newest = self._table.current_snapshot()
         each = newest
         while each is not None:
             if (each.summary or {}).get(COMMIT_KEY) == commit:
-                return
+                return None
             each = None if each.parent_snapshot_id is None else snapshots.get(each.parent_snapshot_id)
         is_elsewhere = any((each.summary or {}).get(COMMIT_KEY) == commit for each in snapshots.values())
         # A snapshot that is nowhere has expired.
-        if is_elsewhere or newest is None:
-            raise LandingError(
-                f"{self._target.table}: the table was rolled back to an earlier snapshot, and still has the positions "
-                "of rows that are gone",
-                hint="make the snapshot before the current one, or land the topic as another `job` with `start` where "
-                "rows are missing",
-            )
+        if not is_elsewhere and newest is not None:
+            return None
+        return LandingError(
+            f"{self._target.table}: the table was rolled back to an earlier snapshot, and still has the positions "
+            "of rows that are gone",
+            hint="make the snapshot before the current one, or land the topic as another `job` with `start` where "
+            "rows are missing",
+        )
 
     def _check_unchanged(self) -> None:
         """Refuse to go on if the table has become one for which the written files are not right."""

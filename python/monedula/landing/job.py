@@ -36,6 +36,7 @@ from monedula.errors import (
     plain_hint,
 )
 from monedula.formats._typed import Typed
+from monedula.landing.attempts import STOP_SECONDS
 from monedula.landing.column_types import Form, check_keys, check_partition_column
 from monedula.landing.columns import DATE, KAFKA, VALUE, Columns, is_own
 from monedula.landing.commits import LandingCommit, LandingPlan, LandingResult, PendingCommit
@@ -62,7 +63,7 @@ BadRecords = Literal["fail", "column"]
 State = Literal["new", "running", "ended", "failed"]
 
 _WAIT_SECONDS = 0.2
-_CLOSE_SECONDS = 30.0
+_CLOSE_SECONDS = STOP_SECONDS
 _LONGEST_PENDING_SECONDS = LEAST_AGE_SECONDS / 2
 """How long files wait for their commit: `clean` may take older ones for files that a worker left when it died."""
 _OFFSETS_SECONDS = 5.0
@@ -178,6 +179,7 @@ class LandingJob(Unpicklable):
         self.target = target
         self.name = job or setting(raw, "group.id") or f"land-{'-'.join(self.topics)}"
         self._every = seconds("every", every)
+        self._commit_interval_seconds = min(self._every, _LONGEST_PENDING_SECONDS / 2)
         self._max_bytes, self._max_memory_bytes = max_bytes, max_memory_bytes
         self._max_commit_age = (
             max(10 * self._every, 300.0) if max_commit_age is None else seconds("max_commit_age", max_commit_age)
@@ -187,6 +189,10 @@ class LandingJob(Unpicklable):
         self._on_commit = on_commit
         self._fail_on_data_loss = fail_on_data_loss
         keeps_bad = bad_records == "column"
+        if key is not None and key_column is None:
+            raise ArgumentError(
+                "keys are decoded, and key_column=None leaves them out; give one of them", argument="key"
+            )
         self._decodes, self._key_column = value is not None, key_column
         own: Any = job_settings(raw, self.name)
         decoders: dict[str, Any] = {
@@ -234,7 +240,7 @@ class LandingJob(Unpicklable):
         self._is_broken = False
         self._newest: Any = None
         self._result = LandingResult()
-        self._bad_records = 0
+        self._bad_records = self._dead_letters = 0
         """Those that no commit has."""
         self._committing_rows = 0
         self._discarded_rows = 0
@@ -265,9 +271,10 @@ class LandingJob(Unpicklable):
             UnknownTopicError: if a topic does not exist.
         """
         partitions = self._consumer.partitions_of(*self.topics)
-        self._table.topic_ids(self._consumer.topic_ids(self.topics, None))
+        self._table.topic_ids(self._consumer.topic_ids(self.topics))
         is_new = not self._table.open()
-        self._check_decoding()
+        if not is_new:
+            self._check_decoding()
         columns = tuple(self.schema.names) if is_new else self._table.new_columns(self.schema)
         known = dict.fromkeys(partitions) if is_new else self._table.positions(partitions)
         ends = self._consumer.end_offsets(partitions)
@@ -299,7 +306,7 @@ class LandingJob(Unpicklable):
         self._is_stopping.set()
         self._table.attempts.stop()
         with suppress(ClosedError):
-            self._consumer.wakeup()
+            self._consumer.stop()
 
     def wait(self, timeout: float | None = None) -> LandingResult | None:
         """Wait for the end of a job that was started.
@@ -342,7 +349,8 @@ class LandingJob(Unpicklable):
 
     def _run(self) -> LandingResult:
         try:
-            self._check_decoding()
+            if not self._decodes and self._table.open():
+                self._check_decoding()
             self._table.prepare(self.schema)
             self._look_ahead()
             self._is_beginning = False
@@ -368,13 +376,11 @@ class LandingJob(Unpicklable):
         `"ok"` is false once the job has failed, if nothing was committed for `max_commit_age` although there is
         something to commit or to begin, while a topic is gone, or while its consumer is not well. `"state"` is `"new"`,
         `"running"`, `"ended"` or `"failed"`, `"error"` what ended it; `"last_commit_ago"` seconds since the last
-        commit, or since the job began; `"pending_rows"` the rows that no commit has; `"consumer"` is
-        `Consumer.health()`.
+        commit, or since the job began; `"pending_rows"` the rows that no commit has; `"bad_records"` and
+        `"dead_letters"` are counted as in `LandingResult`; `"consumer"` is `Consumer.health()`.
         """
-        now = monotonic()
-        age, pending = now - self._committed_at, self._pending_rows()
-        is_due = self._state == "running" and (pending > 0 or self._is_beginning)
-        is_late = is_due and now - self._clean_at > self._max_commit_age
+        age, result = monotonic() - self._committed_at, self._result
+        is_late = self._pending_seconds() > self._max_commit_age
         consumer = self._consumer.health()
         is_open = self._state in ("new", "running")
         error = None if self._failure is None else str(self._failure)
@@ -383,15 +389,23 @@ class LandingJob(Unpicklable):
             error = f"there is no topic {', '.join(gone)}"
         ok = error is None and not is_late and (bool(consumer["ok"]) or not is_open)
         return JsonDict(
-            ok=ok, state=self._state, error=error, last_commit_ago=age, pending_rows=pending, consumer=consumer
+            ok=ok,
+            state=self._state,
+            error=error,
+            last_commit_ago=age,
+            pending_rows=self._pending_rows(),
+            bad_records=result.bad_records,
+            dead_letters=result.dead_letters,
+            consumer=consumer,
         )
 
     def metrics(self) -> dict[str, float]:
         """The figures of the consumer, and those of the job, whose names begin with `landing_`.
 
-        Rows, files, bytes, commits, conflicts, rows discarded after conflicts, records that could not be decoded; rows
-        that no commit has yet; seconds since the last commit, and those from the newest record of the last commit with
-        rows to that commit, its freshness. `monedula.prometheus.watch(job)` shows them.
+        Rows, files, bytes, commits, conflicts, rows discarded after conflicts, records that could not be decoded, dead
+        letters; rows that no commit has yet, and for how many seconds there have been some; seconds since the last
+        commit, between two commits as `every` has them, and from the newest record of the last commit with rows to that
+        commit, its freshness. `monedula.prometheus.watch(job)` shows them.
         """
         return self._consumer.metrics()
 
@@ -405,10 +419,18 @@ class LandingJob(Unpicklable):
             "landing_conflicts": result.conflicts,
             "landing_discarded_rows": self._discarded_rows,
             "landing_bad_records": result.bad_records,
+            "landing_dead_letters": result.dead_letters,
             "landing_pending_rows": self._pending_rows(),
+            "landing_pending_seconds": self._pending_seconds(),
             "landing_freshness_seconds": self._freshness_seconds,
             "landing_last_commit_seconds": monotonic() - self._committed_at,
+            "landing_commit_interval_seconds": self._commit_interval_seconds,
         }
+
+    def _pending_seconds(self) -> float:
+        """For how long there has been something to commit, or to begin; 0 if there is nothing."""
+        is_due = self._state == "running" and (self._pending_rows() > 0 or self._is_beginning)
+        return monotonic() - self._clean_at if is_due else 0.0
 
     def _pending_rows(self) -> int:
         files = self._files
@@ -430,7 +452,7 @@ class LandingJob(Unpicklable):
 
     def _check_decoding(self) -> None:
         """Refuse to add a column of bytes to a table of decoded values, as a restart without `value` would."""
-        if self._decodes or not self._table.open():
+        if self._decodes:
             return
         there = self._table.columns().names
         fields = [name for name in there if not is_own(name, self._key_column)]
@@ -455,7 +477,7 @@ class LandingJob(Unpicklable):
 
     def _land(self) -> None:
         bound = self._bound
-        self._due_at = monotonic() + min(self._every, _LONGEST_PENDING_SECONDS / 2)
+        self._due_at = monotonic() + self._commit_interval_seconds
         try:
             while not self._is_stopping.is_set():
                 if bound is not None and bound.reached():
@@ -468,7 +490,7 @@ class LandingJob(Unpicklable):
                 is_full = files is not None and (files.is_full or files.size >= self._max_bytes)
                 if is_full or monotonic() >= self._due_at:
                     self._commit()
-                    self._due_at = monotonic() + min(self._every, _LONGEST_PENDING_SECONDS / 2)
+                    self._due_at = monotonic() + self._commit_interval_seconds
         finally:
             if bound is not None:
                 bound.end()
@@ -516,6 +538,7 @@ class LandingJob(Unpicklable):
             self._go_back(list(self._positions))
             return
         self._is_torn = True
+        self._dead_letters += self._consumer.take_dead_letters()
         if batch or letters:
             if self._files is None:
                 self._files = self._table.files(self._max_memory_bytes)
@@ -594,7 +617,8 @@ class LandingJob(Unpicklable):
         if not moves:
             self._clean_at = began
             return
-        bad_records, self._bad_records = self._bad_records, 0
+        counts = {"bad_records": self._bad_records, "dead_letters": self._dead_letters}
+        self._bad_records = self._dead_letters = 0
         try:
             # Files that cannot be finished are still those of the job, which deletes them.
             pending = PendingCommit([] if self._files is None else self._files.finish(), moves)
@@ -616,10 +640,10 @@ class LandingJob(Unpicklable):
                 self._delete(files)
             self._go_back(list(self._positions))
             return
-        self._result = _added(self._result, bad_records=bad_records)
-        self._note_committed(pending, began)
+        self._result = _added(self._result, **counts)
+        self._note_committed(pending, began, **counts)
 
-    def _note_committed(self, pending: PendingCommit, began: float) -> None:
+    def _note_committed(self, pending: PendingCommit, began: float, **counts: int) -> None:
         moved = {each: to for each, (_, to) in pending.moves.items()}
         self._froms.update(moved)
         self._committed_at = self._clean_at = monotonic()
@@ -636,12 +660,14 @@ class LandingJob(Unpicklable):
         if self._on_commit is not None:
             took = self._committed_at - began
             self._on_commit(
-                LandingCommit(self._table.version, pending.rows, len(pending.files), size, moved, took, newest)
+                LandingCommit(
+                    self._table.version, pending.rows, len(pending.files), size, moved, took, newest, **counts
+                )
             )
 
     def _discard(self) -> None:
         files, self._files = self._files, None
-        self._newest, self._bad_records = None, 0
+        self._newest, self._bad_records, self._dead_letters = None, 0, 0
         if files is not None:
             self._discarded_rows += files.rows
             self._delete(files)

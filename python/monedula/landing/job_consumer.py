@@ -2,13 +2,22 @@
 
 from collections import deque
 from collections.abc import Callable
+from time import monotonic
+from typing import TypeVar
 
-from monedula._monedula import Batch, PendingCallback
+from monedula._monedula import Batch, Operation, PendingCallback
 from monedula.consumer._dead_letters import Letter, WaitingBatch
 from monedula.consumer._read_until import UntilLoop
 from monedula.consumer.sync import Consumer
-from monedula.errors import KafkaError
+from monedula.errors import KafkaError, KafkaTimeoutError, WakeupError
 from monedula.types.partitions import Until
+
+_R = TypeVar("_R")
+
+_LOOK_SECONDS = 0.2
+_TOPIC_IDS_SECONDS = 60.0
+_TOPIC_IDS_SLICE_SECONDS = 5.0
+"""After so long the same is asked again: this call cannot be ended by `stop()`."""
 
 
 class JobConsumer(Consumer):
@@ -20,6 +29,8 @@ class JobConsumer(Consumer):
     _figures: Callable[[], dict[str, float]] | None = None
     _keeps_bad = False
     _bad: deque[Letter]
+    _is_stopping = False
+    _dead_letters = 0
 
     def show(self, figures: Callable[[], dict[str, float]]) -> None:
         """Have `metrics()` return the figures of the job too."""
@@ -28,6 +39,24 @@ class JobConsumer(Consumer):
     def metrics(self) -> dict[str, float]:
         """The figures of the consumer and of its job."""
         return {**super().metrics(), **({} if self._figures is None else self._figures())}
+
+    def stop(self) -> None:
+        """End the current wait, and all later ones for answers about topics and offsets, with `WakeupError`."""
+        self._is_stopping = True
+        self.wakeup()
+
+    def _outcome(self, operation: "Operation[_R]") -> _R:
+        try:
+            while not operation.wait(_LOOK_SECONDS):
+                self._check_going_on()
+        except BaseException:
+            operation.cancel()
+            raise
+        return operation.result()
+
+    def _check_going_on(self) -> None:
+        if self._is_stopping:
+            raise WakeupError("the job was stopped while brokers were asked")
 
     def keep_bad(self) -> None:
         """Hand such records out by `take_bad`, in place of writing them to a topic."""
@@ -45,6 +74,11 @@ class JobConsumer(Consumer):
         self._bad.clear()
         return letters
 
+    def take_dead_letters(self) -> int:
+        """Return how many dead letters were written since the last call."""
+        written, self._dead_letters = self._dead_letters, 0
+        return written
+
     def generation(self) -> int | None:
         """The generation of the membership; `None` while this is no member."""
         try:
@@ -56,16 +90,28 @@ class JobConsumer(Consumer):
         """Begin a loop that ends where the log ends now, or at a time."""
         return UntilLoop(self._core, self._refused, until)
 
-    def topic_ids(self, topics: list[str], timeout: float | None) -> dict[str, tuple[str, int]]:
+    def topic_ids(self, topics: list[str]) -> dict[str, tuple[str, int]]:
         """The id of each topic that exists, and how many partitions it has."""
-        _, known = self._core.describe(topics, timeout)
-        return {name: (told[0], len(told[3])) for name, told in known.items() if told[2] is None}
+        ends_at = monotonic() + _TOPIC_IDS_SECONDS
+        while True:
+            try:
+                _, known = self._core.describe(topics, _TOPIC_IDS_SLICE_SECONDS)
+            except KafkaTimeoutError:
+                self._check_going_on()
+                if monotonic() >= ends_at:
+                    raise
+            else:
+                return {name: (told[0], len(told[3])) for name, told in known.items() if told[2] is None}
 
     def _put_aside(
         self, waiting: WaitingBatch, timeout: float | None, holder: int | None
     ) -> Batch | PendingCallback | None:
         if not self._keeps_bad:
-            return super()._put_aside(waiting, timeout, holder)
+            before = list(waiting.letters)
+            try:
+                return super()._put_aside(waiting, timeout, holder)
+            finally:
+                self._dead_letters += len(set(before).difference(waiting.letters))
         callback = self._core.poll_callbacks(0.0, holder)
         if callback is not None:
             self._refused.put_back(waiting)

@@ -13,6 +13,7 @@ from monedula._arguments import seconds, whole_number
 from monedula.errors import ArgumentError, LandingError
 from monedula.landing.commits import PendingCommit
 from monedula.landing.delta import Delta
+from monedula.landing.store_errors import of_store
 
 _MEMORY_BYTES = 64 << 20
 _MOST_CONFLICTS = 20
@@ -69,10 +70,11 @@ def compact(target: Any, *, target_bytes: int = 128 << 20) -> CompactionResult:
             raise LandingError(f"{target!r}: others rewrite the same files all the time", hint="compact it less often")
         files = table.data_files(snapshot.schema, _MEMORY_BYTES)
         try:
-            for bin_ in bins:
-                for file in bin_:
-                    snapshot.copy(file, files)
-                files.finish()
+            with of_store(table.name, "the files cannot be written anew"):
+                for bin_ in bins:
+                    for file in bin_:
+                        snapshot.copy(file, files)
+                    files.finish()
         except BaseException:
             files.discard()
             raise

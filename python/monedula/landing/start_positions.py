@@ -57,7 +57,7 @@ class StartPositions:
             LandingError: if the positions are not those of this topic and this table.
             DataLossError: if the log has deleted what comes next.
         """
-        self._table.topic_ids(self._consumer.topic_ids(self._topics, None))
+        self._table.topic_ids(self._consumer.topic_ids(self._topics))
         while True:
             known = self._table.positions(partitions)
             for _ in range(_ATTEMPTS):

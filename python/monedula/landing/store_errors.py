@@ -23,11 +23,14 @@ _QUERY = re.compile(r"((?:://|url: /)[^\s?]*)\?\S*")
 _STATEMENT = re.compile(r"\n\[SQL: .*|\n\(Background on this error.*", re.DOTALL)
 _RETRIES = re.compile(r", max_retries: \d+, retry_timeout: \S+ ")
 
+_NO_CREDENTIALS = (
+    "no credentials were found: give them in the environment, such as `AWS_ACCESS_KEY_ID`, or in `storage_options`"
+)
+
 _HINTS = (
-    (
-        "169.254.169.254",
-        "no credentials were found: give them in the environment, such as `AWS_ACCESS_KEY_ID`, or in `storage_options`",
-    ),
+    ("169.254.169.254", _NO_CREDENTIALS),
+    ("an error occurred while loading credentials", _NO_CREDENTIALS),
+    ("no credentials found in chain", _NO_CREDENTIALS),
     ("URL scheme is not allowed", "an endpoint without TLS needs `AWS_ALLOW_HTTP`, or `AZURE_ALLOW_HTTP`, to be true"),
     ("without LOCATION", "the bucket is in another region: give `AWS_REGION`"),
     ("PermanentRedirect", "the bucket is in another region: give `AWS_REGION`"),

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Protocol
 
+from monedula.errors import LandingError
 from monedula.landing.attempts import Attempts
 from monedula.landing.commits import PendingCommit
 from monedula.types.partitions import TopicPartition
@@ -52,6 +53,12 @@ class LandingTable(Protocol):
         Raises:
             LandingError: if a topic was recreated, or the table was rolled back.
         """
+
+    def recorded(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """Return the position of each partition as of the last look, also of a table that was rolled back."""
+
+    def rollback(self) -> LandingError | None:
+        """Return with what error a job refuses the table if it was rolled back, as of the last look."""
 
     def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Return where this job began each partition, as of the last look; `None` if the table does not say."""

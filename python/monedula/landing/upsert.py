@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from monedula.errors import LandingError
+from monedula.landing.column_types import key_paths, type_at
 from monedula.landing.columns import DELETED, DELETION_COLUMNS, ERROR, KAFKA
 from monedula.landing.commits import PendingCommit
 from monedula.landing.data_files import DataFile, leaf_paths
@@ -49,6 +50,7 @@ class Upsert:
         self._table = table
         self._none: Any = schema.append(pa.field(DELETED, pa.bool_())).empty_table()
         self._keys = keys
+        self._paths = key_paths(schema, keys)
         self._max_memory_bytes = max_memory_bytes
         self._waiting: list[Any] = []
         self._errors: list[Any] = []
@@ -163,7 +165,7 @@ class Upsert:
         return files.finish()
 
     def _look_up(
-        self, snapshot: DeltaSnapshot, files: Iterable[LiveFile], entries: Any, moves: Mapping[TopicPartition, Any]
+        self, snapshot: DeltaSnapshot, files: Sequence[LiveFile], entries: Any, moves: Mapping[TopicPartition, Any]
     ) -> None:
         """Find the rows of files whose keys are among those that wait."""
         wanted = self._keyed(entries)
@@ -174,11 +176,11 @@ class Upsert:
         wanted = wanted.append_column("from", froms.take(pc.index_in(names, value_set=known).combine_chunks()))
         wanted = wanted.append_column("entry", pa.array(range(wanted.num_rows), pa.int64()))
         ranges = self._ranges(entries)
-        columns = [*self._keys, KAFKA, *([ERROR] if ERROR in snapshot.schema.names else [])]
+        told = [ERROR] if ERROR in snapshot.schema.names else []
+        columns = list(dict.fromkeys([*(path[0] for path in self._paths), KAFKA, *told]))
         candidates: list[LiveFile] = []
         matches, waiting, size = [_NO_MATCHES], [], 0
         for file in files:
-            self._found[file.path] = _NO_MATCHES
             if not all(file.may_hold(name, *ends) for name, ends in ranges.items()):
                 continue
             first = 0
@@ -196,6 +198,8 @@ class Upsert:
         if waiting:
             matches.append(_matches(waiting, wanted))
         found: Any = pa.concat_tables(matches)
+        # Not before all are read: an attempt after one that failed would pass over them, and repeat their keys.
+        self._found |= dict.fromkeys((file.path for file in files), _NO_MATCHES)
         numbers: Any = pc.unique(found.column("file"))
         for number in numbers.to_pylist():
             self._found[candidates[number].path] = found.filter(pc.equal(found.column("file"), number))
@@ -227,11 +231,14 @@ class Upsert:
 
     def _parts(self, rows: Any) -> list[Any]:
         """The columns of keys, in place of structs those in them."""
-        return [part for name in self._keys for part in _flat(rows.column(name))]
+        return [part for path in self._paths for part in _flat(_at(rows, path))]
 
     def _ranges(self, entries: Any) -> dict[str, tuple[Any, Any]]:
-        fields = pa.schema([entries.schema.field(name) for name in self._keys])
-        names = [".".join(path or ()) for path in leaf_paths(fields)]
+        kinds = [(path, type_at(entries.schema, path)) for path in self._paths]
+        leaves = [
+            (*path[:-1], *(leaf or ())) for path, kind in kinds for leaf in leaf_paths([pa.field(path[-1], kind)])
+        ]
+        names = [".".join(leaf) for leaf in leaves]
         ends: list[Any] = [pc.min_max(part).as_py() for part in self._parts(entries)]
         return {name: (told["min"], told["max"]) for name, told in zip(names, ends, strict=True)}
 
@@ -295,6 +302,13 @@ def _matches(there: list[Any], wanted: Any) -> Any:
 
 def _flat(column: Any) -> list[Any]:
     return [part for each in column.flatten() for part in _flat(each)] if pa.types.is_struct(column.type) else [column]
+
+
+def _at(rows: Any, path: Sequence[str]) -> Any:
+    column = rows.column(path[0])
+    for name in path[1:]:
+        column = pc.struct_field(column, name)
+    return column
 
 
 def _any(masks: Iterable[Any]) -> Any:

@@ -103,6 +103,7 @@ FAMILIES: tuple[Family, ...] = (
             "Rows that a landing job has discarded to read them anew.",
         ),
         ("landing_bad_records", "landing_bad_records", "Records that cannot be decoded and became rows with _error."),
+        ("landing_dead_letters", "landing_dead_letters", "Records of a landing job's commits that are dead letters."),
     ),
     *_gauges(
         LIVE,
@@ -135,7 +136,17 @@ FAMILIES: tuple[Family, ...] = (
         (
             "landing_last_commit_seconds",
             "landing_last_commit_seconds",
-            "Seconds since a landing job had nothing pending.",
+            "Seconds since the last commit of a landing job, or since it began.",
+        ),
+        (
+            "landing_pending_seconds",
+            "landing_pending_seconds",
+            "For how long a landing job has had something to commit, or to begin; 0 if there is nothing.",
+        ),
+        (
+            "landing_commit_interval_seconds",
+            "landing_commit_interval_seconds",
+            "Seconds after which a landing job commits, as it was told.",
         ),
         (
             "landing_freshness_seconds",
