@@ -41,7 +41,7 @@ def floor(form: str, bootstrap: str, topic: str, records: int, path: Path) -> fl
     job = LandingJob(settings, topic, target(form, path), value=value, until="latest")
     table = job._table
     table.prepare(job.schema)
-    table.topic_ids(job._consumer.topic_ids([topic], None))
+    table.topic_ids(job._consumer.topic_ids([topic]))
     names = ["key", "value", "topic", "partition", "offset", "timestamp"]
     with monedula.read(settings, topic, columns=names, value=value, max_rows=100_000, max_bytes=16 << 20) as stream:
         ends = {partition: (None, end) for partition, (_, end) in dict(stream.ranges).items()}

@@ -144,9 +144,14 @@ def test_a_plan_opens_the_table_once(
 ) -> None:
     orders.land(tmp_path / folder, value=value)
     job = orders.job(tmp_path / folder, value=value)
-    kind, opened = type(job._table), []
-    usual = kind.open
-    monkeypatch.setattr(kind, "open", lambda table: opened.append(table) or usual(table))
+    kind: Any = type(job._table)
+    usual, opened = kind.open, []
+
+    def counted(table: Any) -> bool:
+        opened.append(table)
+        return bool(usual(table))
+
+    monkeypatch.setattr(kind, "open", counted)
     assert job.plan().offsets == 0
     assert len(opened) == 1
 
