@@ -50,7 +50,7 @@ use crate::reach::{Failure, Reach};
 use crate::telemetry::{RegisteredMetrics, Telemetry};
 
 /// Bytes that the pool keeps beyond the byte budget before it gives memory back.
-const COLUMNS_BYTES: usize = 28 << 20;
+pub(crate) const COLUMNS_BYTES: usize = 28 << 20;
 
 /// Partitions by topic and index.
 pub type Partitions = Vec<TopicPartition>;

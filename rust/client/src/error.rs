@@ -86,6 +86,16 @@ pub enum ClientError {
     /// An error of a bounded read. Its advice differs from a consumer's, since the user has no consumer to seek with.
     #[error("{}", told_of_read(.0))]
     Read(Box<Self>),
+    /// Records of a share group that cannot be decoded. They are not left locked.
+    #[error("{}", with_hint(error.to_string(), self.hint()))]
+    ShareDecode {
+        /// The partition.
+        partition: TopicPartition,
+        /// The fault.
+        error: WalkError,
+        /// True if the records were rejected, false if they were released.
+        is_rejected: bool,
+    },
     /// The user is not authorized to use the consumer group.
     #[error(
         "using the consumer group {group} is not allowed (GROUP_AUTHORIZATION_FAILED); ask for the READ permission \
@@ -266,7 +276,7 @@ impl ClientError {
     pub fn partition(&self) -> Option<&TopicPartition> {
         match self {
             Self::Partition(fault) => Some(fault.partition()),
-            Self::Decode { partition, .. } => Some(partition),
+            Self::Decode { partition, .. } | Self::ShareDecode { partition, .. } => Some(partition),
             Self::Read(error) => error.partition(),
             _ => None,
         }
@@ -279,6 +289,13 @@ impl ClientError {
             Self::Partition(fault) => fault.hint(),
             Self::Decode { error, .. } => decode_hint(error, MODES_OF_CONSUMER, Some(advice(error).to_owned())),
             Self::Read(error) => hint_of_read(error),
+            Self::ShareDecode { error, is_rejected, .. } => {
+                let what = match is_rejected {
+                    true => "It was damaged at an earlier delivery too, and is rejected",
+                    false => "It is released, to be delivered again, until share.delivery.count.limit is reached",
+                };
+                decode_hint(error, MODES, Some(what.to_owned()))
+            }
             Self::AnswerTooLarge { api, .. } => {
                 let advice = too_large_advice(api).replace(", or seek past the batch", "`, or seek past the batch`");
                 Some(format!("raise receive.message.max.bytes{advice}"))

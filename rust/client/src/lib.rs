@@ -32,6 +32,7 @@ pub mod registry;
 pub mod residual;
 mod run_time;
 pub mod sasl;
+pub mod share;
 pub mod tasks;
 pub mod telemetry;
 mod topic_name;

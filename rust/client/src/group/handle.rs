@@ -71,7 +71,7 @@ fn first_member(parts: &MembershipParts) -> Member {
 
 /// Randomness for the member id, which must be unique. The system seeds hash maps, but a forked process continues with
 /// its parent's seeds, so the process id and the time are hashed too.
-fn random(seed: u64) -> [u8; 16] {
+pub(crate) fn random(seed: u64) -> [u8; 16] {
     use std::hash::{BuildHasher, RandomState};
     let half =
         |half: u8| RandomState::new().hash_one((seed, std::process::id(), SystemTime::now(), half)).to_be_bytes();

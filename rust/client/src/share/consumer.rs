@@ -1,0 +1,376 @@
+//! The consumer of a share group: the type that users of the crate hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+use monedula_columns::{BatchColumns, BufferPool, ColumnBatch};
+use monedula_engine::TopicPartition;
+use monedula_engine::group::consumer::member_id;
+use monedula_engine::share::{AcknowledgeType, Decided};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::buffer::ShareBuffer;
+use super::command::{AcknowledgeOutcome, Scope, ShareCommand};
+use super::driver::{Driver, Observed};
+use super::{ShareState, ShareStatus};
+use crate::base::ClientBase;
+use crate::budget::Budget;
+use crate::config::ClientConfig;
+use crate::consumer::{BatchLimits, COLUMNS_BYTES};
+use crate::error::ClientError;
+use crate::fetch::polled::HandedBatch;
+use crate::group::GroupFigures;
+use crate::group::handle::random;
+use crate::lock::lock;
+use crate::log::Log;
+use crate::metrics::Metrics;
+use crate::reach::Reach;
+use crate::tasks::block_until;
+
+/// The state of a share group's consumer.
+#[derive(Clone, Debug)]
+pub struct ShareHealth {
+    /// Connections that stand.
+    pub connections: usize,
+    /// Brokers known from metadata.
+    pub brokers: usize,
+    /// True if metadata was ever received.
+    pub bootstrapped: bool,
+    /// Time for which the client has been failing, with the last error.
+    pub failing: Option<(Duration, String)>,
+    /// Bytes of the budget in use, and its size.
+    pub budget: (usize, usize),
+    /// Retried errors by name.
+    pub retried_errors: BTreeMap<String, u64>,
+    /// Expiry of the client's own certificate, if it has one.
+    pub certificate_expires: Option<SystemTime>,
+    /// The membership.
+    pub status: Option<ShareStatus>,
+    /// Counters of the membership.
+    pub figures: GroupFigures,
+    /// Rows in the user's hands of which nothing was decided.
+    pub rows_in_hand: usize,
+    /// Records whose acknowledgement took no effect, or may not have.
+    pub unacknowledged: u64,
+    /// The last error of the membership that was retried, and how long ago.
+    pub last_error: Option<(Duration, String)>,
+}
+
+/// A member of a share group. Its methods may be called from any thread; those that wait say so.
+pub struct ShareConsumer {
+    base: ClientBase,
+    buffer: Arc<ShareBuffer>,
+    budget: Budget,
+    pool: BufferPool,
+    reach: Reach,
+    observed: Arc<Mutex<Observed>>,
+    runtime: Handle,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl ShareConsumer {
+    /// Starts the consumer's tasks on `runtime`. Nothing is connected before it subscribes. `has_delivery_count`: batches
+    /// have the column `deliveryCount`, too.
+    pub fn new(
+        config: ClientConfig,
+        columns: impl Into<BatchColumns>,
+        has_delivery_count: bool,
+        runtime: &Handle,
+        seed: u64,
+    ) -> Self {
+        let config = Arc::new(config);
+        let budget = Budget::new(config.queued_max_bytes);
+        let pool = BufferPool::new(config.queued_max_bytes + COLUMNS_BYTES);
+        let log = Log::of(Some(config.client_id.clone()), config.group_id.clone());
+        let base = ClientBase::new(config.clone(), &config.warnings, pool.clone(), log, seed);
+        let (commands, inbox) = mpsc::unbounded_channel();
+        let metrics = base.metrics.clone();
+        let buffer =
+            ShareBuffer::new(&config, columns.into(), has_delivery_count, pool.clone(), metrics, commands);
+        let (buffer, reach, observed) = (Arc::new(buffer), Reach::default(), Arc::default());
+        let driver = Driver {
+            base: base.clone(),
+            buffer: buffer.clone(),
+            budget: budget.clone(),
+            reach: reach.clone(),
+            member_id: member_id(random(seed)).into(),
+            observed: Arc::clone(&observed),
+            seed,
+        };
+        let tasks = vec![runtime.spawn(base.metadata.clone().run()), runtime.spawn(driver.run(inbox))];
+        Self { base, buffer, budget, pool, reach, observed, runtime: runtime.clone(), tasks: Mutex::new(tasks) }
+    }
+
+    /// Joins the group in the background, and reads these topics, in place of those of an earlier call.
+    ///
+    /// # Errors
+    /// If no topic is named, or the consumer is closed.
+    pub fn subscribe(&self, topics: BTreeSet<Arc<str>>) -> Result<(), ClientError> {
+        match topics.is_empty() {
+            true => Err(ClientError::Argument("name at least one topic".into())),
+            false => self.buffer.command(ShareCommand::Subscribe(topics)),
+        }
+    }
+
+    /// Leaves the group in the background. Rows in hand can still be acknowledged.
+    ///
+    /// # Errors
+    /// If the consumer is closed.
+    pub fn unsubscribe(&self) -> Result<(), ClientError> {
+        self.buffer.command(ShareCommand::Unsubscribe)
+    }
+
+    /// The next batch. Waits, at most until `until`; `None` then. `holder` names the thread or task that asks: what it was
+    /// handed before is accepted, unless `share.acknowledgement.mode` is explicit.
+    ///
+    /// # Errors
+    /// Errors of single partitions and records, once each; of the whole client and the membership, on every call.
+    pub fn next(&self, want: &BatchLimits, until: Instant, holder: u64) -> Result<Option<HandedBatch>, ClientError> {
+        self.buffer.next(want, until, holder)
+    }
+
+    /// Waits until [`Self::next`] would return something at once, or until `until`. Takes nothing.
+    pub fn ready(&self, until: Instant) -> bool {
+        self.buffer.ready(until)
+    }
+
+    /// What `holder` was handed is accepted, as by [`Self::next`]. To be called before [`Self::ready`].
+    pub fn enter(&self, holder: u64) {
+        self.buffer.enter(holder);
+    }
+
+    /// While the returned value lives, brokers are asked for records.
+    pub fn waits(&self) -> impl Send + Sync + use<> {
+        self.buffer.wait()
+    }
+
+    /// Decides what becomes of rows of a batch; it is sent with the next request for records, by a commit, or before the
+    /// lock ends.
+    pub fn decide(&self, batch: u64, rows: &[Range<usize>], kind: AcknowledgeType) -> Decided {
+        self.buffer.state().held.decide(batch, rows, kind)
+    }
+
+    /// The batch and row of a record in the user's hands.
+    pub fn find(&self, partition: &TopicPartition, offset: i64) -> Option<(u64, usize)> {
+        self.buffer.state().held.find(partition, offset)
+    }
+
+    /// The number of rows of a batch in the user's hands.
+    pub fn rows(&self, batch: u64) -> Option<usize> {
+        self.buffer.state().held.rows(batch)
+    }
+
+    /// When the first lock of an undecided row of the batch ends; `None` if everything is decided.
+    pub fn deadline(&self, batch: u64) -> Option<Instant> {
+        let deadline = self.buffer.state().held.deadline(batch)?;
+        Some(self.buffer.instant(deadline))
+    }
+
+    /// Sends what was decided, and resolves with its outcomes, and with those of all that is under way.
+    ///
+    /// # Errors
+    /// [`ClientError::TimedOut`] past `timeout`; if the consumer is closed.
+    pub fn commit(
+        &self,
+        scope: Scope,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Vec<AcknowledgeOutcome>, ClientError>> + Send + use<> {
+        let only = match scope {
+            Scope::All => None,
+            Scope::Batch(id) => Some(id),
+        };
+        let now = self.buffer.now();
+        let acknowledgements = self.buffer.state().held.take_decided(only, now);
+        let (reply, outcomes) = oneshot::channel();
+        let sent = self.buffer.command(ShareCommand::Acknowledge { acknowledgements, reply: Some(reply) });
+        awaited("commit", sent, outcomes, timeout)
+    }
+
+    /// Renews the locks of these rows of a batch, and of those that were acquired together with them, as far as they are
+    /// undecided. Resolves with the outcomes; [`Self::deadline`] has the new deadline then.
+    ///
+    /// # Errors
+    /// As those of [`Self::commit`].
+    pub fn renew(
+        &self,
+        batch: u64,
+        rows: &[Range<usize>],
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Vec<AcknowledgeOutcome>, ClientError>> + Send + use<> {
+        let now = self.buffer.now();
+        let mut state = self.buffer.state();
+        // Their locks are not renewed with the others'.
+        let acknowledgements = state.held.take_decided(Some(batch), now);
+        let renewals = state.held.renew(batch, rows, now);
+        drop(state);
+        let (reply, outcomes) = oneshot::channel();
+        let sent = self
+            .buffer
+            .command(ShareCommand::Acknowledge { acknowledgements, reply: None })
+            .and_then(|()| self.buffer.command(ShareCommand::Renew { renewals, reply }));
+        awaited("renew", sent, outcomes, timeout)
+    }
+
+    /// The error of a wait that ended without records, if no broker was reached yet, none that leads an assigned partition
+    /// answers, or the group's coordinator does not, for at least `at_least`.
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`].
+    pub fn check_failing(&self, at_least: Duration) -> Result<(), ClientError> {
+        let trouble = self.trouble();
+        match trouble.filter(|(_, failing_for, _)| *failing_for >= at_least) {
+            Some((what, failing_for, last_error)) => {
+                let last_error = self.base.network.explain(last_error);
+                Err(ClientError::Unavailable { what, failing_for, last_error })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn trouble(&self) -> Option<(&'static str, Duration, Option<String>)> {
+        let view = self.base.metadata.view();
+        if view.answers == 0 {
+            let since = self.base.metadata.first_attempt()?;
+            let last_error = view.failing.as_ref().map(|(_, error)| error.clone());
+            return Some(("no broker has answered yet,", since.elapsed(), last_error));
+        }
+        let is_awaited = self.budget.is_awaited() || self.base.network.is_throttled();
+        let leaders = self.reach.leaders(self.base.config.fetch_max_wait).filter(|_| !is_awaited);
+        let leaders = leaders.map(|failure| ("no broker that leads an assigned partition has answered", failure));
+        let coordinator = self.reach.coordinator().map(|failure| ("the group's coordinator has not answered", failure));
+        let first = leaders.into_iter().chain(coordinator).min_by_key(|(_, failure)| failure.since)?;
+        Some((first.0, first.1.since.elapsed(), first.1.last_error))
+    }
+
+    /// A batch without rows, of the same schema as every other.
+    pub fn empty_batch(&self) -> ColumnBatch {
+        self.buffer.empty()
+    }
+
+    /// Ends the current wait of a call, or the next one, with [`ClientError::WokenUp`].
+    pub fn wakeup(&self) {
+        self.buffer.wake();
+    }
+
+    /// True if it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.buffer.is_closed()
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &ClientConfig {
+        &self.base.config
+    }
+
+    /// The counters.
+    pub fn metrics(&self) -> &Metrics {
+        &self.base.metrics
+    }
+
+    /// The events that wait to be logged.
+    pub fn log(&self) -> &Log {
+        &self.base.log
+    }
+
+    /// The pool of frames and columns.
+    pub fn pool(&self) -> &BufferPool {
+        &self.pool
+    }
+
+    /// The state of the client and of its membership.
+    pub fn health(&self) -> ShareHealth {
+        let view = self.base.metadata.view();
+        let failing = self.trouble().map(|(what, since, error)| {
+            let error = self.base.network.explain(error);
+            (since, error.unwrap_or_else(|| what.trim_end_matches(',').into()))
+        });
+        let observed = lock(&self.observed);
+        ShareHealth {
+            connections: self.base.network.connected(),
+            brokers: view.cluster.brokers.len(),
+            bootstrapped: view.answers > 0,
+            failing: failing.or_else(|| view.failing.as_ref().map(|(at, error)| (at.elapsed(), error.clone()))),
+            budget: (self.budget.used(), self.budget.limit()),
+            retried_errors: self.base.metrics.retriable_errors(),
+            certificate_expires: self.base.config.certificate_expires(),
+            status: observed.status.clone(),
+            figures: observed.figures.clone(),
+            rows_in_hand: self.buffer.state().held.undecided(),
+            unacknowledged: observed.unacknowledged,
+            last_error: observed.last_error.as_ref().map(|(at, error)| (at.elapsed(), error.clone())),
+        }
+    }
+
+    /// Begins to close: sends what was decided, releases the rest, closes the sessions and leaves the group, in
+    /// `timeout`. [`Self::close`] ends it; [`Self::has_left`] tells whether it need not wait.
+    pub fn begin_close(&self, timeout: Duration) {
+        let now = self.buffer.now();
+        let mut state = self.buffer.state();
+        state.held.release_rest();
+        let acknowledgements = state.held.take_decided(None, now);
+        drop(state);
+        // A driver that has ended has nothing to send.
+        let _ = self.buffer.command(ShareCommand::Acknowledge { acknowledgements, reply: None });
+        let _ = self.buffer.command(ShareCommand::Close { deadline: now + timeout });
+    }
+
+    /// True if the driver has ended.
+    pub fn has_left(&self) -> bool {
+        lock(&self.tasks).last().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Closes the consumer, as [`Self::begin_close`], and waits for it. May be called again.
+    pub fn close(&self, timeout: Duration) {
+        let until = Instant::now() + timeout;
+        if !self.is_closed() && !self.has_left() && !timeout.is_zero() {
+            self.begin_close(timeout);
+        }
+        let tasks = std::mem::take(&mut *lock(&self.tasks));
+        let (mut driver, mut others) = (tasks, Vec::new());
+        if driver.len() > 1 {
+            others = driver.drain(..driver.len() - 1).collect();
+        }
+        let aborts: Vec<_> = driver.iter().map(JoinHandle::abort_handle).collect();
+        block_until(&self.runtime, until, async move {
+            for task in driver {
+                let _ = task.await;
+            }
+        });
+        aborts.iter().for_each(tokio::task::AbortHandle::abort);
+        others.iter().for_each(JoinHandle::abort);
+        self.buffer.close();
+        self.base.registered_metrics.close();
+        self.base.network.close();
+        self.base.log.finish();
+    }
+
+    /// True if the member is in the group.
+    pub fn is_stable(&self) -> bool {
+        lock(&self.observed).status.as_ref().is_some_and(|status| status.state == ShareState::Stable)
+    }
+}
+
+impl Drop for ShareConsumer {
+    /// A consumer that is dropped releases what it holds: its connections break.
+    fn drop(&mut self) {
+        self.close(Duration::ZERO);
+    }
+}
+
+/// The outcomes of acknowledgements that were handed to the driver.
+async fn awaited(
+    what: &'static str,
+    sent: Result<(), ClientError>,
+    outcomes: oneshot::Receiver<Vec<AcknowledgeOutcome>>,
+    timeout: Duration,
+) -> Result<Vec<AcknowledgeOutcome>, ClientError> {
+    sent?;
+    match tokio::time::timeout(timeout, outcomes).await {
+        Ok(outcomes) => outcomes.map_err(|_| ClientError::Closed),
+        Err(_) => Err(ClientError::TimedOut { what: what.into(), after: timeout, last_error: None }),
+    }
+}
