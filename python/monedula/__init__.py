@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from monedula.landing import Delta, Iceberg, LandingJob, land
     from monedula.reading.queries import dataset, scan
     from monedula.reading.schema_inference import infer
+    from monedula.share.aio import AsyncShareConsumer
+    from monedula.share.sync import ShareConsumer
     from monedula.workers import Reply, Retry
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
+    "AsyncShareConsumer",
     "Avro",
     "Batch",
     "BatchFuture",
@@ -74,6 +77,7 @@ __all__ = [
     "Schema",
     "SchemaRegistry",
     "SendFuture",
+    "ShareConsumer",
     "Span",
     "Table",
     "TopicPartition",
@@ -91,12 +95,14 @@ __all__ = [
 _LATER = {
     "Admin": "monedula.admin",
     "AsyncAdmin": "monedula.admin",
+    "AsyncShareConsumer": "monedula.share.aio",
     "Delta": "monedula.landing",
     "Iceberg": "monedula.landing",
     "LandingJob": "monedula.landing",
     "NewTopic": "monedula.admin",
     "Reply": "monedula.workers",
     "Retry": "monedula.workers",
+    "ShareConsumer": "monedula.share.sync",
     "dataset": "monedula.reading.queries",
     "infer": "monedula.reading.schema_inference",
     "land": "monedula.landing",

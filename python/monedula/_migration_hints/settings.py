@@ -97,7 +97,6 @@ SETTINGS: dict[str, str] = {
     "logger": _LOGGING,
     "loop": "an async client belongs to the event loop in which it is used first; leave it out",
     "max.batch.size": "batch.size",
-    "max.poll.records": "give max_rows to batches() or poll() instead",
     "message.copy.max.bytes": f"send() has copied the record when it returns; {_LEAVE}",
     "metadata.cluster.check.enable": _LEAVE,
     "metric.group.prefix": _METRICS,

@@ -1,7 +1,7 @@
 //! The Python classes `Batch`, `Span` and the iterator over a batch's rows.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::cast::AsArray;
@@ -9,6 +9,7 @@ use arrow_array::{Array, RecordBatch, RecordBatchIterator};
 use monedula_client::consumer::Unfinished;
 use monedula_client::error::counted;
 use monedula_client::group::{HandedBatch, RowCursor};
+use monedula_client::share::ShareConsumer;
 use monedula_columns::ColumnBatch;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -31,9 +32,16 @@ use crate::runtime::Own;
 #[pyclass(frozen, mapping, module = "monedula")]
 pub(crate) struct Batch(
     pub(crate) HandedBatch,
-    /// The end of this guard says that nobody can finish the batch any more.
-    pub(crate) Option<Own<Unfinished>>,
+    pub(crate) Option<Hold>,
 );
+
+/// What somebody has to do with a batch.
+pub(crate) enum Hold {
+    /// The end of this guard says that nobody can finish the batch any more.
+    Unfinished(#[expect(dead_code, reason = "it is dropped")] Own<Unfinished>),
+    /// The consumer of a share group, which knows until when the rows are locked.
+    Locks(Own<Weak<ShareConsumer>>),
+}
 
 impl From<ColumnBatch> for Batch {
     fn from(columns: ColumnBatch) -> Self {
@@ -138,6 +146,16 @@ impl Batch {
             offsets.set_item((&*span.topic, span.partition), span.next_offset)?;
         }
         Ok(offsets)
+    }
+
+    /// When the first lock of an undecided row ends, in seconds as `time.monotonic()` counts; `None` if everything is
+    /// decided, or if the batch is of no `ShareConsumer`. Renewals move it.
+    #[getter]
+    fn deadline(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        match &self.1 {
+            Some(Hold::Locks(consumer)) => crate::share::deadline(py, consumer.get()?, self.0.id),
+            _ => Ok(None),
+        }
     }
 
     /// The rows as `Record` objects, one by one. For services; analysis is faster on the columns.

@@ -52,7 +52,7 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
         }
     }
     match error {
-        ClientError::Decode { partition, error } => {
+        ClientError::Decode { partition, error } | ClientError::ShareDecode { partition, error, .. } => {
             details.set_item("topic", &*partition.topic)?;
             details.set_item("partition", partition.partition)?;
             details.set_item("offset", error.offset)?;
@@ -165,7 +165,10 @@ fn group_details(error: &GroupError, details: &Bound<'_, PyDict>) -> PyResult<()
             (Some(group), Some(code.name()))
         }
         GroupError::Call { group, .. } => (Some(group), None),
-        GroupError::Unsupported { group, .. } => (Some(group), Some("UNSUPPORTED_VERSION")),
+        GroupError::Unsupported { group, .. } | GroupError::NoShareGroups { group, .. } => {
+            (Some(group), Some("UNSUPPORTED_VERSION"))
+        }
+        GroupError::NoShareGroup { group, .. } => (Some(group), Some("GROUP_ID_NOT_FOUND")),
         GroupError::UnsupportedAssignor { .. } => (None, Some("UNSUPPORTED_ASSIGNOR")),
         GroupError::InvalidRegex { .. } => (None, Some("INVALID_REGULAR_EXPRESSION")),
         GroupError::GroupFull { group, .. } => (Some(group), Some("GROUP_MAX_SIZE_REACHED")),
@@ -230,7 +233,7 @@ fn class_of(error: &ClientError) -> &'static str {
             GroupError::InvalidSessionTimeout { .. } => "InvalidSessionTimeoutError",
             GroupError::MaxPollExceeded { .. } => "MaxPollExceededError",
             GroupError::Assign { .. } => "AssignorError",
-            GroupError::Unsupported { .. } => "UnsupportedGroupProtocolError",
+            GroupError::Unsupported { .. } | GroupError::NoShareGroups { .. } => "UnsupportedGroupProtocolError",
             GroupError::UnsupportedAssignor { .. } => "UnsupportedAssignorError",
             GroupError::InvalidRegex { .. } => "InvalidPatternError",
             GroupError::UnreleasedInstance { .. } => "FencedInstanceError",
@@ -238,6 +241,7 @@ fn class_of(error: &ClientError) -> &'static str {
             GroupError::Broker { .. }
             | GroupError::Call { .. }
             | GroupError::GroupFull { .. }
+            | GroupError::NoShareGroup { .. }
             | GroupError::Heartbeat { .. } => "GroupError",
         },
         ClientError::Transaction(error) => match error {
@@ -246,7 +250,7 @@ fn class_of(error: &ClientError) -> &'static str {
             TransactionError::TimedOut { .. } => "KafkaTimeoutError",
             _ => "TransactionError",
         },
-        ClientError::Decode { error, .. } => match error.kind {
+        ClientError::Decode { error, .. } | ClientError::ShareDecode { error, .. } => match error.kind {
             WalkErrorKind::BadValue { .. } => "DecodeError",
             WalkErrorKind::Unavailable { .. } => "SchemaRegistryError",
             _ => "CorruptRecordError",

@@ -154,6 +154,21 @@ impl ShareConsumer {
         self.buffer.state().held.decide(batch, rows, kind)
     }
 
+    /// Decides what becomes of those of these rows of a batch that are undecided.
+    pub fn pass(&self, batch: u64, rows: Range<usize>, kind: AcknowledgeType) {
+        self.buffer.state().held.pass(batch, rows, kind);
+    }
+
+    /// What `holder` was handed is accepted.
+    pub fn accept_rest(&self, holder: u64) {
+        self.buffer.state().held.accept_rest(holder);
+    }
+
+    /// What is undecided of a batch is accepted.
+    pub fn accept_rest_of(&self, batch: u64) {
+        self.buffer.state().held.accept_rest_of(batch);
+    }
+
     /// The batch and row of a record in the user's hands.
     pub fn find(&self, partition: &TopicPartition, offset: i64) -> Option<(u64, usize)> {
         self.buffer.state().held.find(partition, offset)

@@ -84,6 +84,20 @@ impl HeldRows {
         }
     }
 
+    /// Decides what becomes of those of these rows of a batch that are undecided.
+    pub fn pass(&mut self, id: u64, rows: Range<usize>, kind: AcknowledgeType) {
+        if let Some(batch) = self.batches.get_mut(&id) {
+            batch.decide(&[rows], kind);
+        }
+    }
+
+    /// Accepts what is undecided of a batch.
+    pub fn accept_rest_of(&mut self, id: u64) {
+        if let Some(batch) = self.batches.get_mut(&id) {
+            batch.decide_rest(AcknowledgeType::Accept);
+        }
+    }
+
     /// Releases what is undecided of all batches.
     pub fn release_rest(&mut self) {
         for batch in self.batches.values_mut() {
