@@ -11,6 +11,7 @@ use monedula_protocol::types::Uuid;
 use super::error_codes::{api, reaction};
 use crate::backoff::Backoff;
 use crate::group::base::{FindCoordinator, FoundCoordinator};
+use crate::group::classic::QUICK_HEARTBEATS;
 use crate::group::error::{CallError, GroupError};
 use crate::group::liveness::Heartbeats;
 use crate::group::messages::{
@@ -100,7 +101,7 @@ impl ShareMember {
         Self {
             out: Outbox::new(config.backoff, seed),
             coordinator: FindCoordinator::default(),
-            heartbeats: Heartbeats::new(1),
+            heartbeats: Heartbeats::new(QUICK_HEARTBEATS),
             state: ShareState::Unsubscribed,
             member_id,
             epoch: 0,

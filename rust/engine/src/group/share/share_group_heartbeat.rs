@@ -6,8 +6,9 @@ use super::error_codes::{api, reaction};
 use super::member::ShareMember;
 use crate::Now;
 use crate::group::error::GroupError;
-use crate::group::messages::{Call, CallId, CallKind, GroupEvent, GroupOutcome, GroupResponse, HeartbeatCall, Reaction};
-use crate::group::messages::Output;
+use crate::group::messages::{
+    Call, CallId, CallKind, GroupEvent, GroupOutcome, GroupResponse, HeartbeatCall, Output, Reaction,
+};
 use crate::group::outbox::{InFlight, Timer};
 use crate::group::state::ShareState;
 
@@ -33,7 +34,7 @@ impl ShareMember {
         let call = self.heartbeat_call(self.epoch, is_full);
         self.last_sent = Some(self.subscription.clone());
         self.heartbeats.in_flight = self.send(CallKind::Heartbeat, call, now);
-        self.out.timers.set(Timer::Heartbeat, now + self.heartbeat_interval);
+        self.out.timers.set(Timer::Heartbeat, now + self.heartbeats.cadence.pause(self.heartbeat_interval, now));
     }
 
     /// A heartbeat with this epoch, and with topics and rack if it `is_full`.
@@ -88,11 +89,14 @@ impl ShareMember {
         self.epoch = epoch;
         if self.state == ShareState::Joining {
             self.set_state(ShareState::Stable);
+            // The state of a partition is initialized before it is assigned, so that a new group has none at first.
+            self.heartbeats.cadence.quicken(self.heartbeat_interval * 2, now);
             let took = now - call.sent;
             self.out.event(GroupEvent::Joined { generation: epoch, leader: false, protocol: String::new(), took });
         }
         self.out.timers.set(Timer::Session, call.sent + Self::SESSION_TIMEOUT);
-        self.out.timers.set(Timer::Heartbeat, call.sent + self.heartbeat_interval);
+        let pause = self.heartbeats.cadence.pause(self.heartbeat_interval, now);
+        self.out.timers.set(Timer::Heartbeat, call.sent + pause);
         if let Some(target) = assignment
             && target != self.target
         {
