@@ -1,7 +1,7 @@
-//! FindCoordinator, versions 0-6: finds the coordinators of groups and transactional ids, of one key or, from version 4
+//! FindCoordinator, versions 0-6: finds the coordinators of groups, transactional ids and share partitions, of one key or, from version 4
 //! on, of several (KIP-699). The first use creates the internal topic, and is answered COORDINATOR_NOT_AVAILABLE.
 //!
-//! Not implemented: share groups (KIP-932), which get INVALID_REQUEST, as from a Kafka where they are disabled.
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::find_coordinator::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
@@ -54,6 +54,7 @@ fn coordinated(key_type: i8) -> Option<Coordinated> {
     match key_type {
         GROUP => Some(Coordinated::Groups),
         TRANSACTION => Some(Coordinated::Transactions),
+        SHARE => Some(Coordinated::Shares),
         _ => None,
     }
 }
@@ -63,8 +64,11 @@ fn find(core: &Core, call: &Call<'_>, key_type: i8, key: &str) -> Result<Node, E
     let resource = match kind {
         Coordinated::Groups => Resource::Group(key),
         Coordinated::Transactions => Resource::TransactionalId(key),
+        // Only brokers ask for it.
+        Coordinated::Shares => Resource::Cluster,
     };
-    core.authorize(call, Operation::Describe, resource)?;
+    let operation = if kind == Coordinated::Shares { Operation::ClusterAction } else { Operation::Describe };
+    core.authorize(call, operation, resource)?;
     if core.faults.hides(kind.topic(), call.node) {
         return Err(ErrorCode::CoordinatorNotAvailable);
     }
