@@ -161,6 +161,7 @@ pub(crate) fn register(consumer: &Arc<Consumer>) {
 
 /// Registers a share group's consumer, so that it releases its records and leaves when the interpreter exits.
 pub(crate) fn register_share(consumer: &Arc<ShareConsumer>) {
+    consumer.on_leave_task(keep_leave_task);
     let mut owned = lock(&OWNED);
     if let Some(owned) = owned.as_mut() {
         owned.share_consumers.retain(|consumer| consumer.strong_count() > 0);

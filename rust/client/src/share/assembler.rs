@@ -8,7 +8,9 @@ use arrow_schema::{DataType, Field, Schema};
 use monedula_columns::{
     BatchBuilder, BatchColumns, BufferPool, ColumnBatch, ColumnSet, Scratch, WalkError, WalkErrorKind, Walked,
 };
-use monedula_engine::share::{AcknowledgeError, AcknowledgeType, Acknowledgement, HeldPart, RowRun};
+use monedula_engine::share::{
+    AcknowledgeError, AcknowledgeType, AcknowledgedRange, Acknowledgement, HeldPart, RowRun,
+};
 
 use super::buffer::{ShareBuffer, ShareBufferState};
 use super::command::ShareCommand;
@@ -79,7 +81,7 @@ impl Assembler {
         let (mut parts, mut untaken) = (Vec::new(), Untaken::new());
         buffer.state().lost.clear();
         while let Some(mut rows) = { let now = buffer.now(); buffer.state().take(now) } {
-            let mut walked = WalkedPart { part: rows.part(), walks: Vec::new() };
+            let mut walked = WalkedPart { part: rows.part.clone(), walks: Vec::new() };
             let goes_on = self.walk(buffer, &mut rows, &mut builder, &mut walked.walks, &mut untaken);
             parts.push(walked);
             if !rows.acquired.is_empty() {
@@ -155,7 +157,7 @@ impl Assembler {
         let is_value = matches!(error.kind, WalkErrorKind::BadValue { .. });
         if let WalkErrorKind::Unavailable { .. } = error.kind {
             // The same records are tried again by the next call.
-            buffer.state().errors.push_back(ClientError::Decode { partition: rows.partition.clone(), error });
+            buffer.state().errors.push_back(ClientError::Decode { partition: rows.part.partition.clone(), error });
             return false;
         }
         let next_offset = error.next_offset.unwrap_or(i64::MAX);
@@ -166,7 +168,7 @@ impl Assembler {
         let mut state = buffer.state();
         let ticket = state.held.new_ticket();
         untaken.push((rows.acknowledgement(ticket, offsets.into_iter(), kind), None));
-        state.errors.push_back(ClientError::ShareDecode { partition: rows.partition.clone(), error, is_rejected });
+        state.errors.push_back(ClientError::ShareDecode { partition: rows.part.partition.clone(), error, is_rejected });
         false
     }
 
@@ -204,10 +206,10 @@ impl Assembler {
             }
             if part.runs.is_empty() {
                 // Control records alone: nobody will decide anything of them.
-                let ranges = part.gaps.iter().map(|&(first, last)| (first, last));
-                let ticket = state.held.new_ticket();
-                let gap = gaps(&part, ticket, ranges);
-                untaken.extend((!gap.ranges.is_empty()).then_some((gap, None)));
+                let kind = AcknowledgeType::Gap;
+                let gaps = part.gaps.iter().map(|&(first, last)| AcknowledgedRange { first, last, kind }).collect();
+                let gaps = part.acknowledgement(state.held.new_ticket(), gaps);
+                untaken.extend((!gaps.ranges.is_empty()).then_some((gaps, None)));
             } else {
                 held.push(part);
             }
@@ -253,14 +255,6 @@ fn is_lost(state: &ShareBufferState, part: &HeldPart) -> bool {
         *session == part.session && partition.as_ref().is_none_or(|partition| *partition == part.partition)
     };
     state.lost.iter().any(of)
-}
-
-fn gaps(part: &HeldPart, ticket: u64, offsets: impl Iterator<Item = (i64, i64)>) -> Acknowledgement {
-    let kind = AcknowledgeType::Gap;
-    let ranges = offsets.map(|(first, last)| monedula_engine::share::AcknowledgedRange { first, last, kind });
-    let HeldPart { session, partition, topic_id, .. } = part;
-    let (session, partition, topic_id) = (*session, partition.clone(), *topic_id);
-    Acknowledgement { ticket, session, partition, topic_id, ranges: ranges.collect() }
 }
 
 /// Notes the runs of consecutive offsets among the rows of a walk, and the acquired offsets between them, which have no

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use monedula_columns::{BatchColumns, BufferPool, ColumnBatch};
 use monedula_engine::share::{AcknowledgeError, AcknowledgeType, Acknowledgement, HeldRows, SessionId};
@@ -24,6 +24,7 @@ use crate::metrics::Metrics;
 pub(super) struct ShareBuffer {
     started: Instant,
     is_implicit: bool,
+    is_strict: bool,
     state: Mutex<ShareBufferState>,
     assembler: Mutex<Assembler>,
     arrived: Condvar,
@@ -33,8 +34,19 @@ pub(super) struct ShareBuffer {
     metrics: Metrics,
 }
 
-#[derive(Debug, Default)]
-struct Waiting(usize);
+/// What the user's calls want of brokers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    Nothing,
+    /// What there is, for the call that is likely to come soon.
+    Ahead,
+    /// Records, for a call that waits.
+    Records,
+}
+
+/// The longest time between two batches of a user for whom records are fetched ahead: meanwhile no other member can have
+/// them. A quarter of the lock's time bounds it too.
+const PACE: Duration = Duration::from_secs(1);
 
 pub(super) struct ShareBufferState {
     pub(super) queue: VecDeque<FetchedRows>,
@@ -43,7 +55,14 @@ pub(super) struct ShareBufferState {
     /// Locks that were lost while a batch is assembled.
     pub(super) lost: Vec<(SessionId, Option<TopicPartition>)>,
     fatal: Option<ClientError>,
-    waiting: Waiting,
+    /// Calls that wait for records.
+    waiting: usize,
+    /// When a batch was last handed out.
+    handed_out_at: Option<Now>,
+    /// How long the user took for the batch before the last.
+    pace: Option<Duration>,
+    /// True if records are to be fetched ahead, once.
+    fetches_ahead: bool,
     is_woken: bool,
     is_closed: bool,
 }
@@ -51,7 +70,7 @@ pub(super) struct ShareBufferState {
 impl ShareBufferState {
     /// The next records to decode, without those whose locks are over.
     pub(super) fn take(&mut self, now: Now) -> Option<FetchedRows> {
-        self.queue.retain(|rows| rows.deadline > now);
+        self.queue.retain(|rows| rows.part.deadline > now);
         let place = self.queue.iter().position(|rows| rows.awaited.as_ref().is_none_or(|awaited| awaited.has_arrived()))?;
         let mut rows = self.queue.remove(place)?;
         rows.awaited = None;
@@ -60,7 +79,7 @@ impl ShareBufferState {
 
     fn has_rows(&self, now: Now) -> bool {
         let is_ready = |rows: &FetchedRows| {
-            rows.deadline > now && rows.awaited.as_ref().is_none_or(|awaited| awaited.has_arrived())
+            rows.part.deadline > now && rows.awaited.as_ref().is_none_or(|awaited| awaited.has_arrived())
         };
         self.queue.iter().any(is_ready)
     }
@@ -71,7 +90,7 @@ pub(crate) struct WaitingCall(Arc<ShareBuffer>);
 
 impl WaitingCall {
     fn begin(buffer: &Arc<ShareBuffer>) -> Self {
-        buffer.state().waiting.0 += 1;
+        buffer.state().waiting += 1;
         buffer.wanted.notify_one();
         Self(buffer.clone())
     }
@@ -79,7 +98,14 @@ impl WaitingCall {
 
 impl Drop for WaitingCall {
     fn drop(&mut self) {
-        self.0.state().waiting.0 -= 1;
+        let mut state = self.0.state();
+        state.waiting -= 1;
+        let has_left = !state.queue.is_empty();
+        drop(state);
+        if has_left {
+            // What nobody waits for is released some time.
+            self.0.wanted.notify_one();
+        }
     }
 }
 
@@ -98,13 +124,17 @@ impl ShareBuffer {
             errors: VecDeque::new(),
             lost: Vec::new(),
             fatal: None,
-            waiting: Waiting::default(),
+            waiting: 0,
+            handed_out_at: None,
+            pace: None,
+            fetches_ahead: false,
             is_woken: false,
             is_closed: false,
         };
         Self {
             started: Instant::now(),
             is_implicit: config.share.is_implicit,
+            is_strict: config.share.is_strict,
             state: Mutex::new(state),
             assembler: Mutex::new(Assembler::new(columns, has_delivery_count, pool, metrics.clone())),
             arrived: Condvar::new(),
@@ -148,11 +178,18 @@ impl ShareBuffer {
         &self.wanted
     }
 
-    /// True if a broker is to be asked for records.
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(super) fn wish(&self) -> Wish {
         let now = self.now();
         let state = self.state();
-        state.waiting.0 > 0 && !state.has_rows(now)
+        match (state.has_rows(now), state.waiting > 0, state.fetches_ahead) {
+            (false, true, _) => Wish::Records,
+            (false, false, true) if !self.is_strict => Wish::Ahead,
+            _ => Wish::Nothing,
+        }
+    }
+
+    pub(super) fn fetched_ahead(&self) {
+        self.state().fetches_ahead = false;
     }
 
     /// A holder asks for the next batch: what it holds is accepted, unless that is told explicitly, and what was decided
@@ -160,6 +197,7 @@ impl ShareBuffer {
     pub(super) fn enter(&self, holder: u64) {
         let now = self.now();
         let mut state = self.state();
+        state.pace = state.handed_out_at.take().map(|at| now.saturating_sub(at)).or(state.pace);
         if self.is_implicit {
             state.held.accept_rest(holder);
         }
@@ -186,11 +224,23 @@ impl ShareBuffer {
             }
             self.raise()?;
             let Some(batch) = lock(&self.assembler).assemble(self, limits, holder) else { continue };
+            self.handed_out();
             self.metrics.batches_delivered(1);
             self.metrics.records_delivered(batch.columns.record_batch.num_rows() as u64);
             self.metrics.bytes_delivered(batch.columns.memory_bytes as u64);
             return Ok(Some(batch));
         }
+    }
+
+    /// The user has a batch: its locks are to be watched, and the next one may be fetched.
+    fn handed_out(&self) {
+        let now = self.now();
+        let mut state = self.state();
+        state.handed_out_at = Some(now);
+        let longest = state.held.shortest_lock().map_or(PACE, |lock| PACE.min(lock / 4));
+        state.fetches_ahead = state.pace.is_some_and(|pace| pace < longest);
+        drop(state);
+        self.wanted.notify_one();
     }
 
     /// Waits until [`Self::next`] has something, rows or an error, at most until `until`. Returns whether it has.
@@ -263,7 +313,7 @@ impl ShareBuffer {
         let is_lost = |of: SessionId, at: &TopicPartition| {
             of == session && partition.as_ref().is_none_or(|partition| partition == at)
         };
-        state.queue.retain(|rows| !is_lost(rows.session, &rows.partition));
+        state.queue.retain(|rows| !is_lost(rows.part.session, &rows.part.partition));
         state.held.locks_lost(session, partition.as_ref());
         state.lost.push((session, partition));
     }
@@ -272,7 +322,7 @@ impl ShareBuffer {
     pub(super) fn due(&self, now: Now) -> (Vec<(Acknowledgement, Option<AcknowledgeError>)>, Vec<Acknowledgement>) {
         let mut state = self.state();
         let mut acknowledgements = Vec::new();
-        if state.waiting.0 == 0 {
+        if state.waiting == 0 {
             while let Some(place) = state.queue.iter().position(|rows| rows.release_due() <= now) {
                 let Some(rows) = state.queue.remove(place) else { break };
                 let ticket = state.held.new_ticket();
@@ -290,7 +340,7 @@ impl ShareBuffer {
     /// When something is due.
     pub(super) fn due_at(&self) -> Option<Now> {
         let state = self.state();
-        let releases = state.queue.iter().filter(|_| state.waiting.0 == 0).map(FetchedRows::release_due);
+        let releases = state.queue.iter().filter(|_| state.waiting == 0).map(FetchedRows::release_due);
         releases.chain(state.held.due()).min()
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use monedula_columns::{BatchColumns, BufferPool, ColumnBatch};
@@ -11,12 +11,12 @@ use monedula_engine::group::consumer::member_id;
 use monedula_engine::share::{AcknowledgeType, Decided};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use super::buffer::ShareBuffer;
 use super::command::{AcknowledgeOutcome, Scope, ShareCommand};
 use super::driver::{Driver, Observed};
-use super::{ShareState, ShareStatus};
+use super::ShareStatus;
 use crate::base::ClientBase;
 use crate::budget::Budget;
 use crate::config::ClientConfig;
@@ -30,6 +30,9 @@ use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::reach::Reach;
 use crate::tasks::block_until;
+
+/// Time for which a member that is dropped without being closed tries to leave its group.
+const FORGOTTEN_LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The state of a share group's consumer.
 #[derive(Clone, Debug)]
@@ -70,6 +73,8 @@ pub struct ShareConsumer {
     observed: Arc<Mutex<Observed>>,
     runtime: Handle,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// Gets the task in which a dropped member leaves its group.
+    on_leave_task: OnceLock<fn(JoinHandle<()>)>,
 }
 
 impl ShareConsumer {
@@ -102,7 +107,7 @@ impl ShareConsumer {
             seed,
         };
         let tasks = vec![runtime.spawn(base.metadata.clone().run()), runtime.spawn(driver.run(inbox))];
-        Self { base, buffer, budget, pool, reach, observed, runtime: runtime.clone(), tasks: Mutex::new(tasks) }
+        Self { base, buffer, budget, pool, reach, observed, runtime: runtime.clone(), tasks: Mutex::new(tasks), on_leave_task: OnceLock::new() }
     }
 
     /// Joins the group in the background, and reads these topics, in place of those of an earlier call.
@@ -321,8 +326,8 @@ impl ShareConsumer {
     }
 
     /// Begins to close: sends what was decided, releases the rest, closes the sessions and leaves the group, in
-    /// `timeout`. [`Self::close`] ends it; [`Self::has_left`] tells whether it need not wait.
-    pub fn begin_close(&self, timeout: Duration) {
+    /// `timeout`.
+    fn begin_close(&self, timeout: Duration) {
         let now = self.buffer.now();
         let mut state = self.buffer.state();
         state.held.release_rest();
@@ -333,8 +338,13 @@ impl ShareConsumer {
         let _ = self.buffer.command(ShareCommand::Close { deadline: now + timeout });
     }
 
+    /// Has `hook` get the task in which this consumer leaves its group, if it is dropped without [`Self::close`].
+    pub fn on_leave_task(&self, hook: fn(JoinHandle<()>)) {
+        let _ = self.on_leave_task.set(hook);
+    }
+
     /// True if the driver has ended.
-    pub fn has_left(&self) -> bool {
+    fn has_left(&self) -> bool {
         lock(&self.tasks).last().is_none_or(JoinHandle::is_finished)
     }
 
@@ -344,36 +354,46 @@ impl ShareConsumer {
         if !self.is_closed() && !self.has_left() && !timeout.is_zero() {
             self.begin_close(timeout);
         }
-        let tasks = std::mem::take(&mut *lock(&self.tasks));
-        let (mut driver, mut others) = (tasks, Vec::new());
-        if driver.len() > 1 {
-            others = driver.drain(..driver.len() - 1).collect();
+        let mut tasks = std::mem::take(&mut *lock(&self.tasks));
+        let aborts: Vec<_> = tasks.iter().map(JoinHandle::abort_handle).collect();
+        if let Some(driver) = tasks.pop() {
+            block_until(&self.runtime, until, async move { _ = driver.await });
         }
-        let aborts: Vec<_> = driver.iter().map(JoinHandle::abort_handle).collect();
-        block_until(&self.runtime, until, async move {
-            for task in driver {
-                let _ = task.await;
-            }
-        });
-        aborts.iter().for_each(tokio::task::AbortHandle::abort);
-        others.iter().for_each(JoinHandle::abort);
-        self.buffer.close();
-        self.base.registered_metrics.close();
-        self.base.network.close();
+        end(&aborts, &self.buffer, &self.base);
         self.base.log.finish();
     }
 
-    /// True if the member is in the group.
-    pub fn is_stable(&self) -> bool {
-        lock(&self.observed).status.as_ref().is_some_and(|status| status.state == ShareState::Stable)
-    }
 }
 
 impl Drop for ShareConsumer {
-    /// A consumer that is dropped releases what it holds: its connections break.
+    /// A member that is dropped without [`Self::close`] still tries to release what it holds and to leave the group, for a
+    /// second and in the background.
     fn drop(&mut self) {
-        self.close(Duration::ZERO);
+        if self.is_closed() || self.has_left() {
+            return self.close(Duration::ZERO);
+        }
+        self.begin_close(FORGOTTEN_LEAVE_TIMEOUT);
+        let mut tasks = std::mem::take(&mut *lock(&self.tasks));
+        let aborts: Vec<_> = tasks.iter().map(JoinHandle::abort_handle).collect();
+        let (buffer, base) = (self.buffer.clone(), self.base.clone());
+        let leaving = self.runtime.spawn(async move {
+            if let Some(driver) = tasks.pop() {
+                let _ = tokio::time::timeout(FORGOTTEN_LEAVE_TIMEOUT, driver).await;
+            }
+            end(&aborts, &buffer, &base);
+        });
+        if let Some(hook) = self.on_leave_task.get() {
+            hook(leaving);
+        }
     }
+}
+
+/// Ends every wait, and everything that runs.
+fn end(tasks: &[AbortHandle], buffer: &ShareBuffer, base: &ClientBase) {
+    tasks.iter().for_each(AbortHandle::abort);
+    buffer.close();
+    base.registered_metrics.close();
+    base.network.close();
 }
 
 /// The outcomes of acknowledgements that were handed to the driver.

@@ -14,7 +14,7 @@ use monedula_engine::share::{AcknowledgeError, Acknowledgement, ShareSessions, S
 use monedula_engine::{Now, TopicPartition};
 use tokio::sync::{mpsc, oneshot};
 
-use super::buffer::ShareBuffer;
+use super::buffer::{ShareBuffer, Wish};
 use super::command::{AcknowledgeOutcome, Reply, ShareCommand};
 use crate::base::ClientBase;
 use crate::budget::{Budget, Charge};
@@ -81,6 +81,8 @@ pub(super) struct Running {
     renewals: BTreeSet<u64>,
     awaiting: Vec<Awaiting>,
     pub(super) is_starved: bool,
+    /// What the user's calls want of brokers, as of now.
+    pub(super) wish: Wish,
     /// Nodes whose last request failed in a way that no repetition mends.
     pub(super) refusing: BTreeMap<i32, ClientError>,
     closing: Option<Now>,
@@ -164,6 +166,7 @@ impl Running {
             renewals: BTreeSet::new(),
             awaiting: Vec::new(),
             is_starved: false,
+            wish: Wish::Nothing,
             refusing: BTreeMap::new(),
             closing: None,
             is_done: false,
@@ -173,7 +176,8 @@ impl Running {
     /// Does everything that is due.
     fn work(&mut self) {
         let now = self.driver.buffer.now();
-        self.sessions.set_wanted(self.driver.buffer.is_wanted());
+        self.wish = self.driver.buffer.wish();
+        self.sessions.set_wanted(self.wish != Wish::Nothing);
         let (acknowledgements, renewals) = self.driver.buffer.due(now);
         self.acknowledge(acknowledgements, None);
         self.renew(renewals, None);
@@ -185,7 +189,6 @@ impl Running {
             self.take_outputs(None);
         }
         self.update_fatal();
-        lock(&self.driver.observed).status = Some(self.member.status());
     }
 
     fn wake_at(&self) -> Now {
@@ -206,7 +209,7 @@ impl Running {
         let base = &self.driver.base;
         let unreachable = base.metadata.unreachable(&base.metadata.view());
         let refused = || self.refusing.values().next().cloned().or_else(|| base.network.refusal());
-        let ended = || self.member.status().fatal.map(ClientError::Group);
+        let ended = || self.member.fatal().cloned().map(ClientError::Group);
         self.driver.buffer.set_fatal(unreachable.or_else(refused).or_else(ended));
     }
 
@@ -263,8 +266,10 @@ impl Running {
 
     /// Gives the member an input and does what it says.
     fn handle(&mut self, input: Input) {
+        let mut has_changed = !matches!(input, Input::Tick);
         self.member.handle(self.driver.buffer.now(), input);
         while let Some(output) = self.member.poll() {
+            has_changed = true;
             match output {
                 group::Output::Call { id, target, call } => self.call(id, target, call),
                 group::Output::Assigned { .. } | group::Output::Released { .. } => {
@@ -277,6 +282,9 @@ impl Running {
                 // A share group has no others.
                 _ => {}
             }
+        }
+        if has_changed {
+            lock(&self.driver.observed).status = Some(self.member.status());
         }
     }
 

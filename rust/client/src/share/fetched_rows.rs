@@ -2,50 +2,36 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use monedula_columns::{Awaited, PartitionWalker, WalkOptions};
-use monedula_engine::share::{AcknowledgeType, AcknowledgedRange, Acknowledgement, Acquired, HeldPart, SessionId};
+use monedula_engine::share::{AcknowledgeType, AcknowledgedRange, Acknowledgement, Acquired, HeldPart};
 use monedula_engine::{Now, TopicPartition};
-use monedula_protocol::types::Uuid;
 
 /// Records of one partition that one answer brought, and that nobody has received.
 pub(super) struct FetchedRows {
-    pub(super) session: SessionId,
-    pub(super) partition: TopicPartition,
-    pub(super) topic_id: Uuid,
+    /// Where they are from, and until when they are locked; without rows.
+    pub(super) part: HeldPart,
     pub(super) walker: PartitionWalker,
     /// What is left of the acquired offsets, ascending.
     pub(super) acquired: VecDeque<Acquired>,
-    pub(super) deadline: Now,
-    pub(super) lock_timeout: Duration,
     /// The next record waits for this, such as a schema.
     pub(super) awaited: Option<Arc<Awaited>>,
 }
 
 impl FetchedRows {
-    #[expect(clippy::too_many_arguments, reason = "the fields of an output of the machine, and its bytes")]
-    pub(super) fn new(
-        session: SessionId,
-        partition: TopicPartition,
-        topic_id: Uuid,
-        records: Bytes,
-        acquired: Vec<Acquired>,
-        deadline: Now,
-        lock_timeout: Duration,
-        options: WalkOptions,
-    ) -> Self {
+    /// `part` has no rows yet.
+    pub(super) fn new(part: HeldPart, records: Bytes, acquired: Vec<Acquired>, options: WalkOptions) -> Self {
+        let TopicPartition { topic, partition } = &part.partition;
         let first = acquired.first().map_or(0, |acquired| acquired.first);
-        let mut walker = PartitionWalker::new(partition.topic.clone(), partition.partition, first, options);
+        let mut walker = PartitionWalker::new(topic.clone(), *partition, first, options);
         walker.feed(records, vec![]);
-        let acquired = acquired.into();
-        Self { session, partition, topic_id, walker, acquired, deadline, lock_timeout, awaited: None }
+        Self { part, walker, acquired: acquired.into(), awaited: None }
     }
 
     /// When nobody asks for the rows, they are released: at 60 % of their locks' time.
     pub(super) fn release_due(&self) -> Now {
-        self.deadline.saturating_sub(self.lock_timeout.mul_f64(0.4))
+        self.part.deadline.saturating_sub(self.part.lock_timeout.mul_f64(0.4))
     }
 
     /// An acknowledgement of offsets that nobody received.
@@ -56,21 +42,7 @@ impl FetchedRows {
         kind: AcknowledgeType,
     ) -> Acknowledgement {
         let ranges = offsets.map(|(first, last)| AcknowledgedRange { first, last, kind }).collect();
-        let (session, partition, topic_id) = (self.session, self.partition.clone(), self.topic_id);
-        Acknowledgement { ticket, session, partition, topic_id, ranges }
-    }
-
-    /// The rows of this answer in a batch, still without any.
-    pub(super) fn part(&self) -> HeldPart {
-        HeldPart {
-            session: self.session,
-            partition: self.partition.clone(),
-            topic_id: self.topic_id,
-            runs: Vec::new(),
-            gaps: Vec::new(),
-            deadline: self.deadline,
-            lock_timeout: self.lock_timeout,
-        }
+        self.part.acknowledgement(ticket, ranges)
     }
 
     /// Takes the acquired offsets up to `last` off, and returns them.

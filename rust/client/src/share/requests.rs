@@ -1,15 +1,16 @@
 //! Requests of share sessions: credit for fetches, sending, and taking the answers.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use monedula_engine::share::{AcknowledgePlan, ShareAnswer, ShareFetchPlan, ShareOutput};
+use monedula_engine::TopicPartition;
+use monedula_engine::fetch::Fault;
+use monedula_engine::share::{AcknowledgePlan, HeldPart, ShareAnswer, ShareFetchPlan, ShareOutput};
 use monedula_protocol::api::Request;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
 use monedula_protocol::messages::share_acknowledge::ShareAcknowledgeRequest;
 use monedula_protocol::messages::share_fetch::{ShareFetchRequest, ShareFetchResponse};
 
+use super::buffer::Wish;
 use super::driver::{Event, Running};
 use super::fetched_rows::FetchedRows;
 use crate::budget::{Charge, Room};
@@ -33,10 +34,13 @@ impl Running {
         let ceiling = self.driver.budget.limit() / 8 * 5;
         let most = (ceiling / ready.len().max(1)).clamp(LEAST_BYTES, self.driver.base.config.fetch_max_bytes);
         self.is_starved = false;
+        if self.wish == Wish::Ahead && !ready.is_empty() {
+            self.driver.buffer.fetched_ahead();
+        }
         for node in ready {
             match self.driver.budget.try_take_below(most, ceiling) {
                 Some(charge) => {
-                    let plan = self.sessions.fetch(node, now);
+                    let plan = self.sessions.fetch(node, self.wish == Wish::Ahead, now);
                     self.send_fetch(node, plan, charge);
                 }
                 None => self.is_starved = true,
@@ -170,10 +174,9 @@ impl Running {
                     });
                     has_records = true;
                     let records = records.unwrap_or_default();
-                    let (options, buffer) = (self.walk_options, Arc::clone(&self.driver.buffer));
-                    buffer.push(FetchedRows::new(
-                        session, partition, topic_id, records, acquired, deadline, lock_timeout, options,
-                    ));
+                    let (runs, gaps) = (Vec::new(), Vec::new());
+                    let part = HeldPart { session, partition, topic_id, runs, gaps, deadline, lock_timeout };
+                    self.driver.buffer.push(FetchedRows::new(part, records, acquired, self.walk_options));
                 }
                 ShareOutput::Acknowledged { acknowledgement, outcome } => {
                     self.acknowledgement_ended(&acknowledgement, outcome);
@@ -195,12 +198,12 @@ impl Running {
         has_records
     }
 
-    fn denied(&self, partition: Option<monedula_engine::TopicPartition>, code: ErrorCode) {
+    fn denied(&self, partition: Option<TopicPartition>, code: ErrorCode) {
         let group = self.driver.base.config.group_id.clone().unwrap_or_default();
         let error = match (partition, code) {
             (None, ErrorCode::GroupAuthorizationFailed) => ClientError::GroupDenied { group },
             (Some(partition), ErrorCode::TopicAuthorizationFailed) => {
-                ClientError::Partition(monedula_engine::fetch::Fault::TopicDenied { partition })
+                ClientError::Partition(Fault::TopicDenied { partition })
             }
             (partition, code) => {
                 let what = partition.map_or_else(|| format!("the share group {group}"), |at| at.to_string());

@@ -40,6 +40,12 @@ pub struct HeldPart {
 }
 
 impl HeldPart {
+    /// An acknowledgement of offsets of the part.
+    pub fn acknowledgement(&self, ticket: u64, ranges: Vec<AcknowledgedRange>) -> Acknowledgement {
+        let Self { session, partition, topic_id, .. } = self;
+        Acknowledgement { ticket, session: *session, partition: partition.clone(), topic_id: *topic_id, ranges }
+    }
+
     fn rows(&self) -> Range<usize> {
         let end = self.runs.last().map_or(0, |run| run.row + run.rows);
         self.runs.first().map_or(0, |run| run.row)..end
@@ -151,7 +157,7 @@ impl HeldBatch {
             }
             let gap = |(first, last)| AcknowledgedRange { first, last, kind: AcknowledgeType::Gap };
             ranges.extend(std::mem::take(&mut part.gaps).into_iter().map(gap));
-            taken.push((acknowledgement(part, ticket(), ranges), part.deadline));
+            taken.push((part.acknowledgement(ticket(), ranges), part.deadline));
         }
         taken
     }
@@ -187,7 +193,7 @@ impl HeldBatch {
             if !ranges.is_empty() {
                 let ticket = ticket();
                 state.renewal = Some(ticket);
-                renewals.push(acknowledgement(&state.part, ticket, ranges));
+                renewals.push(state.part.acknowledgement(ticket, ranges));
             }
         }
         renewals
@@ -216,11 +222,6 @@ impl HeldBatch {
         let is_open = |state: &&PartState| self.decisions[state.part.rows()].contains(&UNDECIDED);
         self.parts.iter().filter(is_open)
     }
-}
-
-fn acknowledgement(part: &HeldPart, ticket: u64, ranges: Vec<AcknowledgedRange>) -> Acknowledgement {
-    let HeldPart { session, partition, topic_id, .. } = part;
-    Acknowledgement { ticket, session: *session, partition: partition.clone(), topic_id: *topic_id, ranges }
 }
 
 fn extend(ranges: &mut Vec<AcknowledgedRange>, offset: i64, kind: AcknowledgeType) {

@@ -177,6 +177,11 @@ impl HeldRows {
         self.batches.get(&id)?.deadline()
     }
 
+    /// The shortest time of a lock of rows in hand.
+    pub fn shortest_lock(&self) -> Option<Duration> {
+        self.batches.values().flat_map(|batch| &batch.parts).map(|state| state.part.lock_timeout).min()
+    }
+
     /// When renewals are due, or decisions have to be sent.
     pub fn due(&self) -> Option<Now> {
         self.batches.values().filter_map(|batch| batch.due(self.longest_renewal)).min()

@@ -113,12 +113,13 @@ impl ShareSessions {
         nodes
     }
 
-    /// Begins a fetch from a node that is ready. The caller sends it, and brings [`Self::answered`] or [`Self::lost`].
-    pub fn fetch(&mut self, node: i32, now: Now) -> ShareFetchPlan {
+    /// Begins a fetch from a node that is ready. The caller sends it, and brings [`Self::answered`] or [`Self::lost`]. One
+    /// that is `ahead` of any call takes what there is: a decision that is made meanwhile would wait for its answer.
+    pub fn fetch(&mut self, node: i32, ahead: bool, now: Now) -> ShareFetchPlan {
         let wanted = self.wanted(now).remove(&node).unwrap_or_default();
         let session = self.nodes.entry(node).or_default();
-        let max_wait = match (wanted.is_empty(), session.pending.is_empty()) {
-            // It only forgets partitions.
+        let max_wait = match (wanted.is_empty() || ahead, session.pending.is_empty()) {
+            // It only forgets partitions, or is ahead.
             (true, _) => Duration::ZERO,
             (false, true) => self.settings.max_wait,
             (false, false) => self.settings.max_wait.min(ACKNOWLEDGING_WAIT),

@@ -117,7 +117,7 @@ impl World {
     #[track_caller]
     pub(crate) fn fetch(&mut self, node: i32) -> ShareFetchPlan {
         assert!(self.ready().contains(&node), "node {node} is not ready");
-        self.sessions.fetch(node, self.now)
+        self.sessions.fetch(node, false, self.now)
     }
 
     pub(crate) fn acknowledge_next(&mut self) -> Option<(i32, AcknowledgePlan)> {

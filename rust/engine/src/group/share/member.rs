@@ -161,6 +161,11 @@ impl ShareMember {
         &self.assigned
     }
 
+    /// The error that ended the membership.
+    pub fn fatal(&self) -> Option<&GroupError> {
+        self.fatal.as_ref()
+    }
+
     /// A snapshot of the membership.
     pub fn status(&self) -> ShareStatus {
         ShareStatus {
