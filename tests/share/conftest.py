@@ -1,4 +1,4 @@
-"""`ground`: a server by `--on`; `group`: a share group's name that reads from the start; `member`: makes its consumers."""
+"""`ground`: a server by `--on`; `group`: a share group that reads from the start; `member`: makes its consumers."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

@@ -97,10 +97,14 @@ def test_single_records_are_decided_by_their_place(ground: Ground, member: Membe
 def test_what_is_undecided_is_released_after_an_exception_and_by_close(ground: Ground, member: Member) -> None:
     topic = ground.topic()
     ground.append(topic, range(4))
-    with pytest.raises(ZeroDivisionError), member([topic]) as consumer:
-        for batch in consumer.batches():
-            consumer.accept(batch, [0])
-            _ = 1 // 0
+
+    def fail(consumer: monedula.ShareConsumer) -> None:
+        with consumer:
+            consumer.accept(one(consumer), [0])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail(member([topic]))
     second = member([topic], columns=COLUMNS)
     assert counts(one(second)) == {1: 2, 2: 2, 3: 2}
     second.close()

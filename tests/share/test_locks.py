@@ -45,7 +45,7 @@ def test_rows_whose_lock_is_over_go_to_others_and_their_decisions_fail(ground: G
     other = member([topic], columns=["value", "deliveryCount"])
     assert [record.delivery_count for record in one(other).records()] == [2, 2, 2]
     slow.accept(batch)
-    with pytest.raises(monedula.errors.AcknowledgeError, match="3 rows of .* were not acknowledged") as raised:
+    with pytest.raises(monedula.errors.AcknowledgeError, match=r"3 rows of .* were not acknowledged") as raised:
         slow.commit()
     assert raised.value.code == "INVALID_RECORD_STATE"
     result = raised.value.results[monedula.TopicPartition(topic, 0)]

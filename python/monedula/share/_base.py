@@ -1,14 +1,18 @@
 """`ShareConsumerBase`, which `ShareConsumer` and `AsyncShareConsumer` share: the methods that do not wait."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
-from monedula._arguments import topic_names, truth
+from monedula._arguments import check_callable, topic_names, truth
 from monedula._config.client_names import ClientNames, names_in
 from monedula._health import patience, with_since
 from monedula._monedula import Batch, Record, Schema, ShareConsumerCore
 from monedula._reprs import counted, of_client, some
 from monedula.config import RawSettings, Settings, Unpicklable, raw_columns, raw_settings
+from monedula.consumer._commits import CommitFuture
+from monedula.consumer._group import EventHook
 from monedula.errors import AcknowledgeError, AcknowledgeResult, ArgumentError, ClosedError, ConfigError, ForkError
 from monedula.formats._typed import Typed, check_columns, pinned, spec_of
 from monedula.types.json_dict import JsonDict
@@ -25,6 +29,7 @@ RawOutcomes = list[tuple[str, int, int, tuple[str, str] | None]]
 """The core's outcomes of acknowledgements: topic, partition, number of rows, and an error's name and reason."""
 
 _DELIVERY_COUNT = "deliveryCount"
+_SLICE_SECONDS = 0.2
 _MODE = "share.acknowledgement.mode"
 
 
@@ -44,8 +49,13 @@ class ShareConsumerBase(Unpicklable):
         key: Typed | None = None,
         value: Typed | None = None,
         acknowledge: Literal["implicit", "explicit"] | None = None,
+        on_event: EventHook | None = None,
         **settings: Any,
     ) -> None:
+        check_callable("on_event", on_event, awaits=False)
+        self._commits: list[CommitFuture] = []
+        self._on_event = on_event
+        self._events: deque[tuple[float, str, dict[str, Any]]] = deque()
         try:
             raw = raw_settings(config, settings, in_place_of_text="topics go into topics=[...]")
         finally:
@@ -64,6 +74,8 @@ class ShareConsumerBase(Unpicklable):
             raw, columns, truth("headers", headers), spec_of("key", key), spec_of("value", value)
         )
         self._topics: set[str] = set()
+        if on_event is not None:
+            self._core.keep_events()
         if topics is not None:
             self.subscribe(topics)
 
@@ -170,12 +182,30 @@ class ShareConsumerBase(Unpicklable):
     def health(self) -> JsonDict[str, Any]:
         """The state of the client and of its membership.
 
-        `"ok"`, `"failing_for"`, `"failing_since"` and `"last_error"` as `Consumer.health`. `"rows_in_hand"` are those of
-        which nothing was decided; `"unacknowledged_records"` those whose decision took no effect, or may not have, so
-        that they may be delivered again. `"group"` has the membership: state, coordinator, epoch, topics, assigned
+        `"ok"`, `"failing_for"`, `"failing_since"` and `"last_error"` as `Consumer.health`. `"rows_in_hand"` are those
+        of which nothing was decided; `"unacknowledged_records"` those whose decision took no effect, or may not have:
+        they may be delivered again. `"group"` has the membership: state, coordinator, epoch, topics, assigned
         partitions, errors.
         """
         return with_since(self._core.health())
+
+    def _tell(self) -> None:
+        # Must not be called between taking a batch and returning it: the batch would be lost if a callback raises.
+        for future in [future for future in self._commits if future.done()]:
+            future.run_callbacks()
+            self._commits.remove(future)
+        if self._on_event is not None:
+            from monedula.events import event_of
+
+            self._events.extend(self._core.take_events())
+            while self._events:
+                self._on_event(event_of(*self._events.popleft()))
+
+    def _slice(self, left: float | None) -> float | None:
+        """How long a wait may last before `_tell` has to be called again."""
+        if self._on_event is None and not self._commits:
+            return left
+        return _SLICE_SECONDS if left is None else min(left, _SLICE_SECONDS)
 
     def _check_failing(self, timeout: float, is_end: bool) -> None:
         self._core.check_failing(patience(timeout, is_end))
@@ -249,7 +279,5 @@ class UnreadRows:
         return record
 
     def release(self) -> None:
-        try:
+        with suppress(ClosedError, ForkError):  # the broker releases them
             self._core.pass_rows(self._batch, self._taken, len(self._batch), "release")
-        except (ClosedError, ForkError):
-            pass  # the broker releases them

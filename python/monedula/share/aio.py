@@ -1,7 +1,7 @@
 """`AsyncShareConsumer`, the consumer of a share group for asyncio: the methods of `ShareConsumer`, awaited."""
 
 from collections.abc import AsyncIterator, Coroutine
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from monedula._arguments import seconds
 from monedula._asyncio.loop_client import LoopClient
@@ -10,12 +10,15 @@ from monedula.errors import ClosedError, WakeupError
 from monedula.share._base import MAX_BYTES, MAX_ROWS, Rows, ShareConsumerBase, UnreadRows, acknowledged, renewed
 from monedula.types.partitions import TopicPartition
 
+if TYPE_CHECKING:
+    import asyncio
+
 
 class AsyncShareConsumer(ShareConsumerBase, LoopClient):
     """Reads Kafka topics as a queue in an event loop, as a member of a share group (KIP-932).
 
-    Arguments as `ShareConsumer`. Cancelling a task that waits loses no records: the wait takes none. Where the docstrings
-    of `ShareConsumer` say thread, read task. A consumer belongs to one event loop.
+    Arguments as `ShareConsumer`. Cancelling a task that waits loses no records: the wait takes none. Where the
+    docstrings of `ShareConsumer` say thread, read task. A consumer belongs to one event loop.
 
     Examples:
         async with AsyncShareConsumer({"bootstrap.servers": "localhost:9092", "group.id": "workers"}, ["jobs"]) as jobs:
@@ -69,13 +72,20 @@ class AsyncShareConsumer(ShareConsumerBase, LoopClient):
         """
         return self._commit(what, timeout, current_holder())
 
+    def commit_async(
+        self, what: Batch | None = None, *, timeout: float | None = None
+    ) -> "asyncio.Task[dict[TopicPartition, int]]":
+        """Tell the brokers what was decided, without waiting; the returned task may be awaited. As `commit`."""
+        return self._loop().task(self._core.commit(what, timeout, current_holder()), acknowledged)
+
     async def close(self, timeout: float = 5.0) -> None:
         """Tell what was decided, release the rest, leave the group; as `ShareConsumer.close`. May be called again."""
         seconds("timeout", timeout)
         await self._loop().outcome(self._core.close(timeout))
+        self._tell()
 
     async def _commit(self, what: Batch | None, timeout: float | None, holder: int) -> dict[TopicPartition, int]:
-        return acknowledged(await self._loop().outcome(self._core.commit(what, timeout, holder)))
+        return await self._loop().task(self._core.commit(what, timeout, holder), acknowledged)
 
     async def _poll(self, holder: int, timeout: float, max_rows: int, max_bytes: int) -> Batch:
         batch = await self._step(holder, max_rows, max_bytes, timeout)
@@ -89,7 +99,8 @@ class AsyncShareConsumer(ShareConsumerBase, LoopClient):
         while True:
             began = loop.time()
             # The wait takes no records, so a cancelled wait loses none; next_batch() takes them and does not wait.
-            await loop.outcome(self._core.ready(left, holder))
+            self._tell()
+            await loop.outcome(self._core.ready(self._slice(left), holder))
             batch = self._core.next_batch(max_rows, max_bytes, 0.0, holder)
             left = None if left is None else left - (loop.time() - began)
             if batch or (left is not None and left <= 0.0):

@@ -1,10 +1,12 @@
 """`ShareConsumer`, the synchronous consumer of a share group."""
 
 from collections.abc import Iterator
+from time import monotonic
 from typing import NoReturn, Self
 
 from monedula._arguments import seconds
 from monedula._monedula import Batch, Record
+from monedula.consumer._commits import CommitFuture
 from monedula.errors import ClosedError, WakeupError
 from monedula.share._base import MAX_BYTES, MAX_ROWS, Rows, ShareConsumerBase, UnreadRows, acknowledged, renewed
 from monedula.types.partitions import TopicPartition
@@ -14,9 +16,9 @@ class ShareConsumer(ShareConsumerBase):
     """Reads Kafka topics as a queue, as a member of a share group (KIP-932), in Arrow batches.
 
     Each record is handed to one member of the group at a time, whatever its partition, and locked until something is
-    decided of it: `accept`, `release` or `reject`. Rows of which nothing was decided are accepted when the next batch is
-    asked for; after an exception, or in `close()`, they are released, to be delivered again. Locks of rows in hand are
-    renewed by the core. Needs Kafka 4.1; renewals and `share.acquire.mode=record_limit` need 4.2.
+    decided of it: `accept`, `release` or `reject`. Rows of which nothing was decided are accepted when the next batch
+    is asked for; after an exception, or in `close()`, they are released, to be delivered again. Locks of rows in hand
+    are renewed by the core. Needs Kafka 4.1; renewals and `share.acquire.mode=record_limit` need 4.2.
 
     Methods may be called from any thread; the GIL is free while one waits or decodes. Ctrl-C ends any wait at once.
 
@@ -29,6 +31,7 @@ class ShareConsumer(ShareConsumerBase):
         value: how values are decoded; bytes if left out.
         acknowledge: `"explicit"`: undecided rows stay locked when the next batch is asked for, so that threads hold
             several batches. The same as the setting `share.acknowledgement.mode`; `"implicit"` if left out.
+        on_event: called with each event of the membership (see `monedula.events`), inside calls that wait.
         **settings: settings with underscores for dots, such as `bootstrap_servers="localhost:9092"`.
 
     Raises:
@@ -82,7 +85,7 @@ class ShareConsumer(ShareConsumerBase):
             ClosedError: if the consumer is closed, also by another thread.
         """
         try:
-            while batch := self._core.next_batch(max_rows, max_bytes, timeout):
+            while batch := self._next(max_rows, max_bytes, timeout):
                 yield batch
         except WakeupError:
             return
@@ -103,7 +106,7 @@ class ShareConsumer(ShareConsumerBase):
             WakeupError: after `wakeup()`.
             KafkaError: as `batches`.
         """
-        batch = self._core.next_batch(max_rows, max_bytes, timeout)
+        batch = self._next(max_rows, max_bytes, timeout)
         if not batch:
             self._check_failing(timeout, is_end=False)
         return batch
@@ -135,8 +138,8 @@ class ShareConsumer(ShareConsumerBase):
             timeout: seconds to wait; `default.api.timeout.ms` if left out.
 
         Returns:
-            When the first lock of an undecided row of the batch ends, as `time.monotonic()` counts; `None` if nothing is
-            undecided.
+            When the first lock of an undecided row of the batch ends, as `time.monotonic()` counts; `None` if nothing
+            is undecided.
 
         Raises:
             AcknowledgeError: if locks were not renewed: they were over, or the group allows no renewals.
@@ -165,6 +168,16 @@ class ShareConsumer(ShareConsumerBase):
         """
         return acknowledged(self._core.commit(what, timeout).outcome())
 
+    def commit_async(self, what: Batch | None = None, *, timeout: float | None = None) -> CommitFuture:
+        """Tell the brokers what was decided, without waiting for the outcomes.
+
+        Arguments as `commit`; the future's `result()` raises the errors of `commit`.
+        """
+        operation = self._core.commit(what, timeout)
+        future = CommitFuture(operation, lambda: self._core.health()["last_error"], acknowledged)
+        self._commits.append(future)
+        return future
+
     def close(self, timeout: float = 5.0) -> None:
         """Tell what was decided, release the rest, leave the group, close the connections. May be called again.
 
@@ -173,3 +186,14 @@ class ShareConsumer(ShareConsumerBase):
         """
         seconds("timeout", timeout)
         self._core.close(timeout).outcome()
+        self._tell()
+
+    def _next(self, max_rows: int, max_bytes: int, timeout: float | None) -> Batch:
+        left = None if timeout is None else seconds("timeout", timeout)
+        while True:
+            self._tell()
+            began = monotonic()
+            batch = self._core.next_batch(max_rows, max_bytes, self._slice(left))
+            left = None if left is None else left - (monotonic() - began)
+            if batch or (left is not None and left <= 0.0):
+                return batch

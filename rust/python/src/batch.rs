@@ -1,8 +1,8 @@
 //! The Python classes `Batch`, `Span` and the iterator over a batch's rows.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, RecordBatchIterator};
@@ -30,10 +30,7 @@ use crate::runtime::Own;
 /// `pyarrow.record_batch(batch)`, `pandas.DataFrame.from_arrow(batch)`, DuckDB. The data is not copied; the memory
 /// lives as long as any object that uses it. `batch["value"]` is one column, as a `pyarrow.Array`.
 #[pyclass(frozen, mapping, module = "monedula")]
-pub(crate) struct Batch(
-    pub(crate) HandedBatch,
-    pub(crate) Option<Hold>,
-);
+pub(crate) struct Batch(pub(crate) HandedBatch, pub(crate) Option<Hold>);
 
 /// What somebody has to do with a batch.
 pub(crate) enum Hold {

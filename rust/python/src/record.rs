@@ -204,7 +204,8 @@ impl Cells {
         let schema = batch.schema();
         let columns = schema.fields().iter().zip(batch.columns());
         let columns = columns.map(|(field, column)| (field.name().clone(), column.clone()));
-        let fields: Vec<_> = columns.filter(|(name, _)| !ColumnSet::NAMES.contains(&name.as_str()) && name != "deliveryCount").collect();
+        let fields: Vec<_> =
+            columns.filter(|(name, _)| !ColumnSet::NAMES.contains(&name.as_str()) && name != "deliveryCount").collect();
         (!fields.is_empty()).then_some(Self::Flattened(fields))
     }
 

@@ -115,7 +115,7 @@ fn started_once() -> Result<Handle, NotRun> {
         pid,
         runtime,
         consumers: Vec::new(),
-            share_consumers: Vec::new(),
+        share_consumers: Vec::new(),
         admins: Vec::new(),
         producers: Vec::new(),
         dropped_producers: Vec::new(),

@@ -25,7 +25,10 @@ const CONSUMER_ONLY: [(&str, &str); 1] = [(
 
 /// Settings of consumer groups that a share group has elsewhere, or not at all. Java refuses them too.
 const NOT_OF_SHARE_GROUPS: [(&str, &str); 14] = [
-    ("auto.offset.reset", "where the group starts is its own setting, share.auto.offset.reset: monedula groups or alter_configs()"),
+    (
+        "auto.offset.reset",
+        "where the group starts is its own setting, share.auto.offset.reset: monedula groups or alter_configs()",
+    ),
     ("isolation.level", "it is a setting of the group, share.isolation.level: alter_configs()"),
     ("enable.auto.commit", "rows are acknowledged one by one; see share.acknowledgement.mode"),
     ("auto.commit.interval.ms", "rows are acknowledged one by one; see share.acknowledgement.mode"),
@@ -44,7 +47,10 @@ const NOT_OF_SHARE_GROUPS: [(&str, &str); 14] = [
 pub(super) fn refuse_of_consumer_groups(values: &ConfigValues) -> Result<(), ConfigError> {
     if let Some((key, why)) = NOT_OF_SHARE_GROUPS.iter().find(|(key, _)| values.is_given(key)) {
         let name = values.name_of(key);
-        return Err(ConfigError { key: name.into(), message: format!("{name} is no setting of a share consumer: {why}") });
+        return Err(ConfigError {
+            key: name.into(),
+            message: format!("{name} is no setting of a share consumer: {why}"),
+        });
     }
     if values.given("group.id").is_none() {
         let message = "group.id is missing: a share consumer reads as a member of a share group";

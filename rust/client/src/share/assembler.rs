@@ -8,9 +8,7 @@ use arrow_schema::{DataType, Field, Schema};
 use monedula_columns::{
     BatchBuilder, BatchColumns, BufferPool, ColumnBatch, ColumnSet, Scratch, WalkError, WalkErrorKind, Walked,
 };
-use monedula_engine::share::{
-    AcknowledgeError, AcknowledgeType, AcknowledgedRange, Acknowledgement, HeldPart, RowRun,
-};
+use monedula_engine::share::{AcknowledgeError, AcknowledgeType, AcknowledgedRange, Acknowledgement, HeldPart, RowRun};
 
 use super::buffer::{ShareBuffer, ShareBufferState};
 use super::command::ShareCommand;
@@ -51,12 +49,7 @@ struct WalkedPart {
 type Untaken = Vec<(Acknowledgement, Option<AcknowledgeError>)>;
 
 impl Assembler {
-    pub(super) fn new(
-        mut columns: BatchColumns,
-        has_delivery_count: bool,
-        pool: BufferPool,
-        metrics: Metrics,
-    ) -> Self {
+    pub(super) fn new(mut columns: BatchColumns, has_delivery_count: bool, pool: BufferPool, metrics: Metrics) -> Self {
         let has_offsets = columns.set.contains(ColumnSet::OFFSET);
         columns.set = columns.set.with(ColumnSet::OFFSET);
         Self { columns, has_offsets, has_delivery_count, scratch: Scratch::new(), builder: None, pool, metrics }
@@ -80,7 +73,10 @@ impl Assembler {
         let mut builder = kept.map_or_else(fresh, |(builder, _, _)| builder);
         let (mut parts, mut untaken) = (Vec::new(), Untaken::new());
         buffer.state().lost.clear();
-        while let Some(mut rows) = { let now = buffer.now(); buffer.state().take(now) } {
+        while let Some(mut rows) = {
+            let now = buffer.now();
+            buffer.state().take(now)
+        } {
             let mut walked = WalkedPart { part: rows.part.clone(), walks: Vec::new() };
             let goes_on = self.walk(buffer, &mut rows, &mut builder, &mut walked.walks, &mut untaken);
             parts.push(walked);
@@ -187,7 +183,8 @@ impl Assembler {
         // The process may have stood still while the batch was built.
         let now = buffer.now();
         let mut state = buffer.state();
-        let (mut held, mut counts, mut kept): (Vec<HeldPart>, Vec<(i16, usize)>, Vec<Range<usize>>) = Default::default();
+        let (mut held, mut counts, mut kept): (Vec<HeldPart>, Vec<(i16, usize)>, Vec<Range<usize>>) =
+            Default::default();
         let mut next_row = 0;
         for WalkedPart { mut part, walks } in parts {
             if part.deadline <= now || is_lost(&state, &part) {

@@ -71,7 +71,8 @@ impl ShareBufferState {
     /// The next records to decode, without those whose locks are over.
     pub(super) fn take(&mut self, now: Now) -> Option<FetchedRows> {
         self.queue.retain(|rows| rows.part.deadline > now);
-        let place = self.queue.iter().position(|rows| rows.awaited.as_ref().is_none_or(|awaited| awaited.has_arrived()))?;
+        let place =
+            self.queue.iter().position(|rows| rows.awaited.as_ref().is_none_or(|awaited| awaited.has_arrived()))?;
         let mut rows = self.queue.remove(place)?;
         rows.awaited = None;
         Some(rows)

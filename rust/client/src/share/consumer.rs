@@ -13,18 +13,18 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 
+use super::ShareStatus;
 use super::buffer::ShareBuffer;
 use super::command::{AcknowledgeOutcome, Scope, ShareCommand};
 use super::driver::{Driver, Observed};
-use super::ShareStatus;
 use crate::base::ClientBase;
 use crate::budget::Budget;
 use crate::config::ClientConfig;
 use crate::consumer::{BatchLimits, COLUMNS_BYTES};
 use crate::error::ClientError;
 use crate::fetch::polled::HandedBatch;
-use crate::group::GroupFigures;
 use crate::group::handle::random;
+use crate::group::{GroupEvent, GroupFigures};
 use crate::lock::lock;
 use crate::log::Log;
 use crate::metrics::Metrics;
@@ -94,8 +94,7 @@ impl ShareConsumer {
         let base = ClientBase::new(config.clone(), &config.warnings, pool.clone(), log, seed);
         let (commands, inbox) = mpsc::unbounded_channel();
         let metrics = base.metrics.clone();
-        let buffer =
-            ShareBuffer::new(&config, columns.into(), has_delivery_count, pool.clone(), metrics, commands);
+        let buffer = ShareBuffer::new(&config, columns.into(), has_delivery_count, pool.clone(), metrics, commands);
         let (buffer, reach, observed) = (Arc::new(buffer), Reach::default(), Arc::default());
         let driver = Driver {
             base: base.clone(),
@@ -107,7 +106,17 @@ impl ShareConsumer {
             seed,
         };
         let tasks = vec![runtime.spawn(base.metadata.clone().run()), runtime.spawn(driver.run(inbox))];
-        Self { base, buffer, budget, pool, reach, observed, runtime: runtime.clone(), tasks: Mutex::new(tasks), on_leave_task: OnceLock::new() }
+        Self {
+            base,
+            buffer,
+            budget,
+            pool,
+            reach,
+            observed,
+            runtime: runtime.clone(),
+            tasks: Mutex::new(tasks),
+            on_leave_task: OnceLock::new(),
+        }
     }
 
     /// Joins the group in the background, and reads these topics, in place of those of an earlier call.
@@ -266,6 +275,16 @@ impl ShareConsumer {
         Some((first.0, first.1.since.elapsed(), first.1.last_error))
     }
 
+    /// Keeps events of the membership for [`Self::take_events`], or no more.
+    pub fn keep_events(&self, keep: bool) {
+        lock(&self.observed).figures.keep_events(keep);
+    }
+
+    /// The events since the last call.
+    pub fn take_events(&self) -> Vec<(SystemTime, GroupEvent)> {
+        lock(&self.observed).figures.take_events()
+    }
+
     /// A batch without rows, of the same schema as every other.
     pub fn empty_batch(&self) -> ColumnBatch {
         self.buffer.empty()
@@ -318,10 +337,10 @@ impl ShareConsumer {
             retried_errors: self.base.metrics.retriable_errors(),
             certificate_expires: self.base.config.certificate_expires(),
             status: observed.status.clone(),
-            figures: observed.figures.clone(),
+            figures: observed.figures.counted.clone(),
             rows_in_hand: self.buffer.state().held.undecided(),
             unacknowledged: observed.unacknowledged,
-            last_error: observed.last_error.as_ref().map(|(at, error)| (at.elapsed(), error.clone())),
+            last_error: observed.figures.last_error.as_ref().map(|(at, error)| (at.elapsed(), error.clone())),
         }
     }
 
@@ -362,7 +381,6 @@ impl ShareConsumer {
         end(&aborts, &self.buffer, &self.base);
         self.base.log.finish();
     }
-
 }
 
 impl Drop for ShareConsumer {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use monedula_columns::WalkOptions;
 use monedula_engine::group::share::{ShareMember, ShareStatus};
@@ -20,8 +20,9 @@ use crate::base::ClientBase;
 use crate::budget::{Budget, Charge};
 use crate::error::{ClientError, RequestError};
 use crate::group::calls::answer_of;
+use crate::group::handle::Figures;
 use crate::group::request_order::RequestOrder;
-use crate::group::status::{GroupFigures, kind, sentence};
+use crate::group::status::{kind, sentence};
 use crate::group::subscription::topic_infos;
 use crate::lock::lock;
 use crate::log::{Entry, kinds};
@@ -41,10 +42,9 @@ pub(super) enum Event {
 #[derive(Default)]
 pub(super) struct Observed {
     pub(super) status: Option<ShareStatus>,
-    pub(super) figures: GroupFigures,
+    pub(super) figures: Figures,
     /// Records whose acknowledgement took no effect, or may not have.
     pub(super) unacknowledged: u64,
-    pub(super) last_error: Option<(Instant, String)>,
 }
 
 /// The parts that the driver works with.
@@ -289,13 +289,8 @@ impl Running {
     }
 
     fn note(&self, event: GroupEvent) {
-        let mut observed = lock(&self.driver.observed);
-        observed.figures.count(&event);
-        if let GroupEvent::Retried { api, reason } = &event {
-            observed.last_error = Some((Instant::now(), format!("{api}: {reason}")));
-        }
-        drop(observed);
         self.driver.base.log.record(kind(&event), || sentence(&event, true));
+        lock(&self.driver.observed).figures.take(event);
     }
 
     fn call(&mut self, id: CallId, target: Target, call: Call) {

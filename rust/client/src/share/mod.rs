@@ -11,6 +11,9 @@ mod driver;
 mod fetched_rows;
 mod requests;
 
+#[cfg(test)]
+mod tests;
+
 pub use command::{AcknowledgeOutcome, Scope};
 pub use consumer::{ShareConsumer, ShareHealth};
 pub use monedula_engine::group::share::{ShareState, ShareStatus};

@@ -63,8 +63,7 @@ impl Running {
             let expected = Expected { extra: plan.max_wait, room: Some(room) };
             let group_id = base.config.group_id.as_deref().unwrap_or_default();
             let min_bytes = base.config.fetch_min_bytes;
-            let build =
-                |_| plan.request(group_id, &member_id, min_bytes, i32::try_from(max_bytes).unwrap_or(i32::MAX));
+            let build = |_| plan.request(group_id, &member_id, min_bytes, i32::try_from(max_bytes).unwrap_or(i32::MAX));
             let asked = async {
                 if reach.is_connection_awaited(node) {
                     base.network.ensure_connected(NodeId::Broker(node), Purpose::Fetch).await?;

@@ -6,7 +6,9 @@ use monedula_protocol::error_code::ErrorCode;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AcknowledgeError {
     /// The locks were over before: the records may be with another member already.
-    #[error("the lock was over (INVALID_RECORD_STATE): the records may be with another member. Renew it, or take fewer rows")]
+    #[error(
+        "the lock was over (INVALID_RECORD_STATE): the records may be with another member. Renew it, or take fewer rows"
+    )]
     LockLost,
     /// The partition has another leader, which knows nothing of the locks.
     #[error("the partition has another leader, and the records are available again")]

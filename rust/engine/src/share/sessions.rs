@@ -9,7 +9,9 @@ use monedula_protocol::types::Uuid;
 
 use super::acknowledgement::Acknowledgement;
 use super::error::AcknowledgeError;
-use super::io::{AcknowledgePlan, FetchedPartition, SessionId, ShareAnswer, ShareFetchPlan, ShareOutput, ShareSettings};
+use super::io::{
+    AcknowledgePlan, FetchedPartition, SessionId, ShareAnswer, ShareFetchPlan, ShareOutput, ShareSettings,
+};
 use super::node_session::{InFlight, NodeSession, Partitions, RequestKind};
 use crate::backoff::Jitter;
 use crate::cluster::Cluster;
@@ -105,9 +107,8 @@ impl ShareSessions {
         nodes.sort_by_key(|node| (*node <= self.last_asked, *node));
         nodes.dedup();
         if self.settings.is_strict {
-            let is_fetching = |session: &NodeSession| {
-                session.in_flight.as_ref().is_some_and(|it| it.kind == RequestKind::Fetch)
-            };
+            let is_fetching =
+                |session: &NodeSession| session.in_flight.as_ref().is_some_and(|it| it.kind == RequestKind::Fetch);
             nodes.truncate(usize::from(!self.nodes.values().any(is_fetching)));
         }
         nodes
@@ -380,7 +381,13 @@ impl ShareSessions {
         }
     }
 
-    fn partition_refused(&mut self, session: SessionId, partition: TopicPartition, answered: &FetchedPartition, now: Now) {
+    fn partition_refused(
+        &mut self,
+        session: SessionId,
+        partition: TopicPartition,
+        answered: &FetchedPartition,
+        now: Now,
+    ) {
         let code = answered.code;
         let has_moved = matches!(code, ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch);
         if has_moved {

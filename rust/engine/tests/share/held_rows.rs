@@ -5,7 +5,8 @@ use std::ops::Range;
 use monedula_engine::Now;
 use monedula_engine::share::AcknowledgeType::{Accept, Gap, Reject, Release, Renew};
 use monedula_engine::share::{
-    AcknowledgeError, AcknowledgeType, AcknowledgedRange, Acknowledgement, Decided, HeldPart, HeldRows, RowRun, SessionId,
+    AcknowledgeError, AcknowledgeType, AcknowledgedRange, Acknowledgement, Decided, HeldPart, HeldRows, RowRun,
+    SessionId,
 };
 
 use crate::world::{ID, LOCK, range, secs, t};

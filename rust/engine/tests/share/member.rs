@@ -7,7 +7,8 @@ use monedula_engine::Now;
 use monedula_engine::backoff::Backoff;
 use monedula_engine::group::share::{ShareMember, ShareMemberConfig, ShareState};
 use monedula_engine::group::{
-    Call, CallError, CallId, GroupError, GroupResponse, HeartbeatCall, Input, Output, Partitions, Subscription, TopicInfo,
+    Call, CallError, CallId, GroupError, GroupResponse, HeartbeatCall, Input, Output, Partitions, Subscription,
+    TopicInfo,
 };
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;

@@ -76,8 +76,7 @@ pub(crate) struct World {
 impl World {
     /// Somebody waits for records of these partitions, each with its leader.
     pub(crate) fn new(settings: ShareSettings, leaders: &[(i32, Option<i32>)]) -> Self {
-        let mut world =
-            Self { sessions: ShareSessions::new(settings, 7), now: secs(1000), outputs: VecDeque::new() };
+        let mut world = Self { sessions: ShareSessions::new(settings, 7), now: secs(1000), outputs: VecDeque::new() };
         world.lead(leaders);
         world.assign(&leaders.iter().map(|(partition, _)| *partition).collect::<Vec<_>>());
         world.sessions.set_wanted(true);

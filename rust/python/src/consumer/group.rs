@@ -156,7 +156,10 @@ impl MemberCore {
         let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
         let holder = holder.unwrap_or_else(|| thread_holder(consumer));
         let parts = py.detach(|| consumer.hand_over(batch, holder)).map_err(|error| to_py(py, error))?;
-        Ok(parts.into_iter().map(|(part, unfinished)| Batch(part, Some(Hold::Unfinished(Own::new(unfinished))))).collect())
+        Ok(parts
+            .into_iter()
+            .map(|(part, unfinished)| Batch(part, Some(Hold::Unfinished(Own::new(unfinished)))))
+            .collect())
     }
 
     /// The gate of a part from `hand_over`.

@@ -18,6 +18,7 @@ use pyo3::types::PyDict;
 use crate::arrow::schema::Schema;
 use crate::batch::{Batch, Hold};
 use crate::config;
+use crate::consumer::group_state::{PyEvent, py_event};
 use crate::consumer::values::{py_partition, want};
 use crate::error::{argument_error, to_py};
 use crate::formats::{PySpec, batch_columns};
@@ -240,6 +241,18 @@ impl ShareConsumerCore {
         })
     }
 
+    /// Keeps events of the membership from now on, for `take_events`.
+    fn keep_events(&self) -> PyResult<()> {
+        self.0.get()?.keep_events(true);
+        Ok(())
+    }
+
+    /// The events since the last call: seconds since the epoch, name of a class of `monedula.events`, its attributes.
+    fn take_events<'py>(&self, py: Python<'py>) -> PyResult<Vec<PyEvent<'py>>> {
+        let events = self.0.get()?.take_events();
+        events.into_iter().map(|(at, event)| py_event(py, at, event)).collect()
+    }
+
     /// Raises `BrokersUnavailableError` if the client has been failing for at least so many seconds.
     fn check_failing(&self, py: Python<'_>, at_least: f64) -> PyResult<()> {
         let (consumer, at_least) = (self.0.get()?, seconds(py, "at_least", at_least)?);
@@ -310,7 +323,8 @@ impl ShareConsumerCore {
             return Err(argument_error(py, format!("expected a Batch or a Record of this consumer, not {kind}")));
         };
         let place = record.get().place(py).ok_or_else(|| {
-            let message = "the record does not say where it is from: the columns topic, partition and offset are left out";
+            let message =
+                "the record does not say where it is from: the columns topic, partition and offset are left out";
             argument_error(py, message.into())
         })?;
         let found = self.0.get()?.find(&TopicPartition::new(place.0, place.1), place.2);

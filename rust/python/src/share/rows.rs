@@ -83,7 +83,9 @@ fn of_arrays(py: Python<'_>, arrays: &[ArrayRef], count: usize) -> PyResult<Vec<
     let wrong = |reason: String| BadArgument::of("rows", reason).to_py(py);
     let nulls: usize = arrays.iter().map(|array| array.logical_null_count()).sum();
     if nulls > 0 {
-        return Err(wrong(format!("{nulls} values are null: say what becomes of these rows, such as by fill_null(False)")));
+        return Err(wrong(format!(
+            "{nulls} values are null: say what becomes of these rows, such as by fill_null(False)"
+        )));
     }
     if arrays.iter().all(|array| *array.data_type() == DataType::Boolean) {
         let masks = arrays.iter().flat_map(|array| {

@@ -270,9 +270,10 @@ impl ShareMember {
     /// Takes the target as the assignment, as far as the names of its topics are known. The coordinator does not repeat
     /// an assignment, so that the rest waits for its names.
     pub(super) fn resolve(&mut self) {
-        let named = self.target.iter().filter_map(|&(id, partition)| {
-            Some((TopicPartition::new(self.names.get(&id)?.clone(), partition), id))
-        });
+        let named = self
+            .target
+            .iter()
+            .filter_map(|&(id, partition)| Some((TopicPartition::new(self.names.get(&id)?.clone(), partition), id)));
         let assigned: BTreeMap<TopicPartition, Uuid> = named.collect();
         let only_in = |these: &BTreeMap<TopicPartition, Uuid>, those: &BTreeMap<TopicPartition, Uuid>| {
             let only = these.iter().filter(|(partition, id)| those.get(partition) != Some(id));
