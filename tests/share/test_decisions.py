@@ -205,7 +205,7 @@ def test_a_value_that_cannot_be_decoded_is_released_and_told(ground: Ground, mem
     with monedula.Producer(bootstrap_servers=ground.bootstrap) as producer:
         for value in (b'{"a": 1}', b"no json", b'{"a": 3}'):
             producer.send(topic, value, partition=0)
-    consumer = member([topic], value=monedula.Json({"a": int}), columns=["offset", "value", "deliveryCount"])
+    consumer = member([topic], value=monedula.Json("a bigint"), columns=["offset", "value", "deliveryCount"])
     assert [record.value for record in one(consumer).records()] == [{"a": 1}]
     with pytest.raises(monedula.DecodeError, match="It is released") as raised:
         consumer.poll(timeout=10.0)

@@ -110,17 +110,20 @@ impl Assembler {
         while let Some(range) = rows.acquired.front().copied() {
             let before = builder.rows();
             let walked = rows.walker.walk_range(range.first..=range.last, builder, &mut self.scratch);
-            let last = match &walked {
-                Ok(Walked::Drained) => range.last,
-                _ => (rows.walker.position() - 1).min(range.last),
-            };
+            let last = (rows.walker.position() - 1).min(range.last);
             if last >= range.first {
                 rows.take_through(last);
                 let (offsets, delivery_count) = ((range.first, last), range.delivery_count);
                 walks.push(Walk { offsets, delivery_count, rows: before..builder.rows() });
             }
             match walked {
-                Ok(Walked::Drained) => {}
+                Ok(Walked::Drained) if last == range.last => {}
+                Ok(Walked::Drained) => {
+                    // The answer has no bytes of the rest, which is no proof that there are no records.
+                    let unseen = rows.take_through(range.last).into_iter();
+                    let ticket = buffer.state().held.new_ticket();
+                    untaken.push((rows.acknowledgement(ticket, unseen, AcknowledgeType::Release), None));
+                }
                 Ok(Walked::Full) => return false,
                 Ok(Walked::Pending(awaited)) => {
                     let waits = Arc::downgrade(buffer);

@@ -157,6 +157,19 @@ fn acquired_offsets_without_a_record_are_acknowledged_as_gaps() {
     assert_eq!(world.acknowledged(), [range(8, 8, Gap)], "nobody will decide anything of it");
 }
 
+// A gap is archived: as such, records that the answer was too short for would be lost.
+#[test]
+fn acquired_offsets_of_which_the_answer_has_no_bytes_are_released() {
+    let mut world = World::plain();
+    let cut = encoded(3, 3);
+    world.push(world.part(0), [encoded(0, 3), cut[..cut.len() / 2].to_vec()].concat(), &[(1, 5, 1)]);
+    assert_eq!(world.rows(100), [1, 2]);
+    assert_eq!(world.acknowledged(), [range(3, 5, Release)]);
+    world.push(world.part(0), Vec::new(), &[(6, 7, 1)]);
+    assert!(world.rows(100).is_empty());
+    assert_eq!(world.acknowledged(), [range(1, 2, Accept), range(6, 7, Release)]);
+}
+
 #[test]
 fn a_batch_that_is_full_leaves_the_rest_for_the_next() {
     let world = World::plain();
