@@ -10,13 +10,12 @@ import pytest
 from tests.groups.ground import Ground, opened
 from tests.kafka import jars
 
-LOCK_SECONDS = 4.0
-"""How long a record is locked."""
+LOCK_SECONDS = {"kafka": 4.0, "embedded": 15.0}
+"""How long a record is locked: the embedded broker allows no less."""
 
 SETTINGS: dict[str, object] = {
     "auto.create.topics.enable": False,
     "group.share.min.record.lock.duration.ms": 1000,
-    "group.share.record.lock.duration.ms": int(LOCK_SECONDS * 1000),
     "group.share.min.heartbeat.interval.ms": 200,
     "group.share.heartbeat.interval.ms": 200,
     "share.coordinator.state.topic.replication.factor": 1,
@@ -41,11 +40,19 @@ def ground(kind: str) -> Iterator[Ground]:
 
 
 @pytest.fixture
-def group(ground: Ground) -> str:
+def lock_seconds(kind: str) -> float:
+    """How long a record is locked."""
+    return LOCK_SECONDS[kind]
+
+
+@pytest.fixture
+def group(ground: Ground, lock_seconds: float) -> str:
     """A share group that reads from the start of each topic."""
     name = ground.name("workers")
     with monedula.Admin(bootstrap_servers=ground.bootstrap) as admin:
-        admin.alter_configs({("group", name): {"share.auto.offset.reset": "earliest"}})
+        lock_ms = str(int(lock_seconds * 1000))
+        settings = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": lock_ms}
+        admin.alter_configs({("group", name): settings})
     return name
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from typing import Any
 
 import monedula
 import pytest
@@ -25,7 +26,7 @@ SERVER = {"bootstrap.servers": "localhost:1"}
 )
 def test_settings_of_consumer_groups_are_refused_with_what_to_use(setting: str, message: str) -> None:
     value = {"auto_offset_reset": "earliest", "isolation_level": "read_committed", "group_protocol": "classic"}
-    given = {setting: value.get(setting, 6000 if setting.endswith("ms") else "true")}
+    given: dict[str, Any] = {setting: value.get(setting, 6000 if setting.endswith("ms") else "true")}
     with pytest.raises(monedula.ConfigError, match=message):
         monedula.ShareConsumer(SERVER, group_id="g", **given)
 
@@ -154,7 +155,7 @@ def test_the_asynchronous_consumer_does_the_same(ground: Ground, group: str) -> 
             assert await consumer.renew(batch) is not None
             consumer.release(batch, [1, 4])
             assert await consumer.commit() == {(topic, 0): 6}
-            seen = [int(record.value) async for record in consumer.records(timeout=3.0)]
+            seen = [int(record.value or b"") async for record in consumer.records(timeout=3.0)]
             assert (await consumer.poll(timeout=0.1)).deadline is None
             return seen
 

@@ -15,13 +15,16 @@ pytestmark = pytest.mark.skipif(not jars.speaks("4.2"), reason="share groups are
 def reading_from_the_start(kafka: KafkaCluster, group: str) -> dict[str, str]:
     """Settings of a member of a new group that reads from the start."""
     with monedula.Admin(bootstrap_servers=kafka.bootstrap) as admin:
-        admin.alter_configs({("group", group): {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "15000"}})
+        admin.alter_configs(
+            {("group", group): {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "15000"}}
+        )
     return {"bootstrap.servers": kafka.bootstrap, "group.id": group}
 
 
 def accept_all(consumer: monedula.ShareConsumer, wanted: set[int]) -> None:
     """Read until all of these were accepted, or may have been: an answer was lost."""
-    until, errors = time.monotonic() + 2 * PATIENCE_SECONDS, []
+    until = time.monotonic() + 2 * PATIENCE_SECONDS
+    errors: list[object] = []
     while wanted:
         assert time.monotonic() < until, (sorted(wanted), errors, consumer.health())
         batch = consumer.poll(timeout=1.0)

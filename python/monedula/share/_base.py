@@ -233,14 +233,13 @@ def acknowledged(outcomes: RawOutcomes) -> dict[TopicPartition, int]:
         if wrong is None:
             results[at] = before._replace(rows=before.rows + rows)
         elif rows:
-            code, reason = wrong
-            results[at] = AcknowledgeResult(before.rows, before.failed + rows, code, reason)
+            results[at] = AcknowledgeResult(before.rows, before.failed + rows, *wrong)
     failed = {at: result for at, result in results.items() if result.failed}
     if not failed:
         return {at: result.rows for at, result in results.items() if result.rows}
-    (topic, partition), first = next(iter(failed.items()))
+    at, first = next(iter(failed.items()))
     rest = f" (and of {counted(len(failed) - 1, 'more partition')}, see .results)" if len(failed) > 1 else ""
-    what = f"{counted(first.failed, 'row')} of {topic}-{partition}"
+    what = f"{counted(first.failed, 'row')} of {at.topic}-{at.partition}"
     message = f"{what} were not acknowledged, and may be delivered again: {first.reason}{rest}"
     code = first.code if len({result.code for result in failed.values()}) == 1 else None
     raise AcknowledgeError(message, results=results, code=code)
