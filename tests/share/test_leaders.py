@@ -15,7 +15,8 @@ pytestmark = pytest.mark.skipif(not jars.speaks("4.2"), reason="share groups are
 def reading_from_the_start(kafka: KafkaCluster, group: str) -> dict[str, str]:
     """Settings of a member of a new group that reads from the start."""
     with monedula.Admin(bootstrap_servers=kafka.bootstrap) as admin:
-        admin.alter_configs(
+        settings = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "15000"}
+        admin.alter_configs({("group", group): settings})
             {("group", group): {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "15000"}}
         )
     return {"bootstrap.servers": kafka.bootstrap, "group.id": group}

@@ -62,7 +62,7 @@ NAMES: dict[str, str] = {
     **{f"{name}Deserializer": _DECODES.format(form) for name, form in _FORMATS.items()},
     **{f"{name}Serializer": _ENCODES.format(form) for name, form in _FORMATS.items()},
     "AcknowledgeType": "accept(), release() and reject() of a monedula.ShareConsumer",
-    "DeserializingShareConsumer": "monedula.ShareConsumer; value=monedula.Avro(schema), Json or Protobuf decodes values",
+    "DeserializingShareConsumer": "monedula.ShareConsumer; value=monedula.Avro(schema), Json or Protobuf decodes",
     **dict.fromkeys(
         ("TIMESTAMP_CREATE_TIME", "TIMESTAMP_LOG_APPEND_TIME", "TIMESTAMP_NOT_AVAILABLE"),
         "record.timestamp_type is 0 for CreateTime, 1 for LogAppendTime, -1 for none",
