@@ -17,8 +17,6 @@ def reading_from_the_start(kafka: KafkaCluster, group: str) -> dict[str, str]:
     with monedula.Admin(bootstrap_servers=kafka.bootstrap) as admin:
         settings = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "15000"}
         admin.alter_configs({("group", group): settings})
-            {("group", group): {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "15000"}}
-        )
     return {"bootstrap.servers": kafka.bootstrap, "group.id": group}
 
 
