@@ -128,7 +128,8 @@ impl HeldBatch {
     }
 
     pub(super) fn decide_rest(&mut self, kind: AcknowledgeType) {
-        self.decide(&[0..self.rows()], kind);
+        let all = 0..self.rows();
+        self.decide(std::slice::from_ref(&all), kind);
     }
 
     /// The row with this offset, if it is in the user's hands.

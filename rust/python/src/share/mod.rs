@@ -100,7 +100,7 @@ impl ShareConsumerCore {
         let Some(batch) = batch? else { return Ok(consumer.empty_batch().into()) };
         if let Err(raised) = py.check_signals() {
             // By the handler of a signal that came meanwhile. Nobody has seen the rows.
-            let _ = consumer.decide(batch.id, &[0..batch.columns.record_batch.num_rows()], AcknowledgeType::Release);
+            consumer.pass(batch.id, 0..batch.columns.record_batch.num_rows(), AcknowledgeType::Release);
             return Err(raised);
         }
         Ok(Batch(batch, Some(Hold::Locks(Own::new(Arc::downgrade(consumer))))))
@@ -329,7 +329,7 @@ impl ShareConsumerCore {
         })?;
         let found = self.0.get()?.find(&TopicPartition::new(place.0, place.1), place.2);
         let (id, row) = found.ok_or_else(|| over(py))?;
-        Ok((Some(id), vec![row..row + 1]))
+        Ok((Some(id), std::iter::once(row..row + 1).collect()))
     }
 
     fn check_own(&self, py: Python<'_>, batch: &Bound<'_, Batch>) -> PyResult<()> {

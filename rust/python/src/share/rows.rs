@@ -15,7 +15,7 @@ const EXPECTED: &str = "expected a mask (booleans, one for each row), row number
 
 /// The rows that `rows` names, of a batch of so many; all if it is `None`.
 pub(super) fn ranges(py: Python<'_>, rows: Option<&Bound<'_, PyAny>>, count: usize) -> PyResult<Vec<Range<usize>>> {
-    let Some(rows) = rows.filter(|rows| !rows.is_none()) else { return Ok(whole(count)) };
+    let Some(rows) = rows.filter(|rows| !rows.is_none()) else { return Ok(joined((0..count).collect())) };
     if let Ok(slice) = rows.cast::<PySlice>() {
         return of_slice(slice, count);
     }
@@ -42,15 +42,8 @@ pub(super) fn ranges(py: Python<'_>, rows: Option<&Bound<'_, PyAny>>, count: usi
     of_numbers(py, &numbers.map_err(|_| BadArgument::of("rows", EXPECTED).to_py(py))?, count)
 }
 
-fn whole(count: usize) -> Vec<Range<usize>> {
-    vec![0..count]
-}
-
 fn of_slice(slice: &Bound<'_, PySlice>, count: usize) -> PyResult<Vec<Range<usize>>> {
     let indices = slice.indices(isize::try_from(count).unwrap_or(isize::MAX))?;
-    if indices.step == 1 {
-        return Ok(vec![indices.start as usize..(indices.start as usize + indices.slicelength)]);
-    }
     let rows = (0..indices.slicelength as isize).map(|index| (indices.start + index * indices.step) as usize);
     Ok(joined(rows.collect()))
 }
