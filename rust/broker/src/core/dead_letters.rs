@@ -20,7 +20,10 @@ impl Core {
         }
         let prefix = &self.settings.kafka.errors_deadletterqueue_topic_name_prefix;
         if !target.starts_with(prefix.as_str()) {
-            log::error!("share group {}: the name of a dead letter topic begins with {prefix:?}, unlike {target}", key.group);
+            log::error!(
+                "share group {}: the name of a dead letter topic begins with {prefix:?}, unlike {target}",
+                key.group
+            );
             return;
         }
         self.make_dead_letter_topic(target);

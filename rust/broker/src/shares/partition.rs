@@ -258,6 +258,10 @@ impl SharePartition {
         let current = acknowledgements.iter().filter(|one| one.last >= self.start).copied();
         let current: Vec<_> = current.map(|one| Acknowledgement { first: one.first.max(self.start), ..one }).collect();
         current.iter().try_for_each(|one| self.check(member, one, limits))?;
+        if current.array_windows().any(|[before, next]| next.first <= before.last) {
+            let message = "An offset is acknowledged twice.";
+            return Err(ApiError::new(ErrorCode::InvalidRecordState, message));
+        }
         let mut dead = Vec::new();
         for one in current {
             self.change(one.first, one.last, |first, run| match (one.kind, &mut run.state) {

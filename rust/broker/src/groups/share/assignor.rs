@@ -14,7 +14,11 @@ pub(crate) const ASSIGNOR: &str = "simple";
 ///
 /// With more members than partitions each partition gets several of them. A member keeps what it had as far as that is
 /// even.
-pub(super) fn assign(topic: Uuid, partitions: i32, members: &[(Arc<str>, &Partitions)]) -> BTreeMap<Arc<str>, Vec<i32>> {
+pub(super) fn assign(
+    topic: Uuid,
+    partitions: i32,
+    members: &[(Arc<str>, &Partitions)],
+) -> BTreeMap<Arc<str>, Vec<i32>> {
     let mut assigned: BTreeMap<Arc<str>, Vec<i32>> =
         members.iter().map(|(id, _)| (Arc::clone(id), Vec::new())).collect();
     let (Ok(partitions), true) = (usize::try_from(partitions), !members.is_empty()) else { return assigned };
@@ -26,7 +30,8 @@ pub(super) fn assign(topic: Uuid, partitions: i32, members: &[(Arc<str>, &Partit
     let most = (partitions * sharing).div_ceil(members.len());
     let mut taken = vec![0; partitions];
     for (id, before) in members {
-        let kept = (0..partitions).filter(|&index| before.contains(topic, index as i32));
+        // The last ones, as in Kafka.
+        let kept = (0..partitions).rev().filter(|&index| before.contains(topic, index as i32));
         for index in kept {
             let own = assigned.entry(Arc::clone(id)).or_default();
             if own.len() < most && taken[index] < sharing {
@@ -79,7 +84,7 @@ mod tests {
         let before: Partitions = [(topic, 1), (topic, 3)].into_iter().collect();
         let none = Partitions::default();
         let assigned = assign(topic, 4, &[("a".into(), &none), ("b".into(), &before)]);
-        assert_eq!(assigned["b"], [1, 3]);
+        assert_eq!(assigned["b"], [3, 1]);
         assert_eq!(assigned["a"], [0, 2]);
     }
 }
