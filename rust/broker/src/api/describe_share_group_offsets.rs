@@ -52,8 +52,8 @@ fn describe(core: &mut Core, call: &Call<'_>, wanted: &WantedGroup<'_>) -> Resul
         }
     };
     let one = |(name, partitions): (String, Vec<i32>)| {
-        let found = may_see(&name)
-            .and_then(|()| core.topics.get(&name).map(|topic| topic.id).ok_or(ErrorCode::UnknownTopicOrPartition));
+        // A topic that does not exist has no offset either.
+        let found = may_see(&name).map(|()| core.topics.get(&name).map_or(Uuid::ZERO, |topic| topic.id));
         let partition = |index: i32| (index, found.map(|id| offset(core, wanted.group_id, id, index)));
         let partitions = partitions.into_iter().map(partition).collect();
         (name, found.unwrap_or_default(), partitions)

@@ -44,8 +44,7 @@ impl Core {
         if !settings.errors_deadletterqueue_auto_create_topics_enable || self.topics.get(name).is_some() {
             return;
         }
-        let replicas =
-            self.nodes.place_replicas(0, settings.num_partitions, settings.default_replication_factor.into());
+        let replicas = self.nodes.place_replicas(0, settings.num_partitions, settings.default_replication_factor);
         let config = TopicConfig::new([(ENABLED, "true")]).unwrap_or_default();
         self.create_topic(NewTopic { name: name.into(), config, replicas });
     }

@@ -39,8 +39,8 @@ impl Core {
     /// Reads a share partition back, unless it is in use.
     ///
     /// # Errors
-    /// COORDINATOR_NOT_AVAILABLE without a leader of its partition of `__share_group_state`, INVALID_REQUEST if the
-    /// group has no state of it, and the errors of [`Core::share_leader`].
+    /// COORDINATOR_NOT_AVAILABLE without a leader of its partition of `__share_group_state`, UNKNOWN_SERVER_ERROR if
+    /// the group has no state of it, and the errors of [`Core::share_leader`].
     pub(crate) fn load_share(&mut self, node: NodeId, key: &ShareKey) -> Result<(), ApiError> {
         let (_, partition) = self.share_leader(node, key)?;
         if self.shares.partition(key).is_some() {
@@ -48,8 +48,8 @@ impl Core {
         }
         self.share_state_partition(key)?;
         let Some(snapshot) = self.shares.snapshot(key) else {
-            let message = "The group coordinator has not initialized the share partition.";
-            return Err(ApiError::new(ErrorCode::InvalidRequest, message));
+            // The group's coordinator has not initialized it, which Kafka does not expect.
+            return Err(ErrorCode::UnknownServerError.into());
         };
         let mut share = match snapshot.start_offset {
             -1 => SharePartition::new(self.first_share_offset(partition, &key.group)),
@@ -107,6 +107,7 @@ impl Core {
             .name_of(key.topic)
             .and_then(|topic| self.topics.partition(&topic, key.partition))
             .map_or(0, |partition| partition.leader_epoch);
+        self.share_state_partition(key)?;
         let last = self.shares.snapshot(key).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let snapshot = last.followed_by(change, leader_epoch, self.now_ms);
         self.store_snapshot(key, Some(snapshot))

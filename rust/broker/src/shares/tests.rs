@@ -211,10 +211,13 @@ fn aborted_records_are_archived_as_they_are_acquired() {
     assert_eq!(partition.start_offset(), 30);
 }
 
+/// Who holds an offset, and until when.
+type Holder = Option<(Arc<str>, i64)>;
+
 /// The state of each offset by itself: holder, if it has one, and delivery count.
 #[derive(Default, Debug)]
 struct Model {
-    open: BTreeMap<i64, (Option<(Arc<str>, i64)>, i16)>,
+    open: BTreeMap<i64, (Holder, i16)>,
     end: i64,
 }
 

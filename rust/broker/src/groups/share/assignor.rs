@@ -30,8 +30,7 @@ pub(super) fn assign(
     let most = (partitions * sharing).div_ceil(members.len());
     let mut taken = vec![0; partitions];
     for (id, before) in members {
-        // The last ones, as in Kafka.
-        let kept = (0..partitions).rev().filter(|&index| before.contains(topic, index as i32));
+        let kept = (0..partitions).filter(|&index| before.contains(topic, index as i32));
         for index in kept {
             let own = assigned.entry(Arc::clone(id)).or_default();
             if own.len() < most && taken[index] < sharing {
@@ -84,7 +83,7 @@ mod tests {
         let before: Partitions = [(topic, 1), (topic, 3)].into_iter().collect();
         let none = Partitions::default();
         let assigned = assign(topic, 4, &[("a".into(), &none), ("b".into(), &before)]);
-        assert_eq!(assigned["b"], [3, 1]);
+        assert_eq!(assigned["b"], [1, 3]);
         assert_eq!(assigned["a"], [0, 2]);
     }
 }
