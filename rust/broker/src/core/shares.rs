@@ -229,7 +229,10 @@ impl Core {
         let Some(partition) = topic.and_then(|topic| self.topics.partition(&topic, key.partition)) else { return -1 };
         match snapshot.start_offset {
             -1 => -1,
-            start => (Isolation::Uncommitted.end_of(&partition.log) - start - snapshot.delivery_complete_count).max(0),
+            start => {
+                let end_offset = Isolation::Uncommitted.end_of(&partition.log);
+                end_offset.saturating_sub(start).saturating_sub(snapshot.delivery_complete_count).max(0)
+            }
         }
     }
 }

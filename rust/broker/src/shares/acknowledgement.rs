@@ -51,7 +51,8 @@ impl Acknowledgement {
         for (first, last, types) in batches {
             // As in Kafka, an offset that ends one batch and begins the next is refused later, by its state.
             let ascends = end <= first && first <= last;
-            let has_types = types.len() == 1 || !types.is_empty() && types.len() as i64 == last - first + 1;
+            let has_types = types.len() == 1
+                || !types.is_empty() && types.len() as i64 == last.saturating_sub(first).saturating_add(1);
             if !ascends || !has_types {
                 return Err(ErrorCode::InvalidRequest);
             }
@@ -62,7 +63,7 @@ impl Acknowledgement {
                 let kind = kind.ok_or(ErrorCode::InvalidRequest)?;
                 let last = if types.len() == 1 { last } else { offset + same.len() as i64 - 1 };
                 all.push(Self { first: offset, last, kind });
-                offset = last + 1;
+                offset = last.saturating_add(1);
             }
         }
         Ok(all)

@@ -216,7 +216,7 @@ impl SharePartition {
         let mut begin = first;
         let ends = batches.iter().map(|(base, _)| *base).filter(|base| *base <= last);
         for base in ends.filter(|_| last - first + 1 > wanted.batch_size) {
-            if base - begin >= wanted.batch_size {
+            if base - begin >= wanted.batch_size.max(1) {
                 acquired.push(one(begin, base - 1));
                 begin = base;
             }

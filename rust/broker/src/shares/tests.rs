@@ -52,6 +52,8 @@ fn a_soft_limit_ends_with_a_batch_and_ranges_begin_with_one() {
     let acquired = partition.acquire(&small, &tens(20, 50), LIMITS, 0);
     assert_eq!(ranges(&acquired), [(20, 29, 1), (30, 39, 1), (40, 49, 1)]);
     assert_eq!(partition.fetch_offset(), 50);
+    let none = Acquisition { batch_size: -1, ..wanted("b", 100) };
+    assert_eq!(ranges(&partition.acquire(&none, &tens(50, 70), LIMITS, 0)), [(50, 59, 1), (60, 69, 1)]);
 }
 
 #[test]
@@ -97,6 +99,8 @@ fn acknowledgements_apply_all_together_or_not_at_all() {
         (&[(0, 9, &[])], ErrorCode::InvalidRequest),
         (&[(0, 9, &[1, 1])], ErrorCode::InvalidRequest),
         (&[(0, 9, &[5])], ErrorCode::InvalidRequest),
+        (&[(i64::MIN, i64::MAX, &[1, 1])], ErrorCode::InvalidRequest),
+        (&[(0, i64::MAX, &[1])], ErrorCode::InvalidRequest),
     ];
     for (batches, error) in refused {
         assert_eq!(acknowledge(&mut partition, "a", batches, 0), Err(error), "{batches:?}");
