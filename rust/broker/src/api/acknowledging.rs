@@ -17,6 +17,14 @@ pub(super) type Acknowledged = BTreeMap<(Uuid, i32), Result<(), ApiError>>;
 /// A batch of acknowledgements: first offset, last offset, types.
 pub(super) type AcknowledgedBatch<'a> = (i64, i64, &'a [i8]);
 
+/// The longest member id that Kafka accepts: that of a UUID with hyphens.
+const MAX_MEMBER_ID_CHARACTERS: usize = 36;
+
+/// True if a member of a share group may have this id.
+pub(super) fn is_member_id(id: &str) -> bool {
+    (1..=MAX_MEMBER_ID_CHARACTERS).contains(&id.encode_utf16().count()) && !id.trim().is_empty()
+}
+
 /// The session that a request names.
 ///
 /// # Errors
@@ -30,7 +38,7 @@ pub(super) fn session(
     let group = group.unwrap_or_default();
     core.authorize(call, Operation::Read, Resource::Group(group))?;
     match member {
-        Some(member) if !group.is_empty() && !member.is_empty() => {
+        Some(member) if !group.is_empty() && is_member_id(member) => {
             Ok(SessionKey { node: call.node, group: group.into(), member: member.into() })
         }
         _ => Err(ErrorCode::InvalidRequest),

@@ -25,15 +25,19 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteShareGrou
         .collect();
     let ids: Vec<Uuid> = found.iter().flatten().copied().collect();
     let deleted = core.delete_share_offsets(call.node, request.group_id, &ids);
-    let responses = request.topics.iter().zip(&found).map(|(topic, found)| DeleteShareGroupOffsetsResponseTopic {
-        topic_name: topic.topic_name,
-        topic_id: found.unwrap_or_default(),
-        error_code: found.err().map_or(0, ErrorCode::code),
-        error_message: found.err().map(ErrorCode::message),
-        ..Default::default()
+    let had = |id: Uuid| deleted.as_ref().is_ok_and(|gone| gone.contains_key(&id));
+    let responses = request.topics.iter().zip(&found).map(|(topic, found)| {
+        let outcome = found.and_then(|id| if had(id) { Ok(id) } else { Err(ErrorCode::UnknownTopicOrPartition) });
+        DeleteShareGroupOffsetsResponseTopic {
+            topic_name: topic.topic_name,
+            topic_id: outcome.unwrap_or_default(),
+            error_code: outcome.err().map_or(0, ErrorCode::code),
+            error_message: outcome.err().map(ErrorCode::message),
+            ..Default::default()
+        }
     });
     Ok(call.answer::<DeleteShareGroupOffsetsRequest<'_>>(&match &deleted {
-        Ok(()) => DeleteShareGroupOffsetsResponse { responses: responses.collect(), ..Default::default() },
+        Ok(_) => DeleteShareGroupOffsetsResponse { responses: responses.collect(), ..Default::default() },
         Err(ApiError { code, message }) => DeleteShareGroupOffsetsResponse {
             error_code: code.code(),
             error_message: message.as_deref(),

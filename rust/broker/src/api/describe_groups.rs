@@ -61,7 +61,9 @@ fn check(core: &mut Core, call: &Call<'_>, group_id: &str) -> Result<i32, Refuse
     let index = core.group_partition(call.node, group_id).map_err(Refused::Error)?;
     match core.groups.slot(index, group_id).and_then(|slot| slot.group.as_ref()) {
         Some(Group::Classic(_)) => Ok(index),
-        Some(Group::Consumer(_) | Group::Share(_)) => Err(Refused::NotFound(format!("Group {group_id} is not a classic group."))),
+        Some(Group::Consumer(_) | Group::Share(_)) => {
+            Err(Refused::NotFound(format!("Group {group_id} is not a classic group.")))
+        }
         None => Err(Refused::NotFound(format!("Group {group_id} not found."))),
     }
 }

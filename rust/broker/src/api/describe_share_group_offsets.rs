@@ -22,7 +22,8 @@ use crate::shares::ShareKey;
 type Topic = (String, Uuid, Vec<(i32, Result<(i64, i32, i64), ErrorCode>)>);
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeShareGroupOffsetsRequest<'_>) -> Handled {
-    let described: Vec<_> = request.groups.iter().map(|wanted| (wanted.group_id, describe(core, call, wanted))).collect();
+    let described: Vec<_> =
+        request.groups.iter().map(|wanted| (wanted.group_id, describe(core, call, wanted))).collect();
     let groups = described.iter().map(|(group_id, described)| match described {
         Ok(topics) => DescribedGroup { group_id, topics: topics.iter().map(topic).collect(), ..Default::default() },
         Err(error) => DescribedGroup {
@@ -39,22 +40,20 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeShareGr
 fn describe(core: &mut Core, call: &Call<'_>, wanted: &WantedGroup<'_>) -> Result<Vec<Topic>, ApiError> {
     core.authorize(call, Operation::Describe, Resource::Group(wanted.group_id))?;
     let partition = core.group_partition(call.node, wanted.group_id)?;
-    let group = core.share_group(partition, wanted.group_id).ok_or_else(|| {
-        let message = format!("Group {} is no share group.", wanted.group_id);
-        ApiError::new(ErrorCode::GroupIdNotFound, message)
-    })?;
+    // As in Kafka, a group that does not exist has no offsets, which is no error.
+    let group = core.share_group(partition, wanted.group_id);
     let may_see = |topic: &str| core.authorize(call, Operation::Describe, Resource::Topic(topic));
     let topics: Vec<(String, Vec<i32>)> = match &wanted.topics {
         Some(topics) => topics.iter().map(|topic| (topic.topic_name.to_owned(), topic.partitions.clone())).collect(),
         None => {
-            let all = group.initialized().values().filter(|(name, _)| may_see(name).is_ok());
+            let all = group.into_iter().flat_map(|group| group.initialized().values());
+            let all = all.filter(|(name, _)| may_see(name).is_ok());
             all.map(|(name, partitions)| (name.to_string(), (0..*partitions).collect())).collect()
         }
     };
     let one = |(name, partitions): (String, Vec<i32>)| {
-        let found = may_see(&name).and_then(|()| {
-            core.topics.get(&name).map(|topic| topic.id).ok_or(ErrorCode::UnknownTopicOrPartition)
-        });
+        // A topic that does not exist has no offset either.
+        let found = may_see(&name).map(|()| core.topics.get(&name).map_or(Uuid::ZERO, |topic| topic.id));
         let partition = |index: i32| (index, found.map(|id| offset(core, wanted.group_id, id, index)));
         let partitions = partitions.into_iter().map(partition).collect();
         (name, found.unwrap_or_default(), partitions)
@@ -101,9 +100,7 @@ pub(super) fn refuse<'a>(
     DescribeShareGroupOffsetsResponse { groups: request.groups.iter().map(refused).collect(), ..Default::default() }
 }
 
-pub(super) fn mentions<'a>(
-    request: &DescribeShareGroupOffsetsRequest<'a>,
-) -> crate::request::Mentions<'a> {
+pub(super) fn mentions<'a>(request: &DescribeShareGroupOffsetsRequest<'a>) -> crate::request::Mentions<'a> {
     let groups = request.groups.iter().map(|group| group.group_id).collect();
     crate::request::Mentions { groups, ..Default::default() }
 }

@@ -5,6 +5,7 @@
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::find_coordinator::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
+use monedula_protocol::types::Uuid;
 
 use super::Handled;
 use crate::cluster::{Coordinated, Node};
@@ -61,6 +62,9 @@ fn coordinated(key_type: i8) -> Option<Coordinated> {
 
 fn find(core: &Core, call: &Call<'_>, key_type: i8, key: &str) -> Result<Node, ErrorCode> {
     let kind = coordinated(key_type).ok_or(ErrorCode::InvalidRequest)?;
+    if kind == Coordinated::Shares && !is_share_key(key) {
+        return Err(ErrorCode::InvalidRequest);
+    }
     let resource = match kind {
         Coordinated::Groups => Resource::Group(key),
         Coordinated::Transactions => Resource::TransactionalId(key),
@@ -75,6 +79,15 @@ fn find(core: &Core, call: &Call<'_>, key_type: i8, key: &str) -> Result<Node, E
     let node = core.coordinator(kind, key).ok_or(ErrorCode::CoordinatorNotAvailable)?;
     let node = core.nodes.get(node).ok_or(ErrorCode::CoordinatorNotAvailable)?;
     Ok(node.seen_at(call.origin.protocol))
+}
+
+/// True if a key is that of a share partition: `group:topic id:partition`.
+fn is_share_key(key: &str) -> bool {
+    let mut parts = key.rsplitn(3, ':');
+    let (partition, topic, group) = (parts.next(), parts.next(), parts.next());
+    group.is_some_and(|group| !group.is_empty())
+        && topic.is_some_and(|topic| topic.parse::<Uuid>().is_ok())
+        && partition.is_some_and(|partition| partition.parse::<i32>().is_ok())
 }
 
 fn coordinator<'a>(key: &'a str, found: &'a Result<Node, ErrorCode>) -> Coordinator<'a> {

@@ -11,8 +11,8 @@ use monedula_protocol::messages::share_acknowledge::{
 };
 use monedula_protocol::types::Uuid;
 
-use super::acknowledging::{self, Acknowledged, acknowledge};
 use super::Handled;
+use super::acknowledging::{self, Acknowledged, acknowledge};
 use crate::core::Core;
 use crate::request::{Answer, Call, Mentions, TopicKey};
 use crate::shares::{FINAL_EPOCH, INITIAL_EPOCH, SessionTopics};
@@ -27,7 +27,8 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ShareAcknowledg
     core.shares.sessions.check(&session, epoch, true, 0)?;
     let mut acknowledged = Acknowledged::new();
     for topic in &request.topics {
-        for partition in &topic.partitions {
+        // A partition without any is not answered.
+        for partition in topic.partitions.iter().filter(|partition| !partition.acknowledgement_batches.is_empty()) {
             let key = (topic.topic_id, partition.partition_index);
             let batches = partition.acknowledgement_batches.iter();
             let batches = batches.map(|batch| (batch.first_offset, batch.last_offset, &batch.acknowledge_types[..]));
@@ -91,6 +92,7 @@ pub(super) fn mentions<'a>(request: &ShareAcknowledgeRequest<'a>) -> Mentions<'a
     });
     Mentions {
         groups: request.group_id.into_iter().collect(),
+        member: request.member_id,
         partitions: partitions.collect(),
         ..Default::default()
     }

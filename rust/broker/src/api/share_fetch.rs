@@ -6,8 +6,8 @@
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::share_fetch::ShareFetchRequest;
 
-use super::acknowledging::{self, Acknowledged, acknowledge, refusal};
 use super::Handled;
+use super::acknowledging::{self, Acknowledged, acknowledge, refusal};
 use crate::core::Core;
 use crate::request::{Call, Mentions, TopicKey};
 use crate::shares::{Acquisition, SessionKey, SessionTopics, ShareFetch, ShareKey, ShareWanted};
@@ -24,8 +24,9 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ShareFetchReque
     let acknowledges = partitions().any(|(_, partition)| !partition.acknowledgement_batches.is_empty());
     let most = core.settings.kafka.group_share_max_share_sessions;
     core.shares.sessions.check(&session, epoch, acknowledges, most)?;
-    if epoch == INITIAL_EPOCH && core.shares.sessions.close(&session) {
-        core.release_session(&session);
+    if epoch == INITIAL_EPOCH {
+        // As in Kafka, what the session before had acquired stays locked.
+        core.shares.sessions.close(&session);
     }
     let mut acknowledged = Acknowledged::new();
     for (topic, partition) in partitions().filter(|(_, partition)| !partition.acknowledgement_batches.is_empty()) {
@@ -42,6 +43,10 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ShareFetchReque
     } else {
         wanted(core, call, &session, request, acknowledged)
     };
+    // Kafka looks at the mode last, when the session has gone on.
+    if !(0..=RECORD_LIMIT).contains(&request.share_acquire_mode) {
+        return Err(ErrorCode::UnknownServerError);
+    }
     let max_bytes = request.max_bytes.min(core.settings.kafka.fetch_max_bytes).max(0);
     let due_ms = core.now_ms + i64::from(request.max_wait_ms);
     Ok(core.share_fetch(ShareFetch {
@@ -65,13 +70,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ShareFetchReque
 fn check(request: &ShareFetchRequest<'_>) -> Result<(), ErrorCode> {
     let limits = [request.max_wait_ms, request.min_bytes, request.max_bytes, request.max_records];
     let fetches_while_renewing = request.is_renew_ack && limits.iter().any(|&limit| limit != 0);
-    let forgets_at_the_end =
-        request.share_session_epoch == FINAL_EPOCH && !request.forgotten_topics_data.is_empty();
-    let has_a_mode = (0..=RECORD_LIMIT).contains(&request.share_acquire_mode);
-    match fetches_while_renewing || forgets_at_the_end || !has_a_mode {
-        true => Err(ErrorCode::InvalidRequest),
-        false => Ok(()),
-    }
+    if fetches_while_renewing { Err(ErrorCode::InvalidRequest) } else { Ok(()) }
 }
 
 /// The partitions of the session after the request, and others of which it has acknowledgements.
@@ -82,12 +81,14 @@ fn wanted(
     request: &ShareFetchRequest<'_>,
     mut acknowledged: Acknowledged,
 ) -> Vec<ShareWanted> {
-    let added = request.topics.iter().flat_map(|topic| {
-        topic.partitions.iter().map(move |partition| (topic.topic_id, partition.partition_index))
-    });
-    let forgotten = request.forgotten_topics_data.iter().flat_map(|topic| {
-        topic.partitions.iter().map(move |&partition| (topic.topic_id, partition))
-    });
+    let added = request
+        .topics
+        .iter()
+        .flat_map(|topic| topic.partitions.iter().map(move |partition| (topic.topic_id, partition.partition_index)));
+    let forgotten = request
+        .forgotten_topics_data
+        .iter()
+        .flat_map(|topic| topic.partitions.iter().map(move |&partition| (topic.topic_id, partition)));
     let topics = SessionTopics { added: added.collect(), forgotten: forgotten.collect() };
     let epoch = request.share_session_epoch;
     let partitions = core.shares.sessions.advance(session, epoch, call.ticket.connection, &topics);
@@ -130,6 +131,7 @@ pub(super) fn mentions<'a>(request: &ShareFetchRequest<'a>) -> Mentions<'a> {
     });
     Mentions {
         groups: request.group_id.into_iter().collect(),
+        member: request.member_id,
         partitions: partitions.collect(),
         ..Default::default()
     }

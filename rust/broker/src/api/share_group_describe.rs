@@ -104,10 +104,7 @@ fn describe_member<'a>(member: &'a ShareMember, names: &'a Names) -> DescribedMe
     }
 }
 
-pub(super) fn refuse<'a>(
-    request: &ShareGroupDescribeRequest<'a>,
-    error: ErrorCode,
-) -> ShareGroupDescribeResponse<'a> {
+pub(super) fn refuse<'a>(request: &ShareGroupDescribeRequest<'a>, error: ErrorCode) -> ShareGroupDescribeResponse<'a> {
     let refused = |group_id: &&'a str| DescribedGroup { group_id, error_code: error.code(), ..Default::default() };
     ShareGroupDescribeResponse { groups: request.group_ids.iter().map(refused).collect(), ..Default::default() }
 }

@@ -8,7 +8,7 @@ use monedula_protocol::messages::share_group_heartbeat::{
     Assignment, ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, TopicPartitions,
 };
 
-use super::{ApiError, Handled};
+use super::{ApiError, Handled, acknowledging};
 use crate::core::Core;
 use crate::groups::consumer::{HeartbeatAnswer, JOIN_EPOCH, LEAVE_EPOCH, Partitions};
 use crate::groups::share::ShareHeartbeat;
@@ -66,8 +66,8 @@ fn beat(
 fn check(request: &ShareGroupHeartbeatRequest<'_>) -> Result<(), ApiError> {
     let invalid = |message: &str| Err(ApiError::new(ErrorCode::InvalidRequest, message));
     let is_blank = |text: &str| text.trim().is_empty();
-    if is_blank(request.member_id) {
-        return invalid("MemberId can't be empty.");
+    if !acknowledging::is_member_id(request.member_id) {
+        return Err(ErrorCode::InvalidRequest.into());
     }
     if is_blank(request.group_id) {
         return invalid("GroupId can't be empty.");
@@ -75,7 +75,7 @@ fn check(request: &ShareGroupHeartbeatRequest<'_>) -> Result<(), ApiError> {
     if request.rack_id.is_some_and(is_blank) {
         return invalid("RackId can't be empty.");
     }
-    if request.member_epoch == JOIN_EPOCH && request.subscribed_topic_names.is_none() {
+    if request.member_epoch == JOIN_EPOCH && request.subscribed_topic_names.as_ref().is_none_or(Vec::is_empty) {
         return invalid("SubscribedTopicNames must be set in first request.");
     }
     if request.member_epoch < LEAVE_EPOCH {

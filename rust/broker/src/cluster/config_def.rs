@@ -179,7 +179,8 @@ mod tests {
         for (text, ms) in [("PT1H", 3_600_000), ("P1DT2M0.5S", 86_520_500), ("P2D", 172_800_000), ("PT0S", 0)] {
             assert_eq!(duration_ms(&format!("by_duration:{text}")), Some(ms), "{text}");
         }
-        for text in ["by_duration:", "by_duration:P", "by_duration:PT", "by_duration:1H", "by_duration:PT1X", "latest"] {
+        for text in ["by_duration:", "by_duration:P", "by_duration:PT", "by_duration:1H", "by_duration:PT1X", "latest"]
+        {
             assert_eq!(duration_ms(text), None, "{text}");
         }
     }

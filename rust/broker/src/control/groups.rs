@@ -101,7 +101,11 @@ impl Core {
     }
 
     /// Describes a share group, with its start offsets and lags; `None` if the group is not one.
-    fn share_group_on_command(&mut self, node: NodeId, group_id: &str) -> Result<Option<Map<String, Value>>, BrokerError> {
+    fn share_group_on_command(
+        &mut self,
+        node: NodeId,
+        group_id: &str,
+    ) -> Result<Option<Map<String, Value>>, BrokerError> {
         if self.offered(ShareGroupDescribeRequest::API_KEY).is_none() {
             return Ok(None);
         }
@@ -142,7 +146,7 @@ impl Core {
             decoded::<DescribeShareGroupOffsetsRequest<'_>>(&answer, 1)?;
         let topics = groups.iter().flat_map(|group| &group.topics).map(|topic| {
             let partitions = topic.partitions.iter().map(|partition| {
-                let offset = json!({ "start_offset": partition.start_offset, "lag": partition.lag });
+                let offset = json!({ "offset": partition.start_offset, "lag": partition.lag });
                 (partition.partition_index.to_string(), offset)
             });
             (topic.topic_name.to_owned(), partitions.collect::<Map<_, _>>().into())

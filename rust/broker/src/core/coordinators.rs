@@ -54,10 +54,9 @@ impl Core {
     fn internal_config(&self, kind: Coordinated, replicas: usize) -> TopicConfig {
         let segment_bytes = INTERNAL_SEGMENT_BYTES.min(self.settings.kafka.log_segment_bytes).to_string();
         let min_insync_replicas = STATE_MIN_ISR.min(replicas).to_string();
-        let mut values = vec![("segment.bytes", segment_bytes.as_str())];
-        if kind != Coordinated::Shares {
-            values.push(("cleanup.policy", "compact"));
-        }
+        // The coordinator itself compacts the state of share partitions; Kafka deletes what is before the last snapshots.
+        let cleanup_policy = if kind == Coordinated::Shares { "delete" } else { "compact" };
+        let mut values = vec![("cleanup.policy", cleanup_policy), ("segment.bytes", segment_bytes.as_str())];
         match kind {
             Coordinated::Groups => values.push(("compression.type", "producer")),
             Coordinated::Transactions => values.extend([
@@ -65,10 +64,8 @@ impl Core {
                 ("min.insync.replicas", min_insync_replicas.as_str()),
                 ("unclean.leader.election.enable", "false"),
             ]),
-            // Compacted by the coordinator, as in Kafka, which deletes what lies before the last snapshots.
             Coordinated::Shares => values.extend([
-                ("cleanup.policy", "delete"),
-                ("compression.type", "none"),
+                ("compression.type", "producer"),
                 ("min.insync.replicas", min_insync_replicas.as_str()),
                 ("retention.ms", "-1"),
             ]),

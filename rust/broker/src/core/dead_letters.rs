@@ -20,7 +20,10 @@ impl Core {
         }
         let prefix = &self.settings.kafka.errors_deadletterqueue_topic_name_prefix;
         if !target.starts_with(prefix.as_str()) {
-            log::error!("share group {}: the name of a dead letter topic begins with {prefix:?}, unlike {target}", key.group);
+            log::error!(
+                "share group {}: the name of a dead letter topic begins with {prefix:?}, unlike {target}",
+                key.group
+            );
             return;
         }
         self.make_dead_letter_topic(target);
@@ -41,8 +44,7 @@ impl Core {
         if !settings.errors_deadletterqueue_auto_create_topics_enable || self.topics.get(name).is_some() {
             return;
         }
-        let replicas =
-            self.nodes.place_replicas(0, settings.num_partitions, settings.default_replication_factor.into());
+        let replicas = self.nodes.place_replicas(0, settings.num_partitions, settings.default_replication_factor);
         let config = TopicConfig::new([(ENABLED, "true")]).unwrap_or_default();
         self.create_topic(NewTopic { name: name.into(), config, replicas });
     }

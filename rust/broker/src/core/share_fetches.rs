@@ -1,6 +1,7 @@
 //! ShareFetch requests that are answered at once, that wait, and that have waited long enough.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame::encode_response;
@@ -12,11 +13,12 @@ use monedula_protocol::records::BatchHeader;
 use monedula_protocol::types::Uuid;
 
 use super::Core;
+use crate::cluster::NodeId;
 use crate::error::ApiError;
 use crate::fetching::Isolation;
 use crate::log::{Chunk, Log, Piece};
 use crate::request::{Action, Answer};
-use crate::shares::{Acquisition, ShareFetch, ShareFetched, ShareKey, ShareSettings, ShareWanted};
+use crate::shares::{Acquisition, SessionKey, ShareFetch, ShareFetched, ShareKey, ShareSettings, ShareWanted};
 
 impl Core {
     /// Answers a ShareFetch, or parks it.
@@ -36,6 +38,13 @@ impl Core {
             true => self.share_fetch_answer(fetch).unwrap_or(Answer::Later),
             false => self.park_share(fetch),
         }
+    }
+
+    /// The partitions of a share session of a node.
+    pub(super) fn share_session_partitions(&self, node: NodeId, group: &str, member: &str) -> Vec<(Arc<str>, i32)> {
+        let key = SessionKey { node, group: group.into(), member: member.into() };
+        let partitions = self.shares.sessions.partitions(&key);
+        partitions.filter_map(|&(topic, index)| Some((self.topics.name_of(topic)?, index))).collect()
     }
 
     fn park_share(&mut self, fetch: ShareFetch) -> Answer {
@@ -152,8 +161,10 @@ impl Core {
     }
 
     fn encode_share_fetch(&self, fetch: &ShareFetch, results: &[ShareFetched]) -> Answer {
-        let records: Vec<Vec<u8>> =
-            results.iter().map(|result| result.chunk.pieces.iter().flat_map(Piece::as_slice).copied().collect()).collect();
+        let records: Vec<Vec<u8>> = results
+            .iter()
+            .map(|result| result.chunk.pieces.iter().flat_map(Piece::as_slice).copied().collect())
+            .collect();
         let mut topics: BTreeMap<Uuid, Vec<PartitionData<'_>>> = BTreeMap::new();
         let mut leaders = Vec::new();
         for ((wanted, result), records) in fetch.wanted.iter().zip(results).zip(&records) {
@@ -161,9 +172,10 @@ impl Core {
             if !told && result.acquired.is_empty() {
                 continue;
             }
-            let hint = wanted.topic.as_deref().filter(|_| {
-                result.error.as_ref().is_some_and(|error| error.code == ErrorCode::NotLeaderOrFollower)
-            });
+            let hint = wanted
+                .topic
+                .as_deref()
+                .filter(|_| result.error.as_ref().is_some_and(|error| error.code == ErrorCode::NotLeaderOrFollower));
             let leader = hint.and_then(|topic| self.topics.leader_hint(topic, wanted.key.partition));
             leaders.extend(leader);
             topics.entry(wanted.key.topic).or_default().push(partition_data(wanted, result, records, leader));

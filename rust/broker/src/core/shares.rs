@@ -39,8 +39,8 @@ impl Core {
     /// Reads a share partition back, unless it is in use.
     ///
     /// # Errors
-    /// COORDINATOR_NOT_AVAILABLE without a leader of its partition of `__share_group_state`, INVALID_REQUEST if the
-    /// group has no state of it, and the errors of [`Core::share_leader`].
+    /// COORDINATOR_NOT_AVAILABLE without a leader of its partition of `__share_group_state`, UNKNOWN_SERVER_ERROR if
+    /// the group has no state of it, and the errors of [`Core::share_leader`].
     pub(crate) fn load_share(&mut self, node: NodeId, key: &ShareKey) -> Result<(), ApiError> {
         let (_, partition) = self.share_leader(node, key)?;
         if self.shares.partition(key).is_some() {
@@ -48,8 +48,8 @@ impl Core {
         }
         self.share_state_partition(key)?;
         let Some(snapshot) = self.shares.snapshot(key) else {
-            let message = "The group coordinator has not initialized the share partition.";
-            return Err(ApiError::new(ErrorCode::InvalidRequest, message));
+            // The group's coordinator has not initialized it, which Kafka does not expect.
+            return Err(ErrorCode::UnknownServerError.into());
         };
         let mut share = match snapshot.start_offset {
             -1 => SharePartition::new(self.first_share_offset(partition, &key.group)),
@@ -82,11 +82,11 @@ impl Core {
         anyway: bool,
         change: impl FnOnce(&mut SharePartition, &ShareSettings, i64) -> Result<Vec<DeadLetter>, ApiError>,
     ) -> Result<(), ApiError> {
-        let Some(mut share) = self.shares.partition(key).cloned() else { return Ok(()) };
+        let Some(before) = self.shares.partition(key).cloned() else { return Ok(()) };
+        let mut share = before.clone();
         let settings = self.share_settings(&key.group);
         let dead = change(&mut share, &settings, self.now_ms)?;
-        let stored = self.store_share(key, &share);
-        match stored {
+        match self.store_share(key, (&before, &share)) {
             Err(error) if !anyway => return Err(error.into()),
             Err(error) => log::error!("the state of share group {} is not stored: {error}", key.group),
             Ok(()) => {}
@@ -101,14 +101,15 @@ impl Core {
     }
 
     /// Stores what has become of a share partition.
-    fn store_share(&mut self, key: &ShareKey, share: &SharePartition) -> Result<(), ErrorCode> {
+    fn store_share(&mut self, key: &ShareKey, change: (&SharePartition, &SharePartition)) -> Result<(), ErrorCode> {
         let leader_epoch = self
             .topics
             .name_of(key.topic)
             .and_then(|topic| self.topics.partition(&topic, key.partition))
             .map_or(0, |partition| partition.leader_epoch);
-        let before = self.shares.snapshot(key).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        let snapshot = before.followed_by(share, leader_epoch, self.now_ms);
+        self.share_state_partition(key)?;
+        let last = self.shares.snapshot(key).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let snapshot = last.followed_by(change, leader_epoch, self.now_ms);
         self.store_snapshot(key, Some(snapshot))
     }
 
@@ -177,9 +178,8 @@ impl Core {
     /// if it has one.
     pub(super) fn share_coordinator_changed(&mut self, partition: i32) {
         let partitions = self.topics.get(Coordinated::Shares.topic()).map_or(1, |topic| topic.partitions.len());
-        let of = |key: &ShareKey| {
-            crate::cluster::partition_of_key(&key.coordinator_key(), partitions as i32) == partition
-        };
+        let of =
+            |key: &ShareKey| crate::cluster::partition_of_key(&key.coordinator_key(), partitions as i32) == partition;
         self.shares.forget_snapshots(of);
         let found = self.topics.partition(Coordinated::Shares.topic(), partition);
         if found.is_none_or(|found| found.leader.is_none()) {
@@ -218,9 +218,8 @@ impl Core {
                 && self.shares.partition(key).is_some_and(|share| share.is_held_by(&session.member))
         });
         for key in held.collect::<Vec<_>>() {
-            let _ = self.change_share(&key, true, |share, settings, _| {
-                Ok(share.release(&session.member, settings.limits))
-            });
+            let _ =
+                self.change_share(&key, true, |share, settings, _| Ok(share.release(&session.member, settings.limits)));
         }
     }
 
@@ -230,7 +229,10 @@ impl Core {
         let Some(partition) = topic.and_then(|topic| self.topics.partition(&topic, key.partition)) else { return -1 };
         match snapshot.start_offset {
             -1 => -1,
-            start => (Isolation::Uncommitted.end_of(&partition.log) - start - snapshot.delivery_complete_count).max(0),
+            start => {
+                let end_offset = Isolation::Uncommitted.end_of(&partition.log);
+                end_offset.saturating_sub(start).saturating_sub(snapshot.delivery_complete_count).max(0)
+            }
         }
     }
 }

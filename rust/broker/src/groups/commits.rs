@@ -200,9 +200,10 @@ impl Groups {
     pub(crate) fn topic_deleted(core: &mut Core, topic: &str) {
         for partition in core.groups.loaded_partitions() {
             for id in core.groups.ids(partition) {
-                let kept = core.groups.slot(partition, &id).is_none_or(|slot| {
-                    !slot.offsets.mentions(topic) && !matches!(slot.group, Some(Group::Share(_)))
-                });
+                let kept = core
+                    .groups
+                    .slot(partition, &id)
+                    .is_none_or(|slot| !slot.offsets.mentions(topic) && !matches!(slot.group, Some(Group::Share(_))));
                 if kept {
                     continue;
                 }

@@ -7,8 +7,8 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::wire::Reader;
 
 use super::consumer::is_consumer_record;
-use super::share::is_share_record;
 use super::records::{self, CLASSIC_GROUP_KEY, OFFSET_KEY, OLD_OFFSET_KEY, PENDING_OFFSET_KEY};
+use super::share::is_share_record;
 use super::{ClassicGroup, Effects, Group, Groups, Slot};
 use crate::cluster::{Coordinated, StoredRecord};
 use crate::core::Core;

@@ -138,13 +138,14 @@ impl Group {
     /// Checks the member id and epoch of an OffsetFetch, if it has them.
     ///
     /// # Errors
-    /// The errors of [`ConsumerGroup::check_offset_fetch`], GROUP_ID_NOT_FOUND for a share group, which has no offsets.
+    /// The errors of [`ConsumerGroup::check_offset_fetch`].
     pub(crate) fn check_offset_fetch(&self, member_id: Option<&str>, member_epoch: i32) -> Result<(), ErrorCode> {
         match self {
             // An OffsetFetch for a classic group names no member.
             Self::Classic(_) => Ok(()),
             Self::Consumer(group) => group.check_offset_fetch(member_id, member_epoch),
-            Self::Share(_) => Err(ErrorCode::GroupIdNotFound),
+            // It has no offsets of this kind.
+            Self::Share(_) => Ok(()),
         }
     }
 

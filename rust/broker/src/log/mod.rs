@@ -147,9 +147,9 @@ impl Log {
     /// The headers of the batches with records from an offset on, up to batches that begin at `end_offset`.
     pub(crate) fn headers_between(&self, offset: i64, end_offset: i64) -> impl Iterator<Item = &BatchHeader> {
         let headers = self.segments.range(self.segment_of(offset)..).flat_map(Segment::headers);
-        headers.skip_while(move |header| header.last_offset() < offset).take_while(move |header| {
-            header.base_offset < end_offset
-        })
+        headers
+            .skip_while(move |header| header.last_offset() < offset)
+            .take_while(move |header| header.base_offset < end_offset)
     }
 
     /// The batch that contains an offset, or else the next one of its segment.

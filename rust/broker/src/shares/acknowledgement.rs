@@ -2,8 +2,6 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::error::ApiError;
-
 /// What a member says of a record.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AcknowledgeType {
@@ -47,28 +45,25 @@ impl Acknowledgement {
     pub(crate) fn parse<'a>(
         batches: impl Iterator<Item = (i64, i64, &'a [i8])>,
         renews: bool,
-    ) -> Result<Vec<Self>, ApiError> {
-        let invalid = |message: &str| ApiError::new(ErrorCode::InvalidRequest, message);
+    ) -> Result<Vec<Self>, ErrorCode> {
         let mut all: Vec<Self> = Vec::new();
         let mut end = -1;
         for (first, last, types) in batches {
-            if first > last {
-                return Err(invalid("The first offset of an acknowledgement batch is behind its last offset."));
-            }
-            if first <= end {
-                return Err(invalid("The acknowledgement batches overlap or do not ascend."));
-            }
-            if types.is_empty() || types.len() > 1 && types.len() as i64 != last - first + 1 {
-                return Err(invalid("An acknowledgement batch has neither one type nor one for each offset."));
+            // As in Kafka, an offset that ends one batch and begins the next is refused later, by its state.
+            let ascends = end <= first && first <= last;
+            let has_types = types.len() == 1
+                || !types.is_empty() && types.len() as i64 == last.saturating_sub(first).saturating_add(1);
+            if !ascends || !has_types {
+                return Err(ErrorCode::InvalidRequest);
             }
             end = last;
             let mut offset = first;
             for same in types.chunk_by(|left, right| left == right) {
                 let kind = AcknowledgeType::from_code(same[0]).filter(|kind| renews || *kind != AcknowledgeType::Renew);
-                let kind = kind.ok_or_else(|| invalid("An acknowledgement has an invalid type."))?;
+                let kind = kind.ok_or(ErrorCode::InvalidRequest)?;
                 let last = if types.len() == 1 { last } else { offset + same.len() as i64 - 1 };
                 all.push(Self { first: offset, last, kind });
-                offset = last + 1;
+                offset = last.saturating_add(1);
             }
         }
         Ok(all)

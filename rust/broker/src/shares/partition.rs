@@ -216,7 +216,7 @@ impl SharePartition {
         let mut begin = first;
         let ends = batches.iter().map(|(base, _)| *base).filter(|base| *base <= last);
         for base in ends.filter(|_| last - first + 1 > wanted.batch_size) {
-            if base - begin >= wanted.batch_size {
+            if base - begin >= wanted.batch_size.max(1) {
                 acquired.push(one(begin, base - 1));
                 begin = base;
             }
@@ -258,6 +258,10 @@ impl SharePartition {
         let current = acknowledgements.iter().filter(|one| one.last >= self.start).copied();
         let current: Vec<_> = current.map(|one| Acknowledgement { first: one.first.max(self.start), ..one }).collect();
         current.iter().try_for_each(|one| self.check(member, one, limits))?;
+        if current.array_windows().any(|[before, next]| next.first <= before.last) {
+            let message = "An offset is acknowledged twice.";
+            return Err(ApiError::new(ErrorCode::InvalidRecordState, message));
+        }
         let mut dead = Vec::new();
         for one in current {
             self.change(one.first, one.last, |first, run| match (one.kind, &mut run.state) {

@@ -53,13 +53,7 @@ impl ShareSessions {
     /// # Errors
     /// INVALID_REQUEST for acknowledgements with the epoch 0, SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH,
     /// SHARE_SESSION_LIMIT_REACHED where a node has as many sessions as it may.
-    pub(crate) fn check(
-        &self,
-        key: &SessionKey,
-        epoch: i32,
-        acknowledges: bool,
-        most: i32,
-    ) -> Result<(), ErrorCode> {
+    pub(crate) fn check(&self, key: &SessionKey, epoch: i32, acknowledges: bool, most: i32) -> Result<(), ErrorCode> {
         let session = self.0.get(key);
         match (epoch, session) {
             (INITIAL_EPOCH, _) if acknowledges => Err(ErrorCode::InvalidRequest),
@@ -104,9 +98,14 @@ impl ShareSessions {
         partitions.into_iter().map(|partition| (partition, unanswered.contains(&partition))).collect()
     }
 
-    /// Closes a session. Returns whether there was one.
-    pub(crate) fn close(&mut self, key: &SessionKey) -> bool {
-        self.0.remove(key).is_some()
+    /// The partitions of a session.
+    pub(crate) fn partitions(&self, key: &SessionKey) -> impl Iterator<Item = &(Uuid, i32)> {
+        self.0.get(key).into_iter().flat_map(|session| &session.partitions)
+    }
+
+    /// Closes a session.
+    pub(crate) fn close(&mut self, key: &SessionKey) {
+        self.0.remove(key);
     }
 
     /// Closes the sessions of a connection that has ended.

@@ -43,11 +43,8 @@ impl ShareSettings {
             limits: ShareLimits {
                 lock_ms: number("share.record.lock.duration.ms", kafka.group_share_record_lock_duration_ms).into(),
                 delivery_count: number("share.delivery.count.limit", kafka.group_share_delivery_count_limit) as i16,
-                record_locks: number(
-                    "share.partition.max.record.locks",
-                    kafka.group_share_partition_max_record_locks,
-                )
-                .into(),
+                record_locks: number("share.partition.max.record.locks", kafka.group_share_partition_max_record_locks)
+                    .into(),
                 renewals: text("share.renew.acknowledge.enable") != Some("false"),
             },
             offset_reset: match text("share.auto.offset.reset") {

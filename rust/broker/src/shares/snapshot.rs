@@ -16,6 +16,8 @@ use crate::cluster::{StoredRecord, versioned};
 
 /// The key version of a snapshot; the value has the same.
 const SNAPSHOT: i16 = 0;
+/// Kafka's number of the state of records that are done with.
+const DONE: i8 = 2;
 
 /// The stored state of a share partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,17 +51,28 @@ impl Snapshot {
         }
     }
 
-    /// The snapshot of a share partition that follows this one.
-    pub(crate) fn followed_by(&self, partition: &SharePartition, leader_epoch: i32, now_ms: i64) -> Self {
+    /// The snapshot of a share partition that follows this one. As in Kafka, which writes before the start offset moves,
+    /// it begins where the share partition began `before` the change: what is done with since is a state like others.
+    pub(crate) fn followed_by(
+        &self,
+        (before, partition): (&SharePartition, &SharePartition),
+        leader_epoch: i32,
+        now_ms: i64,
+    ) -> Self {
+        let (first, start) = (before.start_offset(), partition.start_offset());
+        let mut batches = partition.state_batches();
+        if first < start {
+            batches.insert(0, StateBatch { first, last: start - 1, state: DONE, delivery_count: 0 });
+        }
         Self {
             epoch: self.epoch + 1,
             state_epoch: self.state_epoch,
             leader_epoch,
-            start_offset: partition.start_offset(),
-            delivery_complete_count: partition.delivery_complete_count(),
+            start_offset: first,
+            delivery_complete_count: start - first + partition.delivery_complete_count(),
             created_ms: self.created_ms,
             written_ms: now_ms,
-            batches: partition.state_batches(),
+            batches,
         }
     }
 

@@ -39,7 +39,7 @@ fn acknowledge(
     batches: &[(i64, i64, &[i8])],
     now_ms: i64,
 ) -> Result<Vec<DeadLetter>, ErrorCode> {
-    let parsed = Acknowledgement::parse(batches.iter().copied(), true).map_err(|error| error.code)?;
+    let parsed = Acknowledgement::parse(batches.iter().copied(), true)?;
     partition.acknowledge(member, &parsed, LIMITS, now_ms).map_err(|error| error.code)
 }
 
@@ -52,6 +52,8 @@ fn a_soft_limit_ends_with_a_batch_and_ranges_begin_with_one() {
     let acquired = partition.acquire(&small, &tens(20, 50), LIMITS, 0);
     assert_eq!(ranges(&acquired), [(20, 29, 1), (30, 39, 1), (40, 49, 1)]);
     assert_eq!(partition.fetch_offset(), 50);
+    let none = Acquisition { batch_size: -1, ..wanted("b", 100) };
+    assert_eq!(ranges(&partition.acquire(&none, &tens(50, 70), LIMITS, 0)), [(50, 59, 1), (60, 69, 1)]);
 }
 
 #[test]
@@ -92,10 +94,13 @@ fn acknowledgements_apply_all_together_or_not_at_all() {
         (&[(0i64, 9i64, &[1i8][..]), (10, 19, &[1])][..], ErrorCode::InvalidRecordState),
         (&[(0, 9, &[1]), (10, 20, &[1])], ErrorCode::InvalidRequest),
         (&[(5, 4, &[1])], ErrorCode::InvalidRequest),
-        (&[(0, 4, &[1]), (4, 9, &[1])], ErrorCode::InvalidRequest),
+        (&[(0, 4, &[1]), (4, 9, &[1])], ErrorCode::InvalidRecordState),
+        (&[(0, 4, &[1]), (3, 9, &[1])], ErrorCode::InvalidRequest),
         (&[(0, 9, &[])], ErrorCode::InvalidRequest),
         (&[(0, 9, &[1, 1])], ErrorCode::InvalidRequest),
         (&[(0, 9, &[5])], ErrorCode::InvalidRequest),
+        (&[(i64::MIN, i64::MAX, &[1, 1])], ErrorCode::InvalidRequest),
+        (&[(0, i64::MAX, &[1])], ErrorCode::InvalidRequest),
     ];
     for (batches, error) in refused {
         assert_eq!(acknowledge(&mut partition, "a", batches, 0), Err(error), "{batches:?}");
@@ -112,7 +117,7 @@ fn acknowledgements_apply_all_together_or_not_at_all() {
 fn a_renewal_has_to_be_announced_and_allowed() {
     let renew = [(0i64, 9i64, &[4i8][..])];
     let error = Acknowledgement::parse(renew.into_iter(), false).unwrap_err();
-    assert_eq!(error.code, ErrorCode::InvalidRequest);
+    assert_eq!(error, ErrorCode::InvalidRequest);
     let mut partition = SharePartition::new(0);
     partition.acquire(&wanted("a", 10), &tens(0, 10), LIMITS, 0);
     let parsed = Acknowledgement::parse(renew.into_iter(), true).unwrap();
@@ -149,8 +154,7 @@ fn fewer_are_delivered_at_once_as_the_limit_comes_near_and_the_last_time_each_al
     partition.release("a", LIMITS);
     assert_eq!(ranges(&partition.acquire(&wanted("a", 100), &tens(0, 40), LIMITS, 0)), [(0, 0, 5)]);
     assert_eq!(ranges(&partition.acquire(&wanted("a", 100), &tens(0, 40), LIMITS, 0)), [(1, 1, 5)]);
-    let letter =
-        |offset, cause| DeadLetter { first: offset, last: offset, delivery_count: 5, cause };
+    let letter = |offset, cause| DeadLetter { first: offset, last: offset, delivery_count: 5, cause };
     assert_eq!(acknowledge(&mut partition, "a", &[(0, 0, &[3])], 0), Ok(vec![letter(0, DeathCause::Rejected)]));
     assert_eq!(partition.release("a", LIMITS), [letter(1, DeathCause::DeliveredTooOften)]);
     assert_eq!(partition.start_offset(), 2);
@@ -211,10 +215,13 @@ fn aborted_records_are_archived_as_they_are_acquired() {
     assert_eq!(partition.start_offset(), 30);
 }
 
+/// Who holds an offset, and until when.
+type Holder = Option<(Arc<str>, i64)>;
+
 /// The state of each offset by itself: holder, if it has one, and delivery count.
 #[derive(Default, Debug)]
 struct Model {
-    open: BTreeMap<i64, (Option<(Arc<str>, i64)>, i16)>,
+    open: BTreeMap<i64, (Holder, i16)>,
     end: i64,
 }
 
@@ -291,8 +298,7 @@ fn walk(seed: u64) {
                 let read: Vec<_> = batches.iter().copied().filter(|(_, last)| *last >= fetch_offset).take(4).collect();
                 let max_records = 1 + pick(20);
                 let record_limit = pick(2) == 0;
-                let wanted =
-                    Acquisition { member: member.into(), max_records, batch_size: 1 + pick(20), record_limit };
+                let wanted = Acquisition { member: member.into(), max_records, batch_size: 1 + pick(20), record_limit };
                 let may = partition.may_acquire(limits) && !read.is_empty();
                 let acquired = partition.acquire(&wanted, &read, limits, now_ms);
                 assert_eq!(acquired.is_empty(), !may, "seed {seed}: {partition:?}");
@@ -307,12 +313,21 @@ fn walk(seed: u64) {
             }
             5 => {
                 let first = partition.start_offset() + pick(20);
-                let kind = [AcknowledgeType::Accept, AcknowledgeType::Release, AcknowledgeType::Reject,
-                    AcknowledgeType::Gap, AcknowledgeType::Renew][pick(5) as usize];
+                let kind = [
+                    AcknowledgeType::Accept,
+                    AcknowledgeType::Release,
+                    AcknowledgeType::Reject,
+                    AcknowledgeType::Gap,
+                    AcknowledgeType::Renew,
+                ][pick(5) as usize];
                 let all = [Acknowledgement { first, last: first + pick(6), kind }];
                 let before = partition.clone();
                 let applied = partition.acknowledge(member, &all, limits, now_ms).is_ok();
-                assert_eq!(applied, model.acknowledge(member, &all, limits, now_ms), "seed {seed}: {all:?}, {before:?}");
+                assert_eq!(
+                    applied,
+                    model.acknowledge(member, &all, limits, now_ms),
+                    "seed {seed}: {all:?}, {before:?}"
+                );
                 assert!(applied || partition == before, "seed {seed}");
             }
             6 => {
@@ -336,7 +351,8 @@ fn walk(seed: u64) {
         }
         let open = model.open.keys().next().copied().unwrap_or(model.end);
         assert_eq!(partition.start_offset(), open, "seed {seed}: {partition:?}");
-        let available = model.open.iter().find(|(_, (holder, _))| holder.is_none()).map_or(model.end, |(offset, _)| *offset);
+        let available =
+            model.open.iter().find(|(_, (holder, _))| holder.is_none()).map_or(model.end, |(offset, _)| *offset);
         assert_eq!(partition.fetch_offset(), available, "seed {seed}: {partition:?}");
         let due_ms = model.open.values().filter_map(|(holder, _)| holder.as_ref().map(|(_, due_ms)| *due_ms)).min();
         assert_eq!(partition.next_due_ms(), due_ms, "seed {seed}: {partition:?}");

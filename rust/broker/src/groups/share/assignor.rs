@@ -14,7 +14,11 @@ pub(crate) const ASSIGNOR: &str = "simple";
 ///
 /// With more members than partitions each partition gets several of them. A member keeps what it had as far as that is
 /// even.
-pub(super) fn assign(topic: Uuid, partitions: i32, members: &[(Arc<str>, &Partitions)]) -> BTreeMap<Arc<str>, Vec<i32>> {
+pub(super) fn assign(
+    topic: Uuid,
+    partitions: i32,
+    members: &[(Arc<str>, &Partitions)],
+) -> BTreeMap<Arc<str>, Vec<i32>> {
     let mut assigned: BTreeMap<Arc<str>, Vec<i32>> =
         members.iter().map(|(id, _)| (Arc::clone(id), Vec::new())).collect();
     let (Ok(partitions), true) = (usize::try_from(partitions), !members.is_empty()) else { return assigned };

@@ -95,7 +95,7 @@ impl Core {
         Ok(())
     }
 
-    /// Removes topics from a share group without members (DeleteShareGroupOffsets).
+    /// Removes topics from a share group without members (DeleteShareGroupOffsets). Returns those that it had.
     ///
     /// # Errors
     /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
@@ -104,12 +104,12 @@ impl Core {
         node: NodeId,
         group_id: &str,
         topics: &[Uuid],
-    ) -> Result<(), ApiError> {
+    ) -> Result<InitializedTopics, ApiError> {
         let partition = self.group_partition(node, group_id)?;
         let gone =
             self.change_group(partition, group_id, |_, slot, effects| slot.remove_share_state(topics, effects))??;
         self.delete_shares(group_id, &gone);
-        Ok(())
+        Ok(gone)
     }
 }
 

@@ -80,11 +80,7 @@ impl ShareGroup {
     ///
     /// # Errors
     /// GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH.
-    fn current_member(
-        &self,
-        context: &ShareContext<'_>,
-        request: &ShareHeartbeat,
-    ) -> Result<ShareMember, ApiError> {
+    fn current_member(&self, context: &ShareContext<'_>, request: &ShareHeartbeat) -> Result<ShareMember, ApiError> {
         let joins = request.member_epoch == JOIN_EPOCH;
         let Some(member) = self.members.get(&request.member_id) else {
             let max_size = context.settings.max_size;
@@ -173,8 +169,7 @@ impl ShareGroup {
         let none = Partitions::default();
         let mut all: Vec<(Arc<str>, Partitions)> =
             self.members.keys().map(|id| (Arc::clone(id), Partitions::default())).collect();
-        let names: BTreeSet<&Arc<str>> =
-            self.members.values().flat_map(|member| &member.subscribed_names).collect();
+        let names: BTreeSet<&Arc<str>> = self.members.values().flat_map(|member| &member.subscribed_names).collect();
         let topics = names.into_iter().filter_map(|name| Some((name, context.image.topic_id(name)?)));
         for (name, topic) in topics.collect::<Vec<(&Arc<str>, Uuid)>>() {
             let subscribers = self.members.values().filter(|member| member.subscribed_names.contains(name));
@@ -194,12 +189,16 @@ impl ShareGroup {
     pub(super) fn fence(&mut self, context: &ShareContext<'_>, id: &Arc<str>) -> Vec<ShareChange> {
         let others = self.members.values().filter(|other| other.id != *id);
         let hash = metadata_hash(&others.flat_map(|other| &other.subscribed_names).collect(), context.image);
-        let changes = vec![
+        let mut changes = vec![
             ShareChange::CurrentGone(Arc::clone(id)),
             ShareChange::TargetGone(Arc::clone(id)),
             ShareChange::SubscriptionGone(Arc::clone(id)),
             ShareChange::Epoch(self.epoch + 1, hash),
         ];
+        if self.members.keys().all(|member| member == id) {
+            // The target assignment of an empty group is up to date, with the timestamp 0.
+            changes.push(ShareChange::TargetEpoch(self.epoch + 1, 0));
+        }
         self.apply_all(&changes);
         log::info!("share group {} is in epoch {} now, because member {id} is gone", self.id, self.epoch);
         changes

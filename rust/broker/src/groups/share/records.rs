@@ -185,8 +185,5 @@ fn initialized(topics: &InitializedTopics) -> Result<Bytes, WireError> {
         partitions: (0..*count).collect(),
         ..Default::default()
     });
-    versioned(
-        &ShareGroupStatePartitionMetadataValue { initialized_topics: topics.collect(), ..Default::default() },
-        0,
-    )
+    versioned(&ShareGroupStatePartitionMetadataValue { initialized_topics: topics.collect(), ..Default::default() }, 0)
 }
