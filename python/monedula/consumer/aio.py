@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from monedula._asyncio.loop_end import LoopEnd
     from monedula.workers import Retry
     from monedula.workers.failures import OnError
-    from monedula.workers.lanes import Order
+    from monedula.workers.plans import Order
 
 
 @tells
