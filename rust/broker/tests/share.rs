@@ -272,7 +272,7 @@ fn nothing_is_acknowledged_that_cannot_be_stored() {
 
 #[test]
 fn groups_and_what_they_acknowledged_survive_a_restart() {
-    let directory = std::env::temp_dir().join(format!("monedula-shares-{}", std::process::id()));
+    let directory = std::env::temp_dir().join(format!("monedula-share-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&directory);
     let settings = || Settings { data_dir: Some(directory.clone()), ..Settings::default() };
     let mut first = world(settings(), 3);
