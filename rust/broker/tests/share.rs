@@ -305,6 +305,27 @@ fn a_member_that_is_silent_is_removed() {
 }
 
 #[test]
+fn a_lock_lasts_as_long_as_the_broker_or_the_group_says() {
+    let mut settings = Settings::default();
+    for which in ["", "min."] {
+        settings.set(&format!("group.share.{which}record.lock.duration.ms"), "1000").unwrap();
+    }
+    let mut world = world(settings, 3);
+    let mut member = Member::new(&mut world, "a", 1);
+    member.join(&mut world);
+    assert_eq!(member.fetch(&mut world), counted(0..3, 1));
+    world.advance(999);
+    assert_eq!(member.fetch(&mut world), []);
+    world.advance(1);
+    configure(&mut world, "share.record.lock.duration.ms", "2000");
+    assert_eq!(member.fetch(&mut world), counted(0..3, 2));
+    world.advance(1999);
+    assert_eq!(member.fetch(&mut world), []);
+    world.advance(1);
+    assert_eq!(member.fetch(&mut world), counted(0..3, 3));
+}
+
+#[test]
 fn a_node_keeps_so_many_sessions() {
     let mut world = World::with(1, &[("group.share.max.share.sessions", "1")]);
     make_coordinators(&mut world);
