@@ -169,8 +169,8 @@ impl ShareConsumer {
     }
 
     /// Decides what becomes of those of these rows of a batch that are undecided.
-    pub fn pass(&self, batch: u64, rows: Range<usize>, kind: AcknowledgeType) {
-        self.buffer.state().held.pass(batch, rows, kind);
+    pub fn decide_undecided(&self, batch: u64, rows: Range<usize>, kind: AcknowledgeType) {
+        self.buffer.state().held.decide_undecided(batch, rows, kind);
     }
 
     /// What `holder` was handed is accepted.
