@@ -162,6 +162,12 @@ impl ShareBuffer {
         lock(&self.assembler).empty()
     }
 
+    /// True if records wait for a schema.
+    pub(super) fn is_schema_awaited(&self) -> bool {
+        let is_awaited = |rows: &FetchedRows| rows.awaited.as_ref().is_some_and(|awaited| !awaited.has_arrived());
+        self.state().queue.iter().any(is_awaited)
+    }
+
     pub(super) fn command(&self, command: ShareCommand) -> Result<(), ClientError> {
         let commands = lock(&self.commands);
         commands.as_ref().ok_or(ClientError::Closed)?.send(command).map_err(|_| ClientError::Closed)
