@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from monedula.producer.aio import AsyncProducer
     from monedula.reading.queries import dataset, scan
     from monedula.reading.schema_inference import infer
+    from monedula.share.aio import AsyncShareConsumer
+    from monedula.share.sync import ShareConsumer
     from monedula.types.reports import BatchReport, RowError
     from monedula.workers import Reply, Retry
 
@@ -44,6 +46,7 @@ __all__ = [
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
+    "AsyncShareConsumer",
     "Avro",
     "Batch",
     "BatchFuture",
@@ -74,6 +77,7 @@ __all__ = [
     "Schema",
     "SchemaRegistry",
     "SendFuture",
+    "ShareConsumer",
     "Span",
     "Table",
     "TopicPartition",
@@ -93,6 +97,7 @@ _LATER = {
     "AsyncAdmin": "monedula.admin",
     "AsyncConsumer": "monedula.consumer.aio",
     "AsyncProducer": "monedula.producer.aio",
+    "AsyncShareConsumer": "monedula.share.aio",
     "BatchReport": "monedula.types.reports",
     "Delta": "monedula.landing",
     "Iceberg": "monedula.landing",
@@ -103,6 +108,7 @@ _LATER = {
     "Retry": "monedula.workers",
     "RowError": "monedula.types.reports",
     "SchemaRegistry": "monedula.formats.registry",
+    "ShareConsumer": "monedula.share.sync",
     "dataset": "monedula.reading.queries",
     "infer": "monedula.reading.schema_inference",
     "land": "monedula.landing",

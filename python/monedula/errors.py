@@ -344,6 +344,39 @@ class CommitFailedError(GroupError):
         self.committed = dict(committed or {})
 
 
+class AcknowledgeResult(NamedTuple):
+    """What became of the decisions about a share group's rows of one partition."""
+
+    rows: int
+    """How many were acknowledged."""
+    failed: int
+    """How many were not, or may not have been."""
+    code: str | None
+    """Kafka's name for the last error; `"UNKNOWN"` if the answer was lost."""
+    reason: str | None
+
+
+class AcknowledgeError(GroupError):
+    """Decisions about rows of a share group took no effect, or may not have: the rows may be delivered again.
+
+    Their locks were over, their partition has another leader, the session with the broker ended, or an answer was lost.
+
+    Attributes:
+        results: what became of the decisions, by partition.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        results: "Mapping[TopicPartition, AcknowledgeResult] | None" = None,
+        group: str | None = None,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(message, group=group, code=code)
+        self.results = dict(results or {})
+
+
 class BufferFullError(KafkaTimeoutError):
     """No room was left in `buffer.memory` for `max.block.ms`: records are sent faster than the brokers take them.
 

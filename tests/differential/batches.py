@@ -179,8 +179,7 @@ def _records(payload: bytes, count: int, control: bool) -> Iterator[dict[str, An
         at += 1
         time_delta, offset_delta = varint(), varint()
         key, value = counted(), counted()
-        for _ in range(varint()):
-            counted(), counted()
+        headers = [(counted() or b"", counted() or b"") for _ in range(varint())]
         told: dict[str, Any] = {"timestampDelta": time_delta, "offsetDelta": offset_delta}
         if control and key is not None and value is not None:
             told["marker"] = MARKERS.get(struct.unpack_from(">hh", key)[1])
@@ -188,4 +187,6 @@ def _records(payload: bytes, count: int, control: bool) -> Iterator[dict[str, An
         else:
             told["key"] = None if key is None else key.decode()
             told["value"] = None if value is None else value.decode()
+        if headers:
+            told["headers"] = [(name.decode(), text.decode()) for name, text in headers]
         yield told

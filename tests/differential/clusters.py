@@ -18,6 +18,10 @@ SETTINGS: Mapping[str, str] = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.min.session.timeout.ms": "100",
     "group.consumer.min.heartbeat.interval.ms": "50",
+    "group.share.max.size": "4",
+    "group.share.assignment.interval.ms": "0",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "share.coordinator.state.topic.num.partitions": "4",
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
@@ -30,6 +34,7 @@ SETTINGS: Mapping[str, str] = {
 KAFKA_SETTINGS: Mapping[str, str] = {
     # Assignments are made while the heartbeat that needs them is served, not after it.
     "group.consumer.assignor.offload.enable": "false",
+    "group.share.assignor.offload.enable": "false",
 }
 
 

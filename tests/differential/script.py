@@ -247,7 +247,7 @@ class Waiting:
         if "response" not in told:
             return {key: value for key, value in told.items() if key in ("undecoded", "frame")}
         response: Answer = told["response"]
-        return readable(response) if self.step.api == "Fetch" else response
+        return readable(response) if self.step.api in ("Fetch", "ShareFetch") else response
 
     def receive(self, timeout_seconds: float = TIMEOUT_SECONDS) -> Answer:
         """Wait for the answer and have it compared."""
@@ -274,7 +274,7 @@ def errors(answer: Any) -> Iterable[int]:
     """Every error code in an answer, at whatever depth."""
     if isinstance(answer, dict):
         for key, value in answer.items():
-            if key == "errorCode":
+            if key in ("errorCode", "partitionErrorCode"):
                 yield value
             else:
                 yield from errors(value)

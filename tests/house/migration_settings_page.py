@@ -55,6 +55,7 @@ OURS = {
         "`sasl.login.callback.handler.class` of Java"
     ),
     "scheduled.rebalance.max.delay.ms": "Kafka Connect's setting of this name",
+    "share.renew.max.ms": "",
 }
 """Settings that neither Java's client nor librdkafka has; `tests/migration_hints/test_settings.py` compares."""
 

@@ -68,14 +68,27 @@ def franz_program() -> Path:
     Raises:
         KafkaUnavailable: no Go, or the program could not be built.
     """
-    sources = (*sorted(FRANZ.glob("*.go")), FRANZ / "go.mod", FRANZ / "go.sum")
+    return _go("franz", ["build"], ".", sorted(FRANZ.glob("*.go")))
 
+
+@cache
+def franz_tests() -> Path:
+    """franz-go's own tests of its client, of the version that `go.sum` pins.
+
+    Raises:
+        KafkaUnavailable: no Go, or the tests could not be built.
+    """
+    return _go("franz-tests", ["test", "-c"], "github.com/twmb/franz-go/pkg/kgo", [])
+
+
+def _go(name: str, verb: Sequence[str], package: str, sources: Sequence[Path]) -> Path:
     def build(folder: Path) -> None:
         environment = {"GOFLAGS": "-mod=readonly -buildvcs=false", "CGO_ENABLED": "0"}
-        arguments = ["build", "-trimpath", "-o", str(folder / "franz"), "."]
+        arguments = [*verb, "-trimpath", "-o", str(folder / name), package]
         _run("go", arguments, FRANZ, environment, needs="Go 1.26 or newer")
 
-    return kept(cache_directory() / f"franz-{digest(*sources)}", build) / "franz"
+    pinned = digest(*sources, FRANZ / "go.mod", FRANZ / "go.sum")
+    return kept(cache_directory() / f"{name}-{pinned}", build) / name
 
 
 def _run(

@@ -1,13 +1,19 @@
 """franz-go, through a small Go program in `franz/`."""
 
+import os
+import subprocess
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.conftest import give_up
+from tests.interop import installed
 from tests.interop.conftest import Unique
 from tests.interop.process import Driver, Event, Refused, eventually
+from tests.interop.servers import Server
+from tests.kafka import KafkaUnavailable
 
 # The first test builds the program, and on a busy machine Go takes minutes for that.
 pytestmark = [pytest.mark.timeout(400), pytest.mark.thorough]
@@ -204,3 +210,19 @@ def test_a_consumer_group_is_described(franz: Driver, unique: Unique) -> None:
             == {"state": "Stable", "assignor": "uniform", "owned": [0, 1, 2], "reconciled": True}
         ),
     )
+
+
+@pytest.mark.parametrize("name", ["TestShareGroupETL", "TestShareGroupAckOnClose", "TestShareGroupOffsetsAdmin"])
+def test_the_clients_own_tests_of_share_groups_pass(server: Server, name: str) -> None:
+    try:
+        program = installed.franz_tests()
+    except KafkaUnavailable as error:
+        give_up(error)
+    environment = {"KGO_SEEDS": server.bootstrap, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "5000"}
+    ran = subprocess.run(
+        [program, "-test.run", f"^{name}$", "-test.v", "-test.timeout", "240s"],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert f"--- PASS: {name}" in ran.stdout, f"{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}"

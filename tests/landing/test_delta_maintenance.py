@@ -296,7 +296,7 @@ def test_a_full_disk_leaves_no_file(orders: Orders, path: Path, monkeypatch: pyt
     before = on_disk(path)
     with monkeypatch.context() as patch:
         patch.setattr(DataFiles, "finish", full)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(LandingError, match="No space left"):
             compact(Delta(path))
     assert on_disk(path) == before
     assert landed(path) == orders.offsets()

@@ -89,11 +89,11 @@ def _faulty(step: Callable[..., Any], draw: random.Random, odds: Odds, *, may_fa
         if draw.random() < odds.stall:
             time.sleep(draw.uniform(0, STALL_SECONDS))
 
-    def faulty(*arguments: Any) -> Any:
+    def faulty(*arguments: Any, **named: Any) -> Any:
         happen()
         if may_fail and draw.random() < odds.fail:
             raise StoreFailure("the store failed")
-        result = step(*arguments)
+        result = step(*arguments, **named)
         happen()
         return result
 

@@ -157,6 +157,11 @@ def test_nodes_stop_start_lead_and_have_racks() -> None:
                 command()
 
 
+def test_locks_of_a_share_group_without_any_are_none() -> None:
+    with Broker() as broker:
+        assert broker.expire_locks("jobs") == 0
+
+
 def test_what_is_wrong_at_the_start_is_reported() -> None:
     with Broker() as broker:
         port = int(broker.bootstrap_servers.split(":")[1])

@@ -61,10 +61,8 @@ NAMES: dict[str, str] = {
     "TopicPartitionInfo": _METADATA,
     **{f"{name}Deserializer": _DECODES.format(form) for name, form in _FORMATS.items()},
     **{f"{name}Serializer": _ENCODES.format(form) for name, form in _FORMATS.items()},
-    **dict.fromkeys(
-        ("AcknowledgeType", "DeserializingShareConsumer", "ShareConsumer"),
-        "there are no share groups here yet (KIP-932)",
-    ),
+    "AcknowledgeType": "accept(), release() and reject() of a monedula.ShareConsumer",
+    "DeserializingShareConsumer": "monedula.ShareConsumer; value=monedula.Avro(schema), Json or Protobuf decodes",
     **dict.fromkeys(
         ("TIMESTAMP_CREATE_TIME", "TIMESTAMP_LOG_APPEND_TIME", "TIMESTAMP_NOT_AVAILABLE"),
         "record.timestamp_type is 0 for CreateTime, 1 for LogAppendTime, -1 for none",

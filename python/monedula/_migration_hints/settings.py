@@ -24,7 +24,6 @@ _VERIFY = (
     "there is no hook"
 )
 _INTERCEPT = "there are no interceptors: wrap the call to send(), or the loop over records"
-_SHARE = "there are no share groups here yet (KIP-932)"
 _ADAPTIVE = f"records without a key always go more often to brokers that keep up (KIP-794); {_LEAVE}"
 _SUBJECT = "value.subject.name.strategy and key.subject.name.strategy, such as RecordNameStrategy"
 _VERSION = "Producer(settings, value=monedula.Avro(subject='orders-value', version=3))"
@@ -97,7 +96,6 @@ SETTINGS: dict[str, str] = {
     "logger": _LOGGING,
     "loop": "an async client belongs to the event loop in which it is used first; leave it out",
     "max.batch.size": "batch.size",
-    "max.poll.records": "give max_rows to batches() or poll() instead",
     "message.copy.max.bytes": f"send() has copied the record when it returns; {_LEAVE}",
     "metadata.cluster.check.enable": _LEAVE,
     "metric.group.prefix": _METRICS,
@@ -148,8 +146,6 @@ SETTINGS: dict[str, str] = {
     "security.providers": _NOT_TLS.format("provider"),
     "selector": _LEAVE,
     "send.buffer.bytes": f"the system sizes the send buffer; {_LEAVE}",
-    "share.acknowledgement.mode": _SHARE,
-    "share.acquire.mode": _SHARE,
     "skip.known.types": f"Google's own files are never registered; {_LEAVE}",
     "socket.blocking.max.ms": f"no thread of yours waits for a socket; {_LEAVE}",
     "socket.cb": _NO_HOOK,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from threading import Lock
+from typing import Any
 
 from monedula._monedula import Operation
 from monedula.errors import ArgumentError, CommitFailedError, CommitFailure, KafkaError, KafkaTimeoutError
@@ -12,10 +13,16 @@ RawOutcome = dict[tuple[str, int], tuple[int, tuple[str | None, bool, str] | Non
 
 
 class CommitFuture:
-    """The future of a commit that `Consumer.commit_async` started."""
+    """The future of a commit that `commit_async` of a `Consumer` or `ShareConsumer` started."""
 
-    def __init__(self, operation: "Operation[RawOutcome]", last_error: Callable[[], str | None]) -> None:
+    def __init__(
+        self,
+        operation: "Operation[Any]",
+        last_error: Callable[[], str | None],
+        convert: "Callable[[Any], dict[TopicPartition, int]] | None" = None,
+    ) -> None:
         self._operation = operation
+        self._convert = convert or committed_offsets
         self._last_error = last_error
         self._outcome: dict[TopicPartition, int] | BaseException | None = None
         self._lock = Lock()
@@ -26,13 +33,14 @@ class CommitFuture:
         return self._operation.done()
 
     def result(self, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """Wait for the commit, and return the committed offsets.
+        """Wait for the commit, and return what `commit` returns.
 
         Args:
             timeout: seconds to wait; `None` for as long as the commit itself may take.
 
         Raises:
             CommitFailedError: if the offsets of some partitions were not committed.
+            AcknowledgeError: of a `ShareConsumer`, if some rows were not acknowledged.
             KafkaTimeoutError: if the commit is not done after `timeout`; it goes on.
         """
         failure = self.exception(timeout)
@@ -58,7 +66,7 @@ class CommitFuture:
         with self._lock:
             if self._outcome is None:
                 try:
-                    self._outcome = committed_offsets(self._operation.result())
+                    self._outcome = self._convert(self._operation.result())
                 except KafkaError as error:
                     self._outcome = error
         return self._outcome if isinstance(self._outcome, BaseException) else None

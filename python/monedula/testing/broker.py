@@ -435,7 +435,7 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
         return [state.listing_of(group) for group in self._control("groups")]
 
     def group(self, group: str) -> Group:
-        """The group with its members, their assignments and the committed offsets.
+        """The group with its members, their assignments and the committed offsets; of a share group, the start offsets.
 
         A group that does not exist is returned as in Kafka: in state `Dead`, without members and offsets.
 
@@ -446,6 +446,19 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
             BrokerCommandError: no node coordinates the group, or its coordinator is loading.
         """
         return state.group_of(self._control("group", group=group))
+
+    def expire_locks(self, group: str) -> int:
+        """End all locks of a share group at once (KIP-932).
+
+        The records that its members have are released, as if their lock durations were over.
+
+        Args:
+            group: the group id.
+
+        Returns:
+            The number of records that were released.
+        """
+        return int(self._control("expire_locks", group=group)["released"])
 
     def connections(self) -> list[Connection]:
         """The clients' connections, each with the request that is not answered yet."""

@@ -15,7 +15,7 @@ class GroupListing:
     Attributes:
         group: the group id.
         state: the state, such as `"Stable"`.
-        type: `"classic"` or `"consumer"` (KIP-848).
+        type: `"classic"`, `"consumer"` (KIP-848) or `"share"` (KIP-932).
         protocol_type: the protocol type of its members, `"consumer"` for consumers.
         coordinator: the id of its coordinator node.
     """
@@ -56,18 +56,19 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group with its members, as DescribeGroups and ConsumerGroupDescribe return it, and its committed offsets.
+    """A group with its members and offsets, as DescribeGroups, ConsumerGroupDescribe and ShareGroupDescribe return it.
 
     Attributes:
         group: the group id.
         state: the state, such as `"Stable"`.
-        type: `"classic"` or `"consumer"` (KIP-848).
+        type: `"classic"`, `"consumer"` (KIP-848) or `"share"` (KIP-932).
         coordinator: the id of its coordinator node.
         members: the members.
-        offsets: the committed offsets, by topic and partition.
+        offsets: the committed offsets, by topic and partition; of a share group its stored start offsets, -1 before the
+            first acknowledgement.
         protocol: the assignor in use.
-        group_epoch: the group epoch (KIP-848), otherwise `None`.
-        assignment_epoch: the group epoch of the target assignment (KIP-848).
+        group_epoch: the group epoch (KIP-848, KIP-932), otherwise `None`.
+        assignment_epoch: the group epoch of the target assignment (KIP-848, KIP-932).
     """
 
     group: str

@@ -113,6 +113,13 @@ apis! {
     "SaslAuthenticate", sasl_authenticate::SaslAuthenticateRequest;
     "ConsumerGroupHeartbeat", consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
     "ConsumerGroupDescribe", consumer_group_describe::ConsumerGroupDescribeRequest;
+    "ShareGroupHeartbeat", share_group_heartbeat::ShareGroupHeartbeatRequest;
+    "ShareGroupDescribe", share_group_describe::ShareGroupDescribeRequest;
+    "ShareFetch", share_fetch::ShareFetchRequest;
+    "ShareAcknowledge", share_acknowledge::ShareAcknowledgeRequest;
+    "DescribeShareGroupOffsets", describe_share_group_offsets::DescribeShareGroupOffsetsRequest;
+    "AlterShareGroupOffsets", alter_share_group_offsets::AlterShareGroupOffsetsRequest;
+    "DeleteShareGroupOffsets", delete_share_group_offsets::DeleteShareGroupOffsetsRequest;
     "DescribeTopicPartitions", describe_topic_partitions::DescribeTopicPartitionsRequest;
 }
 

@@ -23,6 +23,7 @@ mod request;
 pub mod security;
 pub mod server;
 pub mod settings;
+mod share;
 mod transactions;
 
 pub use cluster::NodeId;

@@ -11,6 +11,7 @@ use monedula_engine::fetch::ResetPolicy;
 use monedula_engine::group::MemberConfig;
 use monedula_engine::group::classic::{ClassicConfig, QUICK_HEARTBEATS};
 use monedula_engine::group::consumer::ConsumerProtocolConfig;
+use monedula_engine::group::share::ShareMemberConfig;
 
 use crate::config_keys::{BY_DURATION, Role};
 pub use crate::config_values::ConfigError;
@@ -35,6 +36,19 @@ pub enum GroupProtocol {
     Consumer,
     /// Like [`Self::Consumer`] if the broker supports it, else like [`Self::Classic`].
     Auto,
+}
+
+/// Typed settings that only consumers of share groups have.
+#[derive(Clone, Copy, Debug)]
+pub struct ShareConfig {
+    /// `share.acknowledgement.mode=implicit`: undecided rows are accepted when the next batch is asked for.
+    pub is_implicit: bool,
+    /// `share.acquire.mode=record_limit`.
+    pub is_strict: bool,
+    /// `max.poll.records`.
+    pub max_poll_records: i32,
+    /// `share.renew.max.ms`.
+    pub longest_renewal: Duration,
 }
 
 /// Typed settings of a consumer, and of the other clients as far as they share them; see
@@ -71,6 +85,8 @@ pub struct ClientConfig {
     pub auto_commit_records: Option<u64>,
     pub exclude_internal_topics: bool,
     pub reset: ResetPolicy,
+    /// Settings of a share group's consumer.
+    pub share: ShareConfig,
     pub read_committed: bool,
     pub fetch_min_bytes: i32,
     pub fetch_max_bytes: usize,
@@ -129,6 +145,28 @@ impl ClientConfig {
         Ok(config)
     }
 
+    /// Like [`Self::parse`], for a consumer of a share group.
+    ///
+    /// # Errors
+    /// As [`Self::parse`]; a setting that share groups have elsewhere, or not at all; a missing `group.id`.
+    pub fn parse_share<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, ConfigError> {
+        let values = ConfigValues::collect(given, Role::Share)?;
+        checks::refuse_of_consumer_groups(&values)?;
+        let mut config = Self::of(&values)?;
+        config.check()?;
+        config.warn();
+        Ok(config)
+    }
+
+    /// The configuration of a member of a share group.
+    pub(crate) fn share_membership(&self) -> ShareMemberConfig {
+        ShareMemberConfig {
+            group_id: self.group_id.clone().unwrap_or_default(),
+            rack: self.client_rack.clone(),
+            backoff: self.retry_backoff,
+        }
+    }
+
     /// Like [`Self::parse`], for an admin client.
     ///
     /// # Errors
@@ -184,6 +222,12 @@ impl ClientConfig {
                 .filter(|&records| auto_commit && records > 0),
             exclude_internal_topics: values.bool("exclude.internal.topics"),
             reset: reset_policy(values),
+            share: ShareConfig {
+                is_implicit: values.text("share.acknowledgement.mode") == "implicit",
+                is_strict: values.text("share.acquire.mode") == "record_limit",
+                max_poll_records: values.int("max.poll.records") as i32,
+                longest_renewal: values.millis("share.renew.max.ms"),
+            },
             read_committed: values.text("isolation.level") == "read_committed",
             fetch_min_bytes: values.int("fetch.min.bytes") as i32,
             fetch_max_bytes: values.int("fetch.max.bytes") as usize,

@@ -4,6 +4,7 @@ mod consumer;
 mod producer;
 mod registry;
 mod sasl;
+mod share;
 mod tls;
 
 /// The type of a setting, with its bounds.
@@ -40,6 +41,8 @@ pub enum Role {
     Records,
     /// Consumers.
     Consumer,
+    /// Consumers of share groups.
+    Share,
     /// Producers.
     Producer,
     /// Admin clients.
@@ -53,13 +56,15 @@ impl Role {
             Self::All => "all",
             Self::Records => "consumer and producer",
             Self::Consumer => "consumer",
+            Self::Share => "share consumer",
             Self::Producer => "producer",
             Self::Admin => "admin",
         }
     }
 
     pub(crate) fn serves(self, client: Self) -> bool {
-        self == Self::All || self == client || (self == Self::Records && client != Self::Admin)
+        let is_consumer = self == Self::Consumer && client == Self::Share;
+        self == Self::All || self == client || is_consumer || (self == Self::Records && client != Self::Admin)
     }
 }
 
@@ -116,6 +121,7 @@ pub const KEYS: &[Key] = &joined::<{ count(LISTS) }>(LISTS);
 const LISTS: &[(Role, &[Key])] = &[
     (Role::All, GENERAL),
     (Role::Consumer, consumer::KEYS),
+    (Role::Share, share::KEYS),
     (Role::Producer, producer::KEYS),
     (Role::All, tls::KEYS),
     (Role::All, sasl::KEYS),

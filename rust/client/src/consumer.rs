@@ -46,11 +46,11 @@ use crate::lock::lock;
 use crate::log::Log;
 use crate::metrics::Metrics;
 pub use crate::offsets::FoundOffset;
-use crate::reach::{Failure, Reach};
+use crate::reach::Reach;
 use crate::telemetry::{RegisteredMetrics, Telemetry};
 
 /// Bytes that the pool keeps beyond the byte budget before it gives memory back.
-const COLUMNS_BYTES: usize = 28 << 20;
+pub(crate) const COLUMNS_BYTES: usize = 28 << 20;
 
 /// Partitions by topic and index.
 pub type Partitions = Vec<TopicPartition>;

@@ -86,6 +86,14 @@ pub enum ClientError {
     /// An error of a bounded read. Its advice differs from a consumer's, since the user has no consumer to seek with.
     #[error("{}", told_of_read(.0))]
     Read(Box<Self>),
+    /// A [`Self::Decode`] of records of a share group, which are not left locked.
+    #[error("{}", told_of_share(error, *is_rejected))]
+    ShareDecode {
+        /// The error.
+        error: Box<Self>,
+        /// True if the records were rejected, false if they were released.
+        is_rejected: bool,
+    },
     /// The user is not authorized to use the consumer group.
     #[error(
         "using the consumer group {group} is not allowed (GROUP_AUTHORIZATION_FAILED); ask for the READ permission \
@@ -267,7 +275,7 @@ impl ClientError {
         match self {
             Self::Partition(fault) => Some(fault.partition()),
             Self::Decode { partition, .. } => Some(partition),
-            Self::Read(error) => error.partition(),
+            Self::Read(error) | Self::ShareDecode { error, .. } => error.partition(),
             _ => None,
         }
     }
@@ -279,6 +287,7 @@ impl ClientError {
             Self::Partition(fault) => fault.hint(),
             Self::Decode { error, .. } => decode_hint(error, MODES_OF_CONSUMER, Some(advice(error).to_owned())),
             Self::Read(error) => hint_of_read(error),
+            Self::ShareDecode { error, is_rejected } => hint_of_share(error, *is_rejected),
             Self::AnswerTooLarge { api, .. } => {
                 let advice = too_large_advice(api).replace(", or seek past the batch", "`, or seek past the batch`");
                 Some(format!("raise receive.message.max.bytes{advice}"))
@@ -492,6 +501,22 @@ fn hint_of_read(error: &ClientError) -> Option<String> {
 }
 
 /// The message of an error of a bounded read.
+fn hint_of_share(error: &ClientError, is_rejected: bool) -> Option<String> {
+    let ClientError::Decode { error, .. } = error else { return error.hint() };
+    let what = match is_rejected {
+        true => "It was damaged at an earlier delivery too, and is rejected",
+        false => "It is released, to be delivered again, until share.delivery.count.limit is reached",
+    };
+    decode_hint(error, MODES, Some(what.to_owned()))
+}
+
+fn told_of_share(error: &ClientError, is_rejected: bool) -> String {
+    match error {
+        ClientError::Decode { error: fault, .. } => with_hint(fault.to_string(), hint_of_share(error, is_rejected)),
+        error => error.to_string(),
+    }
+}
+
 fn told_of_read(error: &ClientError) -> String {
     let hint = hint_of_read(error);
     match error {

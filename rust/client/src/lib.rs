@@ -32,9 +32,11 @@ pub mod registry;
 pub mod residual;
 mod run_time;
 pub mod sasl;
+pub mod share;
 pub mod tasks;
 pub mod telemetry;
 mod topic_name;
+mod trouble;
 mod wall_clock;
 
 pub use config_keys::{KEYS, Key, Role, SettingKind};

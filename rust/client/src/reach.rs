@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use monedula_engine::group::{CallError, GroupResponse};
+use monedula_protocol::error_code::ErrorCode;
+
 use crate::lock::lock;
 use crate::run_time::RunInstant;
 
@@ -94,6 +97,18 @@ impl ReachState {
 impl Reach {
     fn state(&self) -> MutexGuard<'_, ReachState> {
         lock(&self.0)
+    }
+
+    /// A call of a member ended. Another broker that says which one the coordinator is proves nothing about it.
+    pub(crate) fn note_coordinator(&self, outcome: &Result<GroupResponse, CallError>) {
+        match outcome {
+            Ok(GroupResponse::FindCoordinator { code: ErrorCode::None, .. }) | Err(CallError::Never(_)) => {}
+            Ok(GroupResponse::FindCoordinator { code, .. }) => {
+                self.coordinator_failed(format!("FindCoordinator: {}", code.name()));
+            }
+            Ok(_) => self.coordinator_answered(),
+            Err(CallError::Lost(reason) | CallError::Unsent(reason)) => self.coordinator_failed(reason.clone()),
+        }
     }
 
     /// A leader is asked for records.

@@ -25,6 +25,11 @@ impl Awaited {
         !waiting.has_arrived
     }
 
+    /// True once it has arrived.
+    pub fn has_arrived(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).has_arrived
+    }
+
     /// Marks the arrival and runs the callbacks of all that wait for it.
     pub fn arrived(&self) {
         let then = {

@@ -2,6 +2,7 @@
 //! batches and aborted transactions, and appends the records to a builder. It stops and resumes at any record.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
@@ -116,6 +117,8 @@ pub struct PartitionWalker {
     options: WalkOptions,
     position: i64,
     end_offset: i64,
+    /// True if what lies behind the end is kept, for the next range.
+    has_ranges: bool,
     leader_epoch: i32,
     epochs: Vec<(i64, i32)>,
     chunks: VecDeque<Chunk>,
@@ -196,6 +199,7 @@ impl PartitionWalker {
             options,
             position: start_offset,
             end_offset: i64::MAX,
+            has_ranges: false,
             leader_epoch: -1,
             epochs: Vec::new(),
             chunks: VecDeque::new(),
@@ -306,6 +310,36 @@ impl PartitionWalker {
         walked
     }
 
+    /// Like [`walk`](Self::walk), but appends only records of `range`, and keeps what lies behind it for later ranges.
+    /// Ranges are walked in ascending order; one that the builder cut short is walked again from the position on.
+    ///
+    /// # Errors
+    /// As [`walk`](Self::walk).
+    pub fn walk_range(
+        &mut self,
+        range: RangeInclusive<i64>,
+        into: &mut BatchBuilder,
+        scratch: &mut Scratch,
+    ) -> Result<Walked, WalkError> {
+        self.has_ranges = true;
+        self.position = self.position.max(*range.start());
+        self.end_offset = range.end().saturating_add(1);
+        if let Some(OpenBatch { header, payload, cursor, .. }) = &mut self.open
+            && cursor.next_offset(header) < self.position
+            && let Err(fault) = skip_below(header, payload.bytes(), cursor, self.position)
+        {
+            let batch_fault = BatchFault::in_batch(header, cursor.error(header, fault).into());
+            return Err(self.error(batch_fault));
+        }
+        self.walk(into, scratch)
+    }
+
+    /// Goes on behind a batch or record that cannot be read, at this offset.
+    pub fn pass(&mut self, next_offset: i64) {
+        self.position = self.position.max(next_offset);
+        self.open.take_if(|open| open.header.next_offset() <= next_offset);
+    }
+
     fn walk_batches(
         &mut self,
         into: &mut BatchBuilder,
@@ -366,10 +400,13 @@ impl PartitionWalker {
         Ok(Walked::Drained)
     }
 
-    /// Ends a bounded walk: moves the position to at least its end, and drops the bytes behind it.
+    /// Ends a bounded walk: moves the position to at least its end, and drops the bytes behind it, unless further ranges
+    /// may follow.
     fn reach_end(&mut self) {
         self.position = self.position.max(self.end_offset);
-        self.discard_pending();
+        if !self.has_ranges {
+            self.discard_pending();
+        }
     }
 
     fn close(&mut self, scratch: &mut Scratch) {

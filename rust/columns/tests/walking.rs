@@ -506,3 +506,47 @@ fn an_offset_that_does_not_grow_stops_the_walk_behind_the_sound_rows() {
         assert_eq!(offsets(&builder.finish()), [11]);
     }
 }
+
+#[test]
+fn ranges_of_offsets_are_walked_one_after_the_other_and_what_lies_between_is_passed_over() {
+    for codec in codecs() {
+        let data = [plain_batch(0, 10, codec), plain_batch(10, 10, codec)].concat();
+        let mut walker = walker(0, WalkOptions::default());
+        walker.feed(Bytes::from(data), vec![]);
+        let (mut builder, mut scratch, mut rows) = (builder(ColumnSet::default()), Scratch::new(), Vec::new());
+        for range in [1..=2, 4..=4, 9..=11, 15..=30] {
+            let before = builder.rows();
+            assert_eq!(walker.walk_range(range, &mut builder, &mut scratch), Ok(Walked::Drained), "{codec}");
+            rows.push(builder.rows() - before);
+        }
+        assert_eq!(offsets(&builder.finish()), [1, 2, 4, 9, 10, 11, 15, 16, 17, 18, 19], "{codec}");
+        assert_eq!(rows, [2, 1, 3, 5], "{codec}");
+    }
+}
+
+#[test]
+fn a_range_that_a_full_batch_cut_short_goes_on_at_the_position() {
+    let mut walker = walker(0, WalkOptions::default());
+    walker.feed(Bytes::from(plain_batch(0, 10, Compression::None)), vec![]);
+    let mut builder = BatchBuilder::new(ColumnSet::default(), BufferPool::new(1 << 20), 3, 1 << 20);
+    let mut scratch = Scratch::new();
+    assert_eq!(walker.walk_range(2..=7, &mut builder, &mut scratch), Ok(Walked::Full));
+    assert_eq!((offsets(&builder.finish()), walker.position()), (vec![2, 3, 4], 5));
+    assert_eq!(walker.walk_range(5..=7, &mut builder, &mut scratch), Ok(Walked::Drained));
+    assert_eq!((offsets(&builder.finish()), walker.position()), (vec![5, 6, 7], 8));
+}
+
+#[test]
+fn a_batch_that_cannot_be_read_is_passed_and_the_next_range_follows() {
+    let mut damaged = plain_batch(0, 10, Compression::None);
+    let last = damaged.len() - 1;
+    damaged[last] ^= 1;
+    let mut walker = walker(0, WalkOptions::default());
+    walker.feed(Bytes::from([damaged, plain_batch(10, 10, Compression::None)].concat()), vec![]);
+    let (mut builder, mut scratch) = (builder(ColumnSet::default()), Scratch::new());
+    let error = walker.walk_range(3..=12, &mut builder, &mut scratch).expect_err("its checksum is wrong");
+    assert_eq!((error.offset, error.next_offset), (3, Some(10)));
+    walker.pass(10);
+    assert_eq!(walker.walk_range(10..=12, &mut builder, &mut scratch), Ok(Walked::Drained));
+    assert_eq!(offsets(&builder.finish()), [10, 11, 12]);
+}

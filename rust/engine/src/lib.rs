@@ -1,5 +1,5 @@
-//! Sans-IO state machines of a Kafka client: fetching, producing, transactions, group membership and partition
-//! assignment.
+//! Sans-IO state machines of a Kafka client: fetching, producing, transactions, group membership, share sessions and
+//! partition assignment.
 //!
 //! No tokio, no clock and no randomness: time is an argument, jitter comes from a seed. The driver (`monedula-client`)
 //! owns sockets and clock and takes no protocol decision. After every call that changes a machine, the driver drains
@@ -15,6 +15,7 @@ pub mod lanes;
 pub mod ledger;
 mod named;
 pub mod produce;
+pub mod share;
 pub mod telemetry;
 mod topic_partition;
 pub mod transaction;

@@ -152,6 +152,13 @@ api_keys! {
     PushTelemetry = 72, push_telemetry::PushTelemetryRequest;
     ListConfigResources = 74, list_config_resources::ListConfigResourcesRequest;
     DescribeTopicPartitions = 75, describe_topic_partitions::DescribeTopicPartitionsRequest;
+    ShareGroupHeartbeat = 76, share_group_heartbeat::ShareGroupHeartbeatRequest;
+    ShareGroupDescribe = 77, share_group_describe::ShareGroupDescribeRequest;
+    ShareFetch = 78, share_fetch::ShareFetchRequest;
+    ShareAcknowledge = 79, share_acknowledge::ShareAcknowledgeRequest;
+    DescribeShareGroupOffsets = 90, describe_share_group_offsets::DescribeShareGroupOffsetsRequest;
+    AlterShareGroupOffsets = 91, alter_share_group_offsets::AlterShareGroupOffsetsRequest;
+    DeleteShareGroupOffsets = 92, delete_share_group_offsets::DeleteShareGroupOffsetsRequest;
 }
 
 impl ApiKey {

@@ -1,14 +1,15 @@
 //! The Python classes `Batch`, `Span` and the iterator over a batch's rows.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, RecordBatchIterator};
 use monedula_client::consumer::Unfinished;
 use monedula_client::error::counted;
 use monedula_client::group::{HandedBatch, RowCursor};
+use monedula_client::share::ShareConsumer;
 use monedula_columns::ColumnBatch;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -29,11 +30,15 @@ use crate::runtime::Own;
 /// `pyarrow.record_batch(batch)`, `pandas.DataFrame.from_arrow(batch)`, DuckDB. The data is not copied; the memory
 /// lives as long as any object that uses it. `batch["value"]` is one column, as a `pyarrow.Array`.
 #[pyclass(frozen, mapping, module = "monedula")]
-pub(crate) struct Batch(
-    pub(crate) HandedBatch,
+pub(crate) struct Batch(pub(crate) HandedBatch, pub(crate) Option<Hold>);
+
+/// What somebody has to do with a batch.
+pub(crate) enum Hold {
     /// The end of this guard says that nobody can finish the batch any more.
-    pub(crate) Option<Own<Unfinished>>,
-);
+    Unfinished(#[expect(dead_code, reason = "it is dropped")] Own<Unfinished>),
+    /// The consumer of a share group, which knows until when the rows are locked.
+    Locks(Own<Weak<ShareConsumer>>),
+}
 
 impl From<ColumnBatch> for Batch {
     fn from(columns: ColumnBatch) -> Self {
@@ -138,6 +143,16 @@ impl Batch {
             offsets.set_item((&*span.topic, span.partition), span.next_offset)?;
         }
         Ok(offsets)
+    }
+
+    /// When the first lock of an undecided row ends, in seconds as `time.monotonic()` counts; `None` if everything is
+    /// decided, or if the batch is of no `ShareConsumer`. Renewals move it.
+    #[getter]
+    fn deadline(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        match &self.1 {
+            Some(Hold::Locks(consumer)) => crate::share::deadline(py, consumer.get()?, self.0.id),
+            _ => Ok(None),
+        }
     }
 
     /// The rows as `Record` objects, one by one. For services; analysis is faster on the columns.

@@ -64,6 +64,13 @@ pub(crate) fn parse(py: Python<'_>, mut settings: Settings) -> PyResult<ClientCo
     Ok(config)
 }
 
+pub(crate) fn parse_share(py: Python<'_>, mut settings: Settings) -> PyResult<ClientConfig> {
+    let mut config = parsed(py, settings.take_pairs(), |pairs| ClientConfig::parse_share(as_texts(pairs)))?;
+    settings.give_token_source(&mut config);
+    config.check_token_source().map_err(|error| to_py(py, error.into()))?;
+    Ok(config)
+}
+
 /// Parses settings on a thread of its own, since files of certificates and keys are read: other threads of Python run
 /// meanwhile, and Ctrl-C ends the wait.
 fn parsed<T: Send + 'static>(

@@ -27,8 +27,16 @@ pub(crate) fn to_py(py: Python<'_>, error: ClientError) -> PyErr {
     build(py, &error).unwrap_or_else(|failure| failure)
 }
 
+/// The error itself, without whose it is.
+fn plain(error: &ClientError) -> &ClientError {
+    match error {
+        ClientError::Read(error) | ClientError::ShareDecode { error, .. } => error,
+        error => error,
+    }
+}
+
 fn is_closed(error: &ClientError) -> bool {
-    let error = if let ClientError::Read(error) = error { error } else { error };
+    let error = plain(error);
     matches!(error, ClientError::Closed | ClientError::AdminClosed | ClientError::ProducerClosed)
 }
 
@@ -37,7 +45,7 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
     if let Some(hint) = error.hint() {
         details.set_item("hint", hint)?;
     }
-    let error = if let ClientError::Read(error) = error { error } else { error };
+    let error = plain(error);
     if let ClientError::Partition(fault) = error {
         let partition = fault.partition();
         details.set_item("topic", &*partition.topic)?;
@@ -165,7 +173,10 @@ fn group_details(error: &GroupError, details: &Bound<'_, PyDict>) -> PyResult<()
             (Some(group), Some(code.name()))
         }
         GroupError::Call { group, .. } => (Some(group), None),
-        GroupError::Unsupported { group, .. } => (Some(group), Some("UNSUPPORTED_VERSION")),
+        GroupError::Unsupported { group, .. } | GroupError::NoShareGroups { group, .. } => {
+            (Some(group), Some("UNSUPPORTED_VERSION"))
+        }
+        GroupError::NoShareGroup { group, .. } => (Some(group), Some("GROUP_ID_NOT_FOUND")),
         GroupError::UnsupportedAssignor { .. } => (None, Some("UNSUPPORTED_ASSIGNOR")),
         GroupError::InvalidRegex { .. } => (None, Some("INVALID_REGULAR_EXPRESSION")),
         GroupError::GroupFull { group, .. } => (Some(group), Some("GROUP_MAX_SIZE_REACHED")),
@@ -230,7 +241,7 @@ fn class_of(error: &ClientError) -> &'static str {
             GroupError::InvalidSessionTimeout { .. } => "InvalidSessionTimeoutError",
             GroupError::MaxPollExceeded { .. } => "MaxPollExceededError",
             GroupError::Assign { .. } => "AssignorError",
-            GroupError::Unsupported { .. } => "UnsupportedGroupProtocolError",
+            GroupError::Unsupported { .. } | GroupError::NoShareGroups { .. } => "UnsupportedGroupProtocolError",
             GroupError::UnsupportedAssignor { .. } => "UnsupportedAssignorError",
             GroupError::InvalidRegex { .. } => "InvalidPatternError",
             GroupError::UnreleasedInstance { .. } => "FencedInstanceError",
@@ -238,6 +249,7 @@ fn class_of(error: &ClientError) -> &'static str {
             GroupError::Broker { .. }
             | GroupError::Call { .. }
             | GroupError::GroupFull { .. }
+            | GroupError::NoShareGroup { .. }
             | GroupError::Heartbeat { .. } => "GroupError",
         },
         ClientError::Transaction(error) => match error {

@@ -28,6 +28,7 @@ mod registry;
 mod runtime;
 mod seconds;
 mod secret;
+mod share;
 mod tokens;
 
 use pyo3::exceptions::PyImportError;
@@ -74,6 +75,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<record::Record>()?;
     module.add_class::<registry::RegistryCore>()?;
     module.add_class::<arrow::schema::Schema>()?;
+    module.add_class::<share::ShareConsumerCore>()?;
     module.add_class::<secret::PySecret>()?;
     module.add_class::<arrow::table::Table>()?;
     module.add_function(wrap_pyfunction!(config::check_producer_settings, module)?)?;

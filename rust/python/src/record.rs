@@ -1,7 +1,7 @@
 //! The Python class `Record`: single rows, for services that handle one record at a time.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType};
+use arrow_array::types::{Int16Type, Int32Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
 use arrow_schema::DataType;
 use monedula_columns::ColumnSet;
@@ -31,6 +31,8 @@ pub(crate) struct Record {
     /// Headers as `[(key, value), ...]` with duplicate keys; `None` if there are none, or if the consumer does not read
     /// them.
     headers: Option<Py<PyList>>,
+    /// How often the record was delivered, this time included: of a `ShareConsumer` with the column `deliveryCount`.
+    delivery_count: Option<i16>,
 }
 
 /// The attributes of a record, in the order of the constructor.
@@ -43,12 +45,13 @@ type PyFields<'py> = (
     Option<Bound<'py, PyAny>>,
     Option<Bound<'py, PyAny>>,
     Option<Bound<'py, PyList>>,
+    Option<i16>,
 );
 
 #[pymethods]
 impl Record {
     #[new]
-    #[pyo3(signature = (topic, partition, offset, timestamp, timestamp_type, key, value, headers))]
+    #[pyo3(signature = (topic, partition, offset, timestamp, timestamp_type, key, value, headers, delivery_count=None))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn new(
         topic: Option<Py<PyString>>,
@@ -59,8 +62,9 @@ impl Record {
         key: Option<Py<PyAny>>,
         value: Option<Py<PyAny>>,
         headers: Option<Py<PyList>>,
+        delivery_count: Option<i16>,
     ) -> Self {
-        Self { topic, partition, offset, timestamp, timestamp_type, key, value, headers }
+        Self { topic, partition, offset, timestamp, timestamp_type, key, value, headers, delivery_count }
     }
 
     /// Support for pickling and copying, such as for a pool of processes.
@@ -100,6 +104,14 @@ impl Record {
     }
 }
 
+impl Record {
+    /// Topic, partition and offset, if the consumer reads them.
+    pub(crate) fn place(&self, py: Python<'_>) -> Option<(String, i32, i64)> {
+        let topic = self.topic.as_ref()?.bind(py).to_string_lossy().into_owned();
+        Some((topic, self.partition?, self.offset?))
+    }
+}
+
 fn fields<'py>(record: &Bound<'py, Record>) -> PyFields<'py> {
     let (py, record) = (record.py(), record.get());
     let cell = |cell: &Option<Py<PyAny>>| cell.as_ref().map(|cell| cell.bind(py).clone());
@@ -112,6 +124,7 @@ fn fields<'py>(record: &Bound<'py, Record>) -> PyFields<'py> {
         cell(&record.key),
         cell(&record.value),
         record.headers.as_ref().map(|headers| headers.bind(py).clone()),
+        record.delivery_count,
     )
 }
 
@@ -126,6 +139,7 @@ pub(crate) struct Columns {
     timestamp: Option<ArrayRef>,
     timestamp_type: Option<ArrayRef>,
     headers: Option<ArrayRef>,
+    delivery_count: Option<ArrayRef>,
 }
 
 impl Columns {
@@ -141,6 +155,7 @@ impl Columns {
             timestamp: column("timestamp"),
             timestamp_type: column("timestampType"),
             headers: column("headers"),
+            delivery_count: column("deliveryCount").filter(|column| *column.data_type() == DataType::Int16),
         }
     }
 
@@ -187,6 +202,7 @@ impl Columns {
             key: self.key.as_ref().map(|cells| cells.get(py, row)).transpose()?.flatten(),
             value: self.value.as_ref().map(|cells| cells.get(py, row)).transpose()?.flatten(),
             headers: self.headers.as_ref().map(|column| headers(py, column, row)).transpose()?.flatten(),
+            delivery_count: self.delivery_count.as_ref().map(|counts| counts.as_primitive::<Int16Type>().value(row)),
         }))
     }
 }
@@ -226,7 +242,8 @@ impl Cells {
         let schema = batch.schema();
         let columns = schema.fields().iter().zip(batch.columns());
         let columns = columns.map(|(field, column)| (field.name().clone(), column.clone()));
-        let fields: Vec<_> = columns.filter(|(name, _)| !ColumnSet::NAMES.contains(&name.as_str())).collect();
+        let fields: Vec<_> =
+            columns.filter(|(name, _)| !ColumnSet::NAMES.contains(&name.as_str()) && name != "deliveryCount").collect();
         (!fields.is_empty()).then_some(Self::Flattened(fields))
     }
 

@@ -19,6 +19,7 @@ use monedula_client::error::ClientError;
 use monedula_client::lock::lock;
 use monedula_client::log::Log;
 use monedula_client::producer::Failures;
+use monedula_client::share::ShareConsumer;
 use monedula_client::tasks::caught;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -46,6 +47,7 @@ struct Owned {
     /// Never dropped in a forked child, where the threads that it would join do not exist.
     runtime: ManuallyDrop<Runtime>,
     consumers: Vec<Weak<Consumer>>,
+    share_consumers: Vec<Weak<ShareConsumer>>,
     admins: Vec<Weak<Admin>>,
     producers: Vec<Weak<producer::Shared>>,
     dropped_producers: Vec<DroppedProducer>,
@@ -113,6 +115,7 @@ fn started_once() -> Result<Handle, NotRun> {
         pid,
         runtime,
         consumers: Vec::new(),
+        share_consumers: Vec::new(),
         admins: Vec::new(),
         producers: Vec::new(),
         dropped_producers: Vec::new(),
@@ -153,6 +156,16 @@ pub(crate) fn register(consumer: &Arc<Consumer>) {
     if let Some(owned) = owned.as_mut() {
         owned.consumers.retain(|consumer| consumer.strong_count() > 0);
         owned.consumers.push(Arc::downgrade(consumer));
+    }
+}
+
+/// Registers a share group's consumer, so that it releases its records and leaves when the interpreter exits.
+pub(crate) fn register_share(consumer: &Arc<ShareConsumer>) {
+    consumer.on_leave_task(keep_leave_task);
+    let mut owned = lock(&OWNED);
+    if let Some(owned) = owned.as_mut() {
+        owned.share_consumers.retain(|consumer| consumer.strong_count() > 0);
+        owned.share_consumers.push(Arc::downgrade(consumer));
     }
 }
 
@@ -217,7 +230,8 @@ pub(crate) fn shutdown(py: Python<'_>) {
 
 fn stop_clients() {
     let taken = lock(&OWNED).take();
-    let Some(Owned { pid, runtime, consumers, admins, producers, dropped_producers, leaving }) = taken else { return };
+    let Some(owned) = taken else { return };
+    let Owned { pid, runtime, consumers, share_consumers, admins, producers, dropped_producers, leaving } = owned;
     if pid != std::process::id() {
         return;
     }
@@ -242,6 +256,9 @@ fn stop_clients() {
         }
     });
     for consumer in consumers.iter().filter_map(Weak::upgrade) {
+        consumer.close(Duration::from_secs(1));
+    }
+    for consumer in share_consumers.iter().filter_map(Weak::upgrade) {
         consumer.close(Duration::from_secs(1));
     }
     runtime.block_on(async {

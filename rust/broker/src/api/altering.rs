@@ -16,6 +16,7 @@ use crate::cluster::{
 use crate::core::Core;
 use crate::request::Call;
 use crate::security::Operation;
+use crate::settings::KafkaSettings;
 
 const MIN_INSYNC_REPLICAS: &str = "min.insync.replicas";
 
@@ -203,39 +204,37 @@ pub(super) fn group(
     for (name, value) in &mut after {
         let def = group_def(name).ok_or_else(|| refused(format!("Unknown group config name: {name}")))?;
         *value = def.normalize(value).map_err(refused)?;
-        let settings = &core.settings.kafka;
-        let (min, max, what) = match def.name {
-            "consumer.assignment.interval.ms" => continue,
-            "consumer.session.timeout.ms" => (
-                settings.group_consumer_min_session_timeout_ms,
-                settings.group_consumer_max_session_timeout_ms,
-                "session.timeout.ms",
-            ),
-            _ => (
-                settings.group_consumer_min_heartbeat_interval_ms,
-                settings.group_consumer_max_heartbeat_interval_ms,
-                "heartbeat.interval.ms",
-            ),
-        };
-        let number: i32 = value.parse().unwrap_or_default();
-        if number < min {
-            return Err(refused(format!("{name} must be greater than or equal to group.consumer.min.{what}")));
-        }
-        if number > max {
-            return Err(refused(format!("{name} must be less than or equal to group.consumer.max.{what}")));
-        }
+        check_bounds(&core.settings.kafka, name, value).map_err(refused)?;
     }
-    let effective =
-        |name: &str, otherwise: i32| after.get(name).and_then(|value| value.parse().ok()).unwrap_or(otherwise);
-    let session = effective("consumer.session.timeout.ms", core.settings.kafka.group_consumer_session_timeout_ms);
-    let heartbeat =
-        effective("consumer.heartbeat.interval.ms", core.settings.kafka.group_consumer_heartbeat_interval_ms);
-    if session <= heartbeat {
-        let message = "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms";
-        return Err(refused(message.to_owned()));
+    if after.get("errors.deadletterqueue.topic.name").is_some_and(|topic| topic.starts_with("__")) {
+        return Err(refused("errors.deadletterqueue.topic.name must not begin with __".to_owned()));
+    }
+    for kind in ["consumer", "share"] {
+        let effective = |what: &str| -> i64 {
+            let own = after.get(&format!("{kind}.{what}")).and_then(|value| value.parse().ok());
+            own.or_else(|| core.settings.kafka.number(&format!("group.{kind}.{what}"))).unwrap_or_default()
+        };
+        if effective("session.timeout.ms") <= effective("heartbeat.interval.ms") {
+            let message = format!("{kind}.session.timeout.ms must be greater than {kind}.heartbeat.interval.ms");
+            return Err(refused(message));
+        }
     }
     if !target.validate_only {
         core.configs.set_group(group, after);
+    }
+    Ok(())
+}
+
+/// Checks a number against the bounds that the broker sets for a group config: those of `share.x` are `group.share.min.x`
+/// and `group.share.max.x`.
+fn check_bounds(settings: &KafkaSettings, name: &str, value: &str) -> Result<(), String> {
+    let (Some((kind, what)), Ok(number)) = (name.split_once('.'), value.parse::<i64>()) else { return Ok(()) };
+    for (bound, than) in [("min", "greater"), ("max", "less")] {
+        let setting = format!("group.{kind}.{bound}.{what}");
+        let is_beyond = |limit: i64| if bound == "min" { number < limit } else { number > limit };
+        if settings.number(&setting).is_some_and(is_beyond) {
+            return Err(format!("{name} must be {than} than or equal to {setting}"));
+        }
     }
     Ok(())
 }

@@ -10,7 +10,7 @@
 //! A request of an unknown higher version is answered in version 0, with UNSUPPORTED_VERSION and the versions of
 //! ApiVersions alone (KIP-511).
 //!
-//! Not implemented: the features `share.version` and `streams.version`, whose groups are not offered.
+//! Not implemented: the feature `streams.version`, whose groups are not offered.
 
 use monedula_protocol::api::ApiKey;
 use monedula_protocol::error_code::ErrorCode;
@@ -106,6 +106,9 @@ pub(super) fn features(core: &Core) -> Vec<Feature> {
     // transaction.version 2 (KIP-890: every transaction has an epoch of its own) needs version 5 of EndTxn.
     let raises_epoch = core.offered(ApiKey::EndTxn).is_some_and(|(_, max)| max >= 5);
     features.push(Feature::highest("transaction.version", 0, if raises_epoch { 2 } else { 1 }));
+    if core.offered(ApiKey::ShareFetch).is_some() {
+        features.push(Feature::highest("share.version", 0, 2));
+    }
     // Features of Kafka 4: eligible leader replicas (KIP-966), and a quorum whose voters do not change (KIP-853).
     if raises_epoch {
         features.push(Feature::highest("eligible.leader.replicas.version", 0, 1));

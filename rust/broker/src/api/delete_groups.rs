@@ -1,6 +1,7 @@
-//! DeleteGroups, versions 0-3: deletes groups without members, with their committed offsets.
+//! DeleteGroups, versions 0-3: deletes groups without members, with their committed offsets, or the state of their share
+//! partitions.
 //!
-//! Not implemented: share groups (KIP-932) and streams groups (KIP-1071), of which there are none.
+//! Not implemented: streams groups (KIP-1071), of which there are none.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_groups::{DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse};

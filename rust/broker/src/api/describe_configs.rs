@@ -154,7 +154,10 @@ fn group(core: &Core, group: &str) -> Result<Vec<ConfigEntry>, ApiError> {
         let set = core.configs.of_group(group).and_then(|values| values.get(def.name));
         let mut synonyms: Vec<Synonym> =
             set.map(|value| (def.name, value.clone(), ConfigSource::Group)).into_iter().collect();
-        synonyms.extend(def.server.into_iter().flat_map(|name| core.configs.synonyms_of_broker(None, name)));
+        match def.server {
+            Some(name) => synonyms.extend(core.configs.synonyms_of_broker(None, name)),
+            None => synonyms.push((def.name, def.default.to_owned(), ConfigSource::Default)),
+        }
         let (value, source) = match synonyms.first() {
             Some((_, value, source)) => (value.clone(), *source),
             None => (def.default.to_owned(), ConfigSource::Default),

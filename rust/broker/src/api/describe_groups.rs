@@ -61,7 +61,9 @@ fn check(core: &mut Core, call: &Call<'_>, group_id: &str) -> Result<i32, Refuse
     let index = core.group_partition(call.node, group_id).map_err(Refused::Error)?;
     match core.groups.slot(index, group_id).and_then(|slot| slot.group.as_ref()) {
         Some(Group::Classic(_)) => Ok(index),
-        Some(Group::Consumer(_)) => Err(Refused::NotFound(format!("Group {group_id} is not a classic group."))),
+        Some(Group::Consumer(_) | Group::Share(_)) => {
+            Err(Refused::NotFound(format!("Group {group_id} is not a classic group.")))
+        }
         None => Err(Refused::NotFound(format!("Group {group_id} not found."))),
     }
 }
@@ -69,7 +71,7 @@ fn check(core: &mut Core, call: &Call<'_>, group_id: &str) -> Result<i32, Refuse
 fn classic<'a>(core: &'a Core, index: i32, group_id: &str) -> Option<&'a ClassicGroup> {
     match core.groups.slot(index, group_id)?.group.as_ref()? {
         Group::Classic(group) => Some(group),
-        Group::Consumer(_) => None,
+        Group::Consumer(_) | Group::Share(_) => None,
     }
 }
 

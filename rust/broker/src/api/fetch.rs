@@ -66,7 +66,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FetchRequest<'_
     Ok(core.fetch(Fetch {
         ticket: call.ticket,
         node: call.node,
-        max_wait_ms: request.max_wait_ms,
+        due_ms: core.now_ms + i64::from(request.max_wait_ms),
         min_bytes: request.min_bytes.min(max_bytes).max(0) as u64,
         max_bytes: max_bytes.max(0) as usize,
         isolation: match (replica, request.isolation_level) {

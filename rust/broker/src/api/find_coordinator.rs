@@ -1,10 +1,12 @@
-//! FindCoordinator, versions 0-6: finds the coordinators of groups and transactional ids, of one key or, from version 4
-//! on, of several (KIP-699). The first use creates the internal topic, and is answered COORDINATOR_NOT_AVAILABLE.
+//! FindCoordinator, versions 0-6: finds the coordinators of groups, transactional ids and share partitions, of one key
+//! or, from version 4 on, of several (KIP-699). The first use creates the internal topic, and is answered
+//! COORDINATOR_NOT_AVAILABLE.
 //!
-//! Not implemented: share groups (KIP-932), which get INVALID_REQUEST, as from a Kafka where they are disabled.
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::find_coordinator::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
+use monedula_protocol::types::Uuid;
 
 use super::Handled;
 use crate::cluster::{Coordinated, Node};
@@ -54,23 +56,39 @@ fn coordinated(key_type: i8) -> Option<Coordinated> {
     match key_type {
         GROUP => Some(Coordinated::Groups),
         TRANSACTION => Some(Coordinated::Transactions),
+        SHARE => Some(Coordinated::SharePartitions),
         _ => None,
     }
 }
 
 fn find(core: &Core, call: &Call<'_>, key_type: i8, key: &str) -> Result<Node, ErrorCode> {
     let kind = coordinated(key_type).ok_or(ErrorCode::InvalidRequest)?;
+    if kind == Coordinated::SharePartitions && !is_share_key(key) {
+        return Err(ErrorCode::InvalidRequest);
+    }
     let resource = match kind {
         Coordinated::Groups => Resource::Group(key),
         Coordinated::Transactions => Resource::TransactionalId(key),
+        // Only brokers ask for it.
+        Coordinated::SharePartitions => Resource::Cluster,
     };
-    core.authorize(call, Operation::Describe, resource)?;
+    let operation = if kind == Coordinated::SharePartitions { Operation::ClusterAction } else { Operation::Describe };
+    core.authorize(call, operation, resource)?;
     if core.faults.hides(kind.topic(), call.node) {
         return Err(ErrorCode::CoordinatorNotAvailable);
     }
     let node = core.coordinator(kind, key).ok_or(ErrorCode::CoordinatorNotAvailable)?;
     let node = core.nodes.get(node).ok_or(ErrorCode::CoordinatorNotAvailable)?;
     Ok(node.seen_at(call.origin.protocol))
+}
+
+/// True if a key is that of a share partition: `group:topic id:partition`.
+fn is_share_key(key: &str) -> bool {
+    let mut parts = key.rsplitn(3, ':');
+    let (partition, topic, group) = (parts.next(), parts.next(), parts.next());
+    group.is_some_and(|group| !group.is_empty())
+        && topic.is_some_and(|topic| topic.parse::<Uuid>().is_ok())
+        && partition.is_some_and(|partition| partition.parse::<i32>().is_ok())
 }
 
 fn coordinator<'a>(key: &'a str, found: &'a Result<Node, ErrorCode>) -> Coordinator<'a> {

@@ -37,6 +37,6 @@ fn beat(core: &mut Core, call: &Call<'_>, request: &HeartbeatRequest<'_>) -> Res
         Some(Group::Consumer(group)) => {
             core.with_consumer_context(&slot.id, |context| group.classic_heartbeat(context, who))
         }
-        None => Err(ErrorCode::UnknownMemberId),
+        Some(Group::Share(_)) | None => Err(ErrorCode::UnknownMemberId),
     })?
 }

@@ -103,7 +103,7 @@ fn join_slot(core: &Core, slot: &mut Slot, mut join: Join<'_>, effects: &mut Eff
     let group = slot.group.get_or_insert_with(|| Group::Classic(ClassicGroup::new(slot.id.clone())));
     match group {
         Group::Classic(group) => group.join(core.now_ms, join, effects),
-        Group::Consumer(_) => {
+        Group::Consumer(_) | Group::Share(_) => {
             effects.join(join.ticket, JoinAnswer::refused(ErrorCode::InconsistentGroupProtocol, join.member_id.into()))
         }
     }

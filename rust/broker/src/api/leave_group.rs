@@ -59,6 +59,6 @@ fn leave(
         Some(Group::Consumer(_)) => {
             core.with_consumer_context(group_id, |context| slot.leave_consumer_group(context, leavers, effects))
         }
-        None => vec![Err(ErrorCode::UnknownMemberId); leavers.len()],
+        Some(Group::Share(_)) | None => vec![Err(ErrorCode::UnknownMemberId); leavers.len()],
     })
 }

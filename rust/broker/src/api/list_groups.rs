@@ -1,6 +1,6 @@
 //! ListGroups, versions 0-5: lists the groups that the node coordinates, filtered by state and type.
 //!
-//! Not implemented: share groups (KIP-932) and streams groups (KIP-1071), of which there are none.
+//! Not implemented: streams groups (KIP-1071), of which there are none.
 
 use monedula_protocol::messages::list_groups::{ListGroupsRequest, ListGroupsResponse, ListedGroup};
 

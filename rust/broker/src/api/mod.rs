@@ -12,12 +12,14 @@
 //! because nothing waits for replicas or a controller. Each node itself carries out what Kafka's brokers forward to the
 //! controller. Each file's header says what else is not implemented.
 
+mod acknowledging;
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
 mod alter_client_quotas;
 mod alter_configs;
 mod alter_partition_reassignments;
 mod alter_replica_log_dirs;
+mod alter_share_group_offsets;
 mod alter_user_scram_credentials;
 mod altering;
 mod api_versions;
@@ -30,6 +32,7 @@ mod create_topics;
 mod delete_acls;
 mod delete_groups;
 mod delete_records;
+mod delete_share_group_offsets;
 mod delete_topics;
 mod describe_acls;
 mod describe_client_quotas;
@@ -40,6 +43,7 @@ mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
 mod describe_quorum;
+mod describe_share_group_offsets;
 mod describe_topic_partitions;
 mod describe_transactions;
 mod describe_user_scram_credentials;
@@ -71,6 +75,10 @@ mod renew_delegation_token;
 mod resource;
 mod sasl_authenticate;
 mod sasl_handshake;
+mod share_acknowledge;
+mod share_fetch;
+mod share_group_describe;
+mod share_group_heartbeat;
 mod sync_group;
 mod txn_offset_commit;
 mod update_features;
@@ -210,6 +218,13 @@ apis! {
     list_groups::ListGroupsRequest(),
     consumer_group_heartbeat::ConsumerGroupHeartbeatRequest(group_id),
     consumer_group_describe::ConsumerGroupDescribeRequest(refuse groups group_ids),
+    share_group_heartbeat::ShareGroupHeartbeatRequest(group_id),
+    share_group_describe::ShareGroupDescribeRequest(refuse groups group_ids),
+    share_fetch::ShareFetchRequest(mentions),
+    share_acknowledge::ShareAcknowledgeRequest(mentions),
+    describe_share_group_offsets::DescribeShareGroupOffsetsRequest(refuse mentions),
+    alter_share_group_offsets::AlterShareGroupOffsetsRequest(group_id),
+    delete_share_group_offsets::DeleteShareGroupOffsetsRequest(group_id),
     api_versions::ApiVersionsRequest(),
     create_topics::CreateTopicsRequest(refuse topics),
     delete_topics::DeleteTopicsRequest(refuse mentions),

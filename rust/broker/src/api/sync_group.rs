@@ -45,6 +45,6 @@ fn sync_slot(core: &Core, slot: &mut Slot, sync: &Sync<'_>, effects: &mut Effect
             let id = slot.id.clone();
             core.with_consumer_context(&id, |context| slot.sync_consumer_group(context, sync, effects));
         }
-        None => effects.sync(sync.ticket, SyncAnswer::refused(ErrorCode::UnknownMemberId)),
+        Some(Group::Share(_)) | None => effects.sync(sync.ticket, SyncAnswer::refused(ErrorCode::UnknownMemberId)),
     }
 }

@@ -31,6 +31,8 @@ pub(crate) enum Rule {
     OneOf(&'static [&'static str]),
     /// `*`, or a list of `partition:node`.
     ThrottledReplicas,
+    /// `earliest`, `latest`, or `by_duration:` with a duration of ISO 8601.
+    OffsetReset,
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -123,6 +125,9 @@ impl ConfigDef {
             Rule::OneOf(allowed) if !allowed.contains(&text) => {
                 Err(self.wrong(text, &format!("String must be one of: {}", allowed.join(", "))))
             }
+            Rule::OffsetReset if !matches!(text, "earliest" | "latest") && duration_ms(text).is_none() => {
+                Err(self.wrong(text, "Must be earliest, latest or by_duration: with a duration such as PT1H"))
+            }
             Rule::ThrottledReplicas if text != "*" && !is_replica(text) => {
                 let form = "[partitionId]:[brokerId],[partitionId]:[brokerId],...";
                 let rule = format!(
@@ -140,8 +145,43 @@ impl ConfigDef {
     }
 }
 
+/// The milliseconds of `by_duration:` with a duration of ISO 8601 in days, hours, minutes and seconds; `None` for
+/// anything else.
+pub(crate) fn duration_ms(value: &str) -> Option<i64> {
+    let (days, time) = value.strip_prefix("by_duration:P").map(|text| text.split_once('T').unwrap_or((text, "")))?;
+    let units = [(days, &[('D', 86_400_000.0)][..]), (time, &[('H', 3_600_000.0), ('M', 60_000.0), ('S', 1000.0)])];
+    let (mut total_ms, mut any) = (0.0, false);
+    for (mut rest, units) in units {
+        for (unit, unit_ms) in units {
+            let Some((number, behind)) = rest.split_once(*unit) else { continue };
+            total_ms += number.parse::<f64>().ok().filter(|number| *number >= 0.0)? * unit_ms;
+            (rest, any) = (behind, true);
+        }
+        if !rest.is_empty() {
+            return None;
+        }
+    }
+    any.then_some(total_ms as i64)
+}
+
 /// True if the text has the form `partition:node`.
 fn is_replica(text: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.split_once(':').is_some_and(|(partition, node)| is_number(partition) && is_number(node))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_those_of_iso_8601() {
+        for (text, ms) in [("PT1H", 3_600_000), ("P1DT2M0.5S", 86_520_500), ("P2D", 172_800_000), ("PT0S", 0)] {
+            assert_eq!(duration_ms(&format!("by_duration:{text}")), Some(ms), "{text}");
+        }
+        for text in ["by_duration:", "by_duration:P", "by_duration:PT", "by_duration:1H", "by_duration:PT1X", "latest"]
+        {
+            assert_eq!(duration_ms(text), None, "{text}");
+        }
+    }
 }

@@ -34,41 +34,53 @@ const FIXED_HERE: &[&str] = &["listener.security.protocol.map", "listeners"];
 
 const LISTS: &[&str] = &["log.cleanup.policy", "group.consumer.assignors"];
 
-macro_rules! group_config {
-    ($name:literal, $default:literal, $server:literal, $documentation:literal) => {
-        ConfigDef {
+macro_rules! group_configs {
+    ($($name:literal, $kind:ident, $rule:expr, $default:literal, $server:expr, $documentation:literal;)*) => {
+        &[$(ConfigDef {
             name: $name,
-            kind: ConfigType::Int,
-            rule: Rule::AtLeast(1),
+            kind: ConfigType::$kind,
+            rule: $rule,
             default: $default,
-            server: Some($server),
+            server: $server,
             effect: true,
             documentation: $documentation,
-        }
+        },)*]
     };
 }
 
-/// Kafka's group configs without those of share groups and Streams groups, which are not implemented.
-pub(crate) const GROUP_CONFIGS: &[ConfigDef] = &[
-    group_config!(
-        "consumer.assignment.interval.ms",
-        "1000",
-        "group.consumer.assignment.interval.ms",
-        "Shortest time between two assignments of the group, in milliseconds."
-    ),
-    group_config!(
-        "consumer.heartbeat.interval.ms",
-        "5000",
-        "group.consumer.heartbeat.interval.ms",
-        "Heartbeat interval of the group's members, in milliseconds."
-    ),
-    group_config!(
-        "consumer.session.timeout.ms",
-        "45000",
-        "group.consumer.session.timeout.ms",
-        "Time without a heartbeat after which a member is removed, in milliseconds."
-    ),
-];
+/// Kafka's group configs without those of Streams groups, which are not implemented, and without those of the
+/// assignors' threads. Sorted by name.
+#[rustfmt::skip]
+pub(crate) const GROUP_CONFIGS: &[ConfigDef] = group_configs! {
+    "consumer.assignment.interval.ms", Int, Rule::AtLeast(1), "1000", Some("group.consumer.assignment.interval.ms"),
+        "Shortest time between two assignments of the group, in milliseconds.";
+    "consumer.heartbeat.interval.ms", Int, Rule::AtLeast(1), "5000", Some("group.consumer.heartbeat.interval.ms"),
+        "Heartbeat interval of the group's members, in milliseconds.";
+    "consumer.session.timeout.ms", Int, Rule::AtLeast(1), "45000", Some("group.consumer.session.timeout.ms"),
+        "Time without a heartbeat after which a member is removed, in milliseconds.";
+    "errors.deadletterqueue.copy.record.enable", Boolean, Rule::Any, "false", None,
+        "Whether dead letters of the share group have the keys, values and headers of their records.";
+    "errors.deadletterqueue.topic.name", String, Rule::Any, "", None,
+        "Topic of the records that the share group does not deliver again; empty for none.";
+    "share.assignment.interval.ms", Int, Rule::Between(0, 15_000), "1000", Some("group.share.assignment.interval.ms"),
+        "Shortest time between two assignments of the share group, in milliseconds.";
+    "share.auto.offset.reset", String, Rule::OffsetReset, "latest", None,
+        "Where the share group begins with a partition: earliest, latest, or by_duration: with a duration of ISO 8601.";
+    "share.delivery.count.limit", Int, Rule::AtLeast(1), "5", Some("group.share.delivery.count.limit"),
+        "Number of times that the share group delivers a record.";
+    "share.heartbeat.interval.ms", Int, Rule::AtLeast(1), "5000", Some("group.share.heartbeat.interval.ms"),
+        "Heartbeat interval of the share group's members, in milliseconds.";
+    "share.isolation.level", String, Rule::OneOf(&["read_committed", "read_uncommitted"]), "read_uncommitted", None,
+        "Whether the share group reads records of open and aborted transactions.";
+    "share.partition.max.record.locks", Int, Rule::AtLeast(1), "2000", Some("group.share.partition.max.record.locks"),
+        "Number of offsets of a partition that may be in flight in the share group.";
+    "share.record.lock.duration.ms", Int, Rule::AtLeast(1), "30000", Some("group.share.record.lock.duration.ms"),
+        "Time for which a member of the share group has a record that it has acquired, in milliseconds.";
+    "share.renew.acknowledge.enable", Boolean, Rule::Any, "true", None,
+        "Whether members of the share group may renew their locks of records.";
+    "share.session.timeout.ms", Int, Rule::AtLeast(1), "45000", Some("group.share.session.timeout.ms"),
+        "Time without a heartbeat after which a member of the share group is removed, in milliseconds.";
+};
 
 /// The configs that were set at runtime.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Coordinators of groups and transactional ids.
+//! Coordinators of groups, transactional ids and share partitions.
 //!
 //! As in Kafka, a key belongs to a partition of an internal topic, by Java's hash of the key, and the leader of that
 //! partition is the coordinator. A coordinator is moved by moving that leader.
@@ -14,6 +14,8 @@ pub(crate) enum Coordinated {
     Groups,
     /// Transactional ids, in `__transaction_state`.
     Transactions,
+    /// The state of share partitions, in `__share_group_state`.
+    SharePartitions,
 }
 
 impl Coordinated {
@@ -21,6 +23,7 @@ impl Coordinated {
         match self {
             Self::Groups => "__consumer_offsets",
             Self::Transactions => "__transaction_state",
+            Self::SharePartitions => "__share_group_state",
         }
     }
 
@@ -29,11 +32,12 @@ impl Coordinated {
         match self {
             Self::Groups => settings.offsets_topic_num_partitions,
             Self::Transactions => settings.transaction_state_log_num_partitions,
+            Self::SharePartitions => settings.share_coordinator_state_topic_num_partitions,
         }
     }
 
     pub(crate) fn of_topic(name: &str) -> Option<Self> {
-        [Self::Groups, Self::Transactions].into_iter().find(|kind| kind.topic() == name)
+        [Self::Groups, Self::Transactions, Self::SharePartitions].into_iter().find(|kind| kind.topic() == name)
     }
 }
 

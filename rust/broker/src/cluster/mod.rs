@@ -13,7 +13,7 @@ mod topic_configs;
 mod topics;
 
 pub(crate) use client_metrics::{CLIENT_METRICS_CONFIGS, ClientMetrics, MetricsClient, Push, check_match};
-pub(crate) use config_def::{ConfigDef, ConfigSource};
+pub(crate) use config_def::{ConfigDef, ConfigSource, duration_ms};
 pub(crate) use configs::{
     ConfigValues, Configs, GROUP_CONFIGS, Synonym, broker_def, config_name, is_dynamic, list_default,
 };

@@ -9,8 +9,12 @@ use monedula_protocol::messages::consumer_group_describe::{
     Assignment, ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse,
 };
 use monedula_protocol::messages::describe_groups::{DescribeGroupsRequest, DescribeGroupsResponse};
+use monedula_protocol::messages::describe_share_group_offsets::{
+    DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsRequestGroup, DescribeShareGroupOffsetsResponse,
+};
 use monedula_protocol::messages::list_groups::{ListGroupsRequest, ListGroupsResponse};
 use monedula_protocol::messages::offset_fetch::{OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse};
+use monedula_protocol::messages::share_group_describe::{ShareGroupDescribeRequest, ShareGroupDescribeResponse};
 use serde_json::{Map, Value, json};
 
 use crate::BrokerError;
@@ -48,6 +52,10 @@ impl Core {
         self.ensure_internal_topic(Coordinated::Groups);
         let unled = || BrokerError::Command(format!("group {group:?}: no node coordinates it"));
         let node = self.coordinator(Coordinated::Groups, group).ok_or_else(unled)?;
+        if let Some(mut found) = self.share_group_on_command(node, group)? {
+            found.insert("coordinator".to_owned(), json!(node));
+            return Ok(found.into());
+        }
         let mut found = match self.new_group(node, group)? {
             Some(found) => found,
             None => self.classic_group(node, group)?,
@@ -90,6 +98,60 @@ impl Core {
             "members": group.members.iter().map(member).collect::<Vec<_>>(),
         });
         Ok(found.as_object().cloned())
+    }
+
+    /// Describes a share group, with its start offsets and lags; `None` if the group is not one.
+    fn share_group_on_command(
+        &mut self,
+        node: NodeId,
+        group_id: &str,
+    ) -> Result<Option<Map<String, Value>>, BrokerError> {
+        if self.offered(ShareGroupDescribeRequest::API_KEY).is_none() {
+            return Ok(None);
+        }
+        let request = ShareGroupDescribeRequest { group_ids: vec![group_id], ..Default::default() };
+        let answer = self.ask(node, &request, 1)?;
+        let ShareGroupDescribeResponse { groups, .. } = decoded::<ShareGroupDescribeRequest<'_>>(&answer, 1)?;
+        let Some(group) = groups.into_iter().find(|group| group.error_code == 0) else { return Ok(None) };
+        let member = |member: &monedula_protocol::messages::share_group_describe::Member<'_>| {
+            let topics = member.assignment.topic_partitions.iter();
+            let assignment = topics.map(|topic| (topic.topic_name.to_owned(), json!(topic.partitions)));
+            json!({
+                "member_id": member.member_id,
+                "client_id": member.client_id,
+                "client_host": member.client_host,
+                "rack": member.rack_id,
+                "member_epoch": member.member_epoch,
+                "subscribed": member.subscribed_topic_names,
+                "assignment": assignment.collect::<Map<_, _>>(),
+            })
+        };
+        let found = json!({
+            "group": group.group_id,
+            "type": "share",
+            "state": group.group_state,
+            "group_epoch": group.group_epoch,
+            "assignment_epoch": group.assignment_epoch,
+            "assignor": group.assignor_name,
+            "members": group.members.iter().map(member).collect::<Vec<_>>(),
+            "offsets": self.share_offsets(node, group_id)?,
+        });
+        Ok(found.as_object().cloned())
+    }
+
+    fn share_offsets(&mut self, node: NodeId, group_id: &str) -> Result<Value, BrokerError> {
+        let groups = vec![DescribeShareGroupOffsetsRequestGroup { group_id, topics: None, ..Default::default() }];
+        let answer = self.ask(node, &DescribeShareGroupOffsetsRequest { groups, ..Default::default() }, 1)?;
+        let DescribeShareGroupOffsetsResponse { groups, .. } =
+            decoded::<DescribeShareGroupOffsetsRequest<'_>>(&answer, 1)?;
+        let topics = groups.iter().flat_map(|group| &group.topics).map(|topic| {
+            let partitions = topic.partitions.iter().map(|partition| {
+                let offset = json!({ "offset": partition.start_offset, "lag": partition.lag });
+                (partition.partition_index.to_string(), offset)
+            });
+            (topic.topic_name.to_owned(), partitions.collect::<Map<_, _>>().into())
+        });
+        Ok(topics.collect::<Map<_, _>>().into())
     }
 
     fn classic_group(&mut self, node: NodeId, group: &str) -> Result<Map<String, Value>, BrokerError> {

@@ -276,6 +276,12 @@ pub enum Command {
     Requests {},
     /// Answers what clients pushed about themselves (KIP-714), the oldest first.
     ClientMetrics {},
+    /// Ends all locks of a share group at once: the records that members have are released, as if their lock durations
+    /// were over. Answers the number of records.
+    ExpireLocks {
+        /// The group.
+        group: String,
+    },
     /// Answers all groups.
     Groups {},
     /// Answers one group with its members, their assignments, and its offsets.
@@ -376,6 +382,7 @@ impl Core {
             Command::Connections {} => Ok(self.peers.describe()),
             Command::Requests {} => Ok(self.peers.describe_exchanges()),
             Command::ClientMetrics {} => Ok(self.describe_client_metrics()),
+            Command::ExpireLocks { group } => Ok(json!({ "released": self.expire_locks_of(&group) })),
             Command::Groups {} => self.describe_groups(),
             Command::Group { group } => self.describe_group(&group),
         }

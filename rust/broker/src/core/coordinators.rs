@@ -5,11 +5,12 @@ use monedula_protocol::error_code::ErrorCode;
 use super::Core;
 use crate::cluster::{Coordinated, NewTopic, NodeId, TopicConfig, partition_of_key};
 
-/// Kafka's `offsets.topic.segment.bytes` and `transaction.state.log.segment.bytes`.
+/// Kafka's `offsets.topic.segment.bytes`, `transaction.state.log.segment.bytes` and
+/// `share.coordinator.state.topic.segment.bytes`.
 const INTERNAL_SEGMENT_BYTES: i32 = 104_857_600;
 
-/// Kafka's `transaction.state.log.min.isr`, where there are as many replicas.
-const TRANSACTION_MIN_ISR: usize = 2;
+/// Kafka's `transaction.state.log.min.isr` and `share.coordinator.state.topic.min.isr`, where there are as many replicas.
+const STATE_MIN_ISR: usize = 2;
 
 impl Core {
     /// The partition of the internal topic to which a key belongs.
@@ -38,7 +39,7 @@ impl Core {
         }
     }
 
-    /// Creates the internal topic of groups or transactions, if it does not exist yet. Returns whether it did not.
+    /// Creates the internal topic of a kind of keys, if it does not exist yet. Returns whether it did not.
     pub(crate) fn ensure_internal_topic(&mut self, kind: Coordinated) -> bool {
         if self.topics.get(kind.topic()).is_some() {
             return false;
@@ -52,14 +53,21 @@ impl Core {
     /// The configs that Kafka sets for an internal topic. As elsewhere, segments are no larger than the setting.
     fn internal_config(&self, kind: Coordinated, replicas: usize) -> TopicConfig {
         let segment_bytes = INTERNAL_SEGMENT_BYTES.min(self.settings.kafka.log_segment_bytes).to_string();
-        let min_insync_replicas = TRANSACTION_MIN_ISR.min(replicas).to_string();
-        let mut values = vec![("cleanup.policy", "compact"), ("segment.bytes", segment_bytes.as_str())];
+        let min_insync_replicas = STATE_MIN_ISR.min(replicas).to_string();
+        // The coordinator itself compacts the state of share partitions; Kafka deletes what is before the last snapshots.
+        let cleanup_policy = if kind == Coordinated::SharePartitions { "delete" } else { "compact" };
+        let mut values = vec![("cleanup.policy", cleanup_policy), ("segment.bytes", segment_bytes.as_str())];
         match kind {
             Coordinated::Groups => values.push(("compression.type", "producer")),
             Coordinated::Transactions => values.extend([
                 ("compression.type", "uncompressed"),
                 ("min.insync.replicas", min_insync_replicas.as_str()),
                 ("unclean.leader.election.enable", "false"),
+            ]),
+            Coordinated::SharePartitions => values.extend([
+                ("compression.type", "producer"),
+                ("min.insync.replicas", min_insync_replicas.as_str()),
+                ("retention.ms", "-1"),
             ]),
         }
         TopicConfig::new(values).unwrap_or_default()

@@ -16,7 +16,10 @@ impl Core {
         mentions: &Mentions<'_>,
         refused: &dyn Fn(ErrorCode) -> Answer,
     ) -> Option<Answer> {
-        let fetched = self.session_partitions(call.node, mentions.session);
+        let mut fetched = self.session_partitions(call.node, mentions.session);
+        if let (&[group], Some(member)) = (&mentions.groups[..], mentions.member) {
+            fetched.extend(self.share_session_partitions(call.node, group, member));
+        }
         match self.faults.on_request(self.now_ms, call, mentions, (&self.topics, &fetched), refused)? {
             Stopped::Answered(answer) => Some(answer),
             Stopped::Acted(action) => {
@@ -64,6 +67,7 @@ impl Core {
         }
         if self.faults.reveal(self.now_ms) {
             self.parked.all_changed();
+            self.parked_share_fetches.all_changed();
         }
     }
 

@@ -12,17 +12,19 @@ use crate::security::ByteQuota;
 
 impl Core {
     /// Answers a fetch, or parks it.
-    pub(crate) fn fetch(&mut self, fetch: Fetch) -> Answer {
+    pub(crate) fn fetch(&mut self, mut fetch: Fetch) -> Answer {
         let reader = FetchReader::new(&self.topics, &self.nodes, &self.settings.kafka);
         let fetched = reader.read_all(&fetch);
-        let ready = fetch.max_wait_ms <= 0
+        let ready = fetch.due_ms <= self.now_ms
             || fetch.wanted.is_empty()
             || fetched.iter().map(|one| one.chunk.bytes as u64).sum::<u64>() >= fetch.min_bytes
             || fetched
                 .iter()
                 .any(|one| one.error != ErrorCode::None || one.diverging.is_some() || one.preferred.is_some());
         if !ready {
-            self.parked.park(fetch, reader, self.now_ms);
+            // Frees the spare capacity: the fetch may wait for long.
+            fetch.wanted.shrink_to_fit();
+            self.parked.park(fetch, |fetch, place| reader.readable(fetch, place));
             return Answer::Later;
         }
         self.fetch_answer(fetch, fetched)
@@ -71,20 +73,25 @@ impl Core {
     /// log start or end offset.
     pub(crate) fn partition_changed(&mut self, topic: &str, index: i32) {
         self.parked.changed(topic, index);
+        self.parked_share_fetches.changed(topic, index);
     }
 
     /// Answers the waiting fetches that have enough bytes now, or an error to report.
     pub(crate) fn wake_fetches(&mut self) {
         let reader = FetchReader::new(&self.topics, &self.nodes, &self.settings.kafka);
-        for fetch in self.parked.take_ready(reader) {
+        for fetch in self.parked.take_ready(|fetch, place| reader.readable(fetch, place)) {
             self.finish_fetch(fetch);
         }
+        self.wake_share_fetches();
     }
 
     /// Answers the waiting fetches whose wait time is over.
     pub(super) fn finish_due_fetches(&mut self) {
         while let Some(fetch) = self.parked.take_due(self.now_ms) {
             self.finish_fetch(fetch);
+        }
+        while let Some(fetch) = self.parked_share_fetches.take_due(self.now_ms) {
+            self.finish_share_fetch(fetch);
         }
     }
 

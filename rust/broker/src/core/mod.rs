@@ -5,6 +5,7 @@
 
 mod appends;
 mod coordinators;
+mod dead_letters;
 mod exchanges;
 mod faults;
 mod fetches;
@@ -15,6 +16,8 @@ mod persistence;
 mod reassigning;
 mod replicas;
 mod security;
+mod share_fetches;
+mod share_partitions;
 mod topics;
 
 use std::collections::VecDeque;
@@ -35,13 +38,14 @@ use crate::api;
 use crate::cluster::{ClientMetrics, Configs, NodeId, Nodes, Topics};
 use crate::draw::Draw;
 use crate::faults::Faults;
-use crate::fetching::{Parked, Sessions};
+use crate::fetching::{Fetch, Parked, Sessions};
 use crate::groups::Groups;
 use crate::log::DataDir;
 use crate::log::validate::Validator;
 use crate::request::{Answer, Current, Origin, Ticket};
 use crate::security::{Login, Principal, Security, SecurityProtocol};
 use crate::settings::Settings;
+use crate::share::{ShareFetch, SharePartitions, ShareSessions};
 use crate::transactions::Transactions;
 
 /// The simulated cluster; see the module documentation.
@@ -63,7 +67,10 @@ pub struct Core {
     pub(crate) transactions: Transactions,
     pub(crate) faults: Faults,
     pub(crate) fetch_sessions: Sessions,
-    parked: Parked,
+    pub(crate) share_partitions: SharePartitions,
+    pub(crate) share_sessions: ShareSessions,
+    parked: Parked<Fetch>,
+    parked_share_fetches: Parked<ShareFetch>,
     validator: Validator,
     data_dir: Option<DataDir>,
     pub(crate) housekeeping: Housekeeping,
@@ -91,7 +98,10 @@ impl Core {
             transactions: Transactions::default(),
             faults: Faults::new(settings.seed),
             fetch_sessions: Sessions::default(),
+            share_partitions: SharePartitions::default(),
+            share_sessions: ShareSessions::default(),
             parked: Parked::default(),
+            parked_share_fetches: Parked::default(),
             validator: Validator::default(),
             data_dir: None,
             housekeeping: Housekeeping::new(now_ms, &settings.kafka),
@@ -148,6 +158,11 @@ impl Core {
         self.peers.disconnected(connection);
         self.faults.disconnected(connection);
         self.parked.disconnected(connection);
+        self.parked_share_fetches.disconnected(connection);
+        for session in self.share_sessions.disconnected(connection) {
+            self.release_session(&session);
+        }
+        self.wake_fetches();
     }
 
     /// Carries out one request frame, without its length. The next frame of a connection may only be passed when this
@@ -190,16 +205,20 @@ impl Core {
     pub fn next_due_ms(&self) -> Option<i64> {
         let (groups, transactions) = (self.groups.next_due_ms(), self.transactions.next_due_ms());
         let (fetches, housekeeping) = (self.parked.next_due_ms(), self.housekeeping.next_due_ms(&self.settings.kafka));
-        let due = [groups, transactions, fetches, housekeeping, self.faults.next_due_ms()];
-        due.into_iter().flatten().min()
+        let share_groups = [self.share_partitions.next_due_ms(), self.parked_share_fetches.next_due_ms()];
+        let due =
+            [groups, transactions, fetches, housekeeping, self.faults.next_due_ms()].into_iter().chain(share_groups);
+        due.flatten().min()
     }
 
-    /// Does all work that is due: faults, timers of groups and transactions, housekeeping, waiting fetches.
+    /// Does all work that is due: faults, timers of groups and transactions, locks of share groups, housekeeping,
+    /// waiting fetches.
     pub fn tick(&mut self, now_ms: i64) {
         self.advance(now_ms);
         self.tick_faults();
         Groups::tick(self);
         Transactions::tick(self);
+        self.expire_share_locks();
         self.keep_house();
         self.wake_fetches();
         self.finish_due_fetches();

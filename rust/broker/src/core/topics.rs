@@ -65,6 +65,7 @@ impl Core {
             self.leader_changed(name, partition);
         }
         Groups::topic_deleted(self, name);
+        self.share_topic_deleted(topic.id);
         self.metadata_changed();
         Some(topic)
     }
@@ -73,6 +74,7 @@ impl Core {
     /// and consumer groups check their subscriptions.
     pub(crate) fn metadata_changed(&mut self) {
         self.parked.all_changed();
+        self.parked_share_fetches.all_changed();
         self.groups.metadata_changed();
     }
 
@@ -89,9 +91,13 @@ impl Core {
     /// wait for it are checked again, and the coordinator of an internal partition changes.
     pub(crate) fn leader_changed(&mut self, topic: &str, partition: i32) {
         self.new_epoch(topic, partition);
+        if let Some(id) = self.topics.get(topic).map(|topic| topic.id) {
+            self.share_partitions.leader_changed(id, partition);
+        }
         match Coordinated::of_topic(topic) {
             Some(Coordinated::Groups) => Groups::leader_changed(self, partition),
             Some(Coordinated::Transactions) => Transactions::leader_changed(self, partition),
+            Some(Coordinated::SharePartitions) => self.share_coordinator_changed(partition),
             None => {}
         }
     }

@@ -30,6 +30,8 @@ use unpropagated_topics::UnpropagatedTopics;
 const BY_PARTITION: &[ApiKey] = &[
     ApiKey::Produce,
     ApiKey::Fetch,
+    ApiKey::ShareFetch,
+    ApiKey::ShareAcknowledge,
     ApiKey::ListOffsets,
     ApiKey::OffsetCommit,
     ApiKey::OffsetFetch,
@@ -470,6 +472,7 @@ impl Faults {
 fn unknown_topic(call: &Call<'_>) -> ErrorCode {
     let ids_from = match call.key {
         ApiKey::Produce | ApiKey::Fetch => 13,
+        ApiKey::ShareFetch | ApiKey::ShareAcknowledge => 0,
         ApiKey::OffsetCommit | ApiKey::OffsetFetch => 10,
         _ => i16::MAX,
     };

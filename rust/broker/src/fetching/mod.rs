@@ -19,7 +19,7 @@ use crate::log::{Aborted, Chunk};
 use crate::request::Ticket;
 
 pub(crate) use answer::encode;
-pub(crate) use parked::Parked;
+pub(crate) use parked::{Parked, Waiting};
 pub(crate) use read::FetchReader;
 pub(crate) use session::{SessionUse, Sessions};
 
@@ -28,7 +28,8 @@ pub(crate) use session::{SessionUse, Sessions};
 pub(crate) struct Fetch {
     pub(crate) ticket: Ticket,
     pub(crate) node: NodeId,
-    pub(crate) max_wait_ms: i32,
+    /// The time at which it is answered, whether or not there are enough bytes.
+    pub(crate) due_ms: i64,
     pub(crate) min_bytes: u64,
     pub(crate) max_bytes: usize,
     pub(crate) isolation: Isolation,
@@ -38,6 +39,24 @@ pub(crate) struct Fetch {
     pub(crate) rack: Option<Arc<str>>,
     pub(crate) session: SessionUse,
     pub(crate) wanted: Vec<Wanted>,
+}
+
+impl Waiting for Fetch {
+    fn ticket(&self) -> Ticket {
+        self.ticket
+    }
+
+    fn due_ms(&self) -> i64 {
+        self.due_ms
+    }
+
+    fn min_bytes(&self) -> u64 {
+        self.min_bytes
+    }
+
+    fn partitions(&self) -> impl Iterator<Item = (Option<&Arc<str>>, i32)> {
+        self.wanted.iter().map(|wanted| (wanted.topic.as_ref(), wanted.index))
+    }
 }
 
 /// The offset up to which a fetch reads.

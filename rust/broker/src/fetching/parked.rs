@@ -4,17 +4,32 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::{Fetch, FetchReader};
-use crate::request::ConnectionId;
+use monedula_protocol::error_code::ErrorCode;
+
+use crate::request::{ConnectionId, Ticket};
 
 /// A partition: topic and index.
 type PartitionKey = (Arc<str>, i32);
 
-#[derive(Debug, Default)]
-pub(crate) struct Parked {
-    fetches: BTreeMap<u64, ParkedFetch>,
+/// A request that waits for bytes of partitions.
+pub(crate) trait Waiting {
+    fn ticket(&self) -> Ticket;
+
+    /// The time at which it is answered in any case.
+    fn due_ms(&self) -> i64;
+
+    /// The number of bytes for which it waits.
+    fn min_bytes(&self) -> u64;
+
+    /// The topic, if it is known, and index of each partition.
+    fn partitions(&self) -> impl Iterator<Item = (Option<&Arc<str>>, i32)>;
+}
+
+#[derive(Debug)]
+pub(crate) struct Parked<F> {
+    fetches: BTreeMap<u64, ParkedFetch<F>>,
     next_id: u64,
-    /// The fetches that wait for a partition, each with the index of that partition in `Fetch::wanted`.
+    /// The fetches that wait for a partition, each with the index of that partition in it.
     by_partition: HashMap<PartitionKey, BTreeSet<(u64, usize)>>,
     due: BTreeSet<(i64, u64)>,
     by_connection: HashMap<ConnectionId, u64>,
@@ -24,45 +39,56 @@ pub(crate) struct Parked {
 }
 
 #[derive(Debug)]
-struct ParkedFetch {
-    fetch: Fetch,
-    due_ms: i64,
+struct ParkedFetch<F> {
+    fetch: F,
     /// Readable bytes of each partition.
     readable: Vec<u64>,
     readable_bytes: u64,
 }
 
-impl Parked {
+impl<F> Default for Parked<F> {
+    fn default() -> Self {
+        Self {
+            fetches: BTreeMap::new(),
+            next_id: 0,
+            by_partition: HashMap::new(),
+            due: BTreeSet::new(),
+            by_connection: HashMap::new(),
+            changed: BTreeSet::new(),
+            all_changed: false,
+        }
+    }
+}
+
+impl<F: Waiting> Parked<F> {
     pub(crate) fn next_due_ms(&self) -> Option<i64> {
         self.due.first().map(|&(due_ms, _)| due_ms)
     }
 
-    pub(crate) fn park(&mut self, mut fetch: Fetch, reader: FetchReader<'_>, now_ms: i64) {
-        // Frees the spare capacity: the fetch may wait for long.
-        fetch.wanted.shrink_to_fit();
+    /// Parks a fetch. `readable` is how many bytes of its partition with an index can be read.
+    pub(crate) fn park(&mut self, fetch: F, readable: impl Fn(&F, usize) -> Result<u64, ErrorCode>) {
         let id = self.next_id;
         self.next_id += 1;
-        let due_ms = now_ms + i64::from(fetch.max_wait_ms);
-        self.due.insert((due_ms, id));
-        self.by_connection.insert(fetch.ticket.connection, id);
-        for (place, wanted) in fetch.wanted.iter().enumerate() {
-            if let Some(topic) = &wanted.topic {
-                self.by_partition.entry((Arc::clone(topic), wanted.index)).or_default().insert((id, place));
+        self.due.insert((fetch.due_ms(), id));
+        self.by_connection.insert(fetch.ticket().connection, id);
+        let mut bytes = Vec::new();
+        for (place, (topic, index)) in fetch.partitions().enumerate() {
+            if let Some(topic) = topic {
+                self.by_partition.entry((Arc::clone(topic), index)).or_default().insert((id, place));
             }
+            bytes.push(readable(&fetch, place).unwrap_or(0));
         }
-        let readable: Vec<u64> =
-            fetch.wanted.iter().map(|wanted| reader.readable(&fetch, wanted).unwrap_or(0)).collect();
-        let readable_bytes = readable.iter().sum();
-        self.fetches.insert(id, ParkedFetch { fetch, due_ms, readable, readable_bytes });
+        let readable_bytes = bytes.iter().sum();
+        self.fetches.insert(id, ParkedFetch { fetch, readable: bytes, readable_bytes });
     }
 
-    fn take(&mut self, id: u64) -> Option<Fetch> {
-        let ParkedFetch { fetch, due_ms, .. } = self.fetches.remove(&id)?;
-        self.due.remove(&(due_ms, id));
-        self.by_connection.remove(&fetch.ticket.connection);
-        for (place, wanted) in fetch.wanted.iter().enumerate() {
-            let Some(topic) = &wanted.topic else { continue };
-            let key = (Arc::clone(topic), wanted.index);
+    fn take(&mut self, id: u64) -> Option<F> {
+        let ParkedFetch { fetch, .. } = self.fetches.remove(&id)?;
+        self.due.remove(&(fetch.due_ms(), id));
+        self.by_connection.remove(&fetch.ticket().connection);
+        for (place, (topic, index)) in fetch.partitions().enumerate() {
+            let Some(topic) = topic else { continue };
+            let key = (Arc::clone(topic), index);
             if let Some(waiting) = self.by_partition.get_mut(&key) {
                 waiting.remove(&(id, place));
                 if waiting.is_empty() {
@@ -98,15 +124,15 @@ impl Parked {
     }
 
     /// Takes the fetches that have enough bytes now, or an error to report.
-    pub(crate) fn take_ready(&mut self, reader: FetchReader<'_>) -> Vec<Fetch> {
+    pub(crate) fn take_ready(&mut self, readable: impl Fn(&F, usize) -> Result<u64, ErrorCode>) -> Vec<F> {
         let mut ready = Vec::new();
         for (id, place) in self.concerned() {
             let Some(waiting) = self.fetches.get_mut(&id) else { continue };
-            let enough = match reader.readable(&waiting.fetch, &waiting.fetch.wanted[place]) {
+            let enough = match readable(&waiting.fetch, place) {
                 Ok(bytes) => {
                     waiting.readable_bytes = waiting.readable_bytes - waiting.readable[place] + bytes;
                     waiting.readable[place] = bytes;
-                    waiting.readable_bytes >= waiting.fetch.min_bytes
+                    waiting.readable_bytes >= waiting.fetch.min_bytes()
                 }
                 Err(_) => true,
             };
@@ -118,12 +144,12 @@ impl Parked {
     }
 
     /// Takes a fetch whose wait time is over.
-    pub(crate) fn take_due(&mut self, now_ms: i64) -> Option<Fetch> {
+    pub(crate) fn take_due(&mut self, now_ms: i64) -> Option<F> {
         let &(_, id) = self.due.first().filter(|(due_ms, _)| *due_ms <= now_ms)?;
         self.take(id)
     }
 
-    /// Takes the fetches, and the indexes in `Fetch::wanted`, that the changed partitions concern.
+    /// Takes the fetches that the changed partitions concern, each with the index of its partition.
     fn concerned(&mut self) -> BTreeSet<(u64, usize)> {
         let changed = std::mem::take(&mut self.changed);
         if std::mem::take(&mut self.all_changed) {

@@ -9,7 +9,7 @@ use crate::settings::KafkaSettings;
 
 impl Isolation {
     /// The offset at which readable records end.
-    pub(super) fn end_of(self, log: &Log) -> i64 {
+    pub(crate) fn end_of(self, log: &Log) -> i64 {
         match self {
             Self::LogEnd => log.end_offset(),
             Self::Uncommitted => log.high_watermark(),
@@ -168,11 +168,12 @@ impl<'a> FetchReader<'a> {
         Fetched { current_leader: hint, aborted: early.then(Vec::new), ..Fetched::failed(wanted, error) }
     }
 
-    /// The bytes that a fetch could read from a partition.
+    /// The bytes that a fetch could read from its partition with this index.
     ///
     /// # Errors
     /// The error for the partition, with which the fetch must be answered at once.
-    pub(super) fn readable(self, fetch: &Fetch, wanted: &Wanted) -> Result<u64, ErrorCode> {
+    pub(crate) fn readable(self, fetch: &Fetch, place: usize) -> Result<u64, ErrorCode> {
+        let wanted = &fetch.wanted[place];
         let partition = self.fetched_partition(fetch, wanted)?;
         let log = &partition.log;
         let end_offset = fetch.isolation.end_of(log);

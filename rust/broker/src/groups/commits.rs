@@ -55,6 +55,8 @@ impl Core {
         match &mut slot.group {
             Some(Group::Classic(group)) => group.check_commit(self.now_ms, commit.who, in_transaction)?,
             Some(Group::Consumer(group)) => self.check_consumer_commit(group, commit)?,
+            Some(Group::Share(_)) if commit.tells_member_epochs => return Err(ErrorCode::GroupIdNotFound),
+            Some(Group::Share(_)) => return Err(ErrorCode::IllegalGeneration),
             // A client without membership may commit to a group that does not exist yet: the commit creates it.
             None if commit.who.generation_id < 0 => {
                 log::info!("group {} is made by a commit without a member", slot.id);
@@ -151,12 +153,13 @@ impl Core {
         })?
     }
 
-    /// Deletes a group with all its offsets.
+    /// Deletes a group with all its offsets, or with its state of share partitions.
     ///
     /// # Errors
     /// NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
     pub(crate) fn delete_group(&mut self, node: NodeId, group_id: &str) -> Result<(), ErrorCode> {
         let partition = self.group_partition(node, group_id)?;
+        let initialized = self.share_group(partition, group_id).map(|group| group.initialized().clone());
         self.change_group(partition, group_id, |_, slot, effects| {
             let group = slot.group.as_ref().ok_or(ErrorCode::GroupIdNotFound)?;
             if !group.is_empty() {
@@ -164,7 +167,9 @@ impl Core {
             }
             slot.delete(effects);
             Ok(())
-        })?
+        })??;
+        self.delete_share_partitions(group_id, &initialized.unwrap_or_default());
+        Ok(())
     }
 }
 
@@ -195,12 +200,17 @@ impl Groups {
     pub(crate) fn topic_deleted(core: &mut Core, topic: &str) {
         for partition in core.groups.loaded_partitions() {
             for id in core.groups.ids(partition) {
-                let kept = core.groups.slot(partition, &id).is_none_or(|slot| !slot.offsets.mentions(topic));
+                let kept = core
+                    .groups
+                    .slot(partition, &id)
+                    .is_none_or(|slot| !slot.offsets.mentions(topic) && !matches!(slot.group, Some(Group::Share(_))));
                 if kept {
                     continue;
                 }
-                let deleted =
-                    core.change_group(partition, &id, |core, slot, effects| slot.drop_lost_topics(core, effects));
+                let deleted = core.change_group(partition, &id, |core, slot, effects| {
+                    slot.drop_lost_topics(core, effects);
+                    slot.drop_lost_share_topics(core, effects);
+                });
                 if deleted.is_err() {
                     break;
                 }

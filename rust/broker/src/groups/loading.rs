@@ -8,6 +8,7 @@ use monedula_protocol::wire::Reader;
 
 use super::consumer::is_consumer_record;
 use super::records::{self, CLASSIC_GROUP_KEY, OFFSET_KEY, OLD_OFFSET_KEY, PENDING_OFFSET_KEY};
+use super::share::is_share_record;
 use super::{ClassicGroup, Effects, Group, Groups, Slot};
 use crate::cluster::{Coordinated, StoredRecord};
 use crate::core::Core;
@@ -60,6 +61,7 @@ impl Groups {
             let _ = core.change_group(partition, &id, |core, slot, effects| {
                 slot.replayed(core, effects);
                 slot.drop_lost_topics(core, effects);
+                slot.drop_lost_share_topics(core, effects);
             });
         }
         core.groups.schedule_sweep(&core.settings.kafka, core.now_ms);
@@ -113,6 +115,7 @@ fn replay_into(slot: &mut Slot, layout: i16, record: &StoredRecord) -> Result<()
             None if matches!(slot.group, Some(Group::Classic(_))) => slot.group = None,
             None => {}
         },
+        _ if is_share_record(layout) => slot.replay_share(layout, record).map_err(text)?,
         _ if is_consumer_record(layout) => slot.replay_consumer(layout, record).map_err(text)?,
         _ => return Err(format!("unknown layout {layout}")),
     }

@@ -1,4 +1,4 @@
-//! Groups, classic and consumer (KIP-848), and their offsets, by partition of `__consumer_offsets`.
+//! Groups, classic, consumer (KIP-848) and share (KIP-932), and their offsets, by partition of `__consumer_offsets`.
 //!
 //! The groups of one partition form a [`Shard`]: the partition's leader loads it from the partition's log, and it is
 //! dropped when the leader changes. Within a shard each group id has a [`Slot`]. A group is a pure state machine: its
@@ -17,6 +17,7 @@ mod offset_expiry;
 mod offsets;
 pub(crate) mod planted;
 mod records;
+pub(crate) mod share;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +33,7 @@ pub(crate) use commits::{Commit, NewOffset, complete_transaction};
 pub(crate) use consumer::ConsumerGroup;
 pub(crate) use effects::{Effects, GroupAnswer, JoinAnswer, JoinedMember, SyncAnswer};
 pub(crate) use offsets::{CommittedOffset, Offsets};
+pub(crate) use share::{InitializedTopics, ShareGroup};
 
 use crate::cluster::{Coordinated, NodeId};
 use crate::core::Core;
@@ -60,13 +62,15 @@ pub(crate) struct Slot {
     due_ms: Option<i64>,
 }
 
-/// A group of either protocol.
+/// A group of one of the protocols.
 #[derive(Debug)]
 pub(crate) enum Group {
     /// The classic protocol: the group leader, a member, computes the assignment.
     Classic(ClassicGroup),
     /// The consumer protocol (KIP-848): the coordinator computes the assignment.
     Consumer(ConsumerGroup),
+    /// The share protocol (KIP-932): the members have records instead of partitions.
+    Share(ShareGroup),
 }
 
 impl Group {
@@ -75,6 +79,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.next_due_ms(),
             Self::Consumer(group) => group.next_due_ms(),
+            Self::Share(group) => group.next_due_ms(),
         }
     }
 
@@ -82,8 +87,8 @@ impl Group {
     fn abandon(&mut self, error: ErrorCode, effects: &mut Effects) {
         match self {
             Self::Classic(group) => group.abandon(error, effects),
-            // Requests to a consumer group are answered at once, so none is pending.
-            Self::Consumer(_) => {}
+            // Requests to the others are answered at once, so none is pending.
+            Self::Consumer(_) | Self::Share(_) => {}
         }
     }
 
@@ -91,6 +96,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.is_empty(),
             Self::Consumer(group) => group.is_empty(),
+            Self::Share(group) => group.is_empty(),
         }
     }
 
@@ -99,6 +105,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.state().name(),
             Self::Consumer(group) => group.state().name(),
+            Self::Share(group) => group.state(),
         }
     }
 
@@ -107,6 +114,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.protocol_type().map(|name| &**name).unwrap_or_default(),
             Self::Consumer(_) => "consumer",
+            Self::Share(_) => "share",
         }
     }
 
@@ -115,6 +123,7 @@ impl Group {
         match self {
             Self::Classic(_) => "classic",
             Self::Consumer(_) => "consumer",
+            Self::Share(_) => "share",
         }
     }
 
@@ -122,6 +131,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.is_subscribed_to(topic),
             Self::Consumer(group) => group.is_subscribed_to(topic),
+            Self::Share(group) => group.is_subscribed_to(topic),
         }
     }
 
@@ -134,18 +144,21 @@ impl Group {
             // An OffsetFetch for a classic group names no member.
             Self::Classic(_) => Ok(()),
             Self::Consumer(group) => group.check_offset_fetch(member_id, member_epoch),
+            // It has no offsets of this kind.
+            Self::Share(_) => Ok(()),
         }
     }
 
     /// Checks that OffsetDelete may delete offsets of the group.
     ///
     /// # Errors
-    /// NON_EMPTY_GROUP.
+    /// NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND for a share group.
     fn check_offset_delete(&self) -> Result<(), ErrorCode> {
         match self {
             // The subscriptions of members that are not consumers cannot be read, so any of their topics may be in use.
             Self::Classic(group) if !group.is_empty() && !group.is_of_consumers() => Err(ErrorCode::NonEmptyGroup),
             Self::Classic(_) | Self::Consumer(_) => Ok(()),
+            Self::Share(_) => Err(ErrorCode::GroupIdNotFound),
         }
     }
 
@@ -154,6 +167,7 @@ impl Group {
         match self {
             Self::Classic(_) => effects.store(records::classic_group_gone(id)),
             Self::Consumer(group) => group.tombstones().iter().for_each(|gone| effects.store(gone.record(id))),
+            Self::Share(group) => group.store_gone(effects),
         }
     }
 }
@@ -171,6 +185,10 @@ impl Slot {
                 let id = Arc::clone(&self.id);
                 core.with_consumer_context(&id, |context| self.expire_consumer_members(context, effects));
             }
+            Some(Group::Share(_)) => {
+                let id = Arc::clone(&self.id);
+                core.with_share_context(&id, |context| self.expire_share_members(context, effects));
+            }
             None => {}
         }
     }
@@ -181,6 +199,9 @@ impl Slot {
             Some(Group::Classic(group)) => group.loaded(core.now_ms, core.join_rules(), effects),
             Some(Group::Consumer(group)) => {
                 core.with_consumer_context(&self.id, |context| group.start_timers(context));
+            }
+            Some(Group::Share(group)) => {
+                core.with_share_context(&self.id, |context| group.start_timers(context));
             }
             None => {}
         }

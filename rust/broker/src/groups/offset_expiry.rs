@@ -29,6 +29,7 @@ impl Group {
                 _ => Expiry::Never,
             },
             Self::Consumer(_) => Expiry::FromCommit,
+            Self::Share(_) => Expiry::Never,
         }
     }
 }
@@ -82,7 +83,9 @@ impl Slot {
             log::info!("group {}: the offset of {topic}-{partition} has expired", self.id);
             self.offsets.delete(&self.id, topic, *partition, effects);
         }
-        if self.offsets.is_empty() && self.group.as_ref().is_some_and(Group::is_empty) {
+        if self.offsets.is_empty()
+            && self.group.as_ref().is_some_and(|group| group.is_empty() && !matches!(group, Group::Share(_)))
+        {
             self.delete(effects);
         }
     }

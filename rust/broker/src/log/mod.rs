@@ -144,6 +144,22 @@ impl Log {
         batches.filter(|batch| batch.as_ref().map_or(true, |batch| batch.header.last_offset() >= self.start_offset))
     }
 
+    /// The headers of the batches with records from an offset on, up to batches that begin at `end_offset`.
+    pub(crate) fn headers_between(&self, offset: i64, end_offset: i64) -> impl Iterator<Item = &BatchHeader> {
+        let headers = self.segments.range(self.segment_of(offset)..).flat_map(Segment::headers);
+        headers
+            .skip_while(move |header| header.last_offset() < offset)
+            .take_while(move |header| header.base_offset < end_offset)
+    }
+
+    /// The batch that contains an offset, or else the next one of its segment.
+    ///
+    /// # Errors
+    /// KAFKA_STORAGE_ERROR.
+    pub(crate) fn batch_at(&self, offset: i64) -> Result<Option<Batch>, ErrorCode> {
+        self.storage(self.segments[self.segment_of(offset)].batch_at(offset).transpose())
+    }
+
     /// Begins a leader epoch at the log end offset, whether or not anything is written in it.
     pub(crate) fn begin_epoch(&mut self, epoch: i32) {
         self.epochs.begin(epoch, self.end_offset);

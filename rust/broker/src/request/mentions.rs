@@ -13,6 +13,8 @@ pub(crate) struct Mentions<'a> {
     pub(crate) topics: Vec<TopicKey<'a>>,
     /// The fetch session (KIP-227) that the request continues, whose partitions are selected too; 0 for none.
     pub(crate) session: i32,
+    /// The member of the share group among `groups` whose session the request continues, with its partitions.
+    pub(crate) member: Option<&'a str>,
     /// True if the client expects no response (acks=0), so that an error closes the connection instead.
     pub(crate) unanswered: bool,
 }

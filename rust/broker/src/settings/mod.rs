@@ -2,6 +2,7 @@
 
 mod config_type;
 mod first_use;
+mod share_groups;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -179,6 +180,14 @@ macro_rules! kafka_settings {
                 }
             }
 
+            /// The value of a setting that is a whole number.
+            pub(crate) fn number(&self, name: &str) -> Option<i64> {
+                match name {
+                    $($name => text(&self.$field).parse().ok(),)*
+                    _ => None,
+                }
+            }
+
             /// Every setting by Kafka's name, its value as text, and whether it is the default.
             pub fn entries(&self) -> Vec<(&'static str, String, bool)> {
                 let default = Self::default();
@@ -275,6 +284,48 @@ kafka_settings! {
     group_consumer_assignors: String = "uniform,range".to_owned(), "group.consumer.assignors";
     /// True if a group with members may change its protocol: disabled, upgrade, downgrade or bidirectional.
     group_consumer_migration_policy: String = "bidirectional".to_owned(), "group.consumer.migration.policy";
+    /// Time without a heartbeat after which a member of a share group (KIP-932) is removed, in milliseconds.
+    group_share_session_timeout_ms: i32 = 45_000, "group.share.session.timeout.ms";
+    /// Shortest session timeout that a share group may be configured with, in milliseconds.
+    group_share_min_session_timeout_ms: i32 = 45_000, "group.share.min.session.timeout.ms";
+    /// Longest session timeout that a share group may be configured with, in milliseconds.
+    group_share_max_session_timeout_ms: i32 = 60_000, "group.share.max.session.timeout.ms";
+    /// Heartbeat interval of members of share groups, in milliseconds.
+    group_share_heartbeat_interval_ms: i32 = 5000, "group.share.heartbeat.interval.ms";
+    /// Shortest heartbeat interval that a share group may be configured with, in milliseconds.
+    group_share_min_heartbeat_interval_ms: i32 = 5000, "group.share.min.heartbeat.interval.ms";
+    /// Longest heartbeat interval that a share group may be configured with, in milliseconds.
+    group_share_max_heartbeat_interval_ms: i32 = 15_000, "group.share.max.heartbeat.interval.ms";
+    /// Shortest time between two assignments of a share group, in milliseconds. Kafka has 1000.
+    group_share_assignment_interval_ms: i32 = 0, "group.share.assignment.interval.ms";
+    /// Largest number of members of a share group.
+    group_share_max_size: i32 = 200, "group.share.max.size";
+    /// Number of share sessions that a node keeps.
+    group_share_max_share_sessions: i32 = 2000, "group.share.max.share.sessions";
+    /// Time for which a member of a share group has a record that it has acquired, in milliseconds.
+    group_share_record_lock_duration_ms: i32 = 30_000, "group.share.record.lock.duration.ms";
+    /// Shortest lock of records that a share group may be configured with, in milliseconds.
+    group_share_min_record_lock_duration_ms: i32 = 15_000, "group.share.min.record.lock.duration.ms";
+    /// Longest lock of records that a share group may be configured with, in milliseconds.
+    group_share_max_record_lock_duration_ms: i32 = 60_000, "group.share.max.record.lock.duration.ms";
+    /// Number of times that a share group delivers a record.
+    group_share_delivery_count_limit: i32 = 5, "group.share.delivery.count.limit";
+    /// Lowest number of deliveries that a share group may be configured with.
+    group_share_min_delivery_count_limit: i32 = 2, "group.share.min.delivery.count.limit";
+    /// Highest number of deliveries that a share group may be configured with.
+    group_share_max_delivery_count_limit: i32 = 10, "group.share.max.delivery.count.limit";
+    /// Number of offsets of a partition that may be in flight in a share group.
+    group_share_partition_max_record_locks: i32 = 2000, "group.share.partition.max.record.locks";
+    /// Lowest number of offsets in flight that a share group may be configured with.
+    group_share_min_partition_max_record_locks: i32 = 100, "group.share.min.partition.max.record.locks";
+    /// Highest number of offsets in flight that a share group may be configured with.
+    group_share_max_partition_max_record_locks: i32 = 4000, "group.share.max.partition.max.record.locks";
+    /// Partition count of `__share_group_state`, which has the state of share partitions.
+    share_coordinator_state_topic_num_partitions: i32 = 50, "share.coordinator.state.topic.num.partitions";
+    /// Beginning that the names of share groups' dead letter topics have to have.
+    errors_deadletterqueue_topic_name_prefix: String = "dlq.".to_owned(), "errors.deadletterqueue.topic.name.prefix";
+    /// True if a dead letter topic that does not exist is created.
+    errors_deadletterqueue_auto_create_topics_enable: bool = false, "errors.deadletterqueue.auto.create.topics.enable";
     /// Partition count of `__consumer_offsets`; the partition of a group decides which node coordinates it.
     offsets_topic_num_partitions: i32 = 50, "offsets.topic.num.partitions";
     /// Time for which committed offsets are kept after their group has become empty, in minutes.

@@ -23,6 +23,42 @@ const CONSUMER_ONLY: [(&str, &str); 1] = [(
     "a member assigns, by partition.assignment.strategy; set group.protocol=consumer to have a broker do it",
 )];
 
+/// Settings of consumer groups that a share group has elsewhere, or not at all. Java refuses them too.
+const NOT_OF_SHARE_GROUPS: [(&str, &str); 14] = [
+    (
+        "auto.offset.reset",
+        "where the group starts is its own setting, share.auto.offset.reset: monedula groups or alter_configs()",
+    ),
+    ("isolation.level", "it is a setting of the group, share.isolation.level: alter_configs()"),
+    ("enable.auto.commit", "rows are acknowledged one by one; see share.acknowledgement.mode"),
+    ("auto.commit.interval.ms", "rows are acknowledged one by one; see share.acknowledgement.mode"),
+    ("auto.commit.records", "rows are acknowledged one by one; see share.acknowledgement.mode"),
+    ("group.instance.id", "share groups have no static members"),
+    ("group.protocol", "share groups have one protocol"),
+    ("group.remote.assignor", "the broker assigns (group.share.assignors)"),
+    ("partition.assignment.strategy", "the broker assigns (group.share.assignors)"),
+    ("session.timeout.ms", "it is a setting of the group, share.session.timeout.ms: alter_configs()"),
+    ("heartbeat.interval.ms", "it is a setting of the group, share.heartbeat.interval.ms: alter_configs()"),
+    ("max.poll.interval.ms", "a slow user loses no partition; see share.renew.max.ms"),
+    ("max.partition.fetch.bytes", "a share fetch has no such bound; see fetch.max.bytes and max.poll.records"),
+    ("exclude.internal.topics", "share groups subscribe to no patterns"),
+];
+
+pub(super) fn refuse_of_consumer_groups(values: &ConfigValues) -> Result<(), ConfigError> {
+    if let Some((key, why)) = NOT_OF_SHARE_GROUPS.iter().find(|(key, _)| values.is_given(key)) {
+        let name = values.name_of(key);
+        return Err(ConfigError {
+            key: name.into(),
+            message: format!("{name} is no setting of a share consumer: {why}"),
+        });
+    }
+    if values.given("group.id").is_none() {
+        let message = "group.id is missing: a share consumer reads as a member of a share group";
+        return Err(ConfigError { key: "group.id".into(), message: message.into() });
+    }
+    Ok(())
+}
+
 impl ClientConfig {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let contradictions = [

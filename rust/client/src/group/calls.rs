@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use super::request_order::Turn;
 use super::task::{Event, Task};
+use crate::base::ClientBase;
 use crate::error::RequestError;
 use crate::net::network::{Awaited, Network, NodeId, Purpose};
 use crate::tasks::caught;
@@ -16,22 +17,33 @@ use crate::tasks::caught;
 impl Task {
     /// Sends a request in a task of its own, which sends exactly one [`Event::Answered`].
     pub(super) fn send(&mut self, id: CallId, target: Target, call: Call) {
-        let (network, coordinators, events) =
-            (self.parts.base.network.clone(), self.parts.base.coordinators.clone(), self.events.clone());
+        let (base, events) = (self.parts.base.clone(), self.events.clone());
         let (cancel, cancelled) = oneshot::channel();
         self.calls.insert(id, cancel);
         // The turn is taken before the task is spawned, for tasks begin in any order.
         let turn = self.request_order.next(target, call.purpose());
         tokio::spawn(async move {
-            let outcome = ask_until(cancelled, network, target, call, turn).await;
-            // The coordinator may be a broker that the metadata does not contain yet.
-            if let Ok(GroupResponse::FindCoordinator { code: ErrorCode::None, node_id, host, port }) = &outcome {
-                coordinators.learn(*node_id, host, *port);
-            }
+            let outcome = answer_of(&base, cancelled, target, call, turn).await;
             // The membership's task may have ended; the answer is dropped then.
             let _ = events.send(Event::Answered { id, outcome });
         });
     }
+}
+
+/// Sends a member's request and waits for its answer, or until it is cancelled, and learns of the coordinator.
+pub(crate) async fn answer_of(
+    base: &ClientBase,
+    cancelled: oneshot::Receiver<()>,
+    target: Target,
+    call: Call,
+    turn: Turn,
+) -> Result<GroupResponse, CallError> {
+    let outcome = ask_until(cancelled, base.network.clone(), target, call, turn).await;
+    // The coordinator may be a broker that the metadata does not contain yet.
+    if let Ok(GroupResponse::FindCoordinator { code: ErrorCode::None, node_id, host, port }) = &outcome {
+        base.coordinators.learn(*node_id, host, *port);
+    }
+    outcome
 }
 
 /// Sends a request and waits for its answer, or until it is cancelled. A request that is still waiting for its

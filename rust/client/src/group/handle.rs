@@ -71,7 +71,7 @@ fn first_member(parts: &MembershipParts) -> Member {
 
 /// Randomness for the member id, which must be unique. The system seeds hash maps, but a forked process continues with
 /// its parent's seeds, so the process id and the time are hashed too.
-fn random(seed: u64) -> [u8; 16] {
+pub(crate) fn random(seed: u64) -> [u8; 16] {
     use std::hash::{BuildHasher, RandomState};
     let half =
         |half: u8| RandomState::new().hash_one((seed, std::process::id(), SystemTime::now(), half)).to_be_bytes();
@@ -89,9 +89,9 @@ pub(crate) struct Shared {
 }
 
 #[derive(Default)]
-pub(super) struct Figures {
-    pub(super) counted: GroupFigures,
-    pub(super) last_error: Option<(Instant, String)>,
+pub(crate) struct Figures {
+    pub(crate) counted: GroupFigures,
+    pub(crate) last_error: Option<(Instant, String)>,
     /// The subscribed topics that do not exist.
     pub(super) unknown_topics: BTreeSet<Arc<str>>,
     /// The subscribed topics that the last answer did not know: too early to say that they do not exist.
@@ -242,11 +242,7 @@ impl Group {
     }
 
     pub(crate) fn keep_events(&self, keep: bool) {
-        let mut figures = self.shared.figures();
-        match keep {
-            true => _ = figures.events.get_or_insert_default(),
-            false => figures.events = None,
-        }
+        self.shared.figures().keep_events(keep);
     }
 
     pub(crate) fn has_events(&self) -> bool {
@@ -254,7 +250,7 @@ impl Group {
     }
 
     pub(crate) fn take_events(&self) -> Vec<(SystemTime, GroupEvent)> {
-        self.shared.figures().events.as_mut().map(std::mem::take).unwrap_or_default().into()
+        self.shared.figures().take_events()
     }
 
     fn command(&self, order: GroupCommand) -> Result<(), ClientError> {
@@ -303,7 +299,20 @@ impl Figures {
     /// Most events that wait: if nobody calls the hook, they must not fill the memory.
     const CAPACITY: usize = 1000;
 
-    pub(super) fn take(&mut self, event: GroupEvent) {
+    /// Keeps events for the hook from now on, or no more.
+    pub(crate) fn keep_events(&mut self, keep: bool) {
+        match keep {
+            true => _ = self.events.get_or_insert_default(),
+            false => self.events = None,
+        }
+    }
+
+    /// The events since the last call.
+    pub(crate) fn take_events(&mut self) -> Vec<(SystemTime, GroupEvent)> {
+        self.events.as_mut().map(std::mem::take).unwrap_or_default().into()
+    }
+
+    pub(crate) fn take(&mut self, event: GroupEvent) {
         self.counted.count(&event);
         self.keep_reasons(&event);
         if let Some(events) = &mut self.events {

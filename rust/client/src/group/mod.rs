@@ -6,12 +6,12 @@
 //! the finished rows, which partitions may be handed out and until when, and queues callbacks there.
 
 mod assigning;
-mod calls;
+pub(crate) mod calls;
 mod commits;
 pub(crate) mod handle;
-mod request_order;
+pub(crate) mod request_order;
 mod server_pattern;
-mod status;
+pub(crate) mod status;
 pub(crate) mod subscription;
 mod task;
 mod topic_ids;

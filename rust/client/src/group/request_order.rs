@@ -9,18 +9,18 @@ use tokio::sync::oneshot;
 
 /// The last request to each coordinator for each purpose.
 #[derive(Default)]
-pub(super) struct RequestOrder(BTreeMap<(i32, ConnectionPurpose), oneshot::Receiver<()>>);
+pub(crate) struct RequestOrder(BTreeMap<(i32, ConnectionPurpose), oneshot::Receiver<()>>);
 
 /// The turn of one request: it is over when the request was handed to its connection, or is not sent any more.
-pub(super) struct Turn {
+pub(crate) struct Turn {
     before: Option<oneshot::Receiver<()>>,
     over: TurnEnd,
 }
 
-pub(super) struct TurnEnd(#[expect(dead_code, reason = "it is dropped")] oneshot::Sender<()>);
+pub(crate) struct TurnEnd(#[expect(dead_code, reason = "it is dropped")] oneshot::Sender<()>);
 
 impl RequestOrder {
-    pub(super) fn next(&mut self, target: Target, purpose: ConnectionPurpose) -> Turn {
+    pub(crate) fn next(&mut self, target: Target, purpose: ConnectionPurpose) -> Turn {
         let (over, is_over) = oneshot::channel();
         let before = match target {
             Target::Coordinator { node_id } => self.0.insert((node_id, purpose), is_over),

@@ -143,7 +143,7 @@ impl GroupHealth {
     }
 }
 
-pub(super) fn kind(event: &GroupEvent) -> &'static EventKind {
+pub(crate) fn kind(event: &GroupEvent) -> &'static EventKind {
     match event {
         GroupEvent::StateChanged { .. } => &kinds::STATE_CHANGED,
         GroupEvent::FellBack { .. } => &kinds::FELL_BACK,
@@ -169,7 +169,7 @@ pub(super) fn kind(event: &GroupEvent) -> &'static EventKind {
 }
 
 /// The log line of an event; `is_consumer` is true under KIP-848.
-pub(super) fn sentence(event: &GroupEvent, is_consumer: bool) -> String {
+pub(crate) fn sentence(event: &GroupEvent, is_consumer: bool) -> String {
     let ms = Duration::as_millis;
     match event {
         GroupEvent::StateChanged { from, to } => format!("{} -> {}", from.name(), to.name()),

@@ -108,7 +108,7 @@ fn whole(pattern: &str) -> Result<Regex, ClientError> {
 
 /// Ids and partition counts of the topics that exist, or have not been missing for `propagation`; `None` if metadata
 /// lacks an entry of one. With `lists_all` metadata has all topics that exist, so one without an entry does not.
-pub(super) fn topic_infos<'t>(
+pub(crate) fn topic_infos<'t>(
     (cluster, propagation): (&Cluster, Duration),
     lists_all: bool,
     topics: impl IntoIterator<Item = &'t Arc<str>>,

@@ -174,26 +174,11 @@ impl Task {
         }
     }
 
-    /// True if the coordinator answers. Another broker that says which one it is proves nothing about it.
-    fn note_coordinator(&self, outcome: &Result<GroupResponse, CallError>) {
-        match outcome {
-            Ok(GroupResponse::FindCoordinator { code: ErrorCode::None, .. }) => {}
-            Ok(GroupResponse::FindCoordinator { code, .. }) => {
-                self.parts.reach.coordinator_failed(format!("FindCoordinator: {}", code.name()));
-            }
-            Ok(_) => self.parts.reach.coordinator_answered(),
-            Err(CallError::Lost(reason) | CallError::Unsent(reason)) => {
-                self.parts.reach.coordinator_failed(reason.clone());
-            }
-            Err(CallError::Never(_)) => {}
-        }
-    }
-
     fn event(&mut self, event: Event) {
         match event {
             Event::Answered { id, outcome } => {
                 self.calls.remove(&id);
-                self.note_coordinator(&outcome);
+                self.parts.reach.note_coordinator(&outcome);
                 self.handle(Input::Answer { id, outcome });
             }
             Event::Named(cluster) => self.named(cluster),

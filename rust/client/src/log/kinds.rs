@@ -103,6 +103,8 @@ kinds! {
     COMMITTED: "groups" "committed" Debug;
     /// The offsets of some partitions were not committed.
     COMMIT_FAILED: "groups" "commit_failed" Warning limited;
+    /// Records of a share group were not acknowledged, or their locks not renewed.
+    ACKNOWLEDGEMENT_FAILED: "groups" "acknowledgement_failed" Warning limited;
     /// A request of the group is repeated.
     GROUP_REQUEST_RETRIED: "groups" "group_request_retried" Debug;
     /// Partitions are to be revoked.

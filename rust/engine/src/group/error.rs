@@ -159,11 +159,32 @@ pub enum GroupError {
         /// The broker's message.
         message: String,
     },
-    /// ConsumerGroupHeartbeat failed with an error that has no variant of its own, such as INVALID_REQUEST.
-    #[error("group {group}: ConsumerGroupHeartbeat was answered {} ({}){}", code.name(), code.message(), said(message))]
+    /// The broker does not offer share groups.
+    #[error(
+        "the broker does not offer share groups (KIP-932), which the group {group} needs ({reason}): Kafka has them from 4.1 \
+         on, switched on by the feature share.version"
+    )]
+    NoShareGroups {
+        /// The group.
+        group: String,
+        /// The broker's message.
+        reason: String,
+    },
+    /// The group exists, and is no share group.
+    #[error("the group {group} is no share group (GROUP_ID_NOT_FOUND){}: use another group.id", said(message))]
+    NoShareGroup {
+        /// The group.
+        group: String,
+        /// The broker's message.
+        message: String,
+    },
+    /// A heartbeat failed with an error that has no variant of its own, such as INVALID_REQUEST.
+    #[error("group {group}: {api} was answered {} ({}){}", code.name(), code.message(), said(message))]
     Heartbeat {
         /// The group.
         group: String,
+        /// Name of the API.
+        api: &'static str,
         /// The error code of the answer.
         code: ErrorCode,
         /// The broker's message.

@@ -1,5 +1,6 @@
 //! Membership of a consumer group, under either protocol: [`classic`], where members join and one of them assigns, and
-//! [`consumer`] (KIP-848), where the coordinator assigns. [`Member`] is one of these two machines. Both have a
+//! [`consumer`] (KIP-848), where the coordinator assigns. [`Member`] is one of these two machines. [`share`] has the
+//! third: a member of a share group (KIP-932). The first two have a
 //! `MemberBase`, in `base`: it owns small structs, which return a verdict instead of deciding. Those of commits and
 //! committed offsets are in `offsets`, those of heartbeats, polls and the lease in `liveness`, and all send through the
 //! `outbox`. `messages` has what goes into a member and comes out of it, `wire` its encoding.
@@ -13,6 +14,7 @@ mod member;
 mod messages;
 mod offsets;
 mod outbox;
+pub mod share;
 mod state;
 mod wire;
 

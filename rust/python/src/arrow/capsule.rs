@@ -9,7 +9,9 @@ use std::ptr::NonNull;
 use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray};
+use arrow_array::{
+    Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray,
+};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
@@ -86,6 +88,35 @@ pub(crate) fn import(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchRea
          pyarrow.Table.from_pylist() makes a table"
     );
     Err(argument_error(py, message))
+}
+
+/// The arrays of an object that exports a stream of arrays, or one.
+///
+/// # Errors
+/// Data that cannot be read.
+pub(crate) fn import_arrays(data: &Bound<'_, PyAny>) -> PyResult<Vec<ArrayRef>> {
+    let py = data.py();
+    if data.hasattr("__arrow_c_stream__")? {
+        let capsule = exported(data, "__arrow_c_stream__")?;
+        let stream = pointer::<FFI_ArrowArrayStream>(&capsule, c"arrow_array_stream")?;
+        // SAFETY: the capsule's name guarantees the type; `from_raw` marks the struct as taken for the capsule's owner.
+        let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) };
+        let arrays = py.detach(|| Arrays::try_new(stream)?.collect::<Result<Vec<ArrayRef>, ArrowError>>());
+        return arrays.map_err(|error| unreadable(py, &error));
+    }
+    let capsules = exported(data, "__arrow_c_array__")?;
+    let capsules = capsules.cast::<PyTuple>()?;
+    let schema = pointer::<FFI_ArrowSchema>(&capsules.get_item(0)?, c"arrow_schema")?;
+    let array = pointer::<FFI_ArrowArray>(&capsules.get_item(1)?, c"arrow_array")?;
+    // SAFETY: as above. The capsule keeps the schema, and lives until the end of this function.
+    let (array, schema) = unsafe { (FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
+    let read = || -> Result<ArrayRef, ArrowError> {
+        let data_type = type_of(schema)?;
+        let meant = meant(&data_type)?;
+        // SAFETY: the array has the type that its schema describes.
+        unsafe { of_type(array, &data_type, &meant) }
+    };
+    read().map(|array| vec![array]).map_err(|error| unreadable(py, &error))
 }
 
 /// Arrow stream that a data frame exports. Its own errors are those of the argument, unless they are monedula's.

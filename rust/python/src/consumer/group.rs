@@ -14,7 +14,7 @@ use monedula_client::group::{
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Hold};
 use crate::consumer::group_state::{PyEvent, py_event, py_figures, py_health};
 use crate::consumer::values::{PyPartition, py_partition, topic_partition};
 use crate::error::to_py;
@@ -135,7 +135,10 @@ impl MemberCore {
         let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
         let holder = holder.unwrap_or_else(|| thread_holder(consumer));
         let parts = py.detach(|| consumer.hand_over(batch, holder)).map_err(|error| to_py(py, error))?;
-        Ok(parts.into_iter().map(|(part, unfinished)| Batch(part, Some(Own::new(unfinished)))).collect())
+        Ok(parts
+            .into_iter()
+            .map(|(part, unfinished)| Batch(part, Some(Hold::Unfinished(Own::new(unfinished)))))
+            .collect())
     }
 
     /// Leaves the rest of a part from `hand_over` uncommitted, for good.

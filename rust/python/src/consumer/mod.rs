@@ -27,7 +27,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arrow::schema::Schema;
-use crate::batch::{Batch, Records};
+use crate::batch::{Batch, Hold, Records};
 use crate::config;
 use crate::consumer::assignor::{AssignorDesk, assignors};
 use crate::consumer::group::{MemberCore, PendingCallback};
@@ -187,7 +187,8 @@ impl ConsumerCore {
             let until = want.deadline.map_or(until, |deadline| until.min(deadline));
             match consumer.next(&want, until, holder)? {
                 Polled::Batch(batch) => {
-                    let guard = batch.columns.refused.as_ref().map(|_| Own::new(consumer.unaccepted(&batch)));
+                    let refused = batch.columns.refused.is_some();
+                    let guard = refused.then(|| Hold::Unfinished(Own::new(consumer.unaccepted(&batch))));
                     Ok(Some(Some(PyStep::Batch(Batch(batch, guard)))))
                 }
                 Polled::Callback(callback) => Ok(Some(Some(PyStep::Callback(callback.into())))),
@@ -245,7 +246,7 @@ impl ConsumerCore {
         let holder = holder.unwrap_or_else(|| thread_holder(consumer));
         let rest = py.detach(|| consumer.give_back_before(batch, &unwritten, holder));
         Ok(rest.map(|rest| {
-            let guard = Own::new(consumer.unaccepted(&rest));
+            let guard = Hold::Unfinished(Own::new(consumer.unaccepted(&rest)));
             Batch(rest, Some(guard))
         }))
     }

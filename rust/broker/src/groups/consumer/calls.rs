@@ -54,11 +54,13 @@ impl Core {
 }
 
 impl Groups {
-    /// Topic metadata changed: all consumer groups check their subscriptions at their next heartbeat.
+    /// Topic metadata changed: all consumer and share groups check their subscriptions at their next heartbeat.
     pub(crate) fn metadata_changed(&mut self) {
         for slot in self.shards.values_mut().flat_map(BTreeMap::values_mut) {
-            if let Some(Group::Consumer(group)) = &mut slot.group {
-                group.request_refresh();
+            match &mut slot.group {
+                Some(Group::Consumer(group)) => group.request_refresh(),
+                Some(Group::Share(group)) => group.request_refresh(),
+                Some(Group::Classic(_)) | None => {}
             }
         }
     }

@@ -49,6 +49,7 @@ pub(crate) use member::{ClassicMembership, ConsumerMember, JOIN_EPOCH, LEAVE_EPO
 pub(crate) use partitions::{Held, Partitions};
 pub(crate) use records::{is_consumer_record, read_record};
 pub(crate) use settings::{ConsumerSettings, MigrationPolicy};
+pub(crate) use subscriptions::metadata_hash;
 pub(crate) use timers::{Timer, Timers};
 
 /// A consumer group. The module explains how it works.

@@ -45,23 +45,27 @@ impl Subscriptions {
         }
     }
 
-    /// A hash of the metadata of the existing topics: their ids, partition counts and racks. 0 if no topic exists.
+    /// The hash of the metadata of the existing topics.
     pub(super) fn hash(&self, image: &dyn Image) -> i64 {
-        let names: BTreeSet<&Arc<str>> = self.by_name.keys().chain(self.by_regex.keys()).collect();
-        let mut hash = Fnv::default();
-        let mut any = false;
-        for name in names {
-            let Some(id) = image.topic_id(name) else { continue };
-            any = true;
-            hash.add(&id.0);
-            hash.add(&image.partitions(id).unwrap_or(0).to_be_bytes());
-            for racks in image.racks(id) {
-                hash.add(&(racks.len() as u32).to_be_bytes());
-                racks.iter().for_each(|rack| hash.add(rack.as_bytes()));
-            }
-        }
-        if any { hash.0 as i64 } else { 0 }
+        metadata_hash(&self.by_name.keys().chain(self.by_regex.keys()).collect(), image)
     }
+}
+
+/// A hash of the metadata of those topics that exist: their ids, partition counts and racks. 0 if no topic exists.
+pub(crate) fn metadata_hash(names: &BTreeSet<&Arc<str>>, image: &dyn Image) -> i64 {
+    let mut hash = Fnv::default();
+    let mut any = false;
+    for name in names {
+        let Some(id) = image.topic_id(name) else { continue };
+        any = true;
+        hash.add(&id.0);
+        hash.add(&image.partitions(id).unwrap_or(0).to_be_bytes());
+        for racks in image.racks(id) {
+            hash.add(&(racks.len() as u32).to_be_bytes());
+            racks.iter().for_each(|rack| hash.add(rack.as_bytes()));
+        }
+    }
+    if any { hash.0 as i64 } else { 0 }
 }
 
 /// An FNV-1a hasher. The hash is stored, so it must be the same in the next process.

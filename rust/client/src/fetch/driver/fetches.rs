@@ -22,9 +22,15 @@ use crate::net::network::{NodeId, Purpose};
 use crate::tasks::caught;
 
 /// A fetch answer's bytes with their share of the budget; both go when the last record is walked.
-struct ChargedFrame {
+pub(crate) struct ChargedFrame {
     frame: Frame,
     _charge: Charge,
+}
+
+impl ChargedFrame {
+    pub(crate) fn new(frame: Frame, charge: Charge) -> Self {
+        Self { frame, _charge: charge }
+    }
 }
 
 impl AsRef<[u8]> for ChargedFrame {
@@ -107,7 +113,7 @@ impl Running {
             self.update_fatal();
         }
         charge.set(frame.capacity().saturating_sub(frame.charged_bytes()));
-        let frame = Bytes::from_owner(ChargedFrame { frame, _charge: charge });
+        let frame = Bytes::from_owner(ChargedFrame::new(frame, charge));
         let response = match frame::decode_response::<FetchRequest<'_>>(&frame, version) {
             Ok(response) => response,
             Err(error) => {

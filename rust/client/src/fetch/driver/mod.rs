@@ -5,6 +5,8 @@ mod credit;
 mod fetches;
 mod list_offsets;
 
+pub(crate) use fetches::ChargedFrame;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -9,7 +9,7 @@ mod status;
 
 pub(crate) use committing::Committing;
 pub use config::MemberConfig;
-pub(crate) use find_coordinator::FoundCoordinator;
+pub(crate) use find_coordinator::{FindCoordinator, FoundCoordinator};
 pub(crate) use member_base::{Exit, MemberBase};
 pub(crate) use revocation::{Revocation, RevocationStep};
 pub use status::{Reserved, Status};

@@ -367,7 +367,7 @@ impl ConsumerMember {
                 GroupError::UnreleasedInstance { group, instance }
             }
             ErrorCode::TopicAuthorizationFailed => GroupError::TopicDenied { group, message },
-            code => GroupError::Heartbeat { group, code, message },
+            code => GroupError::Heartbeat { group, api: api(CallKind::Heartbeat), code, message },
         }
     }
 }

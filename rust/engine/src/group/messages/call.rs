@@ -51,8 +51,8 @@ named! {
 }
 
 /// A ConsumerGroupHeartbeat. It carries only the fields that changed; the first one, and the one after a failure, carry
-/// all.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// all. A ShareGroupHeartbeat has no more of them than group, member, epoch, rack and topics.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeartbeatCall {
     /// The group.
     pub group_id: String,
@@ -142,6 +142,8 @@ pub enum Call {
     },
     /// Joins, keeps the session alive, acknowledges, or leaves. KIP-848 only.
     ConsumerGroupHeartbeat(HeartbeatCall),
+    /// Joins, keeps the session alive, or leaves. Share groups only.
+    ShareGroupHeartbeat(HeartbeatCall),
     /// Commits offsets.
     OffsetCommit {
         /// The protocol of the group: it decides which versions can carry the request.
@@ -179,9 +181,10 @@ impl Call {
         match self {
             Self::FindCoordinator { .. } => ConnectionPurpose::Any,
             Self::JoinGroup { .. } | Self::SyncGroup { .. } => ConnectionPurpose::JoinGroup,
-            Self::Heartbeat { .. } | Self::ConsumerGroupHeartbeat(_) | Self::LeaveGroup { .. } => {
-                ConnectionPurpose::Heartbeat
-            }
+            Self::Heartbeat { .. }
+            | Self::ConsumerGroupHeartbeat(_)
+            | Self::ShareGroupHeartbeat(_)
+            | Self::LeaveGroup { .. } => ConnectionPurpose::Heartbeat,
             Self::OffsetCommit { .. } | Self::OffsetFetch { .. } => ConnectionPurpose::Offsets,
         }
     }
@@ -259,7 +262,7 @@ pub enum GroupResponse {
         /// Error of the request, or of the member.
         code: ErrorCode,
     },
-    /// The member's epoch and its target assignment.
+    /// The member's epoch and its target assignment; also of a ShareGroupHeartbeat.
     ConsumerGroupHeartbeat {
         /// Error.
         code: ErrorCode,

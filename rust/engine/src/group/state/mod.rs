@@ -2,9 +2,11 @@
 
 mod classic;
 mod consumer;
+mod share;
 
 pub use classic::ClassicState;
 pub use consumer::ConsumerState;
+pub use share::ShareState;
 
 /// The protocol of a group (`group.protocol`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

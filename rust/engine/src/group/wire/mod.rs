@@ -1,5 +1,5 @@
 //! Encoding of requests and decoding of answers, for every version of each API that a member uses. The messages of only
-//! one protocol are in `classic` and `consumer`.
+//! one protocol are in `classic`, `consumer` and `share`.
 //!
 //! A broker may leave out a requested item, answer it twice, or add one that was not requested. Missing items stay
 //! missing, the first answer for an item counts, and all others are ignored.
@@ -7,6 +7,7 @@
 mod classic;
 mod consumer;
 mod offsets;
+mod share;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use monedula_protocol::messages::join_group::JoinGroupRequest;
 use monedula_protocol::messages::leave_group::LeaveGroupRequest;
 use monedula_protocol::messages::offset_commit::OffsetCommitRequest;
 use monedula_protocol::messages::offset_fetch::OffsetFetchRequest;
+use monedula_protocol::messages::share_group_heartbeat::ShareGroupHeartbeatRequest;
 use monedula_protocol::messages::sync_group::SyncGroupRequest;
 
 use crate::TopicPartition;
@@ -43,6 +45,7 @@ impl Call {
             Self::Heartbeat { .. } => ApiKey::Heartbeat,
             Self::LeaveGroup { .. } => ApiKey::LeaveGroup,
             Self::ConsumerGroupHeartbeat(_) => ApiKey::ConsumerGroupHeartbeat,
+            Self::ShareGroupHeartbeat(_) => ApiKey::ShareGroupHeartbeat,
             Self::OffsetCommit { .. } => ApiKey::OffsetCommit,
             Self::OffsetFetch { .. } => ApiKey::OffsetFetch,
         }
@@ -62,6 +65,7 @@ impl Call {
             // A broker without version 1 counts as lacking the protocol: version 0, of the early access in Kafka 3.7 to
             // 3.9, supports neither patterns nor member ids that the members generate.
             Self::ConsumerGroupHeartbeat(_) => 1..=1,
+            Self::ShareGroupHeartbeat(_) => ShareGroupHeartbeatRequest::VERSIONS,
             Self::OffsetCommit { protocol: GroupProtocol::Consumer, .. }
             | Self::OffsetFetch { member: Some(_), .. } => MEMBER_EPOCHS_FROM..=TOPIC_IDS_FROM,
             Self::OffsetCommit { instance_id, offsets, topic_ids, .. } => {
@@ -86,6 +90,9 @@ impl Call {
                 let rebalance_timeout_ms = call.rebalance_timeout.map_or(-1, ms);
                 let request = consumer::heartbeat_request(call, rebalance_timeout_ms);
                 encode_request(&request, version, correlation_id, client_id)
+            }
+            Self::ShareGroupHeartbeat(call) => {
+                encode_request(&share::heartbeat_request(call), version, correlation_id, client_id)
             }
             Self::OffsetCommit {
                 group_id, member_id, instance_id, generation_or_epoch, offsets, topic_ids, ..
@@ -164,6 +171,9 @@ impl Call {
             }
             Self::ConsumerGroupHeartbeat(_) => {
                 consumer::heartbeat_answer(&decode_response::<ConsumerGroupHeartbeatRequest<'_>>(frame, version)?)
+            }
+            Self::ShareGroupHeartbeat(_) => {
+                share::heartbeat_answer(&decode_response::<ShareGroupHeartbeatRequest<'_>>(frame, version)?)
             }
             Self::OffsetCommit { offsets, topic_ids, .. } => {
                 let response = decode_response::<OffsetCommitRequest<'_>>(frame, version)?;

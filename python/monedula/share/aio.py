@@ -1,0 +1,147 @@
+"""`AsyncShareConsumer`, the consumer of a share group for asyncio: the methods of `ShareConsumer`, awaited."""
+
+from collections.abc import AsyncIterator, Coroutine
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from monedula._arguments import seconds
+from monedula._asyncio.loop_client import LoopClient, current_holder
+from monedula._monedula import Batch, Record
+from monedula.errors import ClosedError, WakeupError
+from monedula.share._base import MAX_BYTES, MAX_ROWS, Rows, ShareConsumerBase, UnreadRows, acknowledged, renewed
+from monedula.types.partitions import TopicPartition
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+class AsyncShareConsumer(ShareConsumerBase, LoopClient):
+    """Reads Kafka topics as a queue in an event loop, as a member of a share group (KIP-932).
+
+    Arguments as `ShareConsumer`. Cancelling a task that waits loses no records: the wait takes none. Where the
+    docstrings of `ShareConsumer` say thread, read task. A consumer belongs to one event loop.
+
+    Examples:
+        async with AsyncShareConsumer({"bootstrap.servers": "localhost:9092", "group.id": "workers"}, ["jobs"]) as jobs:
+            async for batch in jobs.batches():
+                ...
+    """
+
+    def __aiter__(self) -> NoReturn:
+        message = "use `async for record in consumer.records()`, or `async for batch in consumer.batches()`"
+        raise TypeError(f"{type(self).__name__!r} object is not iterable; here: {message}")
+
+    async def __aenter__(self) -> Self:
+        if self._core.is_closed():
+            raise ClosedError("the consumer is closed")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def batches(
+        self, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES, timeout: float | None = None
+    ) -> AsyncIterator[Batch]:
+        """Yield batches of records; arguments, end and errors as `ShareConsumer.batches`.
+
+        After a cancelled step (`asyncio.wait_for(anext(batches), 1)`) the iteration can go on.
+        """
+        return _Batches(self, max_rows, max_bytes, timeout)
+
+    # Not a coroutine function: the holder of the batch is the task that calls this, not a task that is created around
+    # the coroutine, as asyncio.wait_for() does in Python 3.11.
+    def poll(
+        self, timeout: float = 1.0, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES
+    ) -> Coroutine[Any, Any, Batch]:
+        """Return the records that are available, or the first ones that arrive; as `ShareConsumer.poll`."""
+        return self._poll(current_holder(), timeout, max_rows, max_bytes)
+
+    def records(self, timeout: float | None = None) -> AsyncIterator[Record]:
+        """Yield records one by one; as `ShareConsumer.records`."""
+        return self._records(self.batches(timeout=timeout))
+
+    async def renew(self, what: Batch | Record, rows: Rows = None, *, timeout: float | None = None) -> float | None:
+        """Lock undecided rows anew; as `ShareConsumer.renew`."""
+        return renewed(await self._loop().outcome(self._core.renew(what, rows, timeout)))
+
+    def commit(
+        self, what: Batch | None = None, *, timeout: float | None = None
+    ) -> Coroutine[Any, Any, dict[TopicPartition, int]]:
+        """Tell the brokers what was decided, and wait for the outcomes; as `ShareConsumer.commit`.
+
+        Cancelling the wait does not cancel the decisions.
+        """
+        return self._commit(what, timeout, current_holder())
+
+    def commit_async(
+        self, what: Batch | None = None, *, timeout: float | None = None
+    ) -> "asyncio.Task[dict[TopicPartition, int]]":
+        """Tell the brokers what was decided, without waiting; the returned task may be awaited. As `commit`."""
+        return self._loop().task(self._core.commit(what, timeout, current_holder()), acknowledged)
+
+    async def close(self, timeout: float = 5.0) -> None:
+        """Tell what was decided, release the rest, leave the group; as `ShareConsumer.close`. May be called again."""
+        seconds("timeout", timeout)
+        await self._loop().outcome(self._core.close(timeout))
+        self._tell()
+
+    async def _commit(self, what: Batch | None, timeout: float | None, holder: int) -> dict[TopicPartition, int]:
+        return await self._loop().task(self._core.commit(what, timeout, holder), acknowledged)
+
+    async def _poll(self, holder: int, timeout: float, max_rows: int, max_bytes: int) -> Batch:
+        batch = await self._step(holder, max_rows, max_bytes, timeout)
+        if not batch:
+            self._check_failing(timeout, is_end=False)
+        return batch
+
+    async def _step(self, holder: int, max_rows: int, max_bytes: int, timeout: float | None) -> Batch:
+        loop = self._loop()
+        left = None if timeout is None else seconds("timeout", timeout)
+        while True:
+            began = loop.time()
+            # The wait takes no records, so a cancelled wait loses none; next_batch() takes them and does not wait.
+            self._tell()
+            await loop.outcome(self._core.ready(self._slice(left), holder))
+            batch = self._core.next_batch(max_rows, max_bytes, 0.0, holder)
+            left = None if left is None else left - (loop.time() - began)
+            if batch or (left is not None and left <= 0.0):
+                return batch
+
+    async def _records(self, batches: AsyncIterator[Batch]) -> AsyncIterator[Record]:
+        async for batch in batches:
+            rows = UnreadRows(self._core, batch, self._core.is_implicit)
+            try:
+                while (record := rows.take()) is not None:
+                    yield record
+            finally:
+                rows.release()
+
+
+class _Batches:
+    """The iterator of batches. It is no generator, which a cancelled step would end."""
+
+    def __init__(self, consumer: AsyncShareConsumer, max_rows: int, max_bytes: int, timeout: float | None) -> None:
+        self._consumer = consumer
+        self._limits = max_rows, max_bytes
+        self._timeout = timeout
+        self._is_over = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    def __anext__(self) -> Coroutine[Any, Any, Batch]:
+        return self._next(current_holder())
+
+    async def _next(self, holder: int) -> Batch:
+        if self._is_over:
+            raise StopAsyncIteration
+        try:
+            batch = await self._consumer._step(holder, *self._limits, self._timeout)
+        except WakeupError:
+            self._is_over = True
+            raise StopAsyncIteration from None
+        if not batch:
+            self._is_over = True
+            if self._timeout is not None:
+                self._consumer._check_failing(self._timeout, is_end=True)
+            raise StopAsyncIteration
+        return batch

@@ -1,0 +1,422 @@
+//! The state machine of the sessions with all brokers that lead assigned partitions.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::types::Uuid;
+
+use super::acknowledgement::Acknowledgement;
+use super::error::AcknowledgeError;
+use super::io::{
+    AcknowledgePlan, FetchedPartition, SessionId, ShareAnswer, ShareFetchPlan, ShareOutput, ShareSettings,
+};
+use super::node_session::{InFlight, NodeSession, Partitions, RequestKind};
+use crate::backoff::Jitter;
+use crate::cluster::Cluster;
+use crate::{Now, TopicPartition};
+
+/// The longest wait for records of a fetch with acknowledgements, whose outcome somebody may wait for (as in Java).
+const ACKNOWLEDGING_WAIT: Duration = Duration::from_millis(500);
+
+/// A partition that is not asked for until then.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    until: Now,
+    attempts: u32,
+}
+
+/// The sessions of a member with the leaders of its partitions. A driver owns it and the clock: after each call it drains
+/// [`Self::poll`], then sends what [`Self::ready_nodes`] with [`Self::fetch`], and after that [`Self::acknowledge_next`],
+/// say. It wakes the machine, by looking at these again, at [`Self::wake_at`]. Time never goes back.
+pub struct ShareSessions {
+    settings: ShareSettings,
+    jitter: Jitter,
+    outputs: VecDeque<ShareOutput>,
+    cluster: Arc<Cluster>,
+    assigned: BTreeMap<TopicPartition, Uuid>,
+    nodes: BTreeMap<i32, NodeSession>,
+    waits: BTreeMap<TopicPartition, Wait>,
+    denied: BTreeMap<Option<TopicPartition>, ErrorCode>,
+    /// Somebody waits for records.
+    is_wanted: bool,
+    /// The node that was asked last.
+    last_asked: i32,
+    refresh: Wait,
+    /// Set from when the sessions are closed: by when.
+    closing: Option<Now>,
+    is_closed: bool,
+}
+
+impl ShareSessions {
+    /// Sessions without partitions. `seed` determines the jitter.
+    pub fn new(settings: ShareSettings, seed: u64) -> Self {
+        Self {
+            settings,
+            jitter: Jitter::new(seed),
+            outputs: VecDeque::new(),
+            cluster: Arc::default(),
+            assigned: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            denied: BTreeMap::new(),
+            is_wanted: false,
+            last_asked: -1,
+            refresh: Wait { until: Now::ZERO, attempts: 0 },
+            closing: None,
+            is_closed: false,
+        }
+    }
+
+    /// The next output; `None` when all are drained.
+    pub fn poll(&mut self) -> Option<ShareOutput> {
+        self.outputs.pop_front()
+    }
+
+    /// The partitions to read from now on. Records in hand of others stay as they are.
+    pub fn assign(&mut self, assigned: BTreeMap<TopicPartition, Uuid>) {
+        self.waits.retain(|partition, _| assigned.contains_key(partition));
+        self.denied.retain(|partition, _| partition.as_ref().is_none_or(|partition| assigned.contains_key(partition)));
+        self.assigned = assigned;
+    }
+
+    /// A newer view of the cluster.
+    pub fn update_metadata(&mut self, cluster: &Arc<Cluster>) {
+        self.cluster = cluster.clone();
+    }
+
+    /// Whether somebody waits for records. No fetch is sent otherwise: locks run from when the broker acquires.
+    pub fn set_wanted(&mut self, is_wanted: bool) {
+        self.is_wanted = is_wanted;
+    }
+
+    /// The nodes to fetch from now, the one that was asked longest ago first. Under a strict limit it is one at a time.
+    pub fn ready_nodes(&mut self, now: Now) -> Vec<i32> {
+        if !self.is_wanted || self.closing.is_some() {
+            return Vec::new();
+        }
+        let wanted = self.wanted(now);
+        self.refresh_leaders(now);
+        let is_ready = |node: &i32| match self.nodes.get(node) {
+            Some(session) => session.is_free(now) && session.renewals.is_empty(),
+            None => true,
+        };
+        let with_leftovers = self.nodes.iter().filter(|(_, session)| session.has_partitions()).map(|(node, _)| *node);
+        let mut nodes: Vec<i32> = wanted.keys().copied().chain(with_leftovers).filter(is_ready).collect();
+        nodes.sort_by_key(|node| (*node <= self.last_asked, *node));
+        nodes.dedup();
+        if self.settings.is_strict {
+            let is_fetching =
+                |session: &NodeSession| session.in_flight.as_ref().is_some_and(|it| it.kind == RequestKind::Fetch);
+            nodes.truncate(usize::from(!self.nodes.values().any(is_fetching)));
+        }
+        nodes
+    }
+
+    /// Begins a fetch from a node that is ready. The caller sends it, and brings [`Self::answered`] or [`Self::lost`]. One
+    /// that is `ahead` of any call takes what there is: a decision that is made meanwhile would wait for its answer.
+    pub fn fetch(&mut self, node: i32, ahead: bool, now: Now) -> ShareFetchPlan {
+        let wanted = self.wanted(now).remove(&node).unwrap_or_default();
+        let session = self.nodes.entry(node).or_default();
+        let max_wait = match (wanted.is_empty() || ahead, session.pending.is_empty()) {
+            // It only forgets partitions, or is ahead.
+            (true, _) => Duration::ZERO,
+            (false, true) => self.settings.max_wait,
+            (false, false) => self.settings.max_wait.min(ACKNOWLEDGING_WAIT),
+        };
+        let (session_epoch, partitions, forgotten) = session.fetch(wanted, now);
+        self.last_asked = node;
+        let ShareSettings { max_records, is_strict, .. } = self.settings;
+        ShareFetchPlan { session_epoch, max_wait, max_records, is_strict, partitions, forgotten }
+    }
+
+    /// Begins the next ShareAcknowledge that is due: renewals, acknowledgements that no fetch took along, and the end of
+    /// sessions. The caller sends it as [`Self::fetch`]'s.
+    pub fn acknowledge_next(&mut self, now: Now) -> Option<(i32, AcknowledgePlan)> {
+        let is_closing = self.closing.is_some();
+        let due = |session: &NodeSession| {
+            let has_any = is_closing || !session.renewals.is_empty() || !session.pending.is_empty();
+            session.is_open() && session.is_free(now) && has_any
+        };
+        let (node, session) = self.nodes.iter_mut().find(|(_, session)| due(session))?;
+        let kind = match (is_closing, session.renewals.is_empty()) {
+            (true, _) => RequestKind::Close,
+            (false, false) => RequestKind::Renew,
+            (false, true) => RequestKind::Acknowledge,
+        };
+        let (session_epoch, partitions) = session.acknowledge(kind, now);
+        Some((*node, AcknowledgePlan { session_epoch, is_renewal: kind == RequestKind::Renew, partitions }))
+    }
+
+    /// Takes acknowledgements, to be sent with the next request to the broker that the records came from.
+    pub fn acknowledge(&mut self, acknowledgement: Acknowledgement) {
+        let session = self.nodes.entry(acknowledgement.session.node).or_default();
+        if !session.is_open() || session.id(acknowledgement.session.node) != acknowledgement.session {
+            let error = if self.closing.is_some() { AcknowledgeError::Closed } else { AcknowledgeError::SessionLost };
+            return self.outputs.push_back(ShareOutput::Acknowledged { acknowledgement, outcome: Err(error) });
+        }
+        // An offset that stands twice in a request fails all of its partition (KIP-1222).
+        for renewal in session.renewals.iter_mut().filter(|it| it.partition == acknowledgement.partition) {
+            renewal.remove(&acknowledgement.ranges);
+        }
+        for renewal in session.renewals.extract_if(.., |renewal| renewal.ranges.is_empty()) {
+            self.outputs.push_back(ShareOutput::Acknowledged { acknowledgement: renewal, outcome: Ok(Now::ZERO) });
+        }
+        session.pending.push(acknowledgement);
+    }
+
+    /// Takes renewals of locks, which are sent before anything else.
+    pub fn renew(&mut self, renewal: Acknowledgement) {
+        let session = self.nodes.entry(renewal.session.node).or_default();
+        if self.closing.is_some() || !session.is_open() || session.id(renewal.session.node) != renewal.session {
+            let outcome = Err(AcknowledgeError::SessionLost);
+            return self.outputs.push_back(ShareOutput::Acknowledged { acknowledgement: renewal, outcome });
+        }
+        session.renewals.push(renewal);
+    }
+
+    /// Takes the answer to the request in flight to this node.
+    pub fn answered(&mut self, node: i32, answer: &ShareAnswer, now: Now) {
+        let Some(mut request) = self.nodes.get_mut(&node).and_then(|session| session.in_flight.take()) else { return };
+        if answer.code != ErrorCode::None {
+            self.refused(node, request, answer.code, now);
+        } else {
+            let partitions = request.take_partitions();
+            let deadline = request.sent + answer.lock_timeout;
+            let (is_fetch, is_close) = (request.kind == RequestKind::Fetch, request.kind == RequestKind::Close);
+            self.settle(&answer.partitions, request, deadline);
+            if let Some(session) = self.nodes.get_mut(&node) {
+                session.succeeded(partitions);
+                session.retry_at = None;
+            }
+            self.denied.remove(&None);
+            if is_close {
+                self.session_over(node, &AcknowledgeError::Closed);
+            } else if is_fetch {
+                self.take_records(node, answer, deadline, now);
+            }
+        }
+        self.end_closing();
+    }
+
+    /// The request in flight to this node had no answer, or one that cannot be read.
+    pub fn lost(&mut self, node: i32, reason: &str, now: Now) {
+        let Some(request) = self.nodes.get_mut(&node).and_then(|session| session.in_flight.take()) else { return };
+        // It may have been applied, and the repetition would then be INVALID_RECORD_STATE.
+        self.fail(request.acknowledgements, &AcknowledgeError::Unknown { reason: reason.into() });
+        self.session_over(node, &AcknowledgeError::SessionLost);
+        self.back_off(node, now);
+        self.end_closing();
+    }
+
+    /// The request in flight to this node was not sent, because the broker has no version that can carry it: one before
+    /// Kafka 4.2 renews no locks. The session goes on.
+    pub fn unsupported(&mut self, node: i32) {
+        let request = self.nodes.get_mut(&node).and_then(|session| session.in_flight.take());
+        let code = ErrorCode::UnsupportedVersion;
+        self.fail(request.map(|it| it.acknowledgements).unwrap_or_default(), &AcknowledgeError::Refused { code });
+        self.end_closing();
+    }
+
+    /// Closes all sessions, which releases what is locked in them. [`ShareOutput::Closed`] follows, at the deadline at
+    /// the latest. Acknowledgements that were taken before are sent.
+    pub fn close(&mut self, deadline: Now) {
+        self.closing = Some(deadline);
+        for session in self.nodes.values_mut() {
+            session.retry_at = None;
+            let renewals = std::mem::take(&mut session.renewals);
+            for acknowledgement in renewals {
+                let outcome = Err(AcknowledgeError::Closed);
+                self.outputs.push_back(ShareOutput::Acknowledged { acknowledgement, outcome });
+            }
+        }
+        self.end_closing();
+    }
+
+    /// Ends closing if its deadline has passed.
+    pub fn tick(&mut self, now: Now) {
+        if self.closing.is_some_and(|deadline| deadline <= now && !self.is_closed) {
+            for node in self.nodes.keys().copied().collect::<Vec<_>>() {
+                let request = self.nodes.get_mut(&node).and_then(|session| session.in_flight.take());
+                let reason = "it was not answered before the consumer was closed".to_owned();
+                let unanswered = request.map(|request| request.acknowledgements).unwrap_or_default();
+                self.fail(unanswered, &AcknowledgeError::Unknown { reason });
+                self.session_over(node, &AcknowledgeError::Closed);
+            }
+            self.end_closing();
+        }
+    }
+
+    /// The time to look at the machine again if nothing else happens before.
+    pub fn wake_at(&self) -> Option<Now> {
+        let retries = self.nodes.values().filter_map(|session| session.retry_at);
+        let waits = self.waits.values().map(|wait| wait.until).chain([self.refresh.until]);
+        let asking = retries.chain(waits).filter(|_| self.is_wanted && self.closing.is_none());
+        // Zero stands for a refresh that was never needed.
+        asking.filter(|at| !at.is_zero()).chain(self.closing.filter(|_| !self.is_closed)).min()
+    }
+
+    /// The partitions to ask each leader for.
+    fn wanted(&self, now: Now) -> BTreeMap<i32, Partitions> {
+        let mut wanted: BTreeMap<i32, Partitions> = BTreeMap::new();
+        for (partition, id) in &self.assigned {
+            let waits = self.waits.get(partition).is_some_and(|wait| wait.until > now);
+            if let Some(leader) = self.leader(partition, *id).filter(|_| !waits) {
+                wanted.entry(leader).or_default().insert((partition.clone(), *id));
+            }
+        }
+        wanted
+    }
+
+    fn leader(&self, partition: &TopicPartition, id: Uuid) -> Option<i32> {
+        let topic = self.cluster.topics.get(&partition.topic).filter(|topic| topic.id == id)?;
+        topic.partitions.get(&partition.partition)?.leader
+    }
+
+    /// Asks for metadata while a partition has no leader, as after a restart of the whole cluster.
+    fn refresh_leaders(&mut self, now: Now) {
+        let is_known = |(partition, id): (&TopicPartition, &Uuid)| self.leader(partition, *id).is_some();
+        if self.assigned.iter().all(is_known) {
+            self.refresh = Wait { until: Now::ZERO, attempts: 0 };
+        } else if self.refresh.until <= now {
+            self.refresh = Wait { until: now + self.delay(self.refresh.attempts), attempts: self.refresh.attempts + 1 };
+            self.outputs.push_back(ShareOutput::RefreshMetadata);
+        }
+    }
+
+    fn delay(&mut self, attempts: u32) -> Duration {
+        self.settings.backoff.delay(attempts, &mut self.jitter)
+    }
+
+    /// Any error of a request ends the session: with another epoch than the broker's nothing goes on.
+    fn refused(&mut self, node: i32, request: InFlight, code: ErrorCode, now: Now) {
+        self.fail(request.acknowledgements, &AcknowledgeError::SessionLost);
+        self.session_over(node, &AcknowledgeError::SessionLost);
+        let is_of_session = matches!(code, ErrorCode::ShareSessionNotFound | ErrorCode::InvalidShareSessionEpoch);
+        if is_of_session || code == ErrorCode::ShareSessionLimitReached || code.is_retriable() {
+            self.outputs.push_back(ShareOutput::Retried { node, partition: None, code });
+        } else {
+            self.deny(None, code);
+        }
+        let is_first = self.nodes.get(&node).is_none_or(|session| session.attempts == 0);
+        match is_of_session && is_first {
+            // The broker has forgotten the session: a new one is opened at once, the first time.
+            true => self.nodes.entry(node).or_default().attempts = 1,
+            false => self.back_off(node, now),
+        }
+    }
+
+    fn back_off(&mut self, node: i32, now: Now) {
+        let attempts = self.nodes.get(&node).map_or(0, |session| session.attempts);
+        let retry_at = now + self.delay(attempts);
+        let session = self.nodes.entry(node).or_default();
+        (session.retry_at, session.attempts) = (Some(retry_at), attempts.saturating_add(1));
+        self.outputs.push_back(ShareOutput::RefreshMetadata);
+    }
+
+    /// The session with this node is over, and with it all that was acquired in it.
+    fn session_over(&mut self, node: i32, error: &AcknowledgeError) {
+        let Some(session) = self.nodes.get_mut(&node) else { return };
+        let (id, unsent) = (session.id(node), session.end());
+        self.outputs.push_back(ShareOutput::LocksLost { session: id, partition: None });
+        self.fail(unsent, error);
+    }
+
+    fn fail(&mut self, acknowledgements: Vec<Acknowledgement>, error: &AcknowledgeError) {
+        for acknowledgement in acknowledgements {
+            self.outputs.push_back(ShareOutput::Acknowledged { acknowledgement, outcome: Err(error.clone()) });
+        }
+    }
+
+    /// The outcome of each acknowledgement of a request that was answered.
+    fn settle(&mut self, answered: &[FetchedPartition], request: InFlight, deadline: Now) {
+        let is_fetch = request.kind == RequestKind::Fetch;
+        for acknowledgement in request.acknowledgements {
+            let of = |it: &&FetchedPartition| {
+                it.topic_id == acknowledgement.topic_id && it.partition == acknowledgement.partition.partition
+            };
+            let outcome = match answered.iter().find(of) {
+                Some(it) if is_fetch => Some(it.acknowledge_code),
+                Some(it) => Some(it.code),
+                None => None,
+            };
+            let outcome = match outcome {
+                Some(ErrorCode::None) => Ok(deadline),
+                Some(code) => Err(AcknowledgeError::of(code)),
+                None => Err(AcknowledgeError::Unknown { reason: "the answer leaves the partition out".into() }),
+            };
+            self.outputs.push_back(ShareOutput::Acknowledged { acknowledgement, outcome });
+        }
+    }
+
+    fn take_records(&mut self, node: i32, answer: &ShareAnswer, deadline: Now, now: Now) {
+        for (index, answered) in answer.partitions.iter().enumerate() {
+            let Some(known) = self.nodes.get(&node) else { continue };
+            let session = known.id(node);
+            let Some(partition) = known.partition(answered.topic_id, answered.partition) else { continue };
+            if answered.code != ErrorCode::None {
+                self.partition_refused(session, partition, answered, now);
+                continue;
+            }
+            self.denied.remove(&Some(partition.clone()));
+            if !answered.acquired.is_empty() {
+                self.waits.remove(&partition);
+                self.outputs.push_back(ShareOutput::Acquired {
+                    session,
+                    partition,
+                    topic_id: answered.topic_id,
+                    index,
+                    acquired: answered.acquired.clone(),
+                    deadline,
+                    lock_timeout: answer.lock_timeout,
+                });
+            }
+        }
+    }
+
+    fn partition_refused(
+        &mut self,
+        session: SessionId,
+        partition: TopicPartition,
+        answered: &FetchedPartition,
+        now: Now,
+    ) {
+        let code = answered.code;
+        let has_moved = matches!(code, ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch);
+        if has_moved {
+            let lost = Some(partition.clone());
+            self.outputs.push_back(ShareOutput::LocksLost { session, partition: lost });
+            // An answer without a leader has -1, or zeros from a broker that leaves the field out.
+            let (leader, leader_epoch) = answered.leader;
+            if leader >= 0 && leader_epoch >= 0 && leader != session.node {
+                let partition = partition.clone();
+                self.outputs.push_back(ShareOutput::LeaderHint { partition, leader, leader_epoch });
+            }
+        }
+        if code == ErrorCode::TopicAuthorizationFailed {
+            self.deny(Some(partition.clone()), code);
+        } else {
+            let partition = Some(partition.clone());
+            self.outputs.push_back(ShareOutput::Retried { node: session.node, partition, code });
+        }
+        self.outputs.push_back(ShareOutput::RefreshMetadata);
+        let attempts = self.waits.get(&partition).map_or(0, |wait| wait.attempts);
+        let until = now + self.delay(attempts);
+        self.waits.insert(partition, Wait { until, attempts: attempts.saturating_add(1) });
+    }
+
+    fn deny(&mut self, partition: Option<TopicPartition>, code: ErrorCode) {
+        if self.denied.insert(partition.clone(), code) != Some(code) {
+            self.outputs.push_back(ShareOutput::Denied { partition, code });
+        }
+    }
+
+    fn end_closing(&mut self) {
+        let is_over = |session: &NodeSession| !session.is_open() && session.in_flight.is_none();
+        if self.closing.is_some() && !self.is_closed && self.nodes.values().all(is_over) {
+            self.is_closed = true;
+            self.outputs.push_back(ShareOutput::Closed);
+        }
+    }
+}

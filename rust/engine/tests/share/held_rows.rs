@@ -1,0 +1,203 @@
+//! The rows in hand: what was decided of each, and when their locks are renewed.
+
+use std::ops::Range;
+
+use monedula_engine::Now;
+use monedula_engine::share::AcknowledgeType::{Accept, Gap, Reject, Release, Renew};
+use monedula_engine::share::{
+    AcknowledgeError, AcknowledgeType, AcknowledgedRange, Acknowledgement, Decided, HeldPart, HeldRows, RowRun,
+    SessionId,
+};
+
+use crate::world::{ID, LOCK, range, secs, t};
+
+const SESSION: SessionId = SessionId { node: 1, generation: 0 };
+const LONGEST: Now = Now::from_secs(300);
+const BEGIN: Now = Now::from_secs(1000);
+
+fn part(partition: i32, runs: &[(usize, i64, usize)]) -> HeldPart {
+    HeldPart {
+        session: SESSION,
+        partition: t(partition),
+        topic_id: ID,
+        runs: runs.iter().map(|&(row, offset, rows)| RowRun { row, offset, rows }).collect(),
+        gaps: Vec::new(),
+        deadline: BEGIN + LOCK,
+        lock_timeout: LOCK,
+    }
+}
+
+/// Rows 0 to 9, offsets 100 to 109 of t-0, in the hands of holder 7.
+fn ten() -> (HeldRows, u64) {
+    let mut held = HeldRows::new(LONGEST);
+    let id = held.hand_out(7, vec![part(0, &[(0, 100, 10)])], BEGIN);
+    (held, id)
+}
+
+fn ranges(taken: &[(Acknowledgement, Option<AcknowledgeError>)]) -> Vec<AcknowledgedRange> {
+    taken.iter().flat_map(|(taken, _)| taken.ranges.clone()).collect()
+}
+
+fn one(rows: Range<usize>) -> [Range<usize>; 1] {
+    [rows]
+}
+
+fn decide(held: &mut HeldRows, id: u64, rows: &[Range<usize>], kind: AcknowledgeType) {
+    assert_eq!(held.decide(id, rows, kind), Decided::Taken);
+}
+
+#[test]
+fn decisions_become_ranges_of_offsets_and_are_taken_once() {
+    let (mut held, id) = ten();
+    decide(&mut held, id, &[0..3, 5..6], Accept);
+    decide(&mut held, id, &one(3..5), Release);
+    let taken = held.take_decided(None, BEGIN);
+    assert_eq!(ranges(&taken), [range(100, 102, Accept), range(103, 104, Release), range(105, 105, Accept)]);
+    assert!(held.take_decided(None, BEGIN).is_empty());
+    assert_eq!(held.undecided(), 4);
+    decide(&mut held, id, &one(6..10), Reject);
+    assert_eq!(ranges(&held.take_decided(None, BEGIN)), [range(106, 109, Reject)]);
+    assert_eq!(held.decide(id, &one(0..1), Accept), Decided::Unknown, "all was decided and told");
+}
+
+#[test]
+fn the_first_decision_counts_and_another_changes_nothing_at_all() {
+    let (mut held, id) = ten();
+    decide(&mut held, id, &one(4..5), Release);
+    decide(&mut held, id, &one(4..5), Release);
+    let conflict = held.decide(id, &one(0..10), Accept);
+    assert_eq!(conflict, Decided::Conflict { row: 4, before: Some(Release) });
+    assert_eq!(held.undecided(), 9);
+    held.take_decided(None, BEGIN);
+    assert_eq!(held.decide(id, &one(4..5), Reject), Decided::Conflict { row: 4, before: None });
+}
+
+#[test]
+fn who_asks_for_the_next_batch_accepts_what_it_holds_and_nobody_elses() {
+    let (mut held, _) = ten();
+    let other = held.hand_out(8, vec![part(1, &[(0, 0, 2)])], BEGIN);
+    held.accept_rest(7);
+    assert_eq!(ranges(&held.take_decided(None, BEGIN)), [range(100, 109, Accept)]);
+    assert_eq!((held.rows(other), held.undecided()), (Some(2), 2));
+    held.release_rest();
+    assert_eq!(ranges(&held.take_decided(None, BEGIN)), [range(0, 1, Release)]);
+}
+
+#[test]
+fn offsets_without_a_record_are_acknowledged_with_the_first_decision_of_their_part() {
+    let mut held = HeldRows::new(LONGEST);
+    let mut first = part(0, &[(0, 10, 2), (2, 14, 1)]);
+    first.gaps = vec![(12, 13)];
+    let id = held.hand_out(7, vec![first, part(1, &[(3, 10, 1)])], BEGIN);
+    decide(&mut held, id, &one(0..4), Accept);
+    let taken = held.take_decided(None, BEGIN);
+    assert_eq!(taken.len(), 2, "one for each partition");
+    assert_eq!(taken[0].0.ranges, [range(10, 11, Accept), range(14, 14, Accept), range(12, 13, Gap)]);
+    assert_eq!(taken[1].0.partition, t(1));
+}
+
+#[test]
+fn a_record_is_found_by_its_place_in_its_last_delivery() {
+    let (mut held, first) = ten();
+    assert_eq!(held.find(&t(0), 104), Some((first, 4)));
+    assert_eq!((held.find(&t(0), 110), held.find(&t(1), 104)), (None, None));
+    let again = held.hand_out(7, vec![part(0, &[(0, 104, 1)])], BEGIN);
+    assert_eq!(held.find(&t(0), 104), Some((again, 0)));
+}
+
+#[test]
+fn locks_of_undecided_rows_are_renewed_at_three_fifths_of_their_time() {
+    let (mut held, id) = ten();
+    decide(&mut held, id, &[0..4, 9..10], Accept);
+    let due = BEGIN + LOCK.mul_f64(0.6);
+    assert_eq!(held.due(), Some(due));
+    assert!(held.due_renewals(due - secs(1)).is_empty());
+    assert_eq!(ranges(&held.take_decided(None, due)).len(), 2);
+    let renewals = held.due_renewals(due);
+    assert_eq!(renewals[0].ranges, [range(104, 108, Renew)]);
+    assert!(held.due_renewals(due).is_empty(), "it is under way");
+    held.renewed(renewals[0].ticket, &Ok(due + LOCK));
+    assert_eq!((held.deadline(id), held.due()), (Some(due + LOCK), Some(due + LOCK.mul_f64(0.6))));
+}
+
+// Their locks are not renewed with the others', so they must not wait for the user's next call.
+#[test]
+fn decisions_are_due_before_their_locks_end() {
+    let (mut held, id) = ten();
+    decide(&mut held, id, &one(0..10), Accept);
+    assert_eq!(held.due(), Some(BEGIN + LOCK.mul_f64(0.6)));
+    held.take_decided(None, BEGIN);
+    assert_eq!(held.due(), None);
+}
+
+#[test]
+fn renewals_end_after_the_longest_time_in_hand() {
+    let mut held = HeldRows::new(secs(40));
+    let id = held.hand_out(7, vec![part(0, &[(0, 100, 10)])], BEGIN);
+    let mut now = BEGIN;
+    let mut renewals = 0;
+    while let Some(due) = held.due() {
+        now = due;
+        let due = held.due_renewals(now);
+        assert_eq!(due.len(), 1);
+        held.renewed(due[0].ticket, &Ok(now + LOCK));
+        renewals += 1;
+    }
+    assert_eq!((renewals, now), (2, BEGIN + LOCK.mul_f64(0.6) * 2));
+    assert_eq!(held.renew(id, &one(0..1), now).len(), 1, "the user may go on");
+    let mut never = HeldRows::new(secs(0));
+    never.hand_out(7, vec![part(0, &[(0, 100, 10)])], BEGIN);
+    assert_eq!(never.due(), None);
+}
+
+#[test]
+fn a_renewal_that_was_refused_is_not_tried_again() {
+    let (mut held, id) = ten();
+    let due = BEGIN + LOCK.mul_f64(0.6);
+    let ticket = held.due_renewals(due)[0].ticket;
+    held.renewed(ticket, &Err(AcknowledgeError::LockLost));
+    assert!(held.due_renewals(due).is_empty() && held.renew(id, &one(0..10), due).is_empty());
+    assert_eq!(held.due(), None);
+}
+
+#[test]
+fn rows_that_were_acquired_together_are_renewed_together() {
+    let mut held = HeldRows::new(LONGEST);
+    let id = held.hand_out(7, vec![part(0, &[(0, 100, 5)]), part(1, &[(5, 0, 5)])], BEGIN);
+    let renewals = held.renew(id, &one(2..3), BEGIN + secs(1));
+    assert_eq!(renewals.len(), 1);
+    assert_eq!(renewals[0].ranges, [range(100, 104, Renew)], "they have one deadline");
+    held.renewed(renewals[0].ticket, &Ok(BEGIN + secs(60)));
+    assert_eq!(held.deadline(id), Some(BEGIN + LOCK), "the other part ends first");
+}
+
+// One such offset would fail all of its partition, innocent ones included.
+#[test]
+fn a_decision_whose_lock_is_over_is_not_sent() {
+    let (mut held, id) = ten();
+    decide(&mut held, id, &one(0..10), Accept);
+    let taken = held.take_decided(None, BEGIN + LOCK);
+    assert_eq!(taken[0].1, Some(AcknowledgeError::LockLost));
+}
+
+#[test]
+fn nothing_is_renewed_of_a_session_that_ended() {
+    let (mut held, id) = ten();
+    held.locks_lost(SessionId { generation: 3, ..SESSION }, None);
+    held.locks_lost(SESSION, Some(&t(1)));
+    assert_eq!(held.deadline(id), Some(BEGIN + LOCK), "others'");
+    held.locks_lost(SESSION, None);
+    assert!(held.deadline(id).is_some_and(|deadline| deadline < BEGIN));
+    assert!(held.due_renewals(BEGIN + LOCK).is_empty());
+    assert_eq!(held.due(), None);
+}
+
+#[test]
+fn undecided_rows_are_decided_without_changing_what_was_decided() {
+    let (mut held, id) = ten();
+    decide(&mut held, id, &one(1..2), Reject);
+    held.decide_undecided(id, 0..3, Accept);
+    let taken = held.take_decided(Some(id), BEGIN);
+    assert_eq!(ranges(&taken), [range(100, 100, Accept), range(101, 101, Reject), range(102, 102, Accept)]);
+    assert!(held.take_decided(Some(id + 1), BEGIN).is_empty());
+}

@@ -1,0 +1,226 @@
+"""Decisions about rows: what is accepted, released, rejected, and what comes of rows without one."""
+
+from typing import Any
+
+import monedula
+import numpy
+import polars
+import pyarrow
+import pytest
+
+from tests.groups.ground import Ground
+from tests.share.conftest import Member
+from tests.share.reading import one, take, values
+
+COLUMNS = ["topic", "partition", "offset", "value", "deliveryCount"]
+
+
+def counts(batch: monedula.Batch) -> dict[int, int | None]:
+    """Delivery counts by value."""
+    return {int(record.value or b""): record.delivery_count for record in batch.records()}
+
+
+def test_what_is_undecided_is_accepted_when_the_next_batch_is_asked_for(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(10))
+    first = member([topic])
+    assert values(one(first)) == list(range(10))
+    ground.append(topic, [10])
+    assert values(one(first)) == [10]
+    assert first.commit() == {(topic, 0): 1}
+    first.close()
+    ground.append(topic, [11])
+    assert take(member([topic]), 1) == [11]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [True, False, True, False, False, False],
+        (0, 2),
+        [-6, -4],
+        slice(0, 3, 2),
+        numpy.array([True, False, True, False, False, False]),
+        numpy.array([0, 2]),
+        pyarrow.array([True, False, True, False, False, False]),
+        pyarrow.chunked_array([[True, False, True], [False, False, False]]),
+        pyarrow.array([0, 2], pyarrow.uint8()),
+        polars.Series([True, False, True, False, False, False]),
+    ],
+    ids=lambda rows: type(rows).__module__.partition(".")[0] + "-" + type(rows).__name__,
+)
+def test_rows_that_are_released_come_again_and_no_others(ground: Ground, member: Member, rows: Any) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(6))
+    consumer = member([topic], columns=COLUMNS)
+    batch = one(consumer)
+    assert counts(batch) == dict.fromkeys(range(6), 1)
+    consumer.release(batch, rows)
+    assert counts(one(consumer)) == {0: 2, 2: 2}
+
+
+def test_of_a_compressed_batch_only_the_acquired_rows_come_out(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    with monedula.Producer(bootstrap_servers=ground.bootstrap, compression_type="zstd", linger_ms=1000) as producer:
+        for number in range(1000):
+            producer.send(topic, str(number).encode() * 10, partition=0)
+    consumer = member([topic], columns=["value"], max_poll_records=1000)
+    batch = one(consumer)
+    assert (len(batch), batch.schema.names) == (1000, ["value"])
+    mask = [number % 3 == 0 for number in range(1000)]
+    consumer.release(batch, mask)
+    again = one(consumer)
+    assert values(again) == [int(str(number) * 10) for number in range(0, 1000, 3)]
+
+
+def test_rows_that_are_rejected_do_not_come_again(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(4))
+    first = member([topic])
+    batch = one(first)
+    first.reject(batch, [1])
+    first.release(batch, [2])
+    assert values(one(first)) == [2]
+    assert first.commit() == {(topic, 0): 1}
+
+
+def test_single_records_are_decided_by_their_place(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(4))
+    consumer = member([topic])
+    records = list(one(consumer).records())
+    consumer.release(records[3])
+    consumer.accept(records[0])
+    assert values(one(consumer)) == [3]
+
+
+def test_what_is_undecided_is_released_after_an_exception_and_by_close(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(4))
+
+    def fail(consumer: monedula.ShareConsumer) -> None:
+        with consumer:
+            consumer.accept(one(consumer), [0])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail(member([topic]))
+    second = member([topic], columns=COLUMNS)
+    assert counts(one(second)) == {1: 2, 2: 2, 3: 2}
+    second.close()
+    assert counts(one(member([topic], columns=COLUMNS))) == {1: 3, 2: 3, 3: 3}
+
+
+def test_the_first_decision_counts(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(4))
+    consumer = member([topic])
+    batch = one(consumer)
+    consumer.release(batch, [1])
+    consumer.release(batch, [1])
+    with pytest.raises(monedula.ArgumentError, match="row 1 was released before, and cannot be accepted"):
+        consumer.accept(batch)
+    consumer.accept(batch, [0, 2, 3])
+    assert batch.deadline is None
+    assert consumer.commit(batch) == {(topic, 0): 4}
+    with pytest.raises(monedula.ArgumentError, match="decided and told to the broker"):
+        consumer.accept(batch)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([True], "the mask has 1 values, and the batch 3 rows"),
+        ([3], "the batch has no row 3: it has 3"),
+        (pyarrow.array([True, None, False]), "1 values are null"),
+        (pyarrow.array(["a", "b", "c"]), "no values of type Utf8"),
+        (["a"], "expected a mask"),
+    ],
+)
+def test_rows_that_make_no_sense_are_refused(ground: Ground, member: Member, rows: Any, message: str) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(3))
+    consumer = member([topic])
+    batch = one(consumer)
+    with pytest.raises(monedula.ArgumentError, match=message):
+        consumer.release(batch, rows)
+    assert consumer.health()["rows_in_hand"] == 3
+
+
+def test_batches_of_others_are_refused(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(3))
+    first, second = member([topic]), member([topic])
+    batch = one(first)
+    with pytest.raises(monedula.ArgumentError, match="not of this consumer"):
+        second.accept(batch)
+    with pytest.raises(monedula.ArgumentError, match="expected a Batch or a Record"):
+        first.accept(7)  # type: ignore[arg-type]
+    first.accept(first.poll(timeout=0.0))  # nothing
+
+
+def test_leaving_a_loop_over_records_releases_what_was_read_ahead(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(6))
+    consumer = member([topic])
+    seen = []
+    for record in consumer.records():
+        seen.append(int(record.value or b""))
+        if record.value == b"2":
+            break
+    assert seen == [0, 1, 2]
+    assert consumer.health()["rows_in_hand"] == 1, "the last one"
+    assert values(one(consumer)) == [3, 4, 5]
+
+
+def test_explicit_rows_stay_in_hand(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(4))
+    consumer = member([topic], acknowledge="explicit")
+    first = one(consumer)
+    ground.append(topic, [4])
+    second = one(consumer)
+    assert (values(first), values(second)) == ([0, 1, 2, 3], [4])
+    assert consumer.health()["rows_in_hand"] == 5
+    consumer.accept(first, slice(0, 2))
+    assert consumer.commit() == {(topic, 0): 2}
+    consumer.release(first, slice(2, None))
+    assert values(one(consumer)) == [2, 3]
+
+
+def test_two_members_divide_one_partition(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    members = [member([topic], max_poll_records=20, share_acquire_mode="record_limit") for _ in range(2)]
+    ground.append(topic, range(400))
+    seen: list[list[int]] = [[], []]
+    while sum(map(len, seen)) < 400:
+        for consumer, own in zip(members, seen, strict=True):
+            own += values(consumer.poll(timeout=0.5))
+    assert sorted(seen[0] + seen[1]) == list(range(400))
+    assert all(seen)
+
+
+def test_a_value_that_cannot_be_decoded_is_released_and_told(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    with monedula.Producer(bootstrap_servers=ground.bootstrap) as producer:
+        for value in (b'{"a": 1}', b"no json", b'{"a": 3}'):
+            producer.send(topic, value, partition=0)
+    consumer = member([topic], value=monedula.Json("a bigint"), columns=["offset", "value", "deliveryCount"])
+    assert [record.value for record in one(consumer).records()] == [{"a": 1}]
+    with pytest.raises(monedula.DecodeError, match="It is released") as raised:
+        consumer.poll(timeout=10.0)
+    assert (raised.value.offset, raised.value.topic) == (1, topic)
+    assert [record.value for record in one(consumer).records()] == [{"a": 3}]
+
+
+def test_markers_of_transactions_are_no_rows_and_use_up_no_locks(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    with monedula.Producer(bootstrap_servers=ground.bootstrap, transactional_id=ground.name("tx")) as producer:
+        for number in range(3):
+            with producer.transaction():
+                producer.send(topic, str(number).encode(), partition=0)
+    consumer = member([topic])
+    assert take(consumer, 3) == [0, 1, 2]
+    ground.append(topic, [3])
+    assert take(consumer, 1) == [3]
+    assert consumer.health()["unacknowledged_records"] == 0

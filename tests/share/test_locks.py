@@ -1,0 +1,82 @@
+"""Locks: their deadline, renewals, and what becomes of decisions after them."""
+
+import time
+
+import monedula
+import pytest
+
+from tests.groups.ground import Ground
+from tests.share.conftest import LOCK_SECONDS, Member
+from tests.share.reading import PATIENCE_SECONDS, one, values
+
+
+def test_a_batch_says_when_its_locks_end(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(3))
+    consumer = member([topic])
+    batch = one(consumer)
+    assert batch.deadline is not None
+    assert 0.0 < batch.deadline - time.monotonic() <= LOCK_SECONDS
+    assert consumer.poll(timeout=0.0).deadline is None, "it has no rows"
+    assert batch.deadline is None, "all is accepted"
+
+
+def test_the_core_renews_locks_of_rows_in_hand(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(3))
+    consumer = member([topic])
+    batch = one(consumer)
+    first = batch.deadline
+    assert first is not None
+    until = time.monotonic() + PATIENCE_SECONDS
+    while (batch.deadline or 0.0) < first + LOCK_SECONDS:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    consumer.release(batch, [1])
+    assert consumer.commit(batch) == {(topic, 0): 3}
+    assert values(one(consumer)) == [1]
+
+
+def test_rows_whose_lock_is_over_go_to_others_and_their_decisions_fail(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(3))
+    slow = member([topic], share_renew_max_ms=0, acknowledge="explicit")
+    batch = one(slow)
+    other = member([topic], columns=["value", "deliveryCount"])
+    assert [record.delivery_count for record in one(other).records()] == [2, 2, 2]
+    slow.accept(batch)
+    with pytest.raises(monedula.errors.AcknowledgeError, match=r"3 rows of .* were not acknowledged") as raised:
+        slow.commit()
+    assert raised.value.code == "INVALID_RECORD_STATE"
+    result = raised.value.results[monedula.TopicPartition(topic, 0)]
+    assert (result.rows, result.failed) == (0, 3)
+    assert slow.health()["unacknowledged_records"] == 3
+    assert other.commit() == {(topic, 0): 3}
+
+
+def test_the_user_may_renew(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(3))
+    consumer = member([topic], share_renew_max_ms=0)
+    batch = one(consumer)
+    before = batch.deadline
+    assert before is not None
+    after = consumer.renew(batch, [1])
+    assert after is not None
+    assert after > before
+    assert batch.deadline == pytest.approx(after, abs=0.05)
+    assert consumer.commit(batch) == {(topic, 0): 3}
+    with pytest.raises(monedula.ArgumentError, match="decided and told"):
+        consumer.renew(batch)
+
+
+def test_rows_that_nobody_asks_for_are_given_back(ground: Ground, member: Member) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(10))
+    idle = member([topic], max_poll_records=10)
+    assert len(one(idle, max_rows=1)) == 1
+    other = member([topic])
+    seen = values(one(other))
+    while len(seen) < 9:
+        seen += values(one(other))
+    assert sorted(seen) == list(range(1, 10))
