@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import monedula
 import pyarrow
@@ -171,6 +171,30 @@ def test_of_an_iterator_that_fails_nothing_is_sent(ground: Ground, producer: Pro
         sender.send_many(topic, lines())
     sender.flush(PATIENCE)
     assert contents(ground, topic) == []
+
+
+def test_an_iterable_is_asked_once(ground: Ground, producer: ProducerFactory) -> None:
+    """It was asked twice, so that an outbox lost its records, and the report said that none had failed."""
+
+    class Outbox:
+        waiting: ClassVar[list[str]] = ["a", "b", "c"]
+
+        def __iter__(self) -> Iterator[str]:
+            taken, self.waiting[:] = list(self.waiting), []
+            return iter(taken)
+
+    assert producer().send_many(ground.topic(), Outbox()).result(PATIENCE).acknowledged == 3
+
+
+@pytest.mark.parametrize("error", [ConnectionError("the database is gone"), KeyboardInterrupt(), TypeError("a query")])
+def test_what_an_iterable_raises_is_raised(ground: Ground, producer: ProducerFactory, error: BaseException) -> None:
+    class Query:
+        def __iter__(self) -> Iterator[str]:
+            raise error
+
+    with pytest.raises(type(error)) as raised:
+        producer().send_many(ground.topic(), Query())
+    assert raised.value is error
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ use arrow_array::{ArrayRef, Int32Array, LargeListArray, RecordBatch, StructArray
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Fields, Schema};
 use monedula_columns::OutOfMemory;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyDict, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyIterator, PyString, PyTuple};
 
 use super::argument_values::{self, Headers, data, short};
 use super::byte_column::{ByteColumn, reserve};
@@ -49,7 +50,7 @@ impl RecordTable {
         partition_of: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let mut columns = RecordColumns::default();
-        for (row, record) in several(records)?.try_iter()?.enumerate() {
+        for (row, record) in iterator(records)?.enumerate() {
             if row % SIGNAL_ROWS == SIGNAL_ROWS - 1 {
                 py.check_signals()?;
             }
@@ -60,23 +61,32 @@ impl RecordTable {
     }
 }
 
-/// Refuses what may be iterated, and is no collection of records.
-fn several<'a, 'py>(records: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyAny>> {
+/// The iterator of a collection of records. `__iter__` is called once: that of an outbox takes what waits.
+///
+/// # Errors
+/// Refuses what may be iterated, and is no collection of records; an error of `__iter__`.
+fn iterator<'py>(records: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
+    let py = records.py();
     let is_one = records.is_instance_of::<PyBytes>()
         || records.is_instance_of::<PyString>()
         || records.is_instance_of::<PyDict>();
-    let advice = if records.hasattr("__arrow_c_stream__")? || records.hasattr("__arrow_c_array__")? {
+    let one = "send(topic, value) sends one record";
+    let advice = if is_one {
+        one
+    } else if records.hasattr("__arrow_c_stream__")? || records.hasattr("__arrow_c_array__")? {
         "send_batch(data, topic) sends a table"
-    } else if is_one || records.try_iter().is_err() {
-        "send(topic, value) sends one record"
     } else {
-        return Ok(records);
+        match records.try_iter() {
+            // Of an object without `__iter__`: an error that `__iter__` itself raises has a traceback.
+            Err(error) if error.is_instance_of::<PyTypeError>(py) && error.traceback(py).is_none() => one,
+            outcome => return outcome,
+        }
     };
     let message = format!(
         "records={}: expected a list, or an iterable, of values, (key, value) or (key, value, headers); {advice}",
         short(records)
     );
-    Err(argument_error(records.py(), message))
+    Err(argument_error(py, message))
 }
 
 fn with_note(py: Python<'_>, error: PyErr, row: usize) -> PyErr {
