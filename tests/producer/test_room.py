@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import monedula
+import pyarrow
 import pytest
 from monedula.testing import Broker
 
@@ -99,6 +100,30 @@ async def test_the_loop_goes_on_while_records_stand_in_line(orders: Broker) -> N
         # In the order of sending, those included that had to wait.
         assert [place.offset for place in places] == list(range(500))
         assert (await sender.send("orders", "the end")).offset == 500
+
+
+@pytest.mark.parametrize("verb", ["send_many", "send_batch"])
+async def test_rows_stand_in_line_too(orders: Broker, verb: str) -> None:
+    """They overtook the records that waited for room."""
+    async with monedula.AsyncProducer(bootstrap_servers=orders.bootstrap_servers, **SMALL) as sender:
+        futures = [sender.send("orders", b"x" * 1000) for _ in range(500)]
+        values = [b"y" * 1000] * 500
+        if verb == "send_many":
+            report = await asyncio.wait_for(sender.send_many("orders", values), PATIENCE)
+        else:
+            report = await asyncio.wait_for(sender.send_batch(pyarrow.table({"value": values}), "orders"), PATIENCE)
+        assert report.offsets == {("orders", 0): [(500, 999)]}
+        await asyncio.gather(*futures)
+
+
+async def test_rows_that_stand_in_line_belong_to_their_transaction(orders: Broker) -> None:
+    settings = {"bootstrap.servers": orders.bootstrap_servers, "transactional.id": "orders"}
+    async with monedula.AsyncProducer(settings, **SMALL) as sender, asyncio.timeout(PATIENCE):
+        async with sender.transaction():
+            futures = [sender.send("orders", b"x" * 1000) for _ in range(500)]
+            sending = asyncio.create_task(sender.send_many("orders", [b"y" * 1000] * 500))
+        assert (await sending).offsets == {("orders", 0): [(500, 999)]}
+        await asyncio.gather(*futures)
 
 
 async def test_the_line_is_no_way_around_the_wait(orders: Broker) -> None:
