@@ -432,8 +432,8 @@ class Producer(ProducerBase, Transactions):
         """Send every row of Arrow data, without a Python object for each row.
 
         Returns once all rows are in batches, behind the records that were sent before. While `buffer.memory` is full,
-        it waits for room, with the GIL free. Rows that find no room for `max.block.ms` fail, and the future's report has
-        their errors.
+        it waits for room, with the GIL free. Rows that find no room for `max.block.ms`, or before another thread closes
+        the producer, fail, and the future's report has their errors.
 
         Args:
             data: an object with `__arrow_c_stream__` or `__arrow_c_array__`: a table or batch of pyarrow, a frame of
@@ -449,7 +449,7 @@ class Producer(ProducerBase, Transactions):
         Raises:
             ArgumentError: if it is not Arrow data, or a column is invalid; the message says what is expected. Also if a
                 row is no value of the schema; then it names row and field, and no row was sent.
-            ClosedError: if the producer is closed.
+            ClosedError: if the producer is closed. No row was sent.
         """
         return self._rows_until_closed(CancellableCall(), data, topic, key, value)
 
@@ -458,7 +458,8 @@ class Producer(ProducerBase, Transactions):
 
         All records are read, and written as bytes, before the first one is sent; they share their time. Returns once
         all are in batches, behind the records that were sent before. While `buffer.memory` is full, it waits for room,
-        with the GIL free. Records that find no room for `max.block.ms` fail, and the future's report has their errors.
+        with the GIL free. Records that find no room for `max.block.ms`, or before another thread closes the producer,
+        fail, and the future's report has their errors.
 
         Args:
             topic: the name of the topic.
@@ -471,11 +472,11 @@ class Producer(ProducerBase, Transactions):
 
         Raises:
             ArgumentError: if a record is invalid, or no value of the schema. A note has its number. None was sent.
-            Exception: what the iterable itself raises. None was sent.
+            Exception: what the iterable itself raises, with such a note. None was sent.
             SchemaRegistryError: if the registry does not have the schema, or refuses it.
             KafkaTimeoutError: if it does not answer for `max.block.ms`; if the partitioner is a function, and the
                 number of partitions is not known within `default.api.timeout.ms`.
-            ClosedError: if the producer is closed.
+            ClosedError: if the producer is closed. None was sent.
 
         Examples:
             producer.send_many("orders", [("key", b"a value"), ("key", b"another")]).result()
