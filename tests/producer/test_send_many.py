@@ -167,8 +167,9 @@ def test_of_an_iterator_that_fails_nothing_is_sent(ground: Ground, producer: Pro
 
     topic = ground.topic()
     sender = producer()
-    with pytest.raises(OSError, match="the file is gone"):
+    with pytest.raises(OSError, match="the file is gone") as raised:
         sender.send_many(topic, lines())
+    assert raised.value.__notes__ == ["monedula: raised for records[1] of send_many(); none of the records was sent"]
     sender.flush(PATIENCE)
     assert contents(ground, topic) == []
 

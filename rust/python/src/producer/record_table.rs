@@ -42,7 +42,7 @@ impl RecordTable {
     /// with key and value, where Python chooses the partition.
     ///
     /// # Errors
-    /// If a record is invalid, with a note that names it; an error of the iterable.
+    /// If a record is invalid, or the iterable raises in its place, with a note that names it.
     pub(super) fn of(
         py: Python<'_>,
         records: &Bound<'_, PyAny>,
@@ -54,7 +54,7 @@ impl RecordTable {
             if row % SIGNAL_ROWS == SIGNAL_ROWS - 1 {
                 py.check_signals()?;
             }
-            let added = columns.add(&record?, encoders, partition_of);
+            let added = record.and_then(|record| columns.add(&record, encoders, partition_of));
             added.map_err(|error| with_note(py, error, row))?;
         }
         columns.finish().map(Self).map_err(|error| argument_error(py, error.to_string()))
@@ -91,8 +91,9 @@ fn iterator<'py>(records: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>
 
 fn with_note(py: Python<'_>, error: PyErr, row: usize) -> PyErr {
     let note = format!("monedula: raised for records[{row}] of send_many(); none of the records was sent");
-    let noted = error.value(py).call_method1("add_note", (note,));
-    noted.err().unwrap_or(error)
+    // Fails if the error has something else as its notes: it is raised without this one.
+    let _ = error.value(py).call_method1("add_note", (note,));
+    error
 }
 
 #[derive(Default)]
