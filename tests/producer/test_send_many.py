@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import monedula
+import polars
 import pyarrow
 import pytest
 from monedula.testing import Broker
@@ -142,6 +144,7 @@ def test_values_are_written_by_a_schema(ground: Ground, producer: ProducerFactor
         (7, "value=7 (int): expected bytes"),
         ((1, "value"), "key=1 (int): expected bytes"),
         (("key", "value", "headers"), "headers='headers'"),
+        (["key", "value"], "a record with a key is a tuple, (key, value)"),
         (("key",), "expected a value, (key, value) or (key, value, headers)"),
         (("key", "value", None, 1), "expected a value, (key, value) or (key, value, headers)"),
         ("\ud800", "cannot be written as UTF-8"),
@@ -205,7 +208,14 @@ def test_what_an_iterable_raises_is_raised(ground: Ground, producer: ProducerFac
         ("one", "send(topic, value)"),
         ({"a": 1}, "send(topic, value)"),
         (7, "send(topic, value)"),
-        (pyarrow.table({"value": ["a"]}), "send_batch(data, topic)"),
+        (("key", "value"), "[(key, value)]"),
+        ((b"key", None, {"header": b"1"}), "[(key, value)]"),
+        (pyarrow.table({"value": ["a"]}), "records=Table: expected a list"),
+        (pyarrow.table({"value": ["a"]}), "send_batch(data, topic) sends a table"),
+        (pyarrow.array(["a"]), "records=StringArray: expected a list"),
+        (pyarrow.array(["a"]), ".tolist() makes a list"),
+        (pyarrow.chunked_array([["a"]]), ".to_pylist()"),
+        (polars.Series(["a"]), ".to_list()"),
     ],
 )
 def test_what_is_no_collection_of_records_is_refused(
@@ -214,6 +224,20 @@ def test_what_is_no_collection_of_records_is_refused(
     with pytest.raises(monedula.ArgumentError) as refused:
         producer().send_many(ground.topic(), records)
     assert advice in str(refused.value)
+
+
+@pytest.mark.parametrize("column", [pyarrow.array(["a"]), pyarrow.chunked_array([["a"]]), polars.Series(["a"])])
+def test_what_one_is_told_to_make_of_a_column_is_sent(ground: Ground, producer: ProducerFactory, column: Any) -> None:
+    topic = ground.topic()
+    sender = producer()
+    with pytest.raises(monedula.ArgumentError) as refused:
+        sender.send_many(topic, column)
+    told = re.search(r"\.(\w+)\(\) makes a list", str(refused.value))
+    assert told
+    assert sender.send_many(topic, getattr(column, told[1])()).result(PATIENCE).acknowledged == 1
+    with pytest.raises(monedula.ArgumentError, match=r'pyarrow\.table\({"value": array}\) makes a table of it'):
+        sender.send_batch(column, topic)
+    assert sender.send_batch(pyarrow.table({"value": column}), topic).result(PATIENCE).acknowledged == 1
 
 
 def test_no_records_are_nothing_to_wait_for(ground: Ground, producer: ProducerFactory) -> None:

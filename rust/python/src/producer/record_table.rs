@@ -1,5 +1,6 @@
 //! `RecordTable`: the records of a `send_many`, as Arrow columns of bytes.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int32Array, LargeListArray, RecordBatch, StructArray};
@@ -8,9 +9,9 @@ use arrow_schema::{DataType, Field, Fields, Schema};
 use monedula_columns::OutOfMemory;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyDict, PyIterator, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyIterator, PyList, PyString, PyTuple};
 
-use super::argument_values::{self, Headers, data, short};
+use super::argument_values::{self, Headers, data, short, type_name};
 use super::byte_column::{ByteColumn, reserve};
 use super::record_encoders::TopicEncoders;
 use crate::arrow::capsule;
@@ -70,23 +71,49 @@ fn iterator<'py>(records: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>
     let is_one = records.is_instance_of::<PyBytes>()
         || records.is_instance_of::<PyString>()
         || records.is_instance_of::<PyDict>();
+    let is_arrow = records.hasattr("__arrow_c_stream__")? || records.hasattr("__arrow_c_array__")?;
     let one = "send(topic, value) sends one record";
-    let advice = if is_one {
-        one
-    } else if records.hasattr("__arrow_c_stream__")? || records.hasattr("__arrow_c_array__")? {
-        "send_batch(data, topic) sends a table"
+    let advice: Cow<'_, str> = if is_one {
+        one.into()
+    } else if is_record(records) {
+        "a tuple of texts is one record, [(key, value)] a list of it; values without keys go into a list".into()
+    } else if let Some(method) = is_arrow.then(|| column_to_list(records)).transpose()?.flatten() {
+        format!(".{method}() makes a list of this column, and send_batch(data, topic) sends a table of it").into()
+    } else if is_arrow {
+        "send_batch(data, topic) sends a table".into()
     } else {
         match records.try_iter() {
             // Of an object without `__iter__`: an error that `__iter__` itself raises has a traceback.
-            Err(error) if error.is_instance_of::<PyTypeError>(py) && error.traceback(py).is_none() => one,
+            Err(error) if error.is_instance_of::<PyTypeError>(py) && error.traceback(py).is_none() => one.into(),
             outcome => return outcome,
         }
     };
+    // Tables are shown on several lines.
+    let given = if is_arrow { type_name(records) } else { short(records) };
     let message = format!(
-        "records={}: expected a list, or an iterable, of values, (key, value) or (key, value, headers); {advice}",
-        short(records)
+        "records={given}: expected a list, or an iterable, of values, (key, value) or (key, value, headers); {advice}"
     );
     Err(argument_error(py, message))
+}
+
+/// True for a plain tuple that begins with a text and has no tuple in it: a record in place of a list of records.
+fn is_record(records: &Bound<'_, PyAny>) -> bool {
+    let Ok(tuple) = records.cast_exact::<PyTuple>() else { return false };
+    let is_text = |part: &Bound<'_, PyAny>| part.is_instance_of::<PyString>() || part.is_instance_of::<PyBytes>();
+    tuple.get_item(0).is_ok_and(|first| is_text(&first)) && !tuple.iter().any(|part| part.is_instance_of::<PyTuple>())
+}
+
+/// The method that makes a list of a single column of Arrow data; `None` for a table.
+fn column_to_list(data: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
+    if data.hasattr("columns")? {
+        return Ok(None);
+    }
+    for method in ["to_list", "tolist", "to_pylist"] {
+        if data.hasattr(method)? {
+            return Ok(Some(method));
+        }
+    }
+    Ok(None)
 }
 
 fn with_note(py: Python<'_>, error: PyErr, row: usize) -> PyErr {
@@ -115,6 +142,14 @@ impl RecordColumns {
         partition_of: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<()> {
         let py = record.py();
+        if record.is_instance_of::<PyList>() && encoders.is_none_or(|encoders| encoders.value.is_none()) {
+            let message = format!(
+                "value={}: expected bytes, str or None; a record with a key is a tuple, (key, value), and json.dumps() \
+                 makes a text of a list",
+                short(record)
+            );
+            return Err(argument_error(py, message));
+        }
         let (key, value, headers) = parts(record)?;
         let (key, value, headers) = match encoders {
             None => (key, value, headers),
