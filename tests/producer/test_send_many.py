@@ -1,9 +1,13 @@
 """`send_many`: lists and generators of records, with one future for all; all of them are sent, or none."""
 
 import asyncio
+import itertools
 import json
 import re
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import monedula
@@ -238,6 +242,27 @@ def test_what_one_is_told_to_make_of_a_column_is_sent(ground: Ground, producer: 
     with pytest.raises(monedula.ArgumentError, match=r'pyarrow\.table\({"value": array}\) makes a table of it'):
         sender.send_batch(column, topic)
     assert sender.send_batch(pyarrow.table({"value": column}), topic).result(PATIENCE).acknowledged == 1
+
+
+def test_other_threads_run_while_a_list_is_read(ground: Ground, producer: ProducerFactory) -> None:
+    begun = threading.Event()
+    values: dict[str, bytes] = {}
+
+    def first() -> Iterator[bytes]:
+        begun.set()
+        yield b""
+
+    def end() -> None:
+        begun.wait()
+        values["next"] = b"the end"
+
+    # Read by C code alone, as a list is, until the other thread has run.
+    rows = itertools.islice(iter(partial(values.get, "next", b""), b"the end"), 3_000_000)
+    with ThreadPoolExecutor(1) as pool:
+        ending = pool.submit(end)
+        report = producer().send_many(ground.topic(), itertools.chain(first(), rows)).result(PATIENCE)
+        ending.result(PATIENCE)
+    assert report.num_rows < 3_000_000
 
 
 def test_no_records_are_nothing_to_wait_for(ground: Ground, producer: ProducerFactory) -> None:

@@ -17,8 +17,8 @@ use super::record_encoders::TopicEncoders;
 use crate::arrow::capsule;
 use crate::error::{argument_error, to_py};
 
-/// The number of records after which signals are looked for.
-const SIGNAL_ROWS: usize = 1 << 14;
+/// The number of records after which signals are looked for, and other threads of Python are let in.
+const PAUSE_ROWS: usize = 1 << 12;
 
 /// The records of a `send_many`, encoded. Nothing was sent of them.
 #[pyclass(frozen, module = "monedula._monedula")]
@@ -52,8 +52,9 @@ impl RecordTable {
     ) -> PyResult<Self> {
         let mut columns = RecordColumns::default();
         for (row, record) in iterator(records)?.enumerate() {
-            if row % SIGNAL_ROWS == SIGNAL_ROWS - 1 {
+            if row % PAUSE_ROWS == PAUSE_ROWS - 1 {
                 py.check_signals()?;
+                py.detach(|| ());
             }
             let added = record.and_then(|record| columns.add(&record, encoders, partition_of));
             added.map_err(|error| with_note(py, error, row))?;
